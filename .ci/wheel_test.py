@@ -1,0 +1,46 @@
+"""Build the wheel, install it into a clean environment and run the unit tests from a copy outside the checkout.
+
+A package missing from the wheel's list works in an editable install and breaks for users; it shows only here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def run(*command: str | Path, cwd: Path) -> None:
+    """Run a command and end with its exit code where it fails."""
+    print("+", *command, flush=True)
+    done = subprocess.run([str(part) for part in command], cwd=cwd, env=os.environ | {"PYTHONSAFEPATH": "1"}, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def main() -> None:
+    """Build, install, test; everything lives in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="flashferry-wheel-") as name:
+        scratch = Path(name)
+        run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", scratch / "dist", cwd=CHECKOUT)
+        (wheel,) = (scratch / "dist").glob("*.whl")
+        venv.create(scratch / "env", with_pip=True)
+        python = scratch / "env" / "bin" / "python"
+        pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        run(*pip, "--require-hashes", "--requirement", CHECKOUT / "requirements-dev.txt", cwd=scratch)
+        run(*pip, "--no-deps", wheel, cwd=scratch)
+        shutil.copytree(CHECKOUT / "tests", scratch / "away" / "tests")
+        shutil.copy(CHECKOUT / "pyproject.toml", scratch / "away")
+        run(scratch / "env" / "bin" / "flashferry", "--version", cwd=scratch)
+        run(scratch / "env" / "bin" / "flashferry", "doctor", "--json", cwd=scratch)
+        run(python, "-m", "pytest", "-q", "tests/unit", cwd=scratch / "away")
+
+
+if __name__ == "__main__":
+    main()

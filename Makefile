@@ -1,0 +1,43 @@
+# Two commands matter: `make demo` and `make test`. Both need Python >= 3.11, git and make, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# A tasks.py or templates/ in the current folder must never shadow our packages.
+export PYTHONSAFEPATH := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test check wheel lock clean
+demo: $(VENV)/.ready
+	$(BIN)/flashferry lab demo
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# The wheel, in an environment of its own and away from the checkout: a package that is missing from it shows here.
+wheel: $(VENV)/.ready
+	$(BIN)/python .ci/wheel_test.py
+
+# Pins anew. Index lines are left out on purpose: the file must not name a registry.
+lock:
+	uv pip compile --universal --python-version 3.11 --generate-hashes --extra lab \
+	  --no-header --no-emit-index-url --quiet pyproject.toml -o requirements.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --extra lab --group dev -c requirements.txt \
+	  --no-header --no-emit-index-url --quiet pyproject.toml -o requirements-dev.txt
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "flashferry needs Python >= 3.11, found %d.%d; run make PYTHON=python3.11" % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: requirements-dev.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

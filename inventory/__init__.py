@@ -1,0 +1,1 @@
+"""The fleet as data, and the typed view on it."""

@@ -1,0 +1,1 @@
+"""One run over a fleet: journal, recovery, events and records."""

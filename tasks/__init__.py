@@ -1,0 +1,1 @@
+"""Nornir tasks, one file per step, and the dialogue they hold with a device."""

@@ -1,0 +1,1 @@
+"""Pure facts and arithmetic about TCP: no sockets, no clock."""

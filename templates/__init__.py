@@ -1,0 +1,1 @@
+"""Device output to typed rows."""
