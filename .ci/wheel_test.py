@@ -19,7 +19,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 def run(*command: str | Path, cwd: Path) -> None:
     """Run a command and end with its exit code where it fails."""
     print("+", *command, flush=True)
-    done = subprocess.run([str(part) for part in command], cwd=cwd, env=os.environ | {"PYTHONSAFEPATH": "1"}, check=False)
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=os.environ | {"PYTHONSAFEPATH": "1"}, check=False
+    )
     if done.returncode:
         sys.exit(done.returncode)
 

@@ -1,0 +1,94 @@
+"""Open a Nornir inventory of YAML files, with errors that name the file, the host and the key."""
+
+from __future__ import annotations
+
+import logging
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from nornir import InitNornir
+from nornir.core import Nornir
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from inventory.errors import ConfigInvalid
+
+SAMPLE = "sample"
+"""Name under which the fleet that matches the lab can be asked for."""
+
+
+def sample_directory() -> Path:
+    """Return the folder of the sample fleet that ships with flashferry."""
+    return Path(str(files("inventory") / "sample"))
+
+
+def open_inventory(directory: Path, *, workers: int = 20) -> Nornir:
+    """Return a Nornir object over `hosts.yaml` (required), `groups.yaml` and `defaults.yaml` in a folder.
+
+    Args:
+        directory: Folder with the files of Nornir's SimpleInventory.
+        workers: Devices handled at the same time, >= 1.
+
+    Raises:
+        ConfigInvalid: A file is missing, unreadable or not of the expected shape, or a host names an unknown group.
+    """
+    hosts = directory / "hosts.yaml"
+    if not hosts.is_file():
+        raise ConfigInvalid(
+            f"no inventory at {directory}: expected a file {hosts}",
+            hint=f"Give its folder with --inventory, or use --inventory {SAMPLE} for the lab's fleet",
+        )
+    groups = _checked(directory / "groups.yaml")
+    known = _checked(hosts)
+    for name, host in known.items():
+        for group in host.get("groups") or ():
+            if group not in groups:
+                raise ConfigInvalid(f"{hosts}: group '{group}' is not in {directory / 'groups.yaml'}", host=name)
+    _checked(directory / "defaults.yaml", of_mappings=False)
+    _quiet_nornir()
+    return InitNornir(
+        runner={"plugin": "threaded", "options": {"num_workers": workers}},
+        inventory={
+            "plugin": "SimpleInventory",
+            "options": {
+                "host_file": str(hosts),
+                "group_file": str(directory / "groups.yaml"),
+                "defaults_file": str(directory / "defaults.yaml"),
+            },
+        },
+        # Left on, Nornir writes nornir.log, tracebacks included, into the current folder.
+        logging={"enabled": False},
+    )
+
+
+def _checked(path: Path, *, of_mappings: bool = True) -> dict[str, dict[str, Any]]:
+    """Return a YAML file's mapping; an absent file is an empty one."""
+    if not path.exists():
+        return {}
+    try:
+        content = YAML(typ="safe").load(path)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = f" line {mark.line + 1}" if mark else ""
+        raise ConfigInvalid(f"{path}{line}: not valid YAML: {error.problem or error}") from None
+    except (OSError, YAMLError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(f"{path}: cannot be read: {error}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigInvalid(f"{path}: expected a mapping, found {type(content).__name__}")
+    if of_mappings:
+        for name, entry in content.items():
+            if entry is None:
+                content[name] = {}
+            elif not isinstance(entry, dict):
+                raise ConfigInvalid(f"{path}: expected a mapping, found {entry!r}", host=str(name))
+    return content
+
+
+def _quiet_nornir() -> None:
+    """Keep Nornir's traceback of a failed task off the terminal; our own error says it in a sentence."""
+    logger = logging.getLogger("nornir")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())

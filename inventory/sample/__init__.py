@@ -1,0 +1,1 @@
+"""The sample fleet: the lab's devices, as Nornir SimpleInventory files."""
