@@ -76,7 +76,7 @@ def view(host: InventoryHost) -> HostView:
     platform = host.platform or ""
     if platform not in SUPPORTED_PLATFORMS:
         raise ConfigInvalid(
-            f"platform: expected one of {', '.join(SUPPORTED_PLATFORMS)} (IOS and IOS-XE), found {platform or 'none'!r}",
+            f"platform: expected {' or '.join(SUPPORTED_PLATFORMS)} (IOS and IOS-XE), found {platform or 'none'!r}",
             host=host.name,
         )
     return HostView(
