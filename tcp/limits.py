@@ -1,0 +1,204 @@
+"""The limiting factor of one interval: rules on numbers, no words and no clock.
+
+The thresholds are those of the sender-side classifiers in the literature (T-RAT, SIGCOMM 2002; SNAP, NSDI 2011),
+set against measured runs; each constant says which case it separates.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median, pstdev
+from typing import TYPE_CHECKING
+
+from tcp.models import cubic_bytes_per_s
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tcp.sample import Interval, Sample
+
+
+class VerdictKind(StrEnum):
+    """What limited a transfer."""
+
+    WINDOW = "window"
+    SLOW_RECEIVER = "slow receiver"
+    RANDOM_LOSS = "random loss"
+    BANDWIDTH = "bandwidth"
+    POLICER = "policer"
+    SERVER = "server"
+    CAP = "cap"
+    TOO_SHORT = "too short"
+    UNKNOWN = "unknown"
+
+
+_BUSY_ENOUGH = 0.9
+_SNDBUF_SHARE = 0.1
+# Pacing by SO_MAX_PACING_RATE was measured within 1 %; loss and sampling take a little more.
+_CAP_REACHED = 0.9
+_RWND_LIMITED = 0.8
+# BBR shows about 0.47 for a flow entirely held by the window: believed only if the bytes in flight agree.
+_RWND_LIMITED_WHILE_PACED = 0.25
+_WINDOW_FILLED = 0.85
+# A window below half of what was once offered, or filled only half on average, is a receiver that does not keep up.
+_SHRUNK = 0.5
+# Below this many segments a queue cannot be told from delayed acknowledgements.
+_QUEUE_SEGMENTS = 8
+_QUEUE_RTT = 1.25
+_QUEUE_MIN_S = 0.000_5
+_POLICER_RETRANS = 0.01
+_POLICER_SPREAD = 0.3
+_POLICER_OVER_MODEL = 1.5
+_PLATEAU = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """A transfer as a whole, the background an interval is judged against.
+
+    Attributes:
+        duration_s: Time judged, the tail left out.
+        rate_bytes_per_s: Bytes acknowledged per second of that time.
+        peak_bytes_per_s: Rate of its fastest interval.
+        spread: Standard deviation of the interval rates over their mean.
+        largest_window_bytes: Largest receive window seen; None if the kernel does not tell.
+        median_window_bytes: Its median.
+        min_rtt_s: Least round-trip time; None if never measured.
+        median_rtt_s: Median of the smoothed round-trip times.
+        mss_bytes: Segment size in force at the end.
+        retrans_bytes: Bytes sent again.
+        retrans_share: Those as a part of all bytes sent.
+        cap_bytes_per_s: Pacing cap in force at the end; None without.
+        loss_based: Whether the congestion control slows down on loss.
+    """
+
+    duration_s: float
+    rate_bytes_per_s: float
+    peak_bytes_per_s: float
+    spread: float
+    largest_window_bytes: int | None
+    median_window_bytes: int | None
+    min_rtt_s: float | None
+    median_rtt_s: float
+    mss_bytes: int
+    retrans_bytes: int
+    retrans_share: float
+    cap_bytes_per_s: int | None
+    loss_based: bool
+
+
+def overview(samples: "Sequence[Sample]", spans: "Sequence[Interval]", congestion_control: str | None) -> Overview:
+    """Sum up a transfer.
+
+    Args:
+        samples: All samples, in order, at least one.
+        spans: The intervals to be judged, at least one.
+        congestion_control: Name of the sender's congestion control; None is taken as loss-based.
+    """
+    windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
+    rates = [span.rate_bytes_per_s for span in spans]
+    duration_s = sum(span.duration_s for span in spans)
+    rate = sum(span.rate_bytes_per_s * span.duration_s for span in spans) / duration_s
+    retrans = sum(span.retrans_bytes for span in spans)
+    sent = sum(span.sent_bytes for span in spans)
+    rtts = [sample.min_rtt_us for sample in samples if sample.min_rtt_us]
+    return Overview(
+        duration_s=duration_s,
+        rate_bytes_per_s=rate,
+        peak_bytes_per_s=max(rates),
+        spread=pstdev(rates) / rate if rate > 0 else 0.0,
+        largest_window_bytes=max(windows, default=None),
+        median_window_bytes=int(median(windows)) if windows else None,
+        min_rtt_s=min(rtts) / 1e6 if rtts else None,
+        median_rtt_s=median(span.end.rtt_us for span in spans) / 1e6,
+        mss_bytes=samples[-1].snd_mss_bytes,
+        retrans_bytes=retrans,
+        retrans_share=retrans / sent if sent else 0.0,
+        cap_bytes_per_s=spans[-1].end.max_pacing_rate_bytes_per_s,
+        loss_based=not (congestion_control or "").startswith("bbr"),
+    )
+
+
+def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:
+    """Name what limited one interval; None while the flow was still speeding up.
+
+    Args:
+        span: The interval.
+        whole: The transfer it belongs to.
+        window_so_far_bytes: Largest receive window seen up to its end; growing windows are no sign of a slow receiver.
+    """
+    if _starved(span):
+        return VerdictKind.SERVER
+    cap = span.end.max_pacing_rate_bytes_per_s
+    if cap is not None and span.rate_bytes_per_s >= _CAP_REACHED * cap:
+        return VerdictKind.CAP
+    if span.end.probes or span.end.snd_wnd_bytes == 0:
+        return VerdictKind.SLOW_RECEIVER
+    if _fills_window(span):
+        return _window_kind(span, whole, window_so_far_bytes)
+    if span.end.app_limited and span.end.notsent_bytes == 0:
+        return VerdictKind.SERVER
+    if _has_queue(span, whole):
+        return VerdictKind.BANDWIDTH
+    return _loss_kind(span, whole)
+
+
+def _starved(span: "Interval") -> bool:
+    idle = span.busy_share is not None and span.busy_share < _BUSY_ENOUGH
+    return idle or (span.sndbuf_share or 0.0) > _SNDBUF_SHARE
+
+
+def _fills_window(span: "Interval") -> bool:
+    usable = span.usable_window_bytes
+    rwnd_share = span.rwnd_share or 0.0
+    if rwnd_share > _RWND_LIMITED:
+        return True
+    if usable is None:
+        return False
+    if span.end.in_flight_bytes >= _WINDOW_FILLED * usable:
+        return True
+    return rwnd_share > _RWND_LIMITED_WHILE_PACED and span.mean_in_flight_bytes >= _WINDOW_FILLED * usable
+
+
+def _window_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind:
+    window = span.end.snd_wnd_bytes
+    if window is None:
+        return VerdictKind.WINDOW
+    if window < _SHRUNK * window_so_far_bytes or window < 2 * span.end.snd_mss_bytes <= window_so_far_bytes // 2:
+        return VerdictKind.SLOW_RECEIVER
+    if (span.rwnd_share or 0.0) > _RWND_LIMITED and span.mean_in_flight_bytes < _SHRUNK * (
+        span.usable_window_bytes or 0
+    ):
+        # Often full and yet half empty on average: the window opens late, because somebody reads late.
+        return VerdictKind.SLOW_RECEIVER
+    if window >= _QUEUE_SEGMENTS * span.end.snd_mss_bytes and _has_queue(span, whole):
+        # More window than the path holds: what fills it is the queue before the narrow link.
+        return VerdictKind.BANDWIDTH
+    return VerdictKind.WINDOW
+
+
+def _has_queue(span: "Interval", whole: Overview) -> bool:
+    if whole.min_rtt_s is None:
+        return False
+    rtt_s = span.end.rtt_us / 1e6
+    return rtt_s >= _QUEUE_RTT * whole.min_rtt_s and rtt_s - whole.min_rtt_s >= _QUEUE_MIN_S
+
+
+def _loss_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
+    if not whole.loss_based:
+        at_plateau = span.rate_bytes_per_s >= _PLATEAU * whole.peak_bytes_per_s
+        return VerdictKind.BANDWIDTH if at_plateau else None
+    if not whole.retrans_bytes or not span.end.bytes_retrans:
+        return None
+    return VerdictKind.POLICER if _looks_policed(whole) else VerdictKind.RANDOM_LOSS
+
+
+def _looks_policed(whole: Overview) -> bool:
+    """Tell drops at a fixed rate from drops at random.
+
+    Random losses come one by one, so the rate obeys the congestion control's model for the share sent again. A policer
+    drops in bursts at an even rate: far more is sent again than that model would allow at this speed.
+    """
+    if whole.retrans_share <= _POLICER_RETRANS or whole.spread >= _POLICER_SPREAD or not whole.median_rtt_s:
+        return False
+    allowed = cubic_bytes_per_s(min(whole.retrans_share, 0.99), whole.median_rtt_s, max(whole.mss_bytes, 1))
+    return whole.rate_bytes_per_s > _POLICER_OVER_MODEL * allowed

@@ -1,0 +1,96 @@
+"""The path and the window that fills it.
+
+Facts
+-----
+
+- A sender has at most one window in flight per round trip, so a path of rate R and round-trip time T needs R x T bytes.
+- RFC 7323 2.3 limits the scale exponent to 14, so no window exceeds 2**30 - 1 = 1073741823 bytes.
+- IOS takes `ip tcp window-size <68-1073741823>` and scales only above 65535.
+- Twice the product leaves room for a lost segment to be repaired while new data keeps flowing.
+"""
+
+import math
+from dataclasses import dataclass
+
+LARGEST_WINDOW_BYTES = 1_073_741_823
+"""Largest value of `ip tcp window-size` and the largest window TCP can advertise (RFC 7323)."""
+
+SMALLEST_WINDOW_BYTES = 68
+"""Least value `ip tcp window-size` accepts."""
+
+SMALLEST_CHOICE_BYTES = 65_536
+"""Least window we choose ourselves: the first one for which IOS offers window scaling."""
+
+ASSUMED_LINK_RATE_BPS = 100e6
+"""Link rate taken where nobody gave one: a window too large costs buffer memory, one too small costs speed."""
+
+_ROUND_TO_BYTES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowChoice:
+    """A receive window and why it was chosen."""
+
+    window_bytes: int
+    reason: str
+
+
+def bdp_bytes(*, rate_bps: float, rtt_s: float) -> int:
+    """Return the bandwidth-delay product, the least window that fills the path.
+
+    Args:
+        rate_bps: Bottleneck rate in bits per second, > 0.
+        rtt_s: Round-trip time in seconds, > 0.
+
+    Raises:
+        ValueError: A value is zero, negative or not finite.
+    """
+    for name, value in (("rate_bps", rate_bps), ("rtt_s", rtt_s)):
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name}: expected a finite number > 0, found {value!r}")
+    # The small term keeps 0.1 s x 50 Mbit/s at 625000 although neither is exact in binary.
+    return math.ceil(rate_bps * rtt_s / 8 - 1e-6)
+
+
+def choose_window(
+    rtt_s: float,
+    link_rate_bps: float | None,
+    explicit_bytes: int | None = None,
+    platform_limit_bytes: int = LARGEST_WINDOW_BYTES,
+) -> WindowChoice:
+    """Choose the receive window for a path: twice its bandwidth-delay product, at least 65536 bytes.
+
+    An explicit value always wins, also over the platform's limit: the operator may know better, and the device
+    refuses what it cannot do. Choices of ours are rounded up to 10,000 bytes so that they read well in a configuration.
+
+    Args:
+        rtt_s: Round-trip time in seconds, > 0.
+        link_rate_bps: Rate of the narrowest link in bits per second; None if unknown, then 100 Mbit/s is assumed.
+        explicit_bytes: The operator's own value, 68 to 1073741823.
+        platform_limit_bytes: Largest window this platform is known to handle.
+
+    Raises:
+        ValueError: A value is out of its range.
+    """
+    for name, value in (("explicit window", explicit_bytes), ("platform limit", platform_limit_bytes)):
+        if value is not None and not SMALLEST_WINDOW_BYTES <= value <= LARGEST_WINDOW_BYTES:
+            raise ValueError(f"{name}: expected {SMALLEST_WINDOW_BYTES} to {LARGEST_WINDOW_BYTES} bytes, found {value}")
+    if explicit_bytes is not None:
+        return WindowChoice(window_bytes=explicit_bytes, reason="given explicitly")
+    rate_bps = ASSUMED_LINK_RATE_BPS if link_rate_bps is None else link_rate_bps
+    product_bytes = bdp_bytes(rate_bps=rate_bps, rtt_s=rtt_s)
+    wanted_bytes = max(SMALLEST_CHOICE_BYTES, _round_up(2 * product_bytes))
+    assumed = "assumed " if link_rate_bps is None else ""
+    path = f"{assumed}{rate_bps / 1e6:g} Mbit/s x {rtt_s * 1e3:.3g} ms = {product_bytes} bytes"
+    limit_bytes = min(platform_limit_bytes, LARGEST_WINDOW_BYTES)
+    if wanted_bytes > limit_bytes:
+        return WindowChoice(window_bytes=limit_bytes, reason=f"platform limit; the path would take 2 x ({path})")
+    if wanted_bytes == SMALLEST_CHOICE_BYTES:
+        return WindowChoice(window_bytes=wanted_bytes, reason=f"least scaled window; the path needs only 2 x ({path})")
+    return WindowChoice(window_bytes=wanted_bytes, reason=f"2 x ({path})")
+
+
+def _round_up(value_bytes: int) -> int:
+    if value_bytes <= SMALLEST_CHOICE_BYTES:
+        return value_bytes
+    return -(-value_bytes // _ROUND_TO_BYTES) * _ROUND_TO_BYTES

@@ -1,0 +1,163 @@
+"""What a transfer's verdict is made of: samples of TCP_INFO, and the intervals between them.
+
+The kernel's counters are cumulative, so an interval is the difference of two samples, and leaving out samples in
+between loses resolution but no bytes and no time.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tcp.info import NO_PACING_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tcp.info import TcpInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The part of a TCP_INFO reading that tells what limits a transfer.
+
+    Counters a kernel does not have are None; see `tcp.info` for their meaning.
+
+    Attributes:
+        at_s: Seconds since the transfer began.
+        all_written: Whether the sender had handed its last byte to the kernel.
+    """
+
+    at_s: float
+    rtt_us: int
+    snd_mss_bytes: int
+    snd_cwnd_segments: int
+    unacked_segments: int
+    bytes_acked: int
+    min_rtt_us: int | None = None
+    bytes_sent: int | None = None
+    bytes_retrans: int | None = None
+    notsent_bytes: int | None = None
+    snd_wnd_bytes: int | None = None
+    busy_time_us: int | None = None
+    rwnd_limited_us: int | None = None
+    sndbuf_limited_us: int | None = None
+    delivery_rate_bytes_per_s: int | None = None
+    pacing_rate_bytes_per_s: int | None = None
+    max_pacing_rate_bytes_per_s: int | None = None
+    app_limited: bool = False
+    probes: int = 0
+    all_written: bool = False
+
+    @classmethod
+    def from_info(cls, at_s: float, info: "TcpInfo", *, all_written: bool = False) -> "Sample":
+        """Take over what matters from a reading made `at_s` seconds into the transfer."""
+        limit = info.max_pacing_rate_bytes_per_s
+        return cls(
+            at_s=at_s,
+            rtt_us=info.rtt_us,
+            snd_mss_bytes=info.snd_mss_bytes,
+            snd_cwnd_segments=info.snd_cwnd_segments,
+            unacked_segments=info.unacked_segments,
+            bytes_acked=info.bytes_acked or 0,
+            min_rtt_us=info.min_rtt_us if info.min_rtt_s is not None else None,
+            bytes_sent=info.bytes_sent,
+            bytes_retrans=info.bytes_retrans,
+            notsent_bytes=info.notsent_bytes,
+            snd_wnd_bytes=info.snd_wnd_bytes,
+            busy_time_us=info.busy_time_us,
+            rwnd_limited_us=info.rwnd_limited_us,
+            sndbuf_limited_us=info.sndbuf_limited_us,
+            delivery_rate_bytes_per_s=info.delivery_rate_bytes_per_s,
+            pacing_rate_bytes_per_s=info.pacing_rate_bytes_per_s,
+            max_pacing_rate_bytes_per_s=None if limit == NO_PACING_LIMIT else limit,
+            app_limited=info.app_limited,
+            probes=info.probes,
+            all_written=all_written,
+        )
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Bytes sent and not yet acknowledged, in whole segments."""
+        return self.unacked_segments * self.snd_mss_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """What happened between two samples.
+
+    Attributes:
+        duration_s: Length, > 0.
+        end: The later sample; its momentary values stand for the interval.
+        rate_bytes_per_s: Bytes acknowledged per second.
+        busy_share: Part of the time with data outstanding or waiting, 0 to 1; None if the kernel does not say.
+        rwnd_share: Part of the busy time the receive window held the sender back.
+        sndbuf_share: Part of the busy time the send buffer did.
+        retrans_bytes: Bytes sent again.
+        sent_bytes: Bytes sent, those sent again included.
+    """
+
+    duration_s: float
+    end: Sample
+    rate_bytes_per_s: float
+    busy_share: float | None
+    rwnd_share: float | None
+    sndbuf_share: float | None
+    retrans_bytes: int
+    sent_bytes: int
+
+    @property
+    def usable_window_bytes(self) -> int | None:
+        """The part of the receive window whole segments can fill.
+
+        A window of 4128 bytes takes two segments of 1460; Linux waits for room rather than send a small one
+        (silly window avoidance, RFC 9293 3.8.6.2.1), so only 2920 bytes of it are ever in flight.
+        """
+        window = self.end.snd_wnd_bytes
+        mss = self.end.snd_mss_bytes
+        if window is None or mss <= 0:
+            return window
+        return window // mss * mss if window >= mss else window
+
+    @property
+    def mean_in_flight_bytes(self) -> float:
+        """Average bytes in flight by Little's law: rate times round-trip time."""
+        return self.rate_bytes_per_s * self.end.rtt_us / 1e6
+
+
+def intervals(samples: "Sequence[Sample]") -> tuple[Interval, ...]:
+    """Return what happened between neighbouring samples, leaving out empty ones and the tail.
+
+    The tail is where the sender had nothing left to send: the end of the file is no bottleneck.
+    """
+    return tuple(
+        _interval(earlier, later)
+        for earlier, later in pairwise(samples)
+        if later.at_s > earlier.at_s and not _is_tail(earlier)
+    )
+
+
+def _is_tail(earlier: Sample) -> bool:
+    return earlier.all_written and not earlier.notsent_bytes
+
+
+def _interval(earlier: Sample, later: Sample) -> Interval:
+    duration_s = later.at_s - earlier.at_s
+    busy_us = _difference(earlier.busy_time_us, later.busy_time_us)
+    return Interval(
+        duration_s=duration_s,
+        end=later,
+        rate_bytes_per_s=(later.bytes_acked - earlier.bytes_acked) / duration_s,
+        busy_share=None if busy_us is None else min(1.0, busy_us / 1e6 / duration_s),
+        rwnd_share=_share(_difference(earlier.rwnd_limited_us, later.rwnd_limited_us), busy_us),
+        sndbuf_share=_share(_difference(earlier.sndbuf_limited_us, later.sndbuf_limited_us), busy_us),
+        retrans_bytes=_difference(earlier.bytes_retrans, later.bytes_retrans) or 0,
+        sent_bytes=_difference(earlier.bytes_sent, later.bytes_sent) or 0,
+    )
+
+
+def _difference(earlier: int | None, later: int | None) -> int | None:
+    return None if earlier is None or later is None else later - earlier
+
+
+def _share(part: int | None, whole: int | None) -> float | None:
+    return None if part is None or not whole else min(1.0, part / whole)

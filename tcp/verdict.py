@@ -1,0 +1,113 @@
+"""What limited a transfer, with the numbers that led there.
+
+Facts
+-----
+
+- `rwnd_limited / busy_time` is the kernel's own word on the receive window (Linux commit efd9017416). Under BBR it
+  reads about 47 % for a flow that is limited by nothing else, because the pauses between paced segments count as
+  busy. So the bytes in flight are held against the window as well: at one moment (unacknowledged segments) and on
+  average (rate x RTT, Little's law).
+- A queue shows as a round-trip time above the least one seen. Random loss and a policer leave it where it is; a
+  policer also cuts the rate at the same height every time (Flach et al., SIGCOMM 2016).
+- BBR version 1 does not slow down on loss, so loss is never what limits it.
+
+Each interval between two samples is judged by itself; the verdict is the kind that held for most of the time.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from tcp.limits import Overview, VerdictKind, kind_of, overview
+from tcp.sample import Interval, Sample, intervals
+from tcp.words import advice_for, evidence_for, sentence_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Sample", "Verdict", "VerdictKind", "judge"]
+
+_LEAST_SECONDS = 1.0
+_LEAST_ROUND_TRIPS = 10
+_LEAST_INTERVALS = 2
+# A flow that spent most of its time speeding up was never limited by anything but its own length.
+_MOSTLY = 0.6
+_LEAST_SHARE = 0.35
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What limited a transfer.
+
+    Attributes:
+        kind: The limiting factor.
+        share: Part of the judged time it held, 0 to 1.
+        sentence: The verdict in words, with the numbers that matter.
+        evidence: The numbers that led to it, one per line.
+        advice: What would make the next transfer faster; empty if nothing would.
+    """
+
+    kind: VerdictKind
+    share: float
+    sentence: str
+    evidence: tuple[str, ...]
+    advice: str = ""
+
+
+def judge(samples: "Sequence[Sample]", *, congestion_control: str | None = None) -> Verdict:
+    """Name what limited a transfer.
+
+    Args:
+        samples: Samples in the order they were taken, from the first byte to the last acknowledgement.
+        congestion_control: The sender's congestion control in force; without it loss is taken to matter.
+    """
+    spans = intervals(samples)
+    if not spans:
+        return _too_short(0.0, f"{len(samples)} samples and no time between them")
+    whole = overview(samples, spans, congestion_control)
+    least_s = max(_LEAST_SECONDS, _LEAST_ROUND_TRIPS * whole.median_rtt_s)
+    if whole.duration_s < least_s or len(spans) < _LEAST_INTERVALS:
+        why = f"{whole.duration_s:.2f} s in {len(spans)} samples; a verdict takes {least_s:.1f} s and 2"
+        return _too_short(0.0, why)
+    return _weigh(_time_by_kind(samples, spans, whole), whole)
+
+
+def _time_by_kind(
+    samples: "Sequence[Sample]", spans: "Sequence[Interval]", whole: Overview
+) -> dict[VerdictKind | None, float]:
+    largest = list(accumulate((sample.snd_wnd_bytes or 0 for sample in samples), max))
+    so_far = {sample.at_s: window for sample, window in zip(samples, largest, strict=True)}
+    time_s: dict[VerdictKind | None, float] = defaultdict(float)
+    for span in spans:
+        time_s[kind_of(span, whole, so_far[span.end.at_s])] += span.duration_s
+    return dict(time_s)
+
+
+def _weigh(time_s: dict[VerdictKind | None, float], whole: Overview) -> Verdict:
+    speeding_up = time_s.pop(None, 0.0) / whole.duration_s
+    if speeding_up > _MOSTLY or not time_s:
+        return _too_short(speeding_up, f"still speeding up for {speeding_up:.0%} of {whole.duration_s:.1f} s")
+    kind = max(time_s, key=lambda candidate: time_s[candidate] if candidate else 0.0)
+    assert kind is not None
+    share = min(1.0, time_s[kind] / whole.duration_s)
+    shares = ", ".join(
+        f"{name} {seconds / whole.duration_s:.0%}"
+        for name, seconds in sorted(time_s.items(), key=lambda item: -item[1])
+        if name
+    )
+    evidence = (*evidence_for(whole), f"time by cause: {shares}")
+    if share < _LEAST_SHARE:
+        sentence = f"No single cause: {shares}."
+        return Verdict(kind=VerdictKind.UNKNOWN, share=share, sentence=sentence, evidence=evidence)
+    return Verdict(
+        kind=kind,
+        share=share,
+        sentence=sentence_for(kind, share, whole),
+        evidence=evidence,
+        advice=advice_for(kind, whole),
+    )
+
+
+def _too_short(share: float, why: str) -> Verdict:
+    return Verdict(kind=VerdictKind.TOO_SHORT, share=share, sentence=f"Too short to judge: {why}.", evidence=(why,))

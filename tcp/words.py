@@ -1,0 +1,124 @@
+"""A verdict in words: sentences, evidence and advice, always with the numbers and their units."""
+
+from typing import TYPE_CHECKING
+
+from tcp.limits import Overview, VerdictKind
+from tcp.path import LARGEST_WINDOW_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_UNSCALED_WINDOW_BYTES = 65_535
+
+
+def _rate(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / 1e6:.3g} MB/s"
+
+
+def _rtt(whole: Overview) -> str:
+    return f"{whole.median_rtt_s * 1e3:.3g} ms"
+
+
+def _window(whole: Overview) -> str:
+    window = whole.largest_window_bytes
+    if window is None or not whole.median_rtt_s:
+        return f"the receive window was full; seen {_rate(whole.rate_bytes_per_s)}"
+    allowed = _rate(window / whole.median_rtt_s)
+    return (
+        f"the receive window of {window} bytes was full; at a round trip of {_rtt(whole)} it allows {allowed}, "
+        f"seen {_rate(whole.rate_bytes_per_s)}"
+    )
+
+
+def _slow_receiver(whole: Overview) -> str:
+    return (
+        f"the receiver did not keep up: its window fell from {whole.largest_window_bytes} to "
+        f"{whole.median_window_bytes} bytes (median) at {_rate(whole.rate_bytes_per_s)}"
+    )
+
+
+def _random_loss(whole: Overview) -> str:
+    return (
+        f"losses without a queue ({whole.retrans_share:.2%} sent again, round trip {_rtt(whole)}) kept the sender at "
+        f"{_rate(whole.rate_bytes_per_s)}"
+    )
+
+
+def _bandwidth(whole: Overview) -> str:
+    least = "unknown" if whole.min_rtt_s is None else f"{whole.min_rtt_s * 1e3:.3g} ms"
+    return f"the link was full at {_rate(whole.rate_bytes_per_s)}, round trip {_rtt(whole)} against {least} at least"
+
+
+def _policer(whole: Overview) -> str:
+    return (
+        f"{whole.retrans_share:.1%} was sent again in bursts, without a queue and at an even "
+        f"{_rate(whole.rate_bytes_per_s)}: somebody polices this path"
+    )
+
+
+def _server(whole: Overview) -> str:
+    return f"the server had too little ready to send, seen {_rate(whole.rate_bytes_per_s)}"
+
+
+def _cap(whole: Overview) -> str:
+    cap = "the cap" if whole.cap_bytes_per_s is None else f"the cap of {_rate(whole.cap_bytes_per_s)}"
+    return f"{cap} was reached, seen {_rate(whole.rate_bytes_per_s)}, by design"
+
+
+def _nothing(whole: Overview) -> str:
+    return f"no cause found at {_rate(whole.rate_bytes_per_s)}"
+
+
+_SENTENCES: "dict[VerdictKind, Callable[[Overview], str]]" = {
+    VerdictKind.WINDOW: _window,
+    VerdictKind.SLOW_RECEIVER: _slow_receiver,
+    VerdictKind.RANDOM_LOSS: _random_loss,
+    VerdictKind.BANDWIDTH: _bandwidth,
+    VerdictKind.POLICER: _policer,
+    VerdictKind.SERVER: _server,
+    VerdictKind.CAP: _cap,
+}
+
+
+def sentence_for(kind: VerdictKind, share: float, whole: Overview) -> str:
+    """Say a verdict in one sentence, starting with its kind and the part of the time it held."""
+    return f"{kind.value.capitalize()}, {share:.0%} of the time: {_SENTENCES.get(kind, _nothing)(whole)}."
+
+
+def evidence_for(whole: Overview) -> tuple[str, ...]:
+    """List the numbers of a transfer that a verdict rests on."""
+    least = "unknown" if whole.min_rtt_s is None else f"{whole.min_rtt_s * 1e3:.3g} ms"
+    lines = [
+        f"{_rate(whole.rate_bytes_per_s)} over {whole.duration_s:.1f} s, interval rates vary by {whole.spread:.0%}",
+        f"round trip {_rtt(whole)} (median), {least} (least)",
+        f"segment size {whole.mss_bytes} bytes",
+        f"sent again {whole.retrans_bytes} bytes ({whole.retrans_share:.2%})",
+    ]
+    if whole.largest_window_bytes is not None:
+        lines.append(
+            f"receive window {whole.largest_window_bytes} bytes at most, {whole.median_window_bytes} in the median"
+        )
+    if whole.cap_bytes_per_s is not None:
+        lines.append(f"pacing cap {_rate(whole.cap_bytes_per_s)}")
+    return tuple(lines)
+
+
+def advice_for(kind: VerdictKind, whole: Overview) -> str:
+    """Say what would make the next transfer faster; empty if nothing we know would."""
+    if kind is VerdictKind.WINDOW:
+        return _window_advice(whole)
+    return {
+        VerdictKind.SLOW_RECEIVER: "A larger window will not help; look at the device's flash and CPU.",
+        VerdictKind.RANDOM_LOSS: "Use BBR with a cap on the sender, 'ip tcp selective-ack' and "
+        "'ip tcp path-mtu-discovery' on the device.",
+        VerdictKind.POLICER: f"Cap the sender at about {_rate(0.93 * whole.rate_bytes_per_s)}.",
+        VerdictKind.SERVER: "Look at the server's disk, CPU and tcp_wmem.",
+    }.get(kind, "")
+
+
+def _window_advice(whole: Overview) -> str:
+    window = whole.largest_window_bytes
+    if window is None or window >= LARGEST_WINDOW_BYTES:
+        return ""
+    state = "not tuned" if window <= _UNSCALED_WINDOW_BYTES else "tuned but full"
+    return f"The window is {state}: set 'ip tcp window-size' to twice link rate x round trip, above {window} bytes."
