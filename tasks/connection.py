@@ -1,0 +1,110 @@
+"""The Nornir connection `flashferry`: one NAPALM session per device, shared by all steps of a run.
+
+nornir-napalm 0.6.0 writes the port into the `optional_args` dict that it was given; where a group holds that dict,
+every host gets the first host's port. This plugin reads the same options and copies them first.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from nornir.core.configuration import Config
+from nornir.core.inventory import Host
+from nornir.core.plugins.connections import ConnectionPluginRegister
+from nornir.core.task import Task
+
+from inventory.errors import ConfigInvalid
+from inventory.view import view
+from tasks.session import DeviceSession, Login
+
+NAME = "flashferry"
+ENABLE_SECRET = "enable_secret"  # noqa: S105 -- the name of an inventory key, not a secret
+
+
+class FlashferryConnection:
+    """A Nornir connection plugin that opens a DeviceSession."""
+
+    def __init__(self) -> None:
+        self.connection: DeviceSession | None = None
+        self.state: dict[str, Any] = {}
+
+    def open(
+        self,
+        hostname: str | None,
+        username: str | None,
+        password: str | None,
+        port: int | None,
+        platform: str | None,  # noqa: ARG002 -- Nornir's signature; `view` has checked it
+        extras: dict[str, Any] | None = None,
+        configuration: Config | None = None,  # noqa: ARG002 -- Nornir's signature
+    ) -> None:
+        """Open the session.
+
+        Raises:
+            DeviceUnreachable: No SSH session could be opened.
+            LoginRefused: User, password or enable secret were not accepted.
+        """
+        options = copy.deepcopy(extras or {})
+        optional_args = options.get("optional_args", {})
+        self.connection = DeviceSession(
+            Login(
+                name=str(options.get("name", hostname)),
+                address=hostname or "",
+                port=port or 22,
+                username=username or "",
+                password=password or "",
+                enable_secret=options.get(ENABLE_SECRET) or optional_args.pop("secret", None),
+                optional_args=optional_args,
+            )
+        )
+
+    def close(self) -> None:
+        """Log out."""
+        if self.connection is not None:
+            self.connection.close()
+
+
+def session_of(task: Task) -> DeviceSession:
+    """Return the device's open session; open it, or open it anew where it was lost.
+
+    Raises:
+        DeviceUnreachable: No SSH session could be opened.
+        LoginRefused: User, password or enable secret were not accepted.
+        ConfigInvalid: The inventory says nothing usable about the host.
+    """
+    host = task.host
+    found = host.connections.get(NAME)
+    if found is not None and found.connection is not None and not found.connection.alive:
+        host.close_connection(NAME)
+        found = None
+    if found is None:
+        _open(host, task.nornir.config)
+    session: DeviceSession = host.get_connection(NAME, task.nornir.config)
+    return session
+
+
+def _open(host: Host, configuration: Config) -> None:
+    device = view(host)
+    # A user's inventory states NAPALM's options under NAPALM's name; they are meant for us too.
+    given = host.get_connection_parameters("napalm")
+    if not given.username or given.password is None:
+        raise ConfigInvalid(
+            "no username or no password",
+            host=device.name,
+            step="connect",
+            hint="Set FLASHFERRY_USERNAME and FLASHFERRY_PASSWORD, or give them in the inventory",
+        )
+    extras = copy.deepcopy(given.extras or {})
+    extras |= {"name": device.name, ENABLE_SECRET: host.get(ENABLE_SECRET)}
+    ConnectionPluginRegister.register(NAME, FlashferryConnection)
+    host.open_connection(
+        connection=NAME,
+        configuration=configuration,
+        hostname=device.address,
+        username=given.username,
+        password=given.password,
+        port=given.port or device.port,
+        platform=device.platform,
+        extras=extras,
+    )

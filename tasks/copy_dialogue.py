@@ -1,0 +1,173 @@
+"""The dialogue of `copy ftp://... flash:name`: text in, answers out. No session, no clock.
+
+Facts
+-----
+* The questions below are all that were seen in captures and manuals; each has one answer, by policy, and none of the
+  answers destroys anything: what exists is not overwritten, nothing is ever erased.
+* Enter at `Erase flash: before copying? [confirm]` means yes and empties the flash (c3640, IOS 12.2): always `n`.
+* A typed `y` at `Destination filename [x]?` becomes the file's name: Enter alone.
+* `[confirm]` takes a single key; `[yes/no]` and file names want Enter.
+* A question stands at the end of the output until a syslog line is written behind it: look for it anywhere behind the
+  last answer, not only at the end.
+* Only the line `N bytes copied` means success. An error line counts when it names our source or our target: other jobs
+  (autoconfig looking for `network-confg`) print theirs into a copy that goes well.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from inventory.errors import ConfigInvalid
+from templates.rows import CopyError, CopyResult, last, rows
+
+MAX_COMMAND_LENGTH = 253
+"""An IOS EXEC line ends at 254 characters; pyATS keeps to 253 on devices too."""
+
+_MASK = re.compile(r"(ftp://)[^@/\s]*@")
+
+
+class Question(Enum):
+    """A question of the dialogue: pattern, answer, and whether the answer ends the copy."""
+
+    DESTINATION = (r"Destination filename \[[^\]]*\]\? ?", "\n", False)
+    OVERWRITE = (r"Do you want to over ?write\? ?\[confirm\]", "n", True)
+    ERASE = (r"Erase [\w-]+: ?before copying\? ?\[confirm\]", "n", False)
+    ERASE_ALL = (r"Erasing the [\w-]+ filesystem will remove all files! Continue\? ?\[confirm\]", "n", True)
+    WITH_ERASE = (r"WITH erase\? ?\[yes/no\]:? ?", "no\n", False)
+    NOT_EXECUTABLE = (r"Abort Copy\? ?\[confirm\]", "\n", True)
+
+    def __init__(self, pattern: str, answer: str, ends_copy: bool) -> None:
+        self.pattern = re.compile(pattern, re.IGNORECASE)
+        self.answer = answer
+        self.ends_copy = ends_copy
+
+
+_UNKNOWN_QUESTION = re.compile(r"(\? ?(\[[^\]\n]*\])?|\[(confirm|yes/no|y/n)\]|\]\?):? ?\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyOutcome:
+    """How a copy ended by the device's own words.
+
+    Attributes:
+        result: The `bytes copied` line, or None.
+        error: The reason in the error line that names our copy, or None.
+        refused: The question that ended the copy because our policy says no, or None.
+    """
+
+    result: CopyResult | None
+    error: str | None
+    refused: Question | None
+
+
+def mask(text: str) -> str:
+    """Return text without the credentials of any FTP URL."""
+    return _MASK.sub(r"\1*:*@", text)
+
+
+def copy_command(
+    *, username: str, password: str, server: str, port: int, image: str, target: str, vrf: str | None = None
+) -> str:
+    """Return the command with which a device pulls an image.
+
+    Args:
+        username: Letters and digits only: `%xy` is forbidden in the URL and `?` would call the CLI's help.
+        password: The same.
+        server: Our address as the device reaches it.
+        port: FTP port; 21 is left out of the URL, as old releases may not take one.
+        image: Catalogue name.
+        target: For example `bootflash:image.bin`, or `null:`.
+        vrf: VRF to use, or None.
+
+    Raises:
+        ConfigInvalid: The command would be longer than an IOS line, or a name holds what IOS cannot take.
+    """
+    if re.search(r"[\s?%@\"]", image + target):
+        raise ConfigInvalid(
+            f"image name '{image}': expected no blank, '?', '%', '@' or quote, which an IOS command line cannot carry",
+            hint="Rename the file",
+        )
+    where = server if port == 21 else f"{server}:{port}"
+    tail = f" vrf {vrf}" if vrf else ""
+    command = f"copy ftp://{username}:{password}@{where}/{image} {target}{tail}"
+    if len(command) > MAX_COMMAND_LENGTH:
+        raise ConfigInvalid(
+            f"image name '{image}': the copy command would have {len(command)} characters, an IOS line takes "
+            f"{MAX_COMMAND_LENGTH}",
+            hint="Give the file a shorter name",
+        )
+    return command
+
+
+class CopyDialogue:
+    """Answers a device's questions until its prompt comes back.
+
+    Args:
+        prompt_pattern: Regular expression of the privileged prompt, alone on a line.
+        source: `host/image` as it stands in the URL behind the credentials.
+        target: The copy's target.
+    """
+
+    def __init__(self, *, prompt_pattern: str, source: str, target: str) -> None:
+        self._prompt = re.compile(prompt_pattern)
+        self._source = source
+        self._target = target
+        self._text = ""
+        self._answered_to = 0
+        self._refused: Question | None = None
+
+    def reply(self, received: str) -> tuple[str, ...] | None:
+        """Take the next piece of output; return what to send, or None when the prompt is back."""
+        self._text += received.replace("\r\n", "\n").replace("\r", "\n")
+        answers: list[str] = []
+        while (question := self._next_question()) is not None:
+            answers.append(question.answer)
+            if question.ends_copy:
+                self._refused = question
+        if answers:
+            return tuple(answers)
+        return None if self._prompt.search(self._text, self._answered_to) else ()
+
+    @property
+    def transcript(self) -> str:
+        """Return all output so far, without credentials."""
+        return mask(self._text)
+
+    @property
+    def open_question(self) -> str | None:
+        """Return the last line where it looks like a question that we have no answer for."""
+        tail = self._text[self._answered_to :]
+        if not _UNKNOWN_QUESTION.search(tail):
+            return None
+        return mask(tail.rsplit("\n", 1)[-1].strip()) or None
+
+    def outcome(self) -> CopyOutcome:
+        """Return how the copy ended."""
+        result = last(CopyResult, self._text)
+        errors = [row for row in rows(CopyError, self._text) if self._is_ours(row)]
+        return CopyOutcome(
+            result=result,
+            error=errors[-1].reason if errors and result is None else None,
+            refused=self._refused,
+        )
+
+    def _next_question(self) -> Question | None:
+        """Return the earliest unanswered question and count it as answered."""
+        found = [
+            (match.end(), question)
+            for question in Question
+            if (match := question.pattern.search(self._text, self._answered_to))
+        ]
+        if not found:
+            return None
+        self._answered_to, question = min(found, key=lambda pair: pair[0])
+        return question
+
+    def _is_ours(self, row: CopyError) -> bool:
+        """Tell whether an error names our copy; credentials are masked and `flash:` may read `bootflash:`."""
+        subject = _MASK.sub(r"\1", row.subject)
+        if "://" in subject:
+            return subject.removeprefix("ftp://").replace("//", "/") == self._source
+        return subject.partition(":")[2].lstrip("/") == self._target.partition(":")[2].lstrip("/")

@@ -1,0 +1,37 @@
+"""Errors of the dialogue with a device, split by who must act."""
+
+from __future__ import annotations
+
+from inventory.errors import FlashferryError
+
+
+class DeviceUnreachable(FlashferryError):
+    """The network or the device's SSH service must be mended: no session could be opened, or it was lost."""
+
+
+class LoginRefused(FlashferryError):
+    """The operator must give other credentials: user, password or enable secret were not accepted."""
+
+
+class DeviceRefused(FlashferryError):
+    """The device's owner must act: the device does not take a command, or is in a state that we do not touch."""
+
+
+class OutputNotUnderstood(FlashferryError):
+    """The device answered something that we have no reading for; nothing is guessed."""
+
+
+class CopyFailed(FlashferryError):
+    """The device ended the copy with an error, or without the bytes."""
+
+
+class TransferStalled(FlashferryError):
+    """The network or the device stopped taking bytes for longer than the limit."""
+
+
+class ImageCorrupt(FlashferryError):
+    """The file on the device is not the file that was offered."""
+
+
+class RestoreIncomplete(FlashferryError):
+    """The configuration is not what it was; it says which line, and why it was left."""

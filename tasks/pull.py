@@ -1,0 +1,248 @@
+"""Step `pull`: the device copies an image from our server; the server's account of it decides how long we wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from nornir.core.task import Result, Task
+
+from inventory.errors import FlashferryError
+from tasks.connection import session_of
+from tasks.copy_dialogue import CopyDialogue, CopyOutcome, Question, copy_command
+from tasks.errors import CopyFailed, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, TransferStalled
+from tasks.session import DeviceSession
+from templates.rows import CopyResult, Refusal, first
+
+STEP = "pull"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witnessed:
+    """What our server has seen of this device's ticket so far; `bytes_acked` only ever grows."""
+
+    client_seen: bool
+    logged_in: bool
+    bytes_acked: int
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the device finds the image; the credentials are a ticket's and stay out of the representation."""
+
+    server: str
+    port: int
+    image: str
+    username: str = field(repr=False)
+    password: str = field(repr=False)
+    vrf: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyLimits:
+    """Three limits in seconds: until the first byte, without progress, in all."""
+
+    start_s: float
+    stall_s: float
+    total_s: float
+
+
+def copy_limits(*, size_bytes: int, expected_bytes_per_s: float) -> CopyLimits:
+    """Return the limits of a copy: in all, four times what it should take and two minutes.
+
+    Half a minute to the first byte is what a device needs that looks up names and opens two connections; a device
+    that cannot reach us at all keeps trying for up to half an hour, which nobody should wait for.
+    """
+    return CopyLimits(start_s=45.0, stall_s=60.0, total_s=120.0 + 4 * size_bytes / max(expected_bytes_per_s, 1.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullReport:
+    """A copy that the device reports as done.
+
+    Attributes:
+        target: Where the file is, or `null:`.
+        device: The device's own line: bytes, seconds, rate.
+        wall_s: From the command to the prompt, by our clock.
+        transcript: The dialogue, without credentials.
+    """
+
+    target: str
+    device: CopyResult
+    wall_s: float
+    transcript: str
+
+
+def pull(
+    task: Task,
+    source: Source,
+    target: str,
+    size_bytes: int,
+    limits: CopyLimits,
+    witness: Callable[[], Witnessed],
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Nornir task: return a PullReport. See `pull_image`."""
+    report = pull_image(
+        session_of(task),
+        source=source,
+        target=target,
+        size_bytes=size_bytes,
+        limits=limits,
+        witness=witness,
+        interrupted=interrupted,
+    )
+    return Result(host=task.host, result=report, changed=target != "null:")
+
+
+def pull_image(
+    session: DeviceSession,
+    *,
+    source: Source,
+    target: str,
+    size_bytes: int,
+    limits: CopyLimits,
+    witness: Callable[[], Witnessed],
+    interrupted: Callable[[], bool] = lambda: False,
+) -> PullReport:
+    """Have the device pull an image, and wait for its `bytes copied` line.
+
+    Args:
+        session: An open session.
+        source: Where the image is, with the ticket's credentials.
+        target: `bootflash:image.bin`, or `null:` for a speed test.
+        size_bytes: Its size: what the device must have copied.
+        limits: How long to wait for what.
+        witness: The server's account, asked about once a second.
+        interrupted: Whether the operator wants to stop; asked as often.
+
+    Raises:
+        CopyFailed: The device gave up, or copied another number of bytes.
+        TransferStalled: A limit was reached; the copy was interrupted.
+        DeviceRefused: The device does not take the command, or its question is one that we answer with no.
+        OutputNotUnderstood: The device asked something unknown; the copy was interrupted.
+        DeviceUnreachable: The session was lost.
+    """
+    dialogue = CopyDialogue(
+        prompt_pattern=session.prompt_pattern, source=f"{_host(source)}/{source.image}", target=target
+    )
+    watch = _Watch(session.name, dialogue, limits, witness, interrupted)
+    command = copy_command(
+        username=source.username,
+        password=source.password,
+        server=source.server,
+        port=source.port,
+        image=source.image,
+        target=target,
+        vrf=source.vrf,
+    )
+    started = time.monotonic()
+    try:
+        session.converse(command, watch.reply, watch.check)
+    except DeviceUnreachable:
+        raise
+    except FlashferryError:
+        # Whatever the reason, the device must not go on copying behind our back.
+        session.interrupt()
+        raise
+    wall_s = time.monotonic() - started
+    result = _judged(session.name, dialogue, size_bytes, target, witness())
+    return PullReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
+
+
+class _Watch:
+    """Feeds the dialogue and knows when waiting makes no sense any more."""
+
+    def __init__(
+        self,
+        host: str,
+        dialogue: CopyDialogue,
+        limits: CopyLimits,
+        witness: Callable[[], Witnessed],
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self._host = host
+        self._dialogue = dialogue
+        self._limits = limits
+        self._witness = witness
+        self._interrupted = interrupted
+        self._started = self._progress_at = self._heard_at = time.monotonic()
+        self._bytes_acked = 0
+
+    def reply(self, received: str) -> tuple[str, ...] | None:
+        if received:
+            self._heard_at = time.monotonic()
+        return self._dialogue.reply(received)
+
+    def check(self) -> None:
+        now = time.monotonic()
+        seen = self._witness()
+        if seen.bytes_acked > self._bytes_acked:
+            self._bytes_acked, self._progress_at = seen.bytes_acked, now
+        # Flash is written behind the last byte: the device's own marks are progress too.
+        last_sign = max(self._progress_at, self._heard_at)
+        if self._interrupted():
+            raise TransferStalled("the operator interrupted the copy", host=self._host, step=STEP)
+        if (question := self._dialogue.open_question) and now - self._heard_at > 5:
+            raise OutputNotUnderstood(
+                f"the device asks {question!r}, which we have no answer for", host=self._host, step=STEP
+            )
+        if self._bytes_acked == 0 and now - self._started > self._limits.start_s:
+            raise TransferStalled(
+                f"no byte was taken within {self._limits.start_s:.0f} s: {reason_of_silence(seen)}",
+                host=self._host,
+                step=STEP,
+            )
+        if self._bytes_acked and now - last_sign > self._limits.stall_s:
+            raise TransferStalled(
+                f"no progress for {self._limits.stall_s:.0f} s after {self._bytes_acked} bytes",
+                host=self._host,
+                step=STEP,
+            )
+        if now - self._started > self._limits.total_s:
+            raise TransferStalled(
+                f"{self._bytes_acked} bytes in {self._limits.total_s:.0f} s, the limit", host=self._host, step=STEP
+            )
+
+
+def reason_of_silence(seen: Witnessed) -> str:
+    """Return why no byte flows, by how far the device came with us, and what to do about it."""
+    if seen.failure:
+        return seen.failure
+    if not seen.client_seen:
+        return "the device did not reach our FTP port. Check route, access lists, VRF and source interface"
+    if not seen.logged_in:
+        return "the device came but did not log in. Check that nothing between us rewrites FTP"
+    return "the device logged in but opened no data connection. Check that our passive ports are reachable"
+
+
+def _judged(host: str, dialogue: CopyDialogue, size_bytes: int, target: str, seen: Witnessed) -> CopyResult:
+    outcome: CopyOutcome = dialogue.outcome()
+    if outcome.refused is Question.OVERWRITE:
+        raise DeviceRefused(f"{target} exists; nothing is overwritten", host=host, step=STEP)
+    if outcome.refused is not None:
+        raise DeviceRefused(
+            f"the device asked {outcome.refused.name.lower().replace('_', ' ')!r} and was told no", host=host, step=STEP
+        )
+    if outcome.result is None:
+        raise CopyFailed(_why(outcome, dialogue, seen), host=host, step=STEP)
+    if outcome.result.size_bytes != size_bytes:
+        raise CopyFailed(
+            f"expected {size_bytes} bytes, the device copied {outcome.result.size_bytes}", host=host, step=STEP
+        )
+    return outcome.result
+
+
+def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: Witnessed) -> str:
+    if outcome.error:
+        reason = f" ({reason_of_silence(seen)})" if seen.bytes_acked == 0 else f" after {seen.bytes_acked} bytes"
+        return f"the device says: {outcome.error}{reason}"
+    if (refusal := first(Refusal, dialogue.transcript)) is not None:
+        return f"the device does not take the copy command: {refusal.text}"
+    return f"the device came back to its prompt without a word on the copy: {dialogue.transcript[-160:].strip()!r}"
+
+
+def _host(source: Source) -> str:
+    return source.server if source.port == 21 else f"{source.server}:{source.port}"
