@@ -1,0 +1,5 @@
+"""`python -m flashferry`."""
+
+from flashferry.cli import main
+
+main()

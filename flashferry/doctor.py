@@ -1,0 +1,37 @@
+"""`flashferry doctor`: what this host grants, and what to do where it does not."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from flashferry.options import JsonOption
+from flashferry.output import finish
+from flashferry.tables import console
+from staging.exit_codes import ExitCode
+from staging.host_check import Finding, look_at_host
+
+
+def doctor(json: JsonOption = False) -> None:
+    """Tell what this host grants: congestion controls, ports, buffers, open files, the lab."""
+    findings = look_at_host(_lab_reason())
+    finish("doctor", ExitCode.OK, {"findings": findings}, as_json=json, human=lambda: _print(findings))
+
+
+def _lab_reason() -> str | None:
+    try:
+        from lab.namespaces import probe
+    except ImportError as error:
+        return f"the lab's dependency {error.name} is not installed (pip install 'flashferry[lab]')"
+    found = probe()
+    return None if found.may_run else found.reason
+
+
+def _print(findings: tuple[Finding, ...]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("", "what", "found", "what to do"):
+        table.add_column(column, overflow="fold")
+    for finding in findings:
+        mark = Text("ok", style="green") if finding.is_good else Text("--", style="yellow")
+        table.add_row(mark, finding.name, finding.found, finding.advice)
+    console().print(table)

@@ -1,0 +1,31 @@
+"""Ctrl-C once: stop taking new work, restore, report. The prompt comes back with every device as it was."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from flashferry.output import say
+
+
+@contextmanager
+def graceful_interrupt() -> Iterator[threading.Event]:
+    """Turn SIGINT and SIGTERM into an event for as long as the block runs."""
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 -- the signature of a handler
+        if stop.is_set():
+            say("still restoring; if this process is killed, run 'flashferry recover'")
+        else:
+            say("interrupted: ending copies and restoring every device")
+        stop.set()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,58 @@
+"""What goes to the terminal: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+
+import typer
+
+from inventory.errors import FlashferryError
+from staging.codec import to_json
+from staging.events import Event
+from staging.exit_codes import ExitCode
+
+SCHEMA_VERSION = 1
+_PROGRESS_EVERY_S = 2.0
+
+
+def say(text: str) -> None:
+    """Print a line for people on standard error."""
+    typer.echo(f"flashferry: {text}", err=True)
+
+
+def complain(error: FlashferryError) -> None:
+    """Print an error in one sentence on standard error."""
+    typer.echo(f"flashferry: error: {error}", err=True)
+
+
+def finish(verb: str, code: ExitCode, result: dict[str, object], *, as_json: bool, human: Callable[[], None]) -> None:
+    """Print a result as one JSON document or for people, and leave with its exit code."""
+    if as_json:
+        head = {"schema": f"flashferry.{verb}/{SCHEMA_VERSION}", "exit_code": int(code), "meaning": code.meaning}
+        typer.echo(json.dumps(head | to_json(result), indent=2))
+    else:
+        human()
+    raise typer.Exit(int(code))
+
+
+class EventLines:
+    """Prints events as plain lines on standard error; of progress at most one line per device every two seconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._progress_at: dict[str | None, float] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Print an event."""
+        if event.status == "started" and not event.text:
+            return
+        if event.status == "progress":
+            if event.at_s - self._progress_at.get(event.host, -_PROGRESS_EVERY_S) < _PROGRESS_EVERY_S:
+                return
+            self._progress_at[event.host] = event.at_s
+        who = event.host or "run"
+        mark = {"failed": "FAILED "}.get(event.status, "")
+        with self._lock:
+            typer.echo(f"{event.at_s:7.1f} s  {who:<12} {event.step:<8} {mark}{event.text}".rstrip(), err=True)

@@ -1,0 +1,56 @@
+"""Values to JSON types and back: for the journal, reports and `--json`."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from tasks.configuration import Fingerprint
+from tasks.snapshot import Snapshot
+from tasks.tuning import Change, TcpLines
+
+
+def to_json(value: object) -> Any:
+    """Return a value as JSON types.
+
+    A dataclass field with `repr=False` is a secret by the convention of this project and is left out.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value) if field.repr}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def snapshot_from_json(stored: dict[str, Any]) -> Snapshot:
+    """Return the Snapshot that `to_json` was given.
+
+    Raises:
+        KeyError: The stored value is not one of a Snapshot.
+    """
+    digests = stored["running_fingerprint"]
+    return Snapshot(
+        running=_lines(stored["running"]),
+        startup=_lines(stored["startup"]),
+        running_fingerprint=Fingerprint(whole=digests["whole"], lines=tuple(digests["lines"])),
+        salt=stored["salt"],
+    )
+
+
+def changes_from_json(stored: list[dict[str, Any]]) -> tuple[Change, ...]:
+    """Return the Changes that `to_json` was given."""
+    return tuple(Change(keyword=one["keyword"], before=one["before"], ours=one["ours"]) for one in stored)
+
+
+def _lines(stored: dict[str, Any]) -> TcpLines:
+    return TcpLines(lines=tuple(stored["lines"]))

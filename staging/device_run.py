@@ -1,0 +1,331 @@
+"""One device's way through a run, as one Nornir task: restoring is part of it, whatever failed before.
+
+Nornir skips hosts that failed on its next `run`, so a restore in a second run would skip exactly the devices that
+need it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any, Protocol
+
+from nornir.core.exceptions import NornirSubTaskError
+from nornir.core.task import Result, Task
+
+from ftpserver import ImageFile, Ticket, TicketRequest, TransferProgress, TransferState
+from inventory.errors import FlashferryError
+from inventory.view import HostView, view
+from staging.budget import payload_cap_bytes_per_s
+from staging.events import Emit, Event
+from staging.journal import Journal
+from staging.record import DeviceRecord, Failure, failure_of, sentence_of
+from staging.states import Outcome, Restored, State
+from tasks.check import CheckReport, Wanted, check
+from tasks.connection import session_of
+from tasks.errors import DeviceUnreachable
+from tasks.pull import PullReport, Source, Witnessed, copy_limits, pull
+from tasks.restore import RestoreReport, restore
+from tasks.snapshot import Snapshot, snapshot
+from tasks.tune import tune
+from tasks.tuning import TunePlan, plan_tune
+from tasks.verify import verify
+from tcp.path import choose_window
+
+ASSUMED_RTT_S = 0.1
+"""Round-trip time taken where the kernel measured none."""
+
+SLOWEST_DEVICE_BYTES_PER_S = 50_000
+"""Old flash takes 80 kB/s and an untuned window at 300 ms as much; below this a copy is not worth waiting for."""
+
+
+class Server(Protocol):
+    """What a run needs of the FTP server."""
+
+    @property
+    def port(self) -> int:
+        """Return the port it listens on."""
+        ...
+
+    def issue_ticket(self, request: TicketRequest) -> Ticket:
+        """Issue credentials for one image."""
+        ...
+
+    def progress(self, ticket_id: str) -> TransferProgress:
+        """Return the newest account of a ticket."""
+        ...
+
+    def wait(self, ticket_id: str, timeout_s: float) -> TransferProgress:
+        """Wait for news of a ticket."""
+        ...
+
+    def revoke(self, ticket_id: str) -> None:
+        """Make a ticket worthless."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceOptions:
+    """How devices are to be treated.
+
+    Attributes:
+        tune: Whether the TCP configuration may be changed.
+        to_null: Copy to `null:`, which writes no flash: a speed test.
+        window_bytes: Window to set, or None: from the round-trip time and the link rate.
+        server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
+    """
+
+    tune: bool = True
+    to_null: bool = False
+    window_bytes: int | None = None
+    server_address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What all devices of a run share."""
+
+    run_id: str
+    image: ImageFile
+    server: Server
+    journal: Journal
+    options: DeviceOptions
+    emit: Emit
+    interrupted: Callable[[], bool]
+    started_s: float
+
+
+class Interrupted(FlashferryError):
+    """The operator stopped the run before this step."""
+
+
+def stage_device(task: Task, context: RunContext) -> Result:
+    """Nornir task: take one device through the run and return its DeviceRecord; never raises for a device's fault."""
+    record = DeviceRun(task, context).execute()
+    context.journal.record(context.run_id, task.host.name, record)
+    return Result(host=task.host, result=record, changed=record.pull is not None)
+
+
+class DeviceRun:
+    """The steps of one device. Its record grows step by step and is the only result."""
+
+    def __init__(self, task: Task, context: RunContext) -> None:
+        self._task = task
+        self._context = context
+        self._host: HostView = view(task.host)
+        self._record = DeviceRecord(host=task.host.name, seconds_by_step={})
+        self._ticket: Ticket | None = None
+
+    def execute(self) -> DeviceRecord:
+        """Go through all steps and return the record."""
+        try:
+            self._check()
+            if self._record.outcome not in {Outcome.REFUSED, Outcome.ALREADY_THERE}:
+                self._stage()
+        except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' run
+            self._fail(error)
+        finally:
+            if self._ticket is not None:
+                self._context.server.revoke(self._ticket.ticket_id)
+            self._task.host.close_connections()
+        return self._record
+
+    def _check(self) -> None:
+        image, to_null = self._context.image, self._context.options.to_null
+        wanted = None if to_null else Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5)
+        report: CheckReport = self._do("check", check, wanted=wanted)
+        self._update(check=report)
+        self._move(State.CHECKED)
+        if report.refusal:
+            self._update(
+                outcome=Outcome.REFUSED,
+                failure=Failure(step="check", reason=report.refusal, hint=None, kind="PolicyViolation"),
+            )
+            self._tell("check", "failed", f"refused: {report.refusal}")
+        elif report.already_there:
+            self._move(State.DONE)
+            self._update(outcome=Outcome.ALREADY_THERE)
+            self._tell("check", "done", f"{report.file_system}{image.name} is there already, hash proven")
+
+    def _stage(self) -> None:
+        report = self._checked()
+        target = "null:" if self._context.options.to_null else f"{report.file_system}{self._context.image.name}"
+        plan = self._plan(report)
+        before: Snapshot = self._do("snapshot", snapshot)
+        if plan.changes:
+            self._context.journal.touch(
+                self._context.run_id, self._record.host, snapshot=before, changes=plan.changes, target=target
+            )
+            self._update(state=State.JOURNALED, restored=Restored.INCOMPLETE, changes=plan.changes)
+        else:
+            self._move(State.JOURNALED)
+        try:
+            self._feed(plan, target)
+        except Exception as error:  # noqa: BLE001 -- whatever happened, restoring comes first
+            self._fail(error)
+        finally:
+            self._restore(before, plan)
+
+    def _feed(self, plan: TunePlan, target: str) -> None:
+        """Tune, copy and verify; whatever it raises, the caller restores."""
+        self._do("tune", tune, plan=plan)
+        self._move(State.TUNED)
+        self._pull(target)
+        if not self._context.options.to_null:
+            image = self._context.image
+            self._update(verify=self._do("verify", verify, path=target, md5=image.md5, size_bytes=image.size_bytes))
+            self._move(State.VERIFIED)
+        self._update(outcome=Outcome.DONE)
+
+    def _plan(self, report: CheckReport) -> TunePlan:
+        options = self._context.options
+        if not options.tune:
+            return TunePlan(changes=())
+        choice = choose_window(
+            rtt_s=report.rtt_s or ASSUMED_RTT_S,
+            link_rate_bps=self._host.link_rate_bps,
+            explicit_bytes=options.window_bytes,
+        )
+        self._update(window=choice)
+        return plan_tune(report.running, window_bytes=choice.window_bytes)
+
+    def _pull(self, target: str) -> None:
+        context, report = self._context, self._checked()
+        cap = payload_cap_bytes_per_s(self._host.cap_bps)
+        # Bound to the address that the SSH session shows; behind a NAT both look the same to us.
+        peer = session_of(self._task).peer_address
+        self._ticket = context.server.issue_ticket(
+            TicketRequest(
+                image_name=context.image.name,
+                source_addresses=(peer,),
+                lifetime_s=24 * 3600,
+                tries=1,
+                cap_bytes_per_s=cap,
+            )
+        )
+        ticket = self._ticket
+        self._move(State.COPYING)
+        try:
+            done: PullReport = self._do(
+                "pull",
+                pull,
+                source=Source(
+                    server=context.options.server_address or self._host.server_address or report.server_address,
+                    port=context.server.port,
+                    image=PurePath(context.image.name).name,
+                    username=ticket.username,
+                    password=ticket.password,
+                    vrf=self._host.vrf,
+                ),
+                target=target,
+                size_bytes=context.image.size_bytes,
+                limits=copy_limits(
+                    size_bytes=context.image.size_bytes, expected_bytes_per_s=SLOWEST_DEVICE_BYTES_PER_S
+                ),
+                witness=self._witness,
+                interrupted=context.interrupted,
+            )
+        finally:
+            # The device may be back at its prompt a round trip before the server has its last acknowledgement.
+            self._update(transfer=context.server.wait(ticket.ticket_id, 2.0).record)
+        self._update(pull=done)
+        self._move(State.COPIED)
+
+    def _witness(self) -> Witnessed:
+        """Return the server's account, and tell who watches."""
+        assert self._ticket is not None
+        seen = self._context.server.progress(self._ticket.ticket_id)
+        if seen.bytes_acked:
+            share = seen.bytes_acked / max(self._context.image.size_bytes, 1)
+            rate = f", {seen.rate_bytes_per_s / 1e6:.2f} MB/s" if seen.rate_bytes_per_s else ""
+            self._tell("pull", "progress", f"{share:.0%} acknowledged{rate}")
+        return Witnessed(
+            client_seen=seen.state is not TransferState.WAITING,
+            logged_in=seen.state not in {TransferState.WAITING, TransferState.CONNECTED},
+            bytes_acked=seen.bytes_acked,
+            failure=seen.last_error,
+        )
+
+    def _restore(self, before: Snapshot, plan: TunePlan) -> None:
+        """Restore and prove; a lost session is opened anew, once."""
+        for attempt in (1, 2):
+            try:
+                report: RestoreReport = self._do("restore", restore, before=before, changes=plan.changes)
+            except DeviceUnreachable as error:
+                if attempt == 1:
+                    continue
+                self._restore_failed(error)
+            except Exception as error:  # noqa: BLE001 -- the journal keeps the device; the others go on
+                self._restore_failed(error)
+            else:
+                self._restored(report, touched=bool(plan.changes))
+            return
+
+    def _restored(self, report: RestoreReport, *, touched: bool) -> None:
+        self._update(restore=report)
+        if report.is_proven:
+            self._update(restored=Restored.RESTORED if touched else Restored.UNTOUCHED)
+        elif not touched:
+            # Nothing of ours was ever there; what changed is somebody else's work, and is shown as that.
+            self._update(restored=Restored.UNTOUCHED)
+        else:
+            self._update(restored=Restored.FOREIGN_CHANGE)
+        if touched:
+            self._context.journal.release(self._context.run_id, self._record.host)
+        failed = self._record.failure is not None
+        self._move(State.RESTORED)
+        self._move(State.FAILED if failed else State.DONE)
+
+    def _restore_failed(self, error: Exception) -> None:
+        self._update(restore_failure=failure_of("restore", error), restored=Restored.INCOMPLETE)
+        if self._record.state is not State.FAILED:
+            self._move(State.FAILED)
+
+    def _fail(self, error: Exception) -> None:
+        """Take the first failure into the record."""
+        if self._record.failure is not None:
+            return
+        known = isinstance(error, FlashferryError)
+        outcome = Outcome.FAILED if known else Outcome.ERROR
+        if self._context.interrupted():
+            outcome = Outcome.INTERRUPTED
+        self._update(outcome=outcome, failure=failure_of("stage", error))
+        if self._record.state in {State.PLANNED, State.CHECKED}:
+            self._move(State.FAILED)
+
+    def _do(self, step: str, task: Callable[..., Result], **arguments: Any) -> Any:
+        """Run one step as a Nornir subtask and return its typed result."""
+        if step != "restore" and self._context.interrupted():
+            raise Interrupted("stopped by the operator before this step", host=self._record.host, step=step)
+        self._tell(step, "started", "")
+        started = time.monotonic()
+        try:
+            result = self._task.run(task=task, name=step, **arguments)[0].result
+        except NornirSubTaskError as wrapped:
+            cause = wrapped.result[0].exception
+            if isinstance(cause, FlashferryError):
+                cause.at(host=self._record.host, step=step)
+            self._tell(step, "failed", sentence_of(cause))
+            raise cause from None
+        finally:
+            spent = self._record.seconds_by_step.get(step, 0.0) + time.monotonic() - started
+            self._update(seconds_by_step=self._record.seconds_by_step | {step: round(spent, 3)})
+        self._tell(step, "done", f"{time.monotonic() - started:.1f} s")
+        return result
+
+    def _checked(self) -> CheckReport:
+        assert self._record.check is not None
+        return self._record.check
+
+    def _update(self, **values: Any) -> None:
+        self._record = replace(self._record, **values)
+
+    def _move(self, state: State) -> None:
+        self._context.journal.move(self._context.run_id, self._record.host, state)
+        self._update(state=state)
+
+    def _tell(self, step: str, status: str, text: str) -> None:
+        at_s = time.monotonic() - self._context.started_s
+        self._context.emit(Event(host=self._record.host, step=step, status=status, text=text, at_s=at_s))

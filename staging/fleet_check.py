@@ -1,0 +1,67 @@
+"""Look at every device of an inventory without changing anything."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from nornir.core import Nornir
+from nornir.core.task import Result, Task
+
+from inventory.errors import FlashferryError
+from inventory.view import view
+from staging.events import Emit, Event, silent
+from staging.record import Failure, failure_of
+from staging.states import Outcome
+from tasks.check import CheckReport, Wanted, check_device
+from tasks.connection import session_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRecord:
+    """What a look at one device found.
+
+    Attributes:
+        host: Inventory name.
+        outcome: DONE: fit to be staged; ALREADY_THERE; REFUSED; FAILED or ERROR.
+        check: What the device is and has, or None where it could not be seen.
+        failure: Why it could not be seen, or is refused.
+    """
+
+    host: str
+    outcome: Outcome
+    check: CheckReport | None
+    failure: Failure | None
+
+
+def check_fleet(nornir: Nornir, wanted: Wanted | None, *, emit: Emit = silent) -> tuple[CheckRecord, ...]:
+    """Return a CheckRecord per device, in the order of the inventory; a device's fault is in its record."""
+    started = time.monotonic()
+    for host in nornir.inventory.hosts.values():
+        view(host)
+
+    def one(task: Task) -> Result:
+        record = _look(task, wanted)
+        task.host.close_connections()
+        text = record.failure.reason if record.failure else ""
+        status = "failed" if record.failure else "done"
+        at_s = time.monotonic() - started
+        emit(Event(host=task.host.name, step="check", status=status, text=text, at_s=at_s))
+        return Result(host=task.host, result=record)
+
+    results = nornir.run(task=one, name="check")
+    return tuple(results[name][0].result for name in nornir.inventory.hosts)
+
+
+def _look(task: Task, wanted: Wanted | None) -> CheckRecord:
+    name = task.host.name
+    try:
+        report = check_device(session_of(task), wanted)
+    except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' check
+        outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
+        return CheckRecord(host=name, outcome=outcome, check=None, failure=failure_of("check", error))
+    if report.refusal:
+        failure = Failure(step="check", reason=report.refusal, hint=None, kind="PolicyViolation")
+        return CheckRecord(host=name, outcome=Outcome.REFUSED, check=report, failure=failure)
+    outcome = Outcome.ALREADY_THERE if report.already_there else Outcome.DONE
+    return CheckRecord(host=name, outcome=outcome, check=report, failure=None)

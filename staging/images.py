@@ -1,0 +1,36 @@
+"""Image files on our side: what a device is to have, and random ones for speed tests."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ftpserver import Catalogue
+from staging.run import checked_image
+from tasks.check import Wanted
+
+_CHUNK_BYTES = 1 << 20
+
+
+def wanted_image(path: Path) -> Wanted:
+    """Return name, size and MD5 of an image file.
+
+    Raises:
+        ConfigInvalid: It is missing, empty or unreadable.
+    """
+    image = Catalogue((checked_image(path),)).image(path.name)
+    return Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5)
+
+
+@contextmanager
+def random_image(size_bytes: int, name: str = "flashferry-probe.bin") -> Iterator[Path]:
+    """Yield a temporary file of random bytes: nothing on the way can shrink it."""
+    with tempfile.TemporaryDirectory(prefix="flashferry-") as folder:
+        path = Path(folder) / name
+        with path.open("wb") as file:
+            for start in range(0, size_bytes, _CHUNK_BYTES):
+                file.write(os.urandom(min(_CHUNK_BYTES, size_bytes - start)))
+        yield path

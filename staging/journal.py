@@ -1,0 +1,255 @@
+"""The journal: what a device was before we touched it, on disk before we touch it.
+
+SQLite in WAL mode with `synchronous=FULL`: a committed row survives a kill -9 and a power cut (sqlite.org/pragma.html).
+A unique index over the devices in our hands is the lease that keeps two runs off the same device. A run holds a file
+lock while it lives, so a dead run is known by its free lock, whatever killed it; process numbers are reused, locks
+are not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import sqlite3
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from inventory.errors import ConfigInvalid
+from staging.codec import changes_from_json, snapshot_from_json, to_json
+from staging.states import State, is_allowed
+from tasks.errors import DeviceRefused
+from tasks.snapshot import Snapshot
+from tasks.tuning import Change
+
+_SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY,
+    verb TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    finished_at TEXT
+);
+CREATE TABLE devices (
+    run_id TEXT NOT NULL REFERENCES runs,
+    host TEXT NOT NULL,
+    address TEXT NOT NULL,
+    port INTEGER NOT NULL,
+    platform TEXT NOT NULL,
+    state TEXT NOT NULL,
+    touched INTEGER NOT NULL DEFAULT 0,
+    snapshot TEXT,
+    changes TEXT,
+    target TEXT,
+    record TEXT,
+    updated_at TEXT NOT NULL,
+    PRIMARY KEY (run_id, host)
+);
+CREATE UNIQUE INDEX lease ON devices (address, port) WHERE touched = 1;
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TouchedDevice:
+    """A device that a run tuned and has not proven restored.
+
+    Attributes:
+        target: Path of the copy that was under way, or None.
+    """
+
+    run_id: str
+    host: str
+    address: str
+    port: int
+    platform: str
+    state: State
+    snapshot: Snapshot
+    changes: tuple[Change, ...]
+    target: str | None
+
+
+def state_directory(given: Path | None = None) -> Path:
+    """Return where runs are kept: as given, FLASHFERRY_STATE_DIR, or the XDG state folder."""
+    if given is not None:
+        return given
+    if own := os.environ.get("FLASHFERRY_STATE_DIR"):
+        return Path(own)
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "flashferry"
+
+
+class Journal:
+    """The journal of one state directory. Safe to use from all threads of a process.
+
+    Raises:
+        ConfigInvalid: The directory cannot be used.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._lock = threading.Lock()
+        self._run_locks: dict[str, IO[str]] = {}
+        try:
+            # 0700: host names and configuration lines are nobody else's business.
+            (directory / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._db = sqlite3.connect(directory / "journal.sqlite3", check_same_thread=False, timeout=30)
+            self._prepare()
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigInvalid(
+                f"state directory {directory}: {error}", hint="Give a writable one with --state-dir"
+            ) from None
+
+    def __enter__(self) -> Journal:
+        """Return self."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the database and free this process's run locks."""
+        self._db.close()
+        for held in self._run_locks.values():
+            held.close()
+
+    def begin_run(self, verb: str) -> str:
+        """Open a run, take its lock, and return its identifier: date, time and four random digits."""
+        run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        held = (self.directory / "runs" / f"{run_id}.lock").open("w")
+        fcntl.flock(held, fcntl.LOCK_EX)
+        self._run_locks[run_id] = held
+        self._write("INSERT INTO runs VALUES (?, ?, ?, NULL)", (run_id, verb, _now()))
+        return run_id
+
+    def finish_run(self, run_id: str) -> None:
+        """Mark a run as ended in good order and free its lock."""
+        self._write("UPDATE runs SET finished_at = ? WHERE run_id = ?", (_now(), run_id))
+        if held := self._run_locks.pop(run_id, None):
+            held.close()
+            (self.directory / "runs" / f"{run_id}.lock").unlink(missing_ok=True)
+
+    def is_alive(self, run_id: str) -> bool:
+        """Return whether the process that opened a run still lives."""
+        try:
+            with (self.directory / "runs" / f"{run_id}.lock").open("r") as probe:
+                # Shared, so that two who ask at the same time don't take each other for the run.
+                fcntl.flock(probe, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+    def add_device(self, run_id: str, *, host: str, address: str, port: int, platform: str) -> None:
+        """Enter a device of a run, untouched."""
+        self._write(
+            "INSERT INTO devices (run_id, host, address, port, platform, state, updated_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (run_id, host, address, port, platform, State.PLANNED.value, _now()),
+        )
+
+    def touch(self, run_id: str, host: str, *, snapshot: Snapshot, changes: tuple[Change, ...], target: str) -> None:
+        """Write what a device was and what we are about to set; on disk when this returns.
+
+        Raises:
+            DeviceRefused: Another run has the device in its hands, or left it unrestored.
+        """
+        try:
+            self._write(
+                "UPDATE devices SET touched = 1, state = ?, snapshot = ?, changes = ?, target = ?, updated_at = ? "
+                "WHERE run_id = ? AND host = ?",
+                (
+                    State.JOURNALED.value,
+                    json.dumps(to_json(snapshot)),
+                    json.dumps(to_json(changes)),
+                    target,
+                    _now(),
+                    run_id,
+                    host,
+                ),
+            )
+        except sqlite3.IntegrityError:
+            raise DeviceRefused(
+                "another run is tuning this device, or died and left it tuned",
+                host=host,
+                step="snapshot",
+                hint="Wait for that run, or run 'flashferry recover'",
+            ) from None
+
+    def move(self, run_id: str, host: str, state: State) -> None:
+        """Move a device to its next state.
+
+        Raises:
+            ValueError: The table of states does not allow the step; a fault of ours.
+        """
+        with self._lock, self._db:
+            (found,) = self._db.execute(
+                "SELECT state FROM devices WHERE run_id = ? AND host = ?", (run_id, host)
+            ).fetchone()
+            if not is_allowed(State(found), state):
+                raise ValueError(f"{host}: from {found} to {state.value} is no step of a run")
+            self._db.execute(
+                "UPDATE devices SET state = ?, updated_at = ? WHERE run_id = ? AND host = ?",
+                (state.value, _now(), run_id, host),
+            )
+
+    def release(self, run_id: str, host: str) -> None:
+        """End the lease: the device is proven to be what it was, but for changes of others."""
+        self._write(
+            "UPDATE devices SET touched = 0, updated_at = ? WHERE run_id = ? AND host = ?", (_now(), run_id, host)
+        )
+
+    def record(self, run_id: str, host: str, record: object) -> None:
+        """Keep a device's record as JSON."""
+        self._write(
+            "UPDATE devices SET record = ?, updated_at = ? WHERE run_id = ? AND host = ?",
+            (json.dumps(to_json(record)), _now(), run_id, host),
+        )
+
+    def touched_devices(self) -> tuple[TouchedDevice, ...]:
+        """Return all devices in anybody's hands, the oldest first; see `is_alive` for whose run lives."""
+        with self._lock:
+            found = self._db.execute(
+                "SELECT run_id, host, address, port, platform, state, snapshot, changes, target FROM devices "
+                "WHERE touched = 1 ORDER BY updated_at"
+            ).fetchall()
+        return tuple(
+            TouchedDevice(
+                run_id=run_id,
+                host=host,
+                address=address,
+                port=port,
+                platform=platform,
+                state=State(state),
+                snapshot=snapshot_from_json(json.loads(snapshot)),
+                changes=changes_from_json(json.loads(changes)),
+                target=target,
+            )
+            for run_id, host, address, port, platform, state, snapshot, changes, target in found
+        )
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        (self.directory / "journal.sqlite3").chmod(0o600)
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version > _SCHEMA_VERSION:
+                raise sqlite3.DatabaseError(f"written by a newer flashferry (schema {version})")
+            if version == 0:
+                for statement in _SCHEMA.split(";"):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+
+    def _write(self, statement: str, values: tuple[Any, ...]) -> None:
+        with self._lock, self._db:
+            self._db.execute(statement, values)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,107 @@
+"""The record of one device in a run, and of the run: everything that a report may say, without secrets."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ftpserver import TransferRecord
+from inventory.errors import FlashferryError
+from staging.states import Outcome, Restored, State
+from tasks.check import CheckReport
+from tasks.pull import PullReport
+from tasks.restore import RestoreReport
+from tasks.tuning import Change
+from tasks.verify import VerifyReport
+from tcp.path import WindowChoice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a device did not get through: at which step, what was expected and seen, what to do."""
+
+    step: str
+    reason: str
+    hint: str | None
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRecord:
+    """What became of one device.
+
+    Attributes:
+        host: Inventory name.
+        state: Where it ended.
+        outcome: What became of it.
+        restored: Whether its configuration is what it was.
+        failure: Why it failed or was refused; the first failure where there were several.
+        restore_failure: Why restoring failed, or None.
+        check: What the device is and has.
+        window: The window chosen and why, or None where nothing was tuned.
+        changes: What was set, with the lines before.
+        pull: The copy by the device's own account.
+        transfer: The copy by the server's account: SYN options, rates, verdict.
+        verify: The hash that the device computed.
+        restore: What restoring did and its proof.
+        seconds_by_step: Wall time of each step.
+    """
+
+    host: str
+    state: State = State.PLANNED
+    outcome: Outcome = Outcome.ERROR
+    restored: Restored = Restored.UNTOUCHED
+    failure: Failure | None = None
+    restore_failure: Failure | None = None
+    check: CheckReport | None = None
+    window: WindowChoice | None = None
+    changes: tuple[Change, ...] = ()
+    pull: PullReport | None = None
+    transfer: TransferRecord | None = None
+    verify: VerifyReport | None = None
+    restore: RestoreReport | None = None
+    seconds_by_step: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What became of a run.
+
+    Attributes:
+        run_id: Identifier in the journal.
+        verb: `stage`, `probe` or `recover`.
+        image: Name of the image.
+        image_bytes: Its size.
+        md5: Its MD5.
+        devices: One record per device, in the order of the inventory.
+        interrupted: Whether the operator stopped the run.
+    """
+
+    run_id: str
+    verb: str
+    image: str
+    image_bytes: int
+    md5: str
+    devices: tuple[DeviceRecord, ...]
+    interrupted: bool = False
+
+
+def failure_of(step: str, error: BaseException) -> Failure:
+    """Return an error as a failure at a step; the error knows best at which."""
+    hint = error.hint if isinstance(error, FlashferryError) else None
+    return Failure(
+        step=(error.step if isinstance(error, FlashferryError) else None) or step,
+        reason=sentence_of(error),
+        hint=hint,
+        kind=type(error).__name__,
+    )
+
+
+def sentence_of(error: BaseException | None) -> str:
+    """Return an error in a sentence. An unexpected one may quote anything, so only its kind and place are told."""
+    if isinstance(error, FlashferryError):
+        return error.message
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    place = f" at {PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"internal error {type(error).__name__}{place}"

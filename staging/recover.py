@@ -1,0 +1,145 @@
+"""Find what dead runs left tuned, restore it and prove it: from a fresh process, also when the inventory changed."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from nornir.core import Nornir
+from nornir.core.inventory import Host, Hosts, Inventory
+from nornir.core.task import Result, Task
+
+from inventory.errors import FlashferryError
+from staging.events import Emit, Event, silent
+from staging.journal import Journal, TouchedDevice
+from staging.record import Failure, failure_of
+from staging.states import Restored, State, is_allowed
+from tasks.connection import session_of
+from tasks.restore import RestoreReport, restore_device
+from tasks.session import DeviceSession
+from templates.rows import DirFile, rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryRecord:
+    """What recovery did for one device.
+
+    Attributes:
+        host: Inventory name at the time of the dead run.
+        run_id: The run that left it tuned.
+        restored: Whether it is now what it was.
+        restore: What was done, and the proof.
+        failure: Why it could not be restored.
+        partial_file: Path and size of the file that the broken copy left on the device, or None.
+    """
+
+    host: str
+    run_id: str
+    restored: Restored
+    restore: RestoreReport | None
+    failure: Failure | None
+    partial_file: str | None
+
+
+def pending(journal: Journal) -> tuple[TouchedDevice, ...]:
+    """Return the devices that dead runs left tuned."""
+    return tuple(device for device in journal.touched_devices() if not journal.is_alive(device.run_id))
+
+
+def recover(nornir: Nornir, journal: Journal, *, emit: Emit = silent) -> tuple[RecoveryRecord, ...]:
+    """Restore every device that a dead run left tuned.
+
+    Args:
+        nornir: Where credentials come from; a device that is no longer in the inventory is reached at the address in
+            the journal, with the inventory's default credentials.
+        journal: The journal of the dead runs.
+        emit: Takes events; called from several threads.
+    """
+    devices = _by_key(pending(journal))
+    if not devices:
+        return ()
+    started = time.monotonic()
+    fleet = _fleet(nornir, devices)
+
+    def tell(host: str, status: str, text: str) -> None:
+        emit(Event(host=host, step="recover", status=status, text=text, at_s=time.monotonic() - started))
+
+    def one(task: Task) -> Result:
+        device = devices[task.host.name]
+        tell(device.host, "started", f"run {device.run_id} left it {device.state.value}")
+        record = _recover_device(task, device, journal)
+        task.host.close_connections()
+        tell(device.host, "failed" if record.failure else "done", record.failure.reason if record.failure else "")
+        return Result(host=task.host, result=record)
+
+    results = fleet.run(task=one, name="recover")
+    return tuple(results[name][0].result for name in devices)
+
+
+def _by_key(found: tuple[TouchedDevice, ...]) -> dict[str, TouchedDevice]:
+    """Return devices by inventory name; a name that was given to two addresses meanwhile is told apart by them."""
+    names = Counter(device.host for device in found)
+    return {
+        device.host if names[device.host] == 1 else f"{device.host}@{device.address}:{device.port}": device
+        for device in found
+    }
+
+
+def _recover_device(task: Task, device: TouchedDevice, journal: Journal) -> RecoveryRecord:
+    try:
+        session = session_of(task)
+        report = restore_device(session, before=device.snapshot, changes=device.changes)
+        partial = _partial_file(session, device)
+    except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' recovery
+        return RecoveryRecord(
+            host=device.host,
+            run_id=device.run_id,
+            restored=Restored.INCOMPLETE,
+            restore=None,
+            failure=failure_of("recover", error),
+            partial_file=None,
+        )
+    journal.release(device.run_id, device.host)
+    if is_allowed(device.state, State.RESTORED):
+        journal.move(device.run_id, device.host, State.RESTORED)
+    return RecoveryRecord(
+        host=device.host,
+        run_id=device.run_id,
+        restored=Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE,
+        restore=report,
+        failure=None,
+        partial_file=partial,
+    )
+
+
+def _partial_file(session: DeviceSession, device: TouchedDevice) -> str | None:
+    """Name what the broken copy may have left; nothing is deleted unless the operator asks."""
+    if device.target is None or device.target == "null:":
+        return None
+    try:
+        found = rows(DirFile, session.ask(f"dir {device.target}"))
+    except FlashferryError:
+        return None
+    return f"{device.target}, {found[0].size_bytes} bytes" if found else None
+
+
+def _fleet(nornir: Nornir, devices: dict[str, TouchedDevice]) -> Nornir:
+    """Return a Nornir over the journal's devices, at the journal's addresses, with the inventory's credentials."""
+    hosts = Hosts()
+    for name, device in devices.items():
+        known = nornir.inventory.hosts.get(device.host)
+        hosts[name] = Host(
+            name=name,
+            hostname=device.address,
+            port=device.port,
+            platform=device.platform,
+            username=known.username if known else None,
+            password=known.password if known else None,
+            groups=known.groups if known else None,
+            data=known.data if known else None,
+            connection_options=known.connection_options if known else None,
+            defaults=nornir.inventory.defaults,
+        )
+    inventory = Inventory(hosts=hosts, groups=nornir.inventory.groups, defaults=nornir.inventory.defaults)
+    return Nornir(inventory=inventory, runner=nornir.runner, config=nornir.config)

@@ -1,0 +1,171 @@
+"""One run over a fleet: the server, the journal and a Nornir task per device, put together."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nornir.core import Nornir
+
+from ftpserver import FtpServer, ServerSettings
+from inventory.errors import ConfigInvalid
+from inventory.view import HostView, view
+from staging.device_run import DeviceOptions, RunContext, stage_device
+from staging.events import Emit, Event, silent
+from staging.journal import Journal
+from staging.record import DeviceRecord, RunReport
+
+FTP_PORT = 21
+UNPRIVILEGED_FTP_PORT = 2121
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a run is to be done.
+
+    Attributes:
+        verb: `stage` or `probe`, for the journal.
+        device: How devices are treated.
+        listen_address: Address that our FTP server listens on.
+        port: Its port, or None: 21 where that is allowed and free, else 2121, else any.
+        passive_ports: Range for data connections, or None: the kernel chooses.
+    """
+
+    verb: str = "stage"
+    device: DeviceOptions = field(default_factory=DeviceOptions)
+    listen_address: str = "0.0.0.0"  # noqa: S104 -- routers reach us from outside; a ticket is needed for every byte
+    port: int | None = None
+    passive_ports: tuple[int, int] | None = None
+
+
+def selected(nornir: Nornir, names: tuple[str, ...]) -> Nornir:
+    """Return the inventory narrowed to the hosts named; all of them where none is named.
+
+    Raises:
+        ConfigInvalid: A name is not in the inventory, or no host is left.
+    """
+    hosts = nornir.inventory.hosts
+    unknown = [name for name in names if name not in hosts]
+    if unknown:
+        known = ", ".join(sorted(hosts)[:10]) or "none"
+        raise ConfigInvalid(
+            f"unknown device {', '.join(map(repr, unknown))}: the inventory has {known}",
+            hint="Check --host and --inventory",
+        )
+    chosen = nornir.filter(filter_func=lambda host: host.name in names) if names else nornir
+    if not chosen.inventory.hosts:
+        raise ConfigInvalid("no device in the inventory")
+    return chosen
+
+
+def checked_image(path: Path) -> Path:
+    """Return the path of a readable image with a size.
+
+    Raises:
+        ConfigInvalid: It is missing, not a file, empty or unreadable.
+    """
+    try:
+        if not path.is_file():
+            raise ConfigInvalid(f"image {path}: expected a file, found {'a folder' if path.is_dir() else 'nothing'}")
+        if path.stat().st_size == 0:
+            raise ConfigInvalid(f"image {path}: expected an image, found an empty file")
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        raise ConfigInvalid(f"image {path}: cannot be read: {error.strerror}") from None
+
+
+def run_fleet(
+    nornir: Nornir,
+    image: Path,
+    options: RunOptions,
+    *,
+    journal: Journal,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> RunReport:
+    """Take every device of an inventory through a run.
+
+    Args:
+        nornir: The devices, with credentials.
+        image: The image file.
+        options: How the run is to be done.
+        journal: Where prior configurations are kept until they are restored.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the operator wants to stop.
+
+    Returns:
+        A record per device. A device's fault is in its record, never raised.
+
+    Raises:
+        ConfigInvalid: The inventory or the image is wrong, or the server cannot start; no device was touched.
+    """
+    path = checked_image(image)
+    views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
+    started = time.monotonic()
+    emit(Event(host=None, step="server", status="started", text=f"hashing {path.name}", at_s=0.0))
+    with _server(path, options) as server:
+        offered = server.image(path.name)
+        run_id = journal.begin_run(options.verb)
+        for device in views.values():
+            _enter(journal, run_id, device)
+        text = f"{offered.name}, {offered.size_bytes} bytes, MD5 {offered.md5}, on FTP port {server.port}"
+        emit(Event(host=None, step="server", status="done", text=text, at_s=time.monotonic() - started))
+        context = RunContext(
+            run_id=run_id,
+            image=offered,
+            server=server,
+            journal=journal,
+            options=options.device,
+            emit=emit,
+            interrupted=interrupted,
+            started_s=started,
+        )
+        results = nornir.run(task=stage_device, name=options.verb, context=context)
+        journal.finish_run(run_id)
+    records: list[DeviceRecord] = []
+    for name in views:
+        found = results[name][0]
+        if found.exception is not None:
+            raise found.exception
+        records.append(found.result)
+    return RunReport(
+        run_id=run_id,
+        verb=options.verb,
+        image=offered.name,
+        image_bytes=offered.size_bytes,
+        md5=offered.md5,
+        devices=tuple(records),
+        interrupted=interrupted(),
+    )
+
+
+def _enter(journal: Journal, run_id: str, device: HostView) -> None:
+    journal.add_device(run_id, host=device.name, address=device.address, port=device.port, platform=device.platform)
+
+
+def _server(image: Path, options: RunOptions) -> FtpServer:
+    return FtpServer(
+        ServerSettings(
+            image_paths=(image,),
+            listen_address=options.listen_address,
+            port=options.port if options.port is not None else _free_port(options.listen_address),
+            passive_ports=options.passive_ports,
+        )
+    )
+
+
+def _free_port(address: str) -> int:
+    """Return 21 where it is allowed and free, else 2121, else 0: an image that needs no port in its URL suits more."""
+    for port in (FTP_PORT, UNPRIVILEGED_FTP_PORT):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                continue
+            return port
+    return 0

@@ -1,0 +1,88 @@
+"""The inventory: the sample is whole, and every mistake is told with file, host and key."""
+
+from __future__ import annotations
+
+import pytest
+
+from inventory.errors import ConfigInvalid
+from inventory.load import open_inventory, sample_directory
+from inventory.view import view
+
+
+def fleet(folder, hosts: str, groups: str | None = None, defaults: str | None = None):
+    (folder / "hosts.yaml").write_text(hosts)
+    if groups is not None:
+        (folder / "groups.yaml").write_text(groups)
+    if defaults is not None:
+        (folder / "defaults.yaml").write_text(defaults)
+    return open_inventory(folder)
+
+
+def one(folder, hosts: str, groups: str | None = None):
+    return view(fleet(folder, hosts, groups).inventory.hosts["r1"])
+
+
+def test_the_sample_fleet_is_valid():
+    """Every device of the sample has a full view."""
+    for host in open_inventory(sample_directory()).inventory.hosts.values():
+        found = view(host)
+        assert found.link_rate_bps
+        assert found.cap_bps == pytest.approx(found.link_rate_bps * found.cap_share)
+
+
+def test_data_of_the_group_reaches_the_host(tmp_path):
+    """A site is a group; its link is each member's link, and 0.8 of it may be used unless told otherwise."""
+    found = one(
+        tmp_path,
+        "r1: {hostname: 192.0.2.1, groups: [east]}",
+        "east: {platform: ios, data: {site: east, link_rate_bps: 10000000}}",
+    )
+    assert (found.site, found.link_rate_bps, found.cap_bps, found.port) == ("east", 10e6, 8e6, 22)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "message"),
+    [
+        ("r1: {platform: ios}", "r1: no 'hostname'"),
+        ("r1: {hostname: 192.0.2.1}", "r1: platform: expected ios .*found 'none'"),
+        ("r1: {hostname: 192.0.2.1, platform: junos}", "found 'junos'"),
+        ("r1: {hostname: h, platform: ios, data: {link_rate_bps: fast}}", "link_rate_bps.*found 'fast'"),
+        ("r1: {hostname: h, platform: ios, data: {link_rate_bps: 5}}", "from 1000 to"),
+        ("r1: {hostname: h, platform: ios, data: {cap_share: 1.5}}", "cap_share.*from 0.01 to 1"),
+        ("r1: {hostname: h, platform: ios, data: {cap_share: true}}", "cap_share.*found True"),
+        ("r1: {hostname: h, platform: ios, data: {site: [a]}}", "site.*expected text"),
+    ],
+)
+def test_a_wrong_value_is_told_with_host_and_key(tmp_path, hosts, message):
+    """What was expected and what was found stand in one sentence."""
+    with pytest.raises(ConfigInvalid, match=message):
+        one(tmp_path, hosts)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "groups", "message"),
+    [
+        ("r1: {hostname: h, groups: [east]}", None, r"r1: .*hosts.yaml: group 'east' is not in .*groups.yaml"),
+        ("- r1", None, "hosts.yaml: expected a mapping, found list"),
+        ("r1: 5", None, "r1: .*expected a mapping, found 5"),
+        ("r1: {hostname: [", None, "hosts.yaml line .*not valid YAML"),
+        ("r1: {hostname: h}", "east: 7", "groups.yaml: expected a mapping, found 7"),
+    ],
+)
+def test_a_broken_file_is_told_by_name(tmp_path, hosts, groups, message):
+    """The file, and the line where the parser knows it, are in the error."""
+    with pytest.raises(ConfigInvalid, match=message):
+        fleet(tmp_path, hosts, groups)
+
+
+def test_a_missing_folder_names_the_file_expected(tmp_path):
+    """The way out is in the sentence."""
+    with pytest.raises(ConfigInvalid, match="hosts.yaml.*--inventory"):
+        open_inventory(tmp_path / "nowhere")
+
+
+def test_no_log_file_is_left_in_the_current_folder(tmp_path, monkeypatch):
+    """Nornir's own logging stays off."""
+    monkeypatch.chdir(tmp_path)
+    open_inventory(sample_directory())
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,152 @@
+"""The journal: on disk before anything changes, readable after any death, one run per device."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from inventory.errors import ConfigInvalid
+from staging.journal import Journal, state_directory
+from staging.states import NEXT, State, is_allowed
+from tasks.configuration import fingerprint
+from tasks.errors import DeviceRefused
+from tasks.snapshot import Snapshot
+from tasks.tuning import Change, TcpLines
+
+CHANGES = (Change(keyword="window-size", before="ip tcp window-size 65535", ours="ip tcp window-size 1250000"),)
+SECRET_CONFIG = "hostname r1\nusername admin secret 9 $9$verysecret\nend\n"
+BEFORE = Snapshot(
+    running=TcpLines(lines=("ip tcp window-size 65535",)),
+    startup=TcpLines(lines=()),
+    running_fingerprint=fingerprint(SECRET_CONFIG, salt="00ff"),
+    salt="00ff",
+)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    with Journal(tmp_path / "state") as opened:
+        yield opened
+
+
+def touched(journal: Journal, host: str = "r1", address: str = "192.0.2.1") -> str:
+    run_id = journal.begin_run("stage")
+    journal.add_device(run_id, host=host, address=address, port=22, platform="ios")
+    journal.touch(run_id, host, snapshot=BEFORE, changes=CHANGES, target="flash:x.bin")
+    return run_id
+
+
+def test_what_was_written_is_read_back_by_another_process(journal):
+    """Snapshot and changes come back equal through a second connection, as after a crash."""
+    run_id = touched(journal)
+    with Journal(journal.directory) as other:
+        (found,) = other.touched_devices()
+    assert (found.run_id, found.host, found.address, found.port) == (run_id, "r1", "192.0.2.1", 22)
+    assert (found.snapshot, found.changes, found.target) == (BEFORE, CHANGES, "flash:x.bin")
+
+
+def test_a_released_device_is_nobodys(journal):
+    """After the release nothing is left to recover."""
+    journal.release(touched(journal), "r1")
+    assert journal.touched_devices() == ()
+
+
+def test_two_runs_cannot_tune_the_same_device(journal):
+    """The second run is refused with a way out, also under another inventory name."""
+    touched(journal)
+    with pytest.raises(DeviceRefused, match="flashferry recover"):
+        touched(journal, host="other-name")
+
+
+def test_a_released_device_can_be_tuned_again(journal):
+    """A lease ends with the restore."""
+    journal.release(touched(journal), "r1")
+    touched(journal)
+
+
+def test_a_run_lives_as_long_as_its_process(journal):
+    """The lock of a killed process is free, whatever killed it."""
+    code = (
+        "import os, signal, sys; from pathlib import Path; from staging.journal import Journal\n"
+        "journal = Journal(Path(sys.argv[1])); print(journal.begin_run('stage'), flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, journal.directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        run_id = child.stdout.readline().strip()
+        assert journal.is_alive(run_id)
+        child.kill()
+        child.wait()
+    assert not journal.is_alive(run_id)
+
+
+def test_an_own_run_lives_until_it_is_finished(journal):
+    """Our own run is alive to ourselves too, and unknown runs are dead."""
+    run_id = journal.begin_run("stage")
+    assert journal.is_alive(run_id)
+    journal.finish_run(run_id)
+    assert not journal.is_alive(run_id)
+    assert not journal.is_alive("20200101-000000-abcd")
+
+
+def test_no_line_of_the_configuration_but_ours_is_on_disk(journal):
+    """Digests only: neither the file nor its write-ahead log holds a secret of the configuration."""
+    touched(journal)
+    stored = b"".join(path.read_bytes() for path in journal.directory.iterdir() if path.is_file())
+    assert b"window-size 65535" in stored
+    assert b"verysecret" not in stored
+
+
+def test_only_the_owner_may_read_the_journal(journal):
+    """Addresses and configuration lines are nobody else's business."""
+    assert (journal.directory / "journal.sqlite3").stat().st_mode & 0o077 == 0
+
+
+def test_a_step_that_the_table_does_not_allow_is_refused(journal):
+    """From planned straight to verified is no step of a run."""
+    run_id = journal.begin_run("stage")
+    journal.add_device(run_id, host="r1", address="192.0.2.1", port=22, platform="ios")
+    with pytest.raises(ValueError, match="planned to verified"):
+        journal.move(run_id, "r1", State.VERIFIED)
+
+
+def test_a_state_directory_that_cannot_be_used_is_a_clear_error(tmp_path):
+    """A file in the way is told with the option that helps."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigInvalid, match="--state-dir"):
+        Journal(tmp_path / "file")
+
+
+def test_a_journal_of_a_newer_release_is_refused(tmp_path):
+    """A schema that we don't know is not touched."""
+    Journal(tmp_path).__exit__(None, None, None)
+    with sqlite3.connect(tmp_path / "journal.sqlite3") as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(ConfigInvalid, match="newer flashferry"):
+        Journal(tmp_path)
+
+
+def test_the_state_directory_follows_the_usual_rules(tmp_path, monkeypatch):
+    """The option wins, then our variable, then XDG's."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.delenv("FLASHFERRY_STATE_DIR", raising=False)
+    assert state_directory() == tmp_path / "xdg" / "flashferry"
+    monkeypatch.setenv("FLASHFERRY_STATE_DIR", str(tmp_path / "own"))
+    assert state_directory() == tmp_path / "own"
+    assert state_directory(tmp_path / "given") == tmp_path / "given"
+
+
+def test_every_way_leads_through_restored_once_tuned():
+    """From tuned on, a device cannot be done without having been restored."""
+    reachable, seen = {State.TUNED}, set()
+    while reachable:
+        state = reachable.pop()
+        seen.add(state)
+        if state is not State.RESTORED:
+            assert not is_allowed(state, State.DONE)
+            reachable |= NEXT[state] - seen
+    assert State.RESTORED in seen

@@ -1,0 +1,139 @@
+"""What is tuned and how it is undone: the round trip must end where it began, for every start."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.tuning import Change, TcpLines, plan_restore, plan_tune, tcp_lines
+
+OURS = 1_250_000
+
+
+def lines(*text: str) -> TcpLines:
+    return TcpLines(lines=text)
+
+
+def apply(configuration: dict[str, str], commands: tuple[str, ...], default_on: tuple[str, ...] = ()) -> dict[str, str]:
+    """Apply lines as IOS does: what equals the release's default is not kept, `no X` of a default-on keyword is."""
+    result = dict(configuration)
+    for command in commands:
+        negated = command.startswith("no ")
+        keyword = command.split()[3 if negated else 2]
+        result.pop(keyword, None)
+        if negated == (keyword in default_on):
+            result[keyword] = command if not negated else f"no ip tcp {keyword}"
+    return result
+
+
+def as_lines(configuration: dict[str, str]) -> TcpLines:
+    return lines(*configuration.values())
+
+
+STARTS = [
+    {},
+    {"window-size": "ip tcp window-size 65535"},
+    {"window-size": f"ip tcp window-size {OURS}"},
+    {"window-size": "ip tcp window-size 4000000"},
+    {"selective-ack": "ip tcp selective-ack"},
+    {"synwait-time": "ip tcp synwait-time 5", "window-size": "ip tcp window-size 4128"},
+]
+
+
+@pytest.mark.parametrize("start", STARTS, ids=str)
+def test_round_trip_ends_where_it_began(start):
+    """Tune, then restore: every line is what it was, whether it was absent, set, or set to our own value."""
+    plan = plan_tune(as_lines(start), window_bytes=OURS)
+    tuned = apply(start, plan.commands)
+    undo = plan_restore(plan.changes, as_lines(tuned))
+    assert apply(tuned, undo.commands) == start
+    assert undo.foreign == ()
+
+
+def test_round_trip_where_sack_is_a_default_that_was_switched_off():
+    """Where SACK is on by default, an explicit `no ip tcp selective-ack` comes back although ours never showed."""
+    start = {"selective-ack": "no ip tcp selective-ack"}
+    plan = plan_tune(as_lines(start), window_bytes=OURS)
+    tuned = apply(start, plan.commands, default_on=("selective-ack",))
+    assert "selective-ack" not in tuned
+    undo = plan_restore(plan.changes, as_lines(tuned))
+    assert apply(tuned, undo.commands, default_on=("selective-ack",)) == start
+
+
+@pytest.mark.parametrize("sent", range(3))
+def test_restore_after_a_crash_between_any_two_lines(sent):
+    """However many of our lines were taken before a crash, exactly those are undone."""
+    plan = plan_tune(lines(), window_bytes=OURS)
+    tuned = apply({}, plan.commands[:sent])
+    assert plan_restore(plan.changes, as_lines(tuned)).commands == tuple(f"no {line}" for line in plan.commands[:sent])
+
+
+def test_restoring_twice_sends_nothing_the_second_time():
+    """A line that is as before is not touched again."""
+    plan = plan_tune(lines(), window_bytes=OURS)
+    assert plan_restore(plan.changes, lines()).commands == ()
+
+
+def test_a_line_that_somebody_else_changed_is_left_alone_and_named():
+    """Neither ours nor the old one: it stays, and the sentence says what was found."""
+    plan = plan_tune(lines("ip tcp window-size 65535"), window_bytes=OURS)
+    undo = plan_restore(plan.changes, lines("ip tcp window-size 99999", "ip tcp selective-ack"))
+    assert undo.commands == ("no ip tcp selective-ack",)
+    assert str(undo.foreign[0]) == (
+        "expected 'ip tcp window-size 1250000' as we set it, found 'ip tcp window-size 99999'; somebody changed it "
+        "meanwhile, so it was left alone (it was 'ip tcp window-size 65535' before)"
+    )
+
+
+def test_a_device_that_is_good_enough_is_not_touched():
+    """A larger window with SACK needs no change at all."""
+    assert plan_tune(lines("ip tcp window-size 4000000", "ip tcp selective-ack"), window_bytes=OURS).changes == ()
+
+
+def test_an_old_value_is_restored_as_the_old_line():
+    """Where a value stood before, its line is sent again instead of a `no`."""
+    change = Change(keyword="window-size", before="ip tcp window-size 65535", ours="ip tcp window-size 1250000")
+    undo = plan_restore((change,), lines("ip tcp window-size 1250000"))
+    assert undo.commands == ("ip tcp window-size 65535",)
+
+
+@pytest.mark.parametrize("window_bytes", [0, 67, 1_073_741_824])
+def test_a_window_that_ios_does_not_take_is_refused_before_it_is_sent(window_bytes):
+    """The command's range is 68 to 1073741823."""
+    with pytest.raises(ValueError, match="68 to 1073741823"):
+        plan_tune(lines(), window_bytes=window_bytes)
+
+
+@given(
+    start=st.dictionaries(
+        st.sampled_from(["window-size", "selective-ack", "timestamp"]), st.integers(68, 1_073_741_823), max_size=3
+    ),
+    window_bytes=st.integers(68, 1_073_741_823),
+    sent=st.integers(0, 2),
+)
+def test_any_start_any_window_any_crash(start, window_bytes, sent):
+    """Property: after a crash at any line, restoring gives the start back."""
+    configuration = {
+        keyword: f"ip tcp {keyword} {value}" if keyword == "window-size" else f"ip tcp {keyword}"
+        for keyword, value in start.items()
+    }
+    plan = plan_tune(as_lines(configuration), window_bytes=window_bytes)
+    tuned = apply(configuration, plan.commands[:sent])
+    undo = plan_restore(plan.changes, as_lines(tuned))
+    assert apply(tuned, undo.commands) == configuration
+
+
+def test_lines_of_a_whole_configuration():
+    """Global lines are found wherever the release prints them; interface lines are not ours."""
+    found = tcp_lines("hostname r1\nip tcp window-size 65535\n!\ninterface Gi1\n ip tcp adjust-mss 1360\nend\n")
+    assert found.lines == ("ip tcp window-size 65535",)
+    assert found.window_bytes == 65535
+
+
+def test_every_order_of_lines_gives_the_same_window():
+    """The window is found among other lines in any order."""
+    for order in itertools.permutations(("ip tcp timestamp", "ip tcp window-size 70000", "no ip tcp selective-ack")):
+        assert lines(*order).window_bytes == 70000

@@ -1,0 +1,166 @@
+"""Rows of device output, held against captures of real devices."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import textfsm
+
+from templates.rows import (
+    CopyError,
+    CopyResult,
+    DirError,
+    DirFile,
+    DirTotals,
+    FileSystem,
+    IpTcp,
+    Refusal,
+    VerifyDigest,
+    VerifyError,
+    first,
+    last,
+    row_kinds,
+    rows,
+)
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+
+def named(folder: str) -> list[Path]:
+    return sorted((CAPTURES / folder).glob("*.txt"))
+
+
+def expected(path: Path) -> dict[str, object]:
+    return json.loads(path.with_suffix(".expected.json").read_text())
+
+
+@pytest.mark.parametrize("path", named("copy_ftp"), ids=lambda path: path.stem)
+def test_copy_result_is_what_the_capture_says(path):
+    """Bytes, seconds and rate come from the `bytes copied` line and from nowhere else."""
+    wanted, found = expected(path), last(CopyResult, path.read_text())
+    assert (found.size_bytes if found else None) == wanted["bytes"]
+    assert (found.duration_s if found else None) == wanted["secs"]
+    assert (found.rate_bytes_per_s if found else None) == wanted["bytes_per_sec"]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in named("copy_ftp") if "err_" in path.name], ids=lambda path: path.stem
+)
+def test_copy_error_is_read_with_its_subject(path):
+    """An error line gives the reason and the URL that it is about."""
+    (found,) = rows(CopyError, path.read_text())
+    assert found.reason == expected(path)["error"]
+    assert found.subject == "ftp://*:*@192.0.2.10/image-universalk9.SPA.bin"
+
+
+@pytest.mark.parametrize("path", named("verify"), ids=lambda path: path.stem)
+def test_digest_is_the_computed_one(path):
+    """The digest is the one the device computed, never the one it was told."""
+    wanted, found = expected(path), last(VerifyDigest, path.read_text())
+    assert (found.digest if found else None) == wanted["digest"]
+
+
+def test_digest_stands_behind_a_flood_of_dots():
+    """Half a million dots in front of the result on one line change nothing."""
+    output = "." * 500_000 + "Done!\nverify /md5 (flash:x) = " + "a" * 32
+    assert last(VerifyDigest, output).digest == "a" * 32
+
+
+def test_missing_file_is_a_verify_error():
+    """A file that is not there gives a reason instead of a digest."""
+    found = first(VerifyError, (CAPTURES / "verify/md5_missing_file.txt").read_text())
+    assert found.reason == "No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "free_bytes"), [("iosv", 5, 1989595136), ("asr1k", 22, 1036210176), ("no_files", 0, 16626160)]
+)
+def test_directory_of_each_shape(name, files, free_bytes):
+    """Files are counted and free bytes read, with and without zone, with and without files."""
+    output = (CAPTURES / f"dir/{name}.txt").read_text()
+    assert len(rows(DirFile, output)) == files
+    assert first(DirTotals, output).free_bytes == free_bytes
+
+
+def test_single_file_of_dir():
+    """`dir flash:x` has one row with size and name."""
+    output = (
+        "Directory of bootflash:/x.cfg\r\n\r\n"
+        "16      -rw-             6694  Apr 22 2024 09:55:24 +02:00  x.cfg\r\n\r\n"
+        "6816829440 bytes total (5304422400 bytes free)\r\n"
+    )
+    assert rows(DirFile, output) == (DirFile(permissions="-rw-", size_bytes=6694, name="x.cfg"),)
+
+
+def test_absent_file_of_dir():
+    """`dir flash:x` of an absent file gives the reason."""
+    found = first(DirError, "%Error opening bootflash:/x (No such file or directory)\n")
+    assert found == DirError(subject="bootflash:/x", reason="No such file or directory")
+
+
+def test_default_file_system_of_a_stack():
+    """The row with the asterisk carries all prefixes of the active member."""
+    found = rows(FileSystem, (CAPTURES / "show_file_systems/iosxe.txt").read_text())
+    (default,) = [row for row in found if row.default]
+    assert default.prefixes.split() == ["flash:", "bootflash:", "flash-1:"]
+    assert len(found) == 24
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ("                 ^\n% Invalid input detected at '^' marker.\n", "% Invalid input detected at '^' marker."),
+        ("% Incomplete command.\n", "% Incomplete command."),
+        ('% Ambiguous command:  "sh"\n', '% Ambiguous command:  "sh"'),
+        ("Command authorization failed.\n", "Command authorization failed."),
+    ],
+)
+def test_refusals(output, text):
+    """Each way in which IOS refuses a command is known as one."""
+    assert first(Refusal, output).text == text
+
+
+def test_a_warning_is_no_refusal():
+    """`%% Warning:` with advice is how IOS accepts `ip ssh window-size`."""
+    output = (
+        "\n\n%% Warning: This cli may have impact on CPU. So,use only for SCP\n"
+        "Please configure ip tcp window-size<> with same value,for this CLI to work\n\n"
+    )
+    assert rows(Refusal, output) == ()
+
+
+@pytest.mark.parametrize("name", ["as1border1.cfg", "csr1000v.txt"])
+def test_tcp_lines_of_real_configurations(name):
+    """Only global lines count: `ip tcp adjust-mss` of an interface is none."""
+    assert rows(IpTcp, (CAPTURES / "config" / name).read_text() + "\ninterface Tunnel0\n ip tcp adjust-mss 1360\n") == (
+        IpTcp(negated="", keyword="synwait-time", value="5"),
+    )
+
+
+def test_negated_and_valueless_tcp_lines():
+    """An explicit `no` and a keyword without a value are lines of their own."""
+    found = rows(IpTcp, "no ip tcp selective-ack\r\nip tcp timestamp\r\nip tcp path-mtu-discovery age-timer 30\r\n")
+    assert [(row.negated, row.keyword, row.value) for row in found] == [
+        ("no", "selective-ack", ""),
+        ("", "timestamp", ""),
+        ("", "path-mtu-discovery", "age-timer 30"),
+    ]
+
+
+def test_no_kind_reads_anything_into_noise():
+    """Empty output and a syslog line are no rows of any kind."""
+    noise = "\r\n*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: Configured from console by console\r\n"
+    assert all(rows(kind, text) == () for kind in row_kinds() for text in ("", noise))
+
+
+def test_every_template_and_row_class_agree():
+    """Template values and fields have the same names, so that no value is lost silently."""
+    assert len(row_kinds()) >= 13
+    for kind in row_kinds():
+        with (files("templates") / f"{kind.template}.textfsm").open() as source:
+            header = [name.lower() for name in textfsm.TextFSM(source).header]
+        assert sorted(header) == sorted(field.name for field in fields(kind))

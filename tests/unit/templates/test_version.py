@@ -1,0 +1,39 @@
+"""`show version` of real devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from templates.version import parse_version
+
+CAPTURES = Path(__file__).parents[2] / "captures" / "show_version"
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "hardware", "file_system", "install_mode"),
+    [
+        ("2811", "15.1(3)T4", "2811", "flash", False),
+        ("c9500_install_mode", "16.9.3", "C9500-40X", "flash", True),
+        ("csr1000v", "16.4.1", "CSR1000V", "bootflash", True),
+    ],
+)
+def test_release_hardware_and_image_line(name, release, hardware, file_system, install_mode):
+    """Release, model, file system and boot mode are those of the capture."""
+    found = parse_version((CAPTURES / f"{name}.txt").read_text())
+    assert (found.release, found.hardware[0]) == (release, hardware)
+    assert (found.image_file_system, found.install_mode) == (file_system, install_mode)
+    assert not found.controller_managed
+
+
+def test_controller_mode_is_seen():
+    """A device that an SD-WAN controller configures says so, and is known as one."""
+    assert parse_version("Router operating mode: Controller-Managed\n").controller_managed
+    assert not parse_version("Router operating mode: Autonomous\n").controller_managed
+
+
+def test_nothing_is_made_up_from_nothing():
+    """Output without any fact gives empty facts, not an error."""
+    found = parse_version("")
+    assert (found.release, found.hardware, found.image_file_system) == ("", (), None)
