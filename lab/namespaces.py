@@ -1,0 +1,178 @@
+"""Anonymous network namespaces: made, entered and set up without names and without the `ip` program.
+
+A namespace made by unshare(2) lives as long as a process or an open descriptor is in it and leaves no
+file behind (network_namespaces(7)), so nothing has to be cleaned after `kill -9`.
+
+A network namespace belongs to a *thread*: a new thread inherits that of the thread which started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.errors import LabError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+CLONE_NEWNET = 0x40000000
+"""linux/sched.h"""
+
+_TUNSETIFF = 0x400454CA
+_IFF_TUN_NO_PI = 0x0001 | 0x1000
+_TUN_PATH = Path("/dev/net/tun")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """Whether the lab can be built here, and the reason in a sentence if not."""
+
+    may_run: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """What an interface of a namespace is given.
+
+    ``addresses`` and ``routes`` are in prefix notation; a route leads out of this interface.
+    """
+
+    name: str
+    addresses: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
+    mtu_bytes: int = 1500
+    txqueuelen: int = 1000
+
+
+def probe() -> Probe:
+    """Say whether this process may make namespaces and TUN interfaces; nothing stays behind."""
+    if os.geteuid() != 0:
+        return Probe(may_run=False, reason="The lab needs root to make network namespaces; run it as root.")
+    if not _TUN_PATH.exists():
+        return Probe(may_run=False, reason=f"{_TUN_PATH} is missing; load the tun module (modprobe tun).")
+    child = os.fork()
+    if child == 0:
+        os._exit(_try_tun())
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    reasons = {
+        0: "Network namespaces and TUN work.",
+        1: "The kernel refused a new network namespace (CAP_SYS_ADMIN is needed; containers often drop it).",
+        2: f"The kernel refused a TUN interface on {_TUN_PATH} (CAP_NET_ADMIN is needed).",
+    }
+    reason = reasons.get(status, f"The namespace probe ended with status {status}.")
+    return Probe(may_run=status == 0, reason=reason)
+
+
+def _try_tun() -> int:
+    try:
+        unshare_network()
+    except OSError:
+        return 1
+    try:
+        os.close(open_tun("probe0"))
+    except OSError:
+        return 2
+    return 0
+
+
+def unshare_network() -> None:
+    """Move the calling thread to a network namespace of its own.
+
+    Raises:
+        OSError: The kernel refused.
+    """
+    _checked(_libc().unshare(CLONE_NEWNET), "unshare(CLONE_NEWNET)")
+
+
+def enter_descriptor(descriptor: int) -> None:
+    """Move the calling thread to the network namespace behind an open descriptor.
+
+    Raises:
+        OSError: The kernel refused.
+    """
+    _checked(_libc().setns(descriptor, CLONE_NEWNET), "setns")
+
+
+def open_namespace(pid: int | None = None) -> int:
+    """Open the network namespace of a process, or of the calling thread; the caller closes it.
+
+    Raises:
+        LabError: There is no such process.
+    """
+    path = "/proc/thread-self/ns/net" if pid is None else f"/proc/{pid}/ns/net"
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise LabError(f"Process {pid} is gone, and its network namespace with it; start the lab anew.") from error
+
+
+@contextlib.contextmanager
+def in_namespace(pid: int) -> Iterator[None]:
+    """Put the calling thread into the namespace of ``pid`` for the length of a with block."""
+    home = open_namespace()
+    try:
+        target = open_namespace(pid)
+        try:
+            enter_descriptor(target)
+        finally:
+            os.close(target)
+        try:
+            yield
+        finally:
+            enter_descriptor(home)
+    finally:
+        os.close(home)
+
+
+def set_sysctl(name: str, value: str | int) -> None:
+    """Write ``net/...`` in the calling thread's namespace (/proc/sys/net shows the caller's own)."""
+    Path("/proc/sys", name).write_text(f"{value}\n", encoding="ascii")
+
+
+def open_tun(name: str) -> int:
+    """Make a TUN interface in the calling thread's namespace and return its non-blocking descriptor.
+
+    No packet information header and no IFF_VNET_HDR: one read is one packet of at most the MTU, so
+    that loss hits packets, not offload bundles (linux/if_tun.h).
+    """
+    descriptor = os.open(_TUN_PATH, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH22x", name.encode("ascii"), _IFF_TUN_NO_PI))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def set_up_interfaces(interfaces: Sequence[Interface]) -> None:
+    """Bring up interfaces of the calling thread's namespace, with addresses and routes."""
+    from pyroute2 import IPRoute
+
+    with IPRoute() as netlink:
+        for interface in interfaces:
+            index = netlink.link_lookup(ifname=interface.name)[0]
+            netlink.link("set", index=index, mtu=interface.mtu_bytes, txqlen=interface.txqueuelen)
+            netlink.link("set", index=index, state="up")
+            for address in interface.addresses:
+                host, prefix = address.split("/")
+                netlink.addr("add", index=index, address=host, prefixlen=int(prefix))
+            for route in interface.routes:
+                netlink.route("add", dst=route, oif=index)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

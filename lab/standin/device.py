@@ -1,0 +1,138 @@
+"""One device: its configuration, files, connections and faults."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lab.errors import LabError
+from lab.standin import clock
+from lab.standin.config_apply import apply
+from lab.standin.config_rules import GLOBAL_TREE
+from lab.standin.connections import ConnectionTable
+from lab.standin.faults import Faults
+from lab.standin.flash import Flash
+from lab.standin.grammar import Matched, match
+from lab.standin.passwords import decode7, matches9
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from pathlib import Path
+
+    from lab.standin.platform import Platform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSettings:
+    """What a world gives a device of its own."""
+
+    name: str
+    address: str
+    username: str
+    password: str = field(repr=False)
+    enable_secret: str = field(repr=False)
+    privilege: int = 15
+    serial: str = "9LABSTANDIN"
+    config_lines: tuple[str, ...] = ()
+    flash_free_bytes: int | None = None
+
+
+class Device:
+    """A stand-in device."""
+
+    def __init__(self, platform: Platform, settings: DeviceSettings, root: Path) -> None:
+        self.platform = platform
+        self.settings = settings
+        self.flash = Flash(platform.flash, root, free_bytes=settings.flash_free_bytes)
+        self.connections = ConnectionTable()
+        self.faults = Faults()
+        self.monitors: list[Callable[[str], None]] = []
+        self.vtys: dict[int, tuple[str, str]] = {}
+        self._booted_s = time.monotonic()
+        self.running = platform.configuration(serial=settings.serial, address=settings.address)
+        for line in self._first_lines():
+            self._boot_line(line)
+        self._changed: tuple[datetime, str] = (clock.now(), "")
+        self._saved: tuple[datetime, str] | None = None
+        self.startup_text = self._stamped(self.running.render())
+
+    @property
+    def hostname(self) -> str:
+        """The configured name."""
+        return self.running.value("hostname") or "Router"
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since it booted."""
+        return time.monotonic() - self._booted_s
+
+    def running_text(self) -> str:
+        """Return the running configuration as the device would show it, from the stamp to ``end``."""
+        return self._stamped(self.running.render())
+
+    def touch(self, user: str) -> None:
+        """Note that a user has left configuration mode: the last-change stamp and the syslog line."""
+        self._changed = (clock.now(), user)
+
+    def save(self, user: str) -> None:
+        """Write the running configuration to the startup configuration."""
+        self._saved = (clock.now(), user)
+        self.startup_text = self.running_text()
+
+    def syslog(self, text: str) -> None:
+        """Send a syslog line to the sessions that monitor."""
+        for monitor in list(self.monitors):
+            monitor(f"{clock.syslog_stamp(clock.now())}: {text}")
+
+    def password_fits(self, user: str, password: str) -> bool:
+        """Tell whether the running configuration has this user with this password."""
+        hashed = (self.running.value(f"username {user}") or "").rpartition("secret 9 ")[2]
+        return matches9(password, hashed)
+
+    def privilege_of(self, user: str) -> int:
+        """Return the privilege level a user logs in with."""
+        words = (self.running.value(f"username {user}") or "").split()
+        return int(words[1]) if words[:1] == ["privilege"] else 1
+
+    def enable_fits(self, secret: str) -> bool:
+        """Tell whether this is the enable secret."""
+        hashed = (self.running.value("enable secret") or "").rpartition("9 ")[2]
+        return matches9(secret, hashed)
+
+    def ftp_credentials(self) -> tuple[str | None, str | None]:
+        """Return `ip ftp username` and `ip ftp password`, None where absent."""
+        shown = self.running.value("ip ftp password")
+        return self.running.value("ip ftp username"), decode7(shown.split()[-1]) if shown else None
+
+    def take_vty(self, user: str, peer: str) -> int | None:
+        """Return a free vty line, or None when all are in use."""
+        free = (n for n in range(self.platform.vty_lines) if n not in self.vtys)
+        number = next(free, None)
+        if number is not None:
+            self.vtys[number] = (user, peer)
+        return number
+
+    def _first_lines(self) -> tuple[str, ...]:
+        own = self.settings
+        return (
+            f"hostname {own.name}",
+            f"enable secret {own.enable_secret}",
+            f"username {own.username} privilege {own.privilege} secret {own.password}",
+            *own.config_lines,
+        )
+
+    def _boot_line(self, line: str) -> None:
+        found = match(GLOBAL_TREE, line)
+        if not isinstance(found, Matched):
+            raise LabError(f"{self.settings.name}: the configuration line {line.split()[:3]} ... is not known.")
+        apply(self.running, found)
+
+    def _stamped(self, body: str) -> str:
+        moment, user = self._changed
+        lines = [f"! Last configuration change at {clock.stamp(moment)}{f' by {user}' if user else ''}"]
+        if self._saved is not None:
+            moment, user = self._saved
+            lines.append(f"! NVRAM config last updated at {clock.stamp(moment)} by {user}")
+        return "".join(f"{line}\n" for line in ("!", *lines, "!")) + body

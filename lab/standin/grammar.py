@@ -1,0 +1,174 @@
+"""Commands as a tree of words, matched as the IOS parser does: abbreviations, ranges, exact errors.
+
+Facts
+-----
+A keyword may be cut as long as it stays unambiguous; a whole keyword wins over longer ones. What does not
+fit is marked by a caret under the first character that fits nothing; a number outside its range is marked
+at its start. A line that ends too early is incomplete. (Cisco IOS Configuration Fundamentals, "Using
+the Command-Line Interface"; error texts as in the captures.)
+
+Specifications use Cisco's own help notation: ``ip tcp window-size <68-1073741823>``, ``WORD``, ``LINE`` for
+the rest of the line, ``A.B.C.D``, and ``FS:`` for a name in a file system or a URL.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Action = TypeVar("Action")
+
+_RANGE = re.compile(r"<(\d+)-(\d+)>")
+_FILE_SYSTEM = re.compile(r"[A-Za-z][\w-]*:")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched(Generic[Action]):
+    """A whole command.
+
+    Attributes:
+        action: What was registered for it.
+        arguments: The words that are not keywords, as typed.
+        words: All words, keywords written out.
+    """
+
+    action: Action
+    arguments: tuple[str, ...]
+    words: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The command written out."""
+        return " ".join(self.words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invalid:
+    """A word that fits nothing; ``offset`` is the column of the caret in the line."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """The line ends too early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """A word is short for several keywords."""
+
+
+@dataclass(slots=True)
+class Node(Generic[Action]):
+    """A place in the tree: the keywords and parameters that may follow, and the action of a line that ends here."""
+
+    keywords: dict[str, Node[Action]] = field(default_factory=dict)
+    parameters: dict[str, Node[Action]] = field(default_factory=dict)
+    action: Action | None = None
+
+    def add(self, specification: str, action: Action) -> None:
+        """Register a command."""
+        node = self
+        for token in specification.split():
+            branch = node.parameters if _is_parameter(token) else node.keywords
+            node = branch.setdefault(token, Node())
+        node.action = action
+
+    def helps(self) -> list[str]:
+        """Return what may follow here, in the order of IOS help."""
+        ends = ["<cr>"] if self.action is not None else []
+        return sorted(self.keywords) + sorted(self.parameters) + ends
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    start: int
+
+
+def match(root: Node[Action], line: str) -> Matched[Action] | Invalid | Incomplete | Ambiguous:
+    """Match a line against a tree."""
+    node = root
+    arguments: list[str] = []
+    words: list[str] = []
+    tokens = [_Token(m.group(), m.start()) for m in re.finditer(r"\S+", line)]
+    for token in tokens:
+        found = _keyword(node, token.text)
+        if isinstance(found, Ambiguous):
+            return found
+        if found is not None:
+            words.append(found)
+            node = node.keywords[found]
+            continue
+        parameter = _parameter(node, token.text)
+        if parameter is None:
+            return Invalid(offset=token.start + _good_prefix(node, token.text))
+        value = line[token.start :].rstrip() if parameter == "LINE" else token.text
+        arguments.append(value)
+        words.append(value)
+        node = node.parameters[parameter]
+        if parameter == "LINE":
+            break
+    if node.action is None:
+        return Incomplete()
+    return Matched(action=node.action, arguments=tuple(arguments), words=tuple(words))
+
+
+def walk(root: Node[Action], line: str) -> Node[Action] | None:
+    """Return the place in the tree after the words of a line, for help; None when they fit nothing."""
+    node = root
+    for word in line.split():
+        found = _keyword(node, word)
+        if isinstance(found, Ambiguous):
+            return None
+        parameter = None if found else _parameter(node, word)
+        if found:
+            node = node.keywords[found]
+        elif parameter:
+            node = node.parameters[parameter]
+        else:
+            return None
+    return node
+
+
+def _is_parameter(token: str) -> bool:
+    return token in {"WORD", "LINE", "A.B.C.D", "FS:"} or _RANGE.fullmatch(token) is not None
+
+
+def _keyword(node: Node[Action], word: str) -> str | Ambiguous | None:
+    word = word.lower()
+    if word in node.keywords:
+        return word
+    candidates = [keyword for keyword in node.keywords if keyword.startswith(word)]
+    if len(candidates) > 1:
+        return Ambiguous()
+    return candidates[0] if candidates else None
+
+
+def _parameter(node: Node[Action], word: str) -> str | None:
+    return next((parameter for parameter in node.parameters if _accepts(parameter, word)), None)
+
+
+def _accepts(parameter: str, word: str) -> bool:
+    bounds = _RANGE.fullmatch(parameter)
+    if bounds:
+        return word.isdecimal() and int(bounds[1]) <= int(word) <= int(bounds[2])
+    if parameter == "A.B.C.D":
+        try:
+            ipaddress.IPv4Address(word)
+        except ValueError:
+            return False
+        return True
+    if parameter == "FS:":
+        return _FILE_SYSTEM.match(word) is not None
+    return True
+
+
+def _good_prefix(node: Node[Action], word: str) -> int:
+    """Return how many characters of a word still fit some keyword."""
+    word = word.lower()
+    cuts = range(len(word), 0, -1)
+    return next((cut for cut in cuts if any(key.startswith(word[:cut]) for key in node.keywords)), 0)

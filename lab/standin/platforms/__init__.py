@@ -1,0 +1,1 @@
+"""Platforms as data: a TOML file of figures and texts, and a configuration with marks, per platform."""

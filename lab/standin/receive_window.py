@@ -1,0 +1,53 @@
+"""Make a Linux socket advertise at most a given receive window, and never let it grow.
+
+Facts (measured on Linux 6.18; the reasons are in its commits a2cbb1603943, 697a6c8cec03, 58d3aade20cd)
+-----
+TCP_WINDOW_CLAMP before connect sets the window scale and locks autotuning, but on the first full segment the kernel
+recomputes the clamp from SO_RCVBUF and the ratio of payload to buffer it sees. So the buffer has to be set three
+times: before connect, after it with the kernel's first guess of the ratio, and after the first data with the
+ratio as it then is. With that no advertised window was above the one asked for, from 4128 to 1073741 bytes.
+Linux rounds its window down to whole segments, so windows of a few segments come out smaller than on IOS.
+"""
+
+from __future__ import annotations
+
+import socket
+
+_TCP_WINDOW_CLAMP = 10  # linux/tcp.h
+_SO_RCVBUFFORCE = 33  # asm-generic/socket.h; beyond net.core.rmem_max, needs CAP_NET_ADMIN
+_FIRST_RATIO = 0.8945
+_LEAST_BUFFER_BYTES = 16384
+
+
+def before_connect(connection: socket.socket, window_bytes: int) -> None:
+    """Set what decides the window scale of the SYN."""
+    _set_buffer(connection, window_bytes)
+    _set_clamp(connection, window_bytes)
+
+
+def before_data(connection: socket.socket, window_bytes: int) -> None:
+    """Set the buffer of an open connection that has carried no data yet."""
+    _set_buffer(connection, int(window_bytes / (2 * _FIRST_RATIO)))
+    _set_clamp(connection, window_bytes)
+
+
+def after_first_data(connection: socket.socket, window_bytes: int) -> None:
+    """Set the buffer by the ratio that the first segments gave."""
+    clamp = connection.getsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP)
+    buffer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    ratio = min(1.0, max(0.1, clamp / buffer))
+    _set_buffer(connection, max(_LEAST_BUFFER_BYTES, int(window_bytes / (2 * ratio))))
+    _set_clamp(connection, window_bytes)
+
+
+def _set_buffer(connection: socket.socket, size_bytes: int) -> None:
+    """Set SO_RCVBUF; the kernel doubles it."""
+    size_bytes = min(size_bytes, 2**30)
+    try:
+        connection.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size_bytes)
+    except PermissionError:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size_bytes)
+
+
+def _set_clamp(connection: socket.socket, window_bytes: int) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, min(window_bytes, 2**30))

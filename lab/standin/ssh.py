@@ -1,0 +1,130 @@
+"""The SSH side: a listener per device, a vty per session."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import asyncssh
+
+from lab.standin.commands import build_trees
+from lab.standin.terminal import Terminal
+from lab.standin.vty import Vty
+
+if TYPE_CHECKING:
+    from lab.standin.device import Device
+
+_SSH_PORT = 22
+_HOST_KEY_BITS = 2048
+
+
+class _Server(asyncssh.SSHServer):
+    """Logs a user in against the device's running configuration."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._connection: asyncssh.SSHServerConnection | None = None
+        self._tcb: str | None = None
+        self.vty: int | None = None
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        """Take a vty line; with none free the connection is dropped at once, before any SSH."""
+        self._connection = conn
+        peer = conn.get_extra_info("peername")
+        self.vty = self._device.take_vty("", peer[0])
+        if self.vty is None:
+            conn.abort()
+            return
+        self._tcb = self._device.connections.add(conn.get_extra_info("sockname"), peer)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Give the vty line back."""
+        if self.vty is not None:
+            self._device.vtys.pop(self.vty, None)
+        if self._tcb is not None:
+            self._device.connections.remove(self._tcb)
+
+    def begin_auth(self, _username: str) -> bool:
+        """A password is always asked."""
+        return True
+
+    def password_auth_supported(self) -> bool:
+        """Passwords are the way in."""
+        return True
+
+    def validate_password(self, username: str, password: str) -> bool:
+        """Ask the device."""
+        fits = self._device.password_fits(username, password)
+        if fits and self.vty is not None and self._connection is not None:
+            self._device.vtys[self.vty] = (username, self._connection.get_extra_info("peername")[0])
+            self._connection.set_extra_info(vty=self.vty)
+        return fits
+
+
+class _SshChannel:
+    """Adapts an SSH process to what a terminal reads and writes."""
+
+    def __init__(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
+        self._process = process
+
+    async def read(self) -> bytes:
+        """Return the next bytes; a resized window or a break signal is no input."""
+        while True:
+            try:
+                return await self._process.stdin.read(4096)
+            except (asyncssh.TerminalSizeChanged, asyncssh.BreakReceived, asyncssh.SignalReceived):
+                continue
+            except (asyncssh.Error, OSError):
+                return b""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        self._process.stdout.write(data)
+
+    def abort(self) -> None:
+        """Cut the TCP connection."""
+        self._process.channel.get_connection().abort()
+
+
+async def _serve_session(device: Device, trees: Any, process: asyncssh.SSHServerProcess[bytes]) -> None:
+    terminal = Terminal(_SshChannel(process), longest_line=device.platform.line_limit_chars)
+    vty = Vty(
+        device, terminal,
+        number=process.get_extra_info("vty", 0),
+        user=process.get_extra_info("username"),
+        peer=process.get_extra_info("peername")[0],
+        trees=trees,
+    )  # fmt: skip
+    pump = asyncio.ensure_future(terminal.pump())
+    try:
+        await vty.run()
+    finally:
+        pump.cancel()
+        process.exit(0)
+        process.channel.get_connection().close()
+
+
+async def make_host_key() -> asyncssh.SSHKey:
+    """Make an RSA host key, the kind that IOS-XE has by default."""
+    return await asyncio.to_thread(asyncssh.generate_private_key, "ssh-rsa", key_size=_HOST_KEY_BITS)
+
+
+async def listen(device: Device, key: asyncssh.SSHKey) -> asyncssh.SSHAcceptor:
+    """Serve a device on its own address."""
+    trees = build_trees()
+
+    async def session(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        await _serve_session(device, trees, process)
+
+    return await asyncssh.listen(
+        device.settings.address,
+        _SSH_PORT,
+        server_factory=lambda: _Server(device),
+        server_host_keys=[key],
+        server_version="Cisco-1.25",
+        process_factory=session,
+        encoding=None,
+        line_editor=False,
+        login_timeout=120,
+        keepalive_interval=0,
+    )
