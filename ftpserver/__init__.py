@@ -1,1 +1,57 @@
 """The tuned FTP server: it feeds routers and is the witness of every transfer."""
+
+from ftpserver.catalogue import Catalogue, FileIdentity, ImageFile
+from ftpserver.errors import (
+    FtpServerError,
+    ImageUnknown,
+    ImageUnreadable,
+    RequestRefused,
+    ServerGone,
+    ServerStartFailed,
+    SettingsInvalid,
+    TicketUnknown,
+)
+from ftpserver.grants import Grant, ServerGrants, may_bind, probe_grants
+from ftpserver.records import (
+    EventKind,
+    LoginFailure,
+    SenderReport,
+    ServerEvent,
+    TransferProgress,
+    TransferRecord,
+    TransferState,
+)
+from ftpserver.server import FtpServer
+from ftpserver.settings import Limits, SenderProfile, ServerSettings
+from ftpserver.tickets import Ticket, TicketRequest
+
+__all__ = [
+    "Catalogue",
+    "EventKind",
+    "FileIdentity",
+    "FtpServer",
+    "FtpServerError",
+    "Grant",
+    "ImageFile",
+    "ImageUnknown",
+    "ImageUnreadable",
+    "Limits",
+    "LoginFailure",
+    "RequestRefused",
+    "SenderProfile",
+    "SenderReport",
+    "ServerEvent",
+    "ServerGone",
+    "ServerGrants",
+    "ServerSettings",
+    "ServerStartFailed",
+    "SettingsInvalid",
+    "Ticket",
+    "TicketRequest",
+    "TicketUnknown",
+    "TransferProgress",
+    "TransferRecord",
+    "TransferState",
+    "may_bind",
+    "probe_grants",
+]

@@ -1,0 +1,378 @@
+"""The data connection: sends one image, watches the kernel's account of it, and calls it delivered when it is.
+
+Facts
+-----
+
+- The library answers 226 when the kernel has taken the last byte; at 100 ms and 1 MB/s nearly a megabyte was still
+  on its way then. Here the last byte is followed by a half-close, then by waiting until all is acknowledged.
+- `shutdown(SHUT_WR)` sends the FIN behind the data, so the client sees its end of file without waiting for us.
+- Progress is what the client acknowledged (`tcpi_bytes_acked`), never what the kernel accepted.
+- TCP_USER_TIMEOUT also ends a connection whose peer keeps its window closed although it answers every probe (Linux
+  4.18 tcp_probe_timer). A router that writes slow flash does just that, so the limit is widened then.
+"""
+
+import errno
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+from pyftpdlib.handlers import DTPHandler
+
+from ftpserver import sockets
+from ftpserver.catalogue import FileIdentity
+from ftpserver.records import EventKind, SenderReport, TransferState
+from ftpserver.sender import SenderChoice, choose_sender
+from ftpserver.transfer import Transfer, TransferStart
+
+if TYPE_CHECKING:
+    from ftpserver.desk import Account
+    from ftpserver.session import ImageSession
+
+_CHUNK_BYTES = 256 * 1024
+_PEER_GONE = frozenset(
+    {
+        errno.ECONNRESET,
+        errno.EPIPE,
+        errno.ETIMEDOUT,
+        errno.ENOTCONN,
+        errno.ECONNABORTED,
+        errno.ESHUTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+    }
+)
+
+
+class Retrieval:
+    """One RETR: which account asked, and from which offset of which open file."""
+
+    def __init__(self, account: "Account", file: Any, offset_bytes: int) -> None:
+        self.account = account
+        self.file = file
+        self.offset_bytes = offset_bytes
+
+
+class ImageChannel(DTPHandler):
+    """A data connection that sends an image."""
+
+    # The library's own timer counts bytes the kernel took; ours counts bytes the client acknowledged.
+    timeout = 0
+
+    def __init__(self, sock: socket.socket, cmd_channel: "ImageSession") -> None:
+        self.retrieval: Retrieval | None = None
+        self.transfer: Transfer | None = None
+        self.cut_reason = "the data connection was closed"
+        self._sending = False
+        self._concluded = False
+        self._stalled = False
+        self._given_up_bbr = False
+        self._choice = SenderChoice(congestion_control=None, reason="")
+        self._refused = ""
+        self._cap_asked: int | None = None
+        self._ticker: Any = None
+        self._drainer: Any = None
+        self._data_syn = None
+        super().__init__(sock, cmd_channel)
+        if self.connected:
+            self._data_syn = sockets.saved_syn(self.socket)
+            self.call_later(cmd_channel.settings.limits.data_connect_s, self._nothing_asked)
+
+    # What the library calls when both the connection and the RETR are there.
+
+    def push_with_producer(self, producer: Retrieval) -> None:
+        """Start sending."""
+        raw_info = sockets.read_info_bytes(self.socket)
+        if raw_info is None:
+            self.handle_close()
+            return
+        self.retrieval = producer
+        self.transfer = Transfer(self._start(producer), raw_info)
+        self._offset = producer.offset_bytes
+        self._tune(producer.account)
+        producer.account.channel = self
+        self.cmd_channel.desk.share_caps()
+        self._announce(EventKind.START, "transfer started", TransferState.TRANSFERRING)
+        self._initialized = self._sending = True
+        self.modify_ioloop_events(self.ioloop.WRITE)
+        interval_s = self.cmd_channel.settings.sample_interval_s
+        self._ticker = self.ioloop.call_every(interval_s, self._tick, _errback=self.handle_error)
+        self.handle_write()
+
+    def close_when_done(self) -> None:
+        """Do nothing: the end of the image is seen by offset, not by a queue that ran empty."""
+
+    def writable(self) -> bool:
+        """Tell the loop whether there is more to send."""
+        return self._sending
+
+    def handle_write(self) -> None:
+        """Hand the kernel another piece of the image."""
+        if not self._sending or self.transfer is None:
+            return
+        left = self.transfer.to_send_bytes - self.transfer.written_bytes
+        if left:
+            try:
+                count = os.sendfile(self._fileno, self.file_obj.fileno(), self._offset, min(left, _CHUNK_BYTES))
+            except OSError as error:
+                self._send_failed(error)
+                return
+            if not count:
+                self._fail("image shrank on disk while it was served", "451 Image changed on disk.")
+                return
+            self._offset += count
+            self.tot_bytes_sent += count
+            self.transfer.wrote(count, self.cmd_channel.desk.clock())
+        if self.transfer.all_written:
+            self._drain()
+
+    def handle_close(self) -> None:
+        """Note that the client ended the connection before it had everything."""
+        if self._closed:
+            return
+        if self.transfer is None:
+            self.close()
+            return
+        code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        self._fail(_words_for(code), "426 Data connection lost; transfer aborted.")
+
+    def close(self) -> None:
+        """Close, and settle the account if that has not been done."""
+        if not self._closed:
+            for timer in (self._ticker, self._drainer):
+                if timer is not None and not timer.cancelled:
+                    timer.cancel()
+            self._conclude("" if self._has_everything() else self.cut_reason)
+        super().close()
+
+    def handle_error(self) -> None:
+        """Name an error of ours as such."""
+        self.cut_reason = "internal error of the server"
+        super().handle_error()
+
+    # What the desk calls.
+
+    def apply_cap(self, cap_bytes_per_s: int | None) -> None:
+        """Put a pacing cap in force, now."""
+        self._cap_asked = cap_bytes_per_s
+        if not self._closed:
+            sockets.set_cap(self.socket, cap_bytes_per_s)
+
+    def cut(self, reason: str) -> None:
+        """End the transfer with a reason."""
+        self._fail(reason, "426 Transfer ended by the server.")
+
+    # Sending.
+
+    def _start(self, retrieval: Retrieval) -> TransferStart:
+        session, desk = self.cmd_channel, self.cmd_channel.desk
+        return TransferStart(
+            grant=retrieval.account.grant,
+            peer_address=session.client_address,
+            offset_bytes=retrieval.offset_bytes,
+            wall_s=desk.wall(),
+            now_s=desk.clock(),
+            control_syn=session.control_syn,
+            data_syn=self._data_syn,
+        )
+
+    def _tune(self, account: "Account") -> None:
+        profile, desk = self.cmd_channel.settings.profile, self.cmd_channel.desk
+        assert self.transfer is not None
+        sockets.set_notsent_lowat(self.socket, profile.notsent_lowat_bytes)
+        sockets.set_unacked_limit(self.socket, profile.unacked_limit_s)
+        if profile.dscp:
+            sockets.set_dscp(self.socket, profile.dscp)
+        self._choice = choose_sender(
+            profile.congestion_control,
+            sack=self.transfer.info.sack,
+            window_scaling=self.transfer.info.window_scaling,
+            cap_known=desk.cap_of(account) is not None,
+        )
+        self._ask_for(self._choice)
+
+    def _ask_for(self, choice: SenderChoice) -> None:
+        refusals = []
+        for name in choice.candidates:
+            refusal = sockets.set_congestion_control(self.socket, name)
+            if not refusal:
+                break
+            refusals.append(refusal)
+        self._refused = "; ".join(refusals)
+        if refusals:
+            self.cmd_channel.desk.notice(f"congestion control: {self._refused}; going on with what is granted")
+
+    def _send_failed(self, error: OSError) -> None:
+        if error.errno in (errno.EAGAIN, errno.EINTR, errno.EBUSY):
+            return
+        if error.errno in _PEER_GONE:
+            self._fail(_words_for(error.errno or 0), "426 Data connection lost; transfer aborted.")
+        else:
+            self._fail(f"image cannot be read: {error.strerror}", "451 Image cannot be read.")
+
+    # Waiting for the last acknowledgement.
+
+    def _drain(self) -> None:
+        self._sending = False
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            self._send_failed(error)
+            return
+        # From here the socket is looked at by timer alone: a half-closed one would wake the loop without end.
+        self.del_channel()
+        self._look_for_end()
+
+    def _look_for_end(self) -> None:
+        raw_info = sockets.read_info_bytes(self.socket)
+        if raw_info is None or self.transfer is None:
+            self._fail("the data connection was lost", "426 Data connection lost; transfer aborted.")
+            return
+        self.transfer.take(raw_info, self.cmd_channel.desk.clock())
+        if self.transfer.all_acked:
+            self._deliver()
+        elif self.transfer.info.state == sockets.STATE_CLOSE:
+            code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            self._fail(_words_for(code), "426 Data connection lost; transfer aborted.")
+        else:
+            delay_s = min(0.1, max(0.002, (self.transfer.info.rtt_s or 0.0) / 4))
+            self._drainer = self.ioloop.call_later(delay_s, self._look_for_end, _errback=self.handle_error)
+
+    def _deliver(self) -> None:
+        if self._file_changed():
+            self._fail("image changed on disk while it was served", "451 Image changed on disk.")
+            return
+        self.transfer_finished = True
+        self._conclude("")
+        self._resp = ("226 Transfer complete.", self.cmd_channel.quiet)
+        self.close()
+
+    # Watching.
+
+    def _tick(self) -> None:
+        raw_info = sockets.read_info_bytes(self.socket)
+        if raw_info is None or self.transfer is None:
+            return
+        now_s = self.cmd_channel.desk.clock()
+        self.transfer.take(raw_info, now_s, tick=True)
+        if self._file_changed():
+            self._fail("image changed on disk while it was served", "451 Image changed on disk.")
+            return
+        self._judge_pace(now_s)
+
+    def _judge_pace(self, now_s: float) -> None:
+        profile, transfer = self.cmd_channel.settings.profile, self.transfer
+        assert transfer is not None
+        silent_s = now_s - transfer.progressed_s
+        if silent_s >= profile.give_up_after_s:
+            self._fail(f"nothing acknowledged for {silent_s:.0f} s", "426 No progress; transfer aborted.")
+            return
+        if transfer.zero_window:
+            sockets.set_unacked_limit(self.socket, profile.give_up_after_s)
+        if transfer.loses_heavily(now_s) and not self._given_up_bbr and self._in_force().startswith("bbr"):
+            self._give_up_bbr()
+        stalled, self._stalled = self._stalled, silent_s >= profile.stall_after_s
+        if self._stalled and not stalled:
+            why = "its window is closed" if transfer.zero_window else "no acknowledgements"
+            self._announce(EventKind.STALLED, f"no progress for {silent_s:.0f} s: {why}", TransferState.STALLED)
+        else:
+            state = TransferState.STALLED if self._stalled else TransferState.TRANSFERRING
+            self._announce(EventKind.PROGRESS, "", state)
+
+    def _give_up_bbr(self) -> None:
+        self._given_up_bbr = True
+        self._choice = SenderChoice(
+            congestion_control="cubic", reason=f"{self._choice.reason}; given up, more than 5 % was sent again for 10 s"
+        )
+        self._ask_for(self._choice)
+
+    def _file_changed(self) -> bool:
+        if self.retrieval is None:
+            return False
+        now = FileIdentity.of(os.fstat(self.file_obj.fileno()))
+        return now != self.retrieval.account.grant.image.identity
+
+    def _has_everything(self) -> bool:
+        """Tell whether the client has the whole image, whatever else it did since."""
+        raw_info = sockets.read_info_bytes(self.socket)
+        if self._concluded or self.transfer is None or raw_info is None:
+            return False
+        self.transfer.take(raw_info, self.cmd_channel.desk.clock())
+        return self.transfer.all_acked and not self._file_changed()
+
+    def _nothing_asked(self) -> None:
+        if self.retrieval is None:
+            self.close()
+
+    # The end.
+
+    def _fail(self, reason: str, reply: str) -> None:
+        if not self._closed:
+            self._conclude(reason)
+            self._resp = (reply, self.cmd_channel.quiet)
+            self.close()
+
+    def _conclude(self, failure: str) -> None:
+        """Settle the account once: with a record, and as delivered if the client has acknowledged everything."""
+        if self._concluded or self.transfer is None or self.retrieval is None:
+            return
+        self._concluded = True
+        account, desk = self.retrieval.account, self.cmd_channel.desk
+        raw_info = sockets.read_info_bytes(self.socket)
+        record = self.transfer.record(
+            outcome=failure or "delivered",
+            raw_info=raw_info,
+            now_s=desk.clock(),
+            sender=self._report(),
+            commands=tuple(self.cmd_channel.command_log),
+        )
+        if account.channel is self:
+            account.channel = None
+            desk.share_caps()
+        kind, state = EventKind.DONE, TransferState.DELIVERED
+        if failure:
+            kind, state = EventKind.FAILED, TransferState.FAILED
+        self._announce(kind, failure or record.verdict.sentence, state, record=record)
+
+    def _announce(self, kind: EventKind, text: str, state: TransferState, **more: Any) -> None:
+        assert self.transfer is not None
+        assert self.retrieval is not None
+        account = self.retrieval.account
+        if account.channel not in (self, None):
+            return
+        self.cmd_channel.desk.change(
+            account,
+            kind,
+            text,
+            state=state,
+            peer_address=self.cmd_channel.client_address,
+            control_syn=self.cmd_channel.control_syn,
+            data_syn=self._data_syn,
+            rtt_s=self.transfer.info.rtt_s,
+            bytes_acked=self.retrieval.offset_bytes + self.transfer.acked_bytes,
+            rate_bytes_per_s=self.transfer.rate_bytes_per_s,
+            congestion_control=self._in_force(),
+            **more,
+        )
+
+    def _report(self) -> SenderReport:
+        reason = f"{self._choice.reason}; {self._refused}" if self._refused else self._choice.reason
+        return SenderReport(
+            congestion_control_asked=self.cmd_channel.settings.profile.congestion_control,
+            congestion_control_chosen=self._choice.congestion_control,
+            congestion_control=self._in_force(),
+            reason=reason,
+            cap_asked_bytes_per_s=self._cap_asked,
+            cap_bytes_per_s=sockets.cap(self.socket),
+        )
+
+    def _in_force(self) -> str:
+        try:
+            return sockets.congestion_control(self.socket)
+        except OSError:
+            return ""
+
+
+def _words_for(code: int) -> str:
+    if code in (0, errno.EPIPE):
+        return "the client closed the data connection early"
+    return f"data connection lost: {os.strerror(code)}"

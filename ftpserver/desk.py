@@ -1,0 +1,234 @@
+"""The ticket desk of the serving process: who is let in, what each ticket has come to, and who shares a cap."""
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ftpserver.bans import FailureBook
+from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
+from ftpserver.sender import effective_cap
+from ftpserver.tickets import Refusal, names_source, password_matches, source_allowed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ftpserver.settings import ServerSettings
+    from ftpserver.tickets import TicketGrant
+    from tcp.syn import SynOptions
+
+
+class Channel(Protocol):
+    """A running transfer, as the desk needs to see it."""
+
+    def apply_cap(self, cap_bytes_per_s: int | None) -> None:
+        """Put a pacing cap in force, now."""
+
+    def cut(self, reason: str) -> None:
+        """End the transfer, with a reason for its record."""
+
+
+class Account:
+    """One ticket in the serving process and what has become of it."""
+
+    def __init__(self, grant: "TicketGrant", now_s: float) -> None:
+        self.grant = grant
+        self.expires_s = now_s + grant.request.lifetime_s
+        self.cap_bytes_per_s = grant.request.cap_bytes_per_s
+        self.revoked = False
+        self.channel: Channel | None = None
+        self.sessions = 0
+        self.progress = TransferProgress(
+            ticket_id=grant.ticket_id,
+            state=TransferState.WAITING,
+            sequence=0,
+            size_bytes=grant.image.size_bytes,
+            tries_left=grant.request.tries,
+        )
+
+    def refusal(self, now_s: float) -> Refusal | None:
+        """Return why this ticket is no longer good; None if it is."""
+        if self.revoked:
+            return Refusal.REVOKED
+        if self.progress.state is TransferState.DELIVERED or self.progress.tries_left < 1:
+            return Refusal.USED_UP
+        if now_s >= self.expires_s:
+            return Refusal.EXPIRED
+        return None
+
+
+class Desk:
+    """All tickets of a server.
+
+    Args:
+        settings: How the server runs.
+        emit: Takes events for the parent.
+        clock: Monotonic time in seconds.
+        wall: Wall-clock time in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        settings: "ServerSettings",
+        emit: "Callable[[ServerEvent], None]",
+        clock: "Callable[[], float]" = time.monotonic,
+        wall: "Callable[[], float]" = time.time,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.wall = wall
+        self.sessions = 0
+        self.anonymous: Counter[str] = Counter()
+        self.failures = FailureBook(settings.limits.failed_logins, settings.limits.ban_s)
+        self.on_login_failure: Callable[[LoginFailure], None] = lambda _: None
+        self._emit = emit
+        self._accounts: dict[str, Account] = {}
+        self._by_username: dict[str, Account] = {}
+        self._site_caps: dict[str, int] = {}
+        self._notices: set[str] = set()
+
+    @property
+    def running(self) -> "list[Account]":
+        """Accounts with a running transfer."""
+        return [account for account in self._accounts.values() if account.channel is not None]
+
+    def add(self, grant: "TicketGrant") -> TransferProgress:
+        """Take a new ticket in."""
+        account = Account(grant, self.clock())
+        self._accounts[grant.ticket_id] = self._by_username[grant.username] = account
+        return account.progress
+
+    def expire(self, ticket_id: str) -> None:
+        """Close the books on a ticket whose time is over, unless its transfer is still running."""
+        account = self._accounts.get(ticket_id)
+        if account is None or account.channel is not None or account.progress.state.is_final:
+            return
+        why = account.progress.last_error or "no client came"
+        self.change(account, EventKind.FAILED, f"ticket expired: {why}", state=TransferState.FAILED)
+
+    def revoke(self, ticket_id: str) -> None:
+        """Make a ticket worthless and end its transfer."""
+        account = self._accounts[ticket_id]
+        account.revoked = True
+        if account.channel is not None:
+            account.channel.cut("ticket revoked")
+        elif not account.progress.state.is_final:
+            self.change(account, EventKind.FAILED, "ticket revoked", state=TransferState.FAILED)
+
+    def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
+        """Change a ticket's cap, also in the middle of its transfer."""
+        self._accounts[ticket_id].cap_bytes_per_s = cap_bytes_per_s
+        self.share_caps()
+
+    def set_site_cap(self, site: str, cap_bytes_per_s: int | None) -> None:
+        """Change what all transfers of a site may take together; None lifts it."""
+        if cap_bytes_per_s is None:
+            self._site_caps.pop(site, None)
+        else:
+            self._site_caps[site] = cap_bytes_per_s
+        self.share_caps()
+
+    def share_caps(self) -> None:
+        """Put the caps that hold now in force: a site's cap is divided among its running transfers."""
+        for account in self.running:
+            if account.channel is not None:
+                account.channel.apply_cap(self.cap_of(account))
+
+    def cap_of(self, account: Account) -> int | None:
+        """Return the cap that holds for a ticket's transfer now: the least of profile, ticket and share of the site."""
+        site = account.grant.request.site
+        site_cap = self._site_caps.get(site) if site else None
+        sharing = sum(other.grant.request.site == site for other in self.running) or 1
+        share = max(1000, site_cap // sharing) if site_cap is not None else None
+        return effective_cap(self.settings.profile.cap_bytes_per_s, account.cap_bytes_per_s, share)
+
+    def connected(self, address: str, syn: "SynOptions | None") -> None:
+        """Note that a client came; it is put down to a ticket if exactly one waits for its address."""
+        waiting = [
+            account
+            for account in self._accounts.values()
+            if account.progress.state is TransferState.WAITING
+            and account.grant.request.source_addresses
+            and source_allowed(account.grant, address)
+        ]
+        if len(waiting) == 1:
+            self.change(
+                waiting[0],
+                EventKind.CONNECTED,
+                "client connected",
+                state=TransferState.CONNECTED,
+                peer_address=address,
+                control_syn=syn,
+            )
+
+    def login(self, username: str, password: str, address: str) -> Account | Refusal:
+        """Let a client in or say why not; the reason is for our own books."""
+        account = self._by_username.get(username)
+        matches = password_matches(account.grant if account is not None else None, password)
+        refusal = self._refusal(account, matches, address)
+        if account is not None and refusal is None:
+            self.failures.forgive(address)
+            return account
+        assert refusal is not None
+        self.failures.note(address, self.clock())
+        self._note_refusal(account, refusal, address, username)
+        return refusal
+
+    def locked_out(self, address: str) -> bool:
+        """Tell whether an address failed too often; one that a live ticket names never is.
+
+        Otherwise a stranger behind the same NAT could lock routers out.
+        """
+        now_s = self.clock()
+        return self.failures.locked_out(address, now_s) and not any(
+            names_source(account.grant.request.source_addresses, address)
+            for account in self._accounts.values()
+            if account.grant.request.source_addresses and account.refusal(now_s) is None
+        )
+
+    def change(self, account: Account, kind: EventKind, text: str, **changes: Any) -> None:
+        """Change what is known of a ticket and tell the parent."""
+        values = {name: getattr(account.progress, name) for name in TransferProgress.__dataclass_fields__}
+        if kind in (EventKind.FAILED, EventKind.LOGIN_FAILED):
+            values["last_error"] = text
+        values.update(changes, sequence=account.progress.sequence + 1)
+        account.progress = TransferProgress(**values)
+        self._emit(
+            ServerEvent(
+                kind=kind,
+                at=self.wall(),
+                text=text,
+                peer_address=account.progress.peer_address,
+                progress=account.progress,
+            )
+        )
+
+    def notice(self, text: str) -> None:
+        """Tell the parent something about the server as a whole, once."""
+        if text not in self._notices:
+            self._notices.add(text)
+            self._emit(ServerEvent(kind=EventKind.NOTICE, at=self.wall(), text=text))
+
+    def _refusal(self, account: Account | None, matches: bool, address: str) -> Refusal | None:
+        if account is None:
+            return Refusal.UNKNOWN_USER
+        if not matches:
+            return Refusal.WRONG_PASSWORD
+        if not source_allowed(account.grant, address):
+            return Refusal.WRONG_SOURCE
+        return account.refusal(self.clock())
+
+    def _note_refusal(self, account: Account | None, refusal: Refusal, address: str, username: str) -> None:
+        if account is None:
+            self.on_login_failure(
+                LoginFailure(at=self.wall(), peer_address=address, username_masked=mask(username), reason=refusal.value)
+            )
+            return
+        text = f"login refused for {address}: {refusal.value}"
+        if refusal is Refusal.WRONG_SOURCE:
+            text += f"; the ticket is bound to {', '.join(account.grant.request.source_addresses)}"
+        self.change(account, EventKind.LOGIN_FAILED, text)
+
+
+def mask(text: str) -> str:
+    """Return the first letter of a text and stars, so that a mistyped name is recognised and no secret is shown."""
+    return f"{text[:1] if text[:1].isprintable() else '?'}***"

@@ -1,0 +1,90 @@
+"""What this host's kernel grants to a process like ours: found by trying, not by reading settings."""
+
+import errno
+import os
+import resource
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from ftpserver import sockets
+
+_WANTED = ("bbr", "cubic", "reno")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """One congestion control and whether this process may use it; if not, why."""
+
+    name: str
+    granted: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerGrants:
+    """What the kernel granted.
+
+    Attributes:
+        kernel: Its release.
+        default_congestion_control: What a socket has unasked.
+        congestion_controls: Those we would use, each granted or not.
+        saves_syn: Whether SYNs can be audited (TCP_SAVE_SYN).
+        paces: Whether a cap can be set (SO_MAX_PACING_RATE).
+        send_buffer_ceiling_bytes: Third value of net.ipv4.tcp_wmem; None if unreadable.
+        open_files: Descriptors this process may have.
+    """
+
+    kernel: str
+    default_congestion_control: str
+    congestion_controls: tuple[Grant, ...]
+    saves_syn: bool
+    paces: bool
+    send_buffer_ceiling_bytes: int | None
+    open_files: int
+
+    def grants(self, name: str) -> bool:
+        """Tell whether a congestion control may be used."""
+        return any(grant.granted for grant in self.congestion_controls if grant.name == name)
+
+
+def probe_grants() -> ServerGrants:
+    """Try on a socket of our own what the kernel grants to this process in its network namespace."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        default = sockets.congestion_control(probe)
+        controls = tuple(_try(probe, name) for name in _WANTED)
+        return ServerGrants(
+            kernel=os.uname().release,
+            default_congestion_control=default,
+            congestion_controls=controls,
+            saves_syn=sockets.save_syn(probe),
+            paces=sockets.set_cap(probe, 1_000_000) and sockets.cap(probe) == 1_000_000,
+            send_buffer_ceiling_bytes=_send_buffer_ceiling(),
+            open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        )
+
+
+def _try(probe: socket.socket, name: str) -> Grant:
+    reason = sockets.set_congestion_control(probe, name)
+    return Grant(name=name, granted=not reason, reason=reason)
+
+
+def _send_buffer_ceiling() -> int | None:
+    try:
+        return int(Path("/proc/sys/net/ipv4/tcp_wmem").read_text(encoding="ascii").split()[2])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def may_bind(port: int) -> str:
+    """Return an empty text if this process may listen on a port, or in words why not."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("0.0.0.0", port))  # noqa: S104 - the question is about any interface; nothing listens
+        except OSError as error:
+            return {
+                errno.EACCES: f"port {port} takes root or CAP_NET_BIND_SERVICE; use 2121 otherwise",
+                errno.EADDRINUSE: f"port {port} is in use; stop its owner or choose another port",
+            }.get(error.errno or 0, f"port {port}: {error.strerror}")
+    return ""

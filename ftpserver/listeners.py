@@ -1,0 +1,132 @@
+"""Where data connections come about: passive listeners within their range, active connections to the client only.
+
+Facts
+-----
+
+- The library's passive listener binds a random port when its range is used up, which a firewall then drops without
+  a word. Ours refuses instead (425).
+- It answers a foreign data connection on the control connection, out of order. Ours drops the stranger silently and
+  goes on waiting for its own client, so a stranger can neither steal the data nor spoil the transfer (RFC 2577).
+- TCP_SAVE_SYN and TCP_MAXSEG have to be set before the handshake.
+"""
+
+import errno
+import random
+from typing import TYPE_CHECKING, Any
+
+from pyftpdlib.handlers.ftp.dispatchers import ActiveDTP, PassiveDTP
+from pyftpdlib.ioloop import Acceptor
+
+from ftpserver import sockets
+from ftpserver.tickets import names_source, plain_address
+
+if TYPE_CHECKING:
+    import socket
+
+    from ftpserver.session import ImageSession
+
+
+class PassiveListener(PassiveDTP):
+    """Waits for the one data connection a client was told to make."""
+
+    def __init__(self, cmd_channel: "ImageSession", extmode: bool = False) -> None:
+        Acceptor.__init__(self, ioloop=cmd_channel.ioloop)
+        self.cmd_channel = cmd_channel
+        self.timeout = cmd_channel.settings.limits.data_connect_s
+        local_address = cmd_channel.socket.getsockname()[0]
+        if not self._listen_somewhere(local_address):
+            self.close()
+            cmd_channel.respond("425 No free passive port; try again.")
+            cmd_channel.note_trouble("no free port in the passive range; widen passive_ports")
+            return
+        port = self.socket.getsockname()[1]
+        if extmode:
+            cmd_channel.respond(f"229 Entering extended passive mode (|||{port}|).")
+        else:
+            named = self._named_address(local_address).replace(".", ",")
+            cmd_channel.respond(f"227 Entering passive mode ({named},{port // 256},{port % 256}).")
+        self.call_later(self.timeout, self.handle_timeout)
+
+    def handle_accepted(self, sock: "socket.socket", addr: Any) -> None:
+        """Take the client's connection; drop anybody else's."""
+        channel = self.cmd_channel
+        if not channel.connected:
+            sock.close()
+            self.close()
+            return
+        if addr[0] != channel.remote_ip:
+            sock.close()
+            channel.note_trouble(f"data connection from the foreign address {plain_address(addr[0])} dropped")
+            return
+        self.close()
+        handler = channel.dtp_handler(sock, channel)
+        if handler.connected:
+            channel.data_channel = handler
+            channel._on_dtp_connection()  # noqa: SLF001 - the library's own dispatchers call it so
+
+    def handle_timeout(self) -> None:
+        """Give up waiting."""
+        port = self.socket.getsockname()[1]
+        self.close()
+        self.cmd_channel.data_connection_failed(
+            f"no data connection: the client did not reach port {port} within {self.timeout:g} s",
+            "425 No data connection came.",
+            only_if_awaited=True,
+        )
+
+    def _listen_somewhere(self, local_address: str) -> bool:
+        ports = self.cmd_channel.settings.passive_ports
+        candidates = range(ports[0], ports[1] + 1) if ports else (0,)
+        for port in random.sample(candidates, len(candidates)):
+            self.create_socket(self.cmd_channel.socket.family)
+            try:
+                self._listen(local_address, port)
+            except OSError as error:
+                self.del_channel()
+                self.socket.close()
+                if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                    raise
+            else:
+                return True
+        return False
+
+    def _listen(self, local_address: str, port: int) -> None:
+        self.set_reuse_addr()
+        self.bind((local_address, port))
+        sockets.save_syn(self.socket)
+        mss_bytes = self.cmd_channel.settings.profile.mss_bytes
+        if mss_bytes is not None:
+            sockets.set_mss(self.socket, mss_bytes)
+        self.listen(1)
+
+    def _named_address(self, local_address: str) -> str:
+        settings = self.cmd_channel.settings
+        for network, address in settings.masquerade_networks:
+            if names_source((network,), self.cmd_channel.remote_ip):
+                return address
+        return settings.masquerade_address or str(plain_address(local_address))
+
+
+class ActiveConnector(ActiveDTP):
+    """Makes the data connection to the port the client named."""
+
+    def __init__(self, ip: str, port: int, cmd_channel: "ImageSession") -> None:
+        self.timeout = cmd_channel.settings.limits.data_connect_s
+        self._target = f"{ip} port {port}"
+        super().__init__(ip, port, cmd_channel)
+
+    def handle_timeout(self) -> None:
+        """Give up connecting."""
+        self.close()
+        self.cmd_channel.data_connection_failed(
+            f"no data connection: {self._target} did not answer within {self.timeout:g} s",
+            "425 Can't open data connection.",
+        )
+
+    def handle_close(self) -> None:
+        """Note that the client's port refused us."""
+        if not self._closed:
+            self.close()
+            self.cmd_channel.data_connection_failed(
+                f"no data connection: {self._target} refused it", "425 Can't open data connection."
+            )

@@ -1,0 +1,239 @@
+"""The serving process: `python -m ftpserver.process CONTROL_FD LISTENER_FD`, started by `ftpserver.server`.
+
+It ends when its parent does, however that happens: the control channel then reads as closed, and as a second line of
+defence the parent's process id is looked at twice a second.
+"""
+
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from ftpserver.codec import decode
+from ftpserver.grants import probe_grants
+from ftpserver.wire import Hello, Ready, line
+
+with warnings.catch_warnings():
+    # asyncore and asynchat are deprecated in 3.11 and come from pinned packages from 3.12 on.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from pyftpdlib.ioloop import AsyncChat, IOLoop
+    from pyftpdlib.servers import FTPServer
+
+    from ftpserver.desk import Desk
+    from ftpserver.session import ImageSession, session_class
+
+from ftpserver.errors import FtpServerError
+from ftpserver.records import EventKind, LoginFailure, ServerEvent
+from ftpserver.tickets import TicketGrant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HEARTBEAT_S = 0.5
+_QUEUE_LIMIT = 2000
+_BACKLOG = 1024
+_DESCRIPTORS_PER_SESSION = 4
+
+
+class ControlLink(AsyncChat):
+    """The parent's end of the line, seen from the serving process."""
+
+    def __init__(self, connection: socket.socket, ioloop: Any, service: "Service") -> None:
+        self._service = service
+        self._incoming: list[bytes] = []
+        super().__init__(connection, ioloop=ioloop)
+        self.set_terminator(b"\n")
+
+    def collect_incoming_data(self, data: bytes) -> None:
+        """Collect a line."""
+        self._incoming.append(data)
+
+    def found_terminator(self) -> None:
+        """Answer a request."""
+        message = json.loads(b"".join(self._incoming))
+        self._incoming.clear()
+        try:
+            result = self._service.answer(str(message["op"]), message)
+        except (FtpServerError, KeyError, ValueError) as error:
+            self.say(re=message.get("id"), error=f"{type(error).__name__}: {error}")
+        else:
+            self.say(re=message.get("id"), ok=result)
+
+    def say(self, **message: Any) -> None:
+        """Send a message."""
+        if not self._closed:
+            self.push(line(**message))
+
+    def tell(self, event: ServerEvent) -> None:
+        """Send an event; mere progress is left out while the parent does not read."""
+        if event.kind is not EventKind.PROGRESS or len(self.producer_fifo) < _QUEUE_LIMIT:
+            self.say(event=event)
+
+    def flush(self) -> None:
+        """Send what is queued, for at most two seconds, before the process ends."""
+        if self._closed:
+            return
+        self.socket.settimeout(2.0)
+        while self.producer_fifo and not self._closed:
+            self.initiate_send()
+
+    def handle_close(self) -> None:
+        """End with the parent."""
+        self.close()
+        self._service.stop()
+
+    def handle_error(self) -> None:
+        """End rather than run without a parent that understands us."""
+        logging.getLogger("flashferry.ftpserver").exception("control channel")
+        self.handle_close()
+
+
+class Service:
+    """The server in its own process."""
+
+    def __init__(self, control: socket.socket, listener: socket.socket, hello: Hello) -> None:
+        self._hello = hello
+        self._ioloop = IOLoop()
+        self._running = True
+        self._terminated = False
+        self._drain_until_s: float | None = None
+        self._link = ControlLink(control, self._ioloop, self)
+        self.desk = Desk(hello.settings, self._link.tell)
+        self.desk.on_login_failure = self._tell_login_failure
+        self._server = _server(listener, session_class(self.desk, hello.settings), self._ioloop)
+        self._operations: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "ticket": self._take_ticket,
+            "revoke": lambda message: self.desk.revoke(message["ticket_id"]),
+            "set_cap": lambda message: self.desk.set_cap(message["ticket_id"], message["cap_bytes_per_s"]),
+            "set_site_cap": lambda message: self.desk.set_site_cap(message["site"], message["cap_bytes_per_s"]),
+            "drain": lambda _: self.drain(),
+            "stop": lambda _: self.stop(),
+        }
+
+    def run(self) -> None:
+        """Serve until stopped."""
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._link.say(ready=Ready(port=self._server.address[1], grants=probe_grants()))
+        self._ioloop.call_every(_HEARTBEAT_S, self._heartbeat)
+        timeout_s = 0.0
+        while self._running:
+            timeout_s = self._ioloop.loop(timeout_s, blocking=False)
+        self._end()
+
+    def answer(self, operation: str, message: dict[str, Any]) -> Any:
+        """Do what the parent asks and return what to answer."""
+        return self._operations[operation](message)
+
+    def stop(self) -> None:
+        """Leave the loop."""
+        self._running = False
+
+    def drain(self) -> None:
+        """Take no new sessions, send idle ones away, and end when the last transfer has or the time is up."""
+        if self._drain_until_s is not None:
+            return
+        self._drain_until_s = self.desk.clock() + self._hello.settings.limits.drain_s
+        self._server.close()
+        for session in self._sessions():
+            if session.data_channel is None:
+                session.respond("421 Server is going down.")
+                session.close_when_done()
+        self._heartbeat()
+
+    def _take_ticket(self, message: dict[str, Any]) -> Any:
+        grant = decode(TicketGrant, message["grant"])
+        progress = self.desk.add(grant)
+        self._ioloop.call_later(grant.request.lifetime_s, self.desk.expire, grant.ticket_id)
+        return progress
+
+    def _tell_login_failure(self, failure: LoginFailure) -> None:
+        self._link.say(login_failure=failure)
+
+    def _on_sigterm(self, _number: int, _frame: Any) -> None:
+        # Only a mark: the loop may be in the middle of anything. The heartbeat acts on it.
+        self._terminated = True
+
+    def _heartbeat(self) -> None:
+        if os.getppid() != self._hello.parent_pid:
+            self.stop()
+        elif self._terminated:
+            self.drain()
+        if self._drain_until_s is not None and (not self.desk.running or self.desk.clock() >= self._drain_until_s):
+            self.stop()
+
+    def _sessions(self) -> list[ImageSession]:
+        return [instance for instance in self._ioloop.socket_map.values() if isinstance(instance, ImageSession)]
+
+    def _end(self) -> None:
+        for account in self.desk.running:
+            if account.channel is not None:
+                account.channel.cut("the server was stopped")
+        self._server.close()
+        for session in self._sessions():
+            session.close()
+        self._link.flush()
+
+
+def _server(listener: socket.socket, handler: type[ImageSession], ioloop: Any) -> Any:
+    server = FTPServer(listener, handler, ioloop=ioloop, backlog=_BACKLOG)
+    # The library counts sockets, ours counts sessions: see `ImageSession.on_connect`.
+    server.max_cons = 0
+    return server
+
+
+class _Notices(logging.Handler):
+    """Sends what the library logs as an error to the parent: the message and the kind of exception, nothing more."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(logging.ERROR)
+        self._desk = desk
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send one."""
+        kind = record.exc_info[0] if record.exc_info else None
+        last_line = record.getMessage().strip().splitlines()[-1:] or [""]
+        self._desk.notice(f"internal error: {kind.__name__ if kind else last_line[0][:200]}")
+
+
+def _allow_descriptors(desk: Desk, sessions: int) -> None:
+    """Take as many descriptors as the host lets us have, and say so if they are too few for all sessions."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard != resource.RLIM_INFINITY and hard < sessions * _DESCRIPTORS_PER_SESSION:
+        desk.notice(
+            f"open files: {sessions} sessions take {sessions * _DESCRIPTORS_PER_SESSION} descriptors, this host allows "
+            f"{hard}; raise LimitNOFILE or lower the number of sessions"
+        )
+
+
+def _read_hello(control: socket.socket) -> Hello:
+    data = b""
+    while not data.endswith(b"\n"):
+        chunk = control.recv(65536)
+        if not chunk:
+            sys.exit("ftpserver.process: expected a greeting from the parent, found the channel closed")
+        data += chunk
+    return decode(Hello, json.loads(data)["hello"])
+
+
+def main(arguments: list[str]) -> None:
+    """Serve on the sockets inherited from the parent."""
+    control, listener = (socket.socket(fileno=int(number)) for number in arguments)
+    hello = _read_hello(control)
+    service = Service(control, listener, hello)
+    library = logging.getLogger("pyftpdlib")
+    library.handlers = [_Notices(service.desk)]
+    library.propagate = False
+    library.setLevel(logging.ERROR)
+    _allow_descriptors(service.desk, hello.settings.limits.sessions)
+    service.run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

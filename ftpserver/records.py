@@ -1,0 +1,197 @@
+"""What the server says about a ticket: its state, its progress, and the record of each transfer."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ftpserver.codec import public
+from tcp.sample import Sample
+from tcp.syn import SynOptions
+from tcp.verdict import Verdict
+
+
+class TransferState(StrEnum):
+    """How far a ticket has come."""
+
+    WAITING = "waiting"
+    CONNECTED = "connected"
+    LOGGED_IN = "logged in"
+    TRANSFERRING = "transferring"
+    STALLED = "stalled"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more is happening; a failed ticket with tries left may start again."""
+        return self in (TransferState.DELIVERED, TransferState.FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderReport:
+    """What the sender asked of the kernel, and what it got (read back).
+
+    Attributes:
+        congestion_control_asked: By the profile, such as `auto`.
+        congestion_control_chosen: By the policy; None left the kernel's default.
+        congestion_control: In force when the transfer ended.
+        reason: Why the policy chose so, and what the kernel refused.
+        cap_asked_bytes_per_s: Pacing cap asked for; None for none.
+        cap_bytes_per_s: Pacing cap in force; None for none.
+    """
+
+    congestion_control_asked: str
+    congestion_control_chosen: str | None
+    congestion_control: str
+    reason: str
+    cap_asked_bytes_per_s: int | None
+    cap_bytes_per_s: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferRecord:
+    """One transfer from RETR to its end. Holds no secret.
+
+    Attributes:
+        ticket_id: The ticket it ran under.
+        image_name: The image.
+        peer_address: Where the client came from.
+        outcome: `delivered`, or why not.
+        started_at: Wall-clock time of the RETR, seconds since 1970 (UTC).
+        first_byte_s: Seconds from the RETR until the first byte was handed to the kernel; None if none was.
+        last_byte_s: Until the last byte was.
+        last_ack_s: Until the last acknowledgement of data was seen.
+        offset_bytes: Where it began (REST).
+        size_bytes: Size of the image.
+        bytes_sent: Payload handed to the kernel.
+        bytes_acked: Payload acknowledged by the client.
+        duration_s: First byte to last acknowledgement.
+        rate_bytes_per_s: Acknowledged payload over that time.
+        retransmitted_bytes: Bytes sent again.
+        retransmitted_share: Those as a part of all bytes sent.
+        min_rtt_s: Least round-trip time.
+        srtt_s: Smoothed round-trip time at the end.
+        max_window_bytes: Largest receive window seen.
+        control_syn: The SYN of the control connection.
+        data_syn: The SYN of the data connection; None in active mode, where we are the caller.
+        mss_bytes: Segment size in force.
+        sack: Whether SACK was negotiated on the data connection.
+        sender: What the sender asked for and got.
+        verdict: What limited it.
+        samples: Readings of TCP_INFO, thinned evenly on long transfers.
+        commands: The FTP commands and reply codes of the session so far, secrets masked.
+    """
+
+    ticket_id: str
+    image_name: str
+    peer_address: str
+    outcome: str
+    started_at: float
+    first_byte_s: float | None
+    last_byte_s: float | None
+    last_ack_s: float | None
+    offset_bytes: int
+    size_bytes: int
+    bytes_sent: int
+    bytes_acked: int
+    duration_s: float
+    rate_bytes_per_s: float
+    retransmitted_bytes: int | None
+    retransmitted_share: float | None
+    min_rtt_s: float | None
+    srtt_s: float | None
+    max_window_bytes: int | None
+    control_syn: SynOptions | None
+    data_syn: SynOptions | None
+    mss_bytes: int | None
+    sack: bool
+    sender: SenderReport
+    verdict: Verdict
+    samples: tuple[Sample, ...]
+    commands: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values for `json.dumps`."""
+        result = public(self)
+        assert isinstance(result, dict)
+        return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferProgress:
+    """A ticket at one moment.
+
+    Attributes:
+        ticket_id: The ticket.
+        state: How far it has come.
+        sequence: Grows with every change of this ticket.
+        peer_address: Where the client came from; None before it did.
+        control_syn: The SYN of the control connection: the audit of the router's TCP settings.
+        data_syn: The SYN of the data connection.
+        rtt_s: Smoothed round-trip time, of the control connection until data flows.
+        size_bytes: Size of the image.
+        bytes_acked: Bytes of the image the client has acknowledged, those before a resumption included.
+        rate_bytes_per_s: Rate of the last sample interval.
+        congestion_control: In force on the data connection.
+        tries_left: Transfers that may still be begun.
+        last_error: The last thing that went wrong, in a sentence; empty if nothing did.
+        record: The last transfer, once it ended.
+    """
+
+    ticket_id: str
+    state: TransferState
+    sequence: int
+    size_bytes: int
+    tries_left: int
+    peer_address: str | None = None
+    control_syn: SynOptions | None = None
+    data_syn: SynOptions | None = None
+    rtt_s: float | None = None
+    bytes_acked: int = 0
+    rate_bytes_per_s: float = 0.0
+    congestion_control: str | None = None
+    last_error: str = ""
+    record: TransferRecord | None = None
+
+
+class EventKind(StrEnum):
+    """What an event is about."""
+
+    CONNECTED = "connected"
+    LOGIN = "login"
+    LOGIN_FAILED = "login failed"
+    START = "start"
+    PROGRESS = "progress"
+    STALLED = "stalled"
+    DONE = "done"
+    FAILED = "failed"
+    NOTICE = "notice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerEvent:
+    """Something that happened in the server.
+
+    Attributes:
+        kind: What it is about.
+        at: Wall-clock time, seconds since 1970 (UTC).
+        text: The event in words, without secrets.
+        peer_address: The client, if one is concerned.
+        progress: The ticket after the event, if one is concerned.
+    """
+
+    kind: EventKind
+    at: float
+    text: str
+    peer_address: str | None = None
+    progress: TransferProgress | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginFailure:
+    """A login that could not be put down to a ticket: its user is unknown here."""
+
+    at: float
+    peer_address: str
+    username_masked: str
+    reason: str

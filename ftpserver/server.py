@@ -1,0 +1,254 @@
+"""The server as the rest of the project sees it: a context manager, tickets, and snapshots of what became of them.
+
+The server itself runs in a process of its own, so that neither a long computation here nor Python's global lock slows
+a transfer, and a fault there cannot take the run down. Snapshots arrive by themselves and are kept; asking for one
+costs no I/O.
+"""
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from ftpserver.catalogue import Catalogue, ImageFile
+from ftpserver.child import Child
+from ftpserver.codec import decode
+from ftpserver.errors import ServerGone, TicketUnknown
+from ftpserver.grants import ServerGrants
+from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress
+from ftpserver.tickets import Ticket, TicketRequest, issue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from ftpserver.settings import ServerSettings
+
+_LOG = logging.getLogger("flashferry.ftpserver")
+_MOST_FAILURES = 200
+
+
+class FtpServer:
+    """A running server; enter it to start, leave it to stop. Methods may be called from any thread.
+
+    Args:
+        settings: How it is to run. Images and addresses are looked at here, before anything starts.
+
+    Raises:
+        SettingsInvalid: An image path is missing, empty or ambiguous.
+    """
+
+    def __init__(self, settings: "ServerSettings") -> None:
+        self.settings = settings
+        self.catalogue = Catalogue(settings.image_paths, cache_path=settings.hash_cache_path)
+        self._changed = threading.Condition()
+        self._progress: dict[str, TransferProgress] = {}
+        self._failures: list[LoginFailure] = []
+        self._notices: list[str] = []
+        self._callbacks: list[Callable[[ServerEvent], None]] = []
+        self._child: Child | None = None
+        self._gone = ""
+
+    def __enter__(self) -> Self:
+        self._child = Child(self.settings, on_message=self._on_message, on_end=self._on_end)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the server at once; running transfers fail. Stopping twice is harmless."""
+        if self._child is not None:
+            self._child.close()
+
+    @property
+    def port(self) -> int:
+        """The control port in force."""
+        return self._running().port
+
+    @property
+    def grants(self) -> ServerGrants:
+        """What the kernel granted to the server's process."""
+        return self._running().grants
+
+    @property
+    def pid(self) -> int:
+        """Process id of the server's process."""
+        return self._running().pid
+
+    @property
+    def unattributed_failures(self) -> tuple[LoginFailure, ...]:
+        """Logins that failed with a user no ticket has, the latest 200."""
+        with self._changed:
+            return tuple(self._failures)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the server had to say about itself, such as a congestion control the kernel refused."""
+        with self._changed:
+            return tuple(self._notices)
+
+    def image(self, name: str, *, on_progress: "Callable[[int, int], None] | None" = None) -> ImageFile:
+        """Return an image with its size and digests, hashing it if its present state was not hashed yet.
+
+        Args:
+            name: Its name in the catalogue.
+            on_progress: Called with bytes hashed and size while hashing.
+
+        Raises:
+            ImageUnknown: No image has that name.
+            ImageUnreadable: The file is gone, empty, unreadable or changed while it was hashed.
+        """
+        return self.catalogue.image(name, on_progress=on_progress)
+
+    def issue_ticket(self, request: TicketRequest) -> Ticket:
+        """Make a one-time credential for one image.
+
+        Raises:
+            ImageUnknown: No image has that name.
+            ImageUnreadable: Its file cannot be read.
+            ServerGone: The server's process ended.
+        """
+        ticket, grant = issue(request, self.image(request.image_name))
+        first = decode(TransferProgress, self._running().ask("ticket", grant=grant))
+        with self._changed:
+            self._progress.setdefault(ticket.ticket_id, first)
+        return ticket
+
+    def progress(self, ticket_id: str) -> TransferProgress:
+        """Return the newest snapshot of a ticket; costs no I/O.
+
+        Raises:
+            TicketUnknown: This server issued no such ticket.
+        """
+        with self._changed:
+            return self._snapshot(ticket_id)
+
+    def wait(self, ticket_id: str, timeout_s: float) -> TransferProgress:
+        """Wait until something about a ticket changes, and return its newest snapshot.
+
+        Returns at once if the ticket has come to an end, and after `timeout_s` in any case.
+
+        Raises:
+            TicketUnknown: This server issued no such ticket.
+            ServerGone: The server's process ended while the ticket was under way.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            before = self._snapshot(ticket_id)
+            while True:
+                now = self._snapshot(ticket_id)
+                left_s = deadline_s - time.monotonic()
+                if now.state.is_final or now.sequence != before.sequence or left_s <= 0:
+                    return now
+                if self._gone:
+                    raise ServerGone(self._gone)
+                self._changed.wait(left_s)
+
+    def wait_final(self, ticket_id: str, timeout_s: float) -> TransferProgress:
+        """Wait until a ticket has come to an end or `timeout_s` are over, and return its newest snapshot.
+
+        Raises:
+            TicketUnknown: This server issued no such ticket.
+            ServerGone: The server's process ended while the ticket was under way.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        progress = self.progress(ticket_id)
+        while not progress.state.is_final and (left_s := deadline_s - time.monotonic()) > 0:
+            progress = self.wait(ticket_id, left_s)
+        return progress
+
+    def events(self, callback: "Callable[[ServerEvent], None]") -> "Callable[[], None]":
+        """Have every event handed to a callback, on a thread of the server's; it must return quickly.
+
+        Returns:
+            A function that ends the subscription.
+        """
+        with self._changed:
+            self._callbacks.append(callback)
+
+        def unsubscribe() -> None:
+            with self._changed:
+                if callback in self._callbacks:
+                    self._callbacks.remove(callback)
+
+        return unsubscribe
+
+    def revoke(self, ticket_id: str) -> None:
+        """Make a ticket worthless and end its transfer.
+
+        Raises:
+            TicketUnknown: This server issued no such ticket.
+            ServerGone: The server's process ended.
+        """
+        self.progress(ticket_id)
+        self._running().ask("revoke", ticket_id=ticket_id)
+
+    def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
+        """Change a ticket's pacing cap, also in the middle of its transfer; None lifts it.
+
+        Raises:
+            TicketUnknown: This server issued no such ticket.
+            ServerGone: The server's process ended.
+        """
+        self.progress(ticket_id)
+        self._running().ask("set_cap", ticket_id=ticket_id, cap_bytes_per_s=cap_bytes_per_s)
+
+    def set_site_cap(self, site: str, cap_bytes_per_s: int | None) -> None:
+        """Set what the running transfers of a site share; None lifts it.
+
+        Raises:
+            ServerGone: The server's process ended.
+        """
+        self._running().ask("set_site_cap", site=site, cap_bytes_per_s=cap_bytes_per_s)
+
+    def drain(self) -> None:
+        """Take no new sessions; the server ends when its running transfers have, as on SIGTERM.
+
+        Raises:
+            ServerGone: The server's process ended already.
+        """
+        self._running().ask("drain")
+
+    def _running(self) -> Child:
+        if self._child is None:
+            raise ServerGone("the server is not started; use it as a context manager")
+        if self._gone:
+            raise ServerGone(self._gone)
+        return self._child
+
+    def _snapshot(self, ticket_id: str) -> TransferProgress:
+        try:
+            return self._progress[ticket_id]
+        except KeyError:
+            raise TicketUnknown(f"ticket {ticket_id!r}: not issued by this server") from None
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        if "event" in message:
+            self._on_event(decode(ServerEvent, message["event"]))
+        elif "login_failure" in message:
+            with self._changed:
+                self._failures = [*self._failures, decode(LoginFailure, message["login_failure"])][-_MOST_FAILURES:]
+                self._changed.notify_all()
+
+    def _on_event(self, event: ServerEvent) -> None:
+        with self._changed:
+            if event.progress is not None:
+                self._progress[event.progress.ticket_id] = event.progress
+            elif event.kind is EventKind.NOTICE:
+                self._notices.append(event.text)
+            callbacks = tuple(self._callbacks)
+            self._changed.notify_all()
+        for callback in callbacks:
+            try:
+                callback(event)
+            except Exception:  # noqa: BLE001
+                # A watcher that fails must not take telemetry from everybody else.
+                _LOG.exception("a callback for server events failed")
+
+    def _on_end(self, reason: str) -> None:
+        with self._changed:
+            self._gone = reason
+            self._changed.notify_all()

@@ -1,0 +1,377 @@
+"""The control connection: the commands a router needs, answered from its ticket alone.
+
+No command resolves a path, lists, writes or changes anything on disk. What a client may know is the name and size of
+the one image its ticket is for.
+"""
+
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyftpdlib.handlers import FTPHandler
+
+from ftpserver import sockets
+from ftpserver.bans import CommandBudget
+from ftpserver.catalogue import open_image
+from ftpserver.commands import COMMANDS, masked_command
+from ftpserver.data import ImageChannel, Retrieval
+from ftpserver.desk import Account, Desk
+from ftpserver.errors import ImageUnreadable
+from ftpserver.listeners import ActiveConnector, PassiveListener
+from ftpserver.records import EventKind, TransferState
+from ftpserver.tickets import Refusal, plain_address
+
+if TYPE_CHECKING:
+    import socket
+
+    from ftpserver.settings import ServerSettings
+    from tcp.syn import SynOptions
+
+_LOG_LINES = 120
+_LONGEST_OFFSET_DIGITS = 15
+
+
+class _Farewell:
+    """The only question the library still asks an authorizer."""
+
+    def get_msg_quit(self, _username: str) -> str:
+        return "Goodbye."
+
+
+class ImageSession(FTPHandler):
+    """One client. `desk` and `settings` are set by `session_class`, per server."""
+
+    desk: ClassVar[Desk]
+    settings: "ClassVar[ServerSettings]"
+
+    authorizer = _Farewell()
+    proto_cmds = COMMANDS
+    banner = "FTP server ready."
+    dtp_handler = ImageChannel
+    passive_dtp = PassiveListener
+    active_dtp = ActiveConnector
+
+    def __init__(self, conn: "socket.socket", server: Any, ioloop: Any = None) -> None:
+        self.account: Account | None = None
+        self.control_syn: SynOptions | None = None
+        self.client_address = ""
+        self.command_log: deque[str] = deque(maxlen=_LOG_LINES)
+        self._anonymous = False
+        self._counted = False
+        self._cut_off = False
+        # Declared for the type checker; the library sets them.
+        self.authenticated: bool
+        self._restart_position: int
+        self._out_dtp_queue: Any
+        self._dtp_acceptor: Any
+        self._dtp_connector: Any
+        self.data_channel: Any
+        self._in_buffer: list[bytes]
+        limits = self.settings.limits
+        self._started_s = self.desk.clock()
+        self._budget = CommandBudget(limits.commands_burst, limits.commands_per_s, self._started_s)
+        super().__init__(conn, server, ioloop=ioloop)
+        # Images are binary: served unchanged whatever TYPE says, as vsftpd does by default.
+        self._current_type = "i"
+
+    # Life of a session.
+
+    def on_connect(self) -> None:
+        """Audit the SYN and turn away who may not stay."""
+        self.client_address = str(plain_address(self.remote_ip))
+        self.control_syn = sockets.saved_syn(self.socket)
+        sockets.set_keepalive(self.socket)
+        if self.settings.profile.dscp:
+            sockets.set_dscp(self.socket, self.settings.profile.dscp)
+        limits = self.settings.limits
+        self.desk.sessions += 1
+        self._counted = self._anonymous = True
+        self.desk.anonymous[self.client_address] += 1
+        if (
+            self.desk.sessions > limits.sessions
+            or self.desk.anonymous[self.client_address] > limits.anonymous_sessions_per_address
+            or self.desk.locked_out(self.client_address)
+        ):
+            self.respond("421 Service not available, try later.")
+            self.close_when_done()
+            return
+        self.desk.connected(self.client_address, self.control_syn)
+        self.call_later(limits.login_deadline_s, self._login_overdue)
+
+    def close(self) -> None:
+        """Close and take the session off the books."""
+        if not self._closed:
+            self._no_longer_anonymous()
+            if self._counted:
+                self._counted = False
+                self.desk.sessions -= 1
+            if self.data_channel is not None:
+                self.data_channel.cut_reason = "the client closed the control connection"
+            self.ac_in_buffer = b""
+            super().close()
+            self._leave()
+
+    def _leave(self) -> None:
+        account, self.account = self.account, None
+        if account is None:
+            return
+        account.sessions -= 1
+        if account.sessions == 0 and account.progress.state is TransferState.LOGGED_IN:
+            text = account.progress.last_error or "the client left without fetching the image"
+            self.desk.change(
+                account, EventKind.NOTICE, text, state=TransferState.WAITING, last_error=text, peer_address=None
+            )
+
+    def _login_overdue(self) -> None:
+        if not self.authenticated:
+            self.respond("421 Login took too long.")
+            self.close_when_done()
+
+    def _no_longer_anonymous(self) -> None:
+        if self._anonymous:
+            self._anonymous = False
+            self.desk.anonymous[self.client_address] -= 1
+            if not self.desk.anonymous[self.client_address]:
+                del self.desk.anonymous[self.client_address]
+
+    # Commands in, replies out, both within bounds.
+
+    def collect_incoming_data(self, data: bytes) -> None:
+        """Take input in; a line that never ends ends the session."""
+        if self._in_buffer_len + len(data) > 2048:
+            self._hang_up("500 Command too long.")
+            return
+        super().collect_incoming_data(data)
+
+    def pre_process_command(self, line: str, cmd: str, arg: str) -> None:
+        """Log a command masked, and refuse what is unknown or comes too fast."""
+        if self._closed or self._closing or self._cut_off:
+            return
+        self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} {masked_command(cmd, arg)}")
+        if not self._budget.take(self.desk.clock()):
+            self._hang_up("421 Too many commands.")
+        elif cmd not in COMMANDS and cmd[-4:] not in ("ABOR", "QUIT"):
+            self.respond("500 Command not understood.")
+        else:
+            super().pre_process_command(line, cmd, arg)
+
+    def push(self, data: str) -> None:
+        """Queue a reply; a client that does not read its replies is cut off."""
+        if self._closed:
+            return
+        if len(self.producer_fifo) >= self.settings.limits.queued_replies:
+            if not self._cut_off:
+                # Not here and now: the library is in the middle of a command and still uses what closing takes away.
+                self._cut_off = True
+                self.ac_in_buffer = b""
+                self.call_later(0, self.close)
+            return
+        super().push(data)
+
+    def respond(self, resp: str, logfun: Any = None) -> None:  # noqa: ARG002 - the library passes its own
+        """Send a reply and log it."""
+        self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} -> {resp[:80]}")
+        super().respond(resp, logfun=self.quiet)
+
+    def _hang_up(self, reply: str) -> None:
+        self.ac_in_buffer = b""
+        self._in_buffer.clear()
+        self._in_buffer_len = 0
+        self.respond(reply)
+        self.close_when_done()
+
+    # Login.
+
+    def ftp_USER(self, line: str) -> None:  # noqa: N802 - the library finds commands by this name
+        """Take a user name; the answer is the same for every name."""
+        if self.authenticated:
+            self.respond("503 Already logged in.")
+            return
+        self.username = line
+        self.respond("331 Password required.")
+
+    def ftp_PASS(self, line: str) -> None:  # noqa: N802
+        """Compare a password with the ticket's; neither is kept."""
+        if self.authenticated or not self.username:
+            self.respond("503 Send USER first." if not self.authenticated else "503 Already logged in.")
+            return
+        username, self.username = self.username, ""
+        result = self.desk.login(username, line, self.client_address)
+        if isinstance(result, Refusal):
+            # Not the library's way: it would put a session that closed meanwhile back into the loop.
+            self.ac_in_buffer = b""
+            self.del_channel()
+            self.call_later(self.settings.limits.failed_login_delay_s, self._refuse_login)
+            return
+        self._let_in(result)
+
+    def _refuse_login(self) -> None:
+        self.attempted_logins += 1
+        self.add_channel()
+        self.respond("530 Login incorrect.")
+        if self.attempted_logins >= self.settings.limits.failed_logins:
+            self.close_when_done()
+
+    def _let_in(self, result: Account) -> None:
+        self._no_longer_anonymous()
+        self.account = result
+        result.sessions += 1
+        self.username = result.grant.ticket_id
+        self.authenticated = True
+        info = sockets.read_info(self.socket)
+        if result.channel is None:
+            self.desk.change(
+                result,
+                EventKind.LOGIN,
+                self.control_syn.describe() if self.control_syn else "SYN not kept by the kernel",
+                state=TransferState.LOGGED_IN,
+                peer_address=self.client_address,
+                control_syn=self.control_syn,
+                rtt_s=info.rtt_s if info else None,
+                last_error="",
+            )
+        self.respond("230 Logged in.")
+
+    # What a ticket allows.
+
+    def ftp_RETR(self, file: str) -> None:  # noqa: N802
+        """Send the ticket's image."""
+        offset_bytes, self._restart_position = self._restart_position, 0
+        account = self.account
+        assert account is not None
+        if not self._is_our_image(file) or account.refusal(self.desk.clock()) is not None:
+            self.respond("550 Not available.")
+        elif self._busy():
+            self.respond("450 Transfer in progress.")
+        elif not self._data_connection_expected():
+            self.respond("425 Use PASV or PORT first.")
+        elif offset_bytes >= account.grant.image.size_bytes:
+            self.respond("554 Offset beyond the end of the image.")
+        else:
+            self._retrieve(account, offset_bytes)
+
+    def _retrieve(self, account: Account, offset_bytes: int) -> None:
+        image = account.grant.image
+        try:
+            file = os.fdopen(open_image(image.path, image.identity), "rb", buffering=0)
+        except ImageUnreadable as error:
+            self.desk.change(account, EventKind.FAILED, str(error), state=TransferState.FAILED)
+            self.respond("451 Image not available any more.")
+            return
+        if account.channel is not None:
+            # The same router again, after a crash or a lost path: its new attempt is the one that counts.
+            account.channel.cut("superseded by a new transfer with the same ticket")
+        self.desk.change(
+            account, EventKind.NOTICE, "image requested", tries_left=account.progress.tries_left - 1, record=None
+        )
+        self.push_dtp_data(Retrieval(account, file, offset_bytes), isproducer=True, file=file, cmd="RETR")
+
+    def ftp_SIZE(self, path: str) -> None:  # noqa: N802
+        """Tell the size of the ticket's image."""
+        assert self.account is not None
+        known = self._is_our_image(path)
+        self.respond(f"213 {self.account.grant.image.size_bytes}" if known else "550 Not available.")
+
+    def ftp_REST(self, line: str) -> None:  # noqa: N802
+        """Take an offset for the next RETR."""
+        if not (line.isascii() and line.isdigit() and len(line) <= _LONGEST_OFFSET_DIGITS):
+            self.respond("501 Expected a number of bytes.")
+            return
+        self._restart_position = int(line)
+        self.respond(f"350 Restarting at {self._restart_position}.")
+
+    def ftp_TYPE(self, line: str) -> None:  # noqa: N802
+        """Accept both types; an image is sent unchanged in either."""
+        known = line.upper() in ("A", "A N", "I", "L 8")
+        self.respond("200 Type set; images are sent unchanged." if known else "504 Type not supported.")
+
+    def ftp_CWD(self, path: str) -> None:  # noqa: N802
+        """Accept the one directory there is."""
+        self.respond("250 OK." if path in ("", "/", ".") else "550 Not available.")
+
+    def ftp_PWD(self, _line: str) -> None:  # noqa: N802
+        """Name the one directory there is."""
+        self.respond('257 "/" is the current directory.')
+
+    def ftp_FEAT(self, _line: str) -> None:  # noqa: N802
+        """List what we can beyond RFC 959."""
+        self.push("211-Features:\r\n EPRT\r\n EPSV\r\n REST STREAM\r\n SIZE\r\n")
+        self.respond("211 End.")
+
+    def ftp_ABOR(self, line: str) -> None:  # noqa: N802
+        """End the transfer at the client's wish."""
+        if self.data_channel is not None:
+            self.data_channel.cut_reason = "aborted by the client (ABOR)"
+        super().ftp_ABOR(line)
+        self._drop_waiting_retrieval()
+
+    def data_connection_failed(self, reason: str, reply: str, *, only_if_awaited: bool = False) -> None:
+        """Note that no data connection came about; called by the listeners.
+
+        Args:
+            reason: For our books.
+            reply: For the client.
+            only_if_awaited: Whether the client waits for a reply only if it has asked for the image: after PASV it
+                has its answer already, after PORT it has none until we are connected.
+        """
+        waiting = self._drop_waiting_retrieval()
+        if self.account is not None:
+            state = TransferState.FAILED if waiting else self.account.progress.state
+            self.desk.change(self.account, EventKind.FAILED, reason, state=state)
+        if waiting or not only_if_awaited:
+            self.respond(reply)
+
+    def note_trouble(self, text: str) -> None:
+        """Note something about this session that may explain a failure."""
+        if self.account is not None:
+            self.desk.change(self.account, EventKind.NOTICE, text, last_error=text)
+
+    def _drop_waiting_retrieval(self) -> bool:
+        if self._closed:
+            return False
+        queued, self._out_dtp_queue = self._out_dtp_queue, None
+        if queued is None:
+            return False
+        queued[2].close()
+        return True
+
+    def _is_our_image(self, text: str) -> bool:
+        assert self.account is not None
+        return text.lstrip("/") == self.account.grant.image.name
+
+    def _busy(self) -> bool:
+        return self._out_dtp_queue is not None or (
+            self.data_channel is not None and self.data_channel.retrieval is not None
+        )
+
+    def _data_connection_expected(self) -> bool:
+        waiting = (self._dtp_acceptor, self._dtp_connector)
+        return self.data_channel is not None or any(
+            dispatcher is not None and not dispatcher._closed  # noqa: SLF001 - the library has no public word for it
+            for dispatcher in waiting
+        )
+
+    # The library's logging is silenced: it would write user names, and its callers cannot mask.
+
+    def quiet(self, *args: Any, **kwargs: Any) -> None:
+        """Log nothing."""
+
+    log = logline = logerror = log_cmd = log_transfer = quiet
+
+    def get_repr_info(self, as_str: bool = False, extra_info: Any = None) -> Any:  # noqa: ARG002
+        """Describe the session without its user."""
+        info = {"addr": f"{self.remote_ip}:{self.remote_port}"}
+        return f"addr={info['addr']!r}" if as_str else info
+
+
+def session_class(desk: Desk, settings: "ServerSettings") -> type[ImageSession]:
+    """Make the session class of one server; the library keeps settings on classes, so each server has its own."""
+    return type(
+        "ServerSession",
+        (ImageSession,),
+        {
+            "desk": desk,
+            "settings": settings,
+            "timeout": settings.limits.idle_s,
+        },
+    )

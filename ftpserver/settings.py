@@ -1,0 +1,157 @@
+"""How a server is to run, as checked values. Contradictions are refused here, before anything starts."""
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ftpserver.errors import SettingsInvalid
+
+CONGESTION_CONTROLS = ("auto", "bbr", "cubic", "reno", "system")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise SettingsInvalid(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderProfile:
+    """How image data is sent.
+
+    Attributes:
+        congestion_control: `auto` (see `ftpserver.sender`), `bbr`, `cubic`, `reno`, or `system`: the kernel's.
+        cap_bytes_per_s: Pacing cap per transfer in payload bytes per second; None for none.
+        dscp: Differentiated services code point of data and control, 0 to 63 (1 is lower effort, RFC 8622).
+        mss_bytes: Segment size to ask for on data connections, 88 to 32767; None leaves it to the path.
+        notsent_lowat_bytes: Unsent bytes the kernel may hold (TCP_NOTSENT_LOWAT); few keep aborts honest.
+        unacked_limit_s: A peer that acknowledges nothing for so long is gone (TCP_USER_TIMEOUT).
+        stall_after_s: Without acknowledged bytes for so long a transfer is shown as stalled.
+        give_up_after_s: Without acknowledged bytes for so long it fails, also when a zero window is kept alive.
+    """
+
+    congestion_control: str = "auto"
+    cap_bytes_per_s: int | None = None
+    dscp: int = 0
+    mss_bytes: int | None = None
+    notsent_lowat_bytes: int = 512 * 1024
+    unacked_limit_s: float = 60.0
+    stall_after_s: float = 10.0
+    give_up_after_s: float = 900.0
+
+    def __post_init__(self) -> None:
+        _require(
+            self.congestion_control in CONGESTION_CONTROLS,
+            f"congestion_control: expected one of {', '.join(CONGESTION_CONTROLS)}, found {self.congestion_control!r}",
+        )
+        _require(
+            self.cap_bytes_per_s is None or self.cap_bytes_per_s >= 1000,
+            f"cap_bytes_per_s: expected at least 1000 or none, found {self.cap_bytes_per_s}",
+        )
+        _require(0 <= self.dscp <= 63, f"dscp: expected 0 to 63, found {self.dscp}")
+        _require(
+            self.mss_bytes is None or 88 <= self.mss_bytes <= 32767,
+            f"mss_bytes: expected 88 to 32767 or none, found {self.mss_bytes}",
+        )
+        for name in ("notsent_lowat_bytes", "unacked_limit_s", "stall_after_s", "give_up_after_s"):
+            _require(getattr(self, name) > 0, f"{name}: expected more than 0, found {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one client may take, and how long; the defaults trouble no router, not even a thousand behind one NAT.
+
+    Attributes:
+        login_deadline_s: A session that has not logged in by then is closed.
+        idle_s: A logged-in session without commands or transfer is closed.
+        data_connect_s: How long a data connection may take to come about.
+        sessions: Sessions in total.
+        anonymous_sessions_per_address: Sessions of one address that have not logged in yet.
+        failed_login_delay_s: Wait before a failed login is answered.
+        failed_logins: So many failures of one address within `ban_s` lock it out for `ban_s`, unless a ticket names it.
+        ban_s: See above.
+        commands_burst: Commands a session may send at once ...
+        commands_per_s: ... and per second from then on.
+        queued_replies: Replies a client may leave unread.
+        drain_s: On SIGTERM running transfers get so long to finish.
+    """
+
+    login_deadline_s: float = 30.0
+    idle_s: float = 300.0
+    data_connect_s: float = 30.0
+    sessions: int = 4000
+    anonymous_sessions_per_address: int = 1000
+    failed_login_delay_s: float = 3.0
+    failed_logins: int = 3
+    ban_s: float = 60.0
+    commands_burst: int = 60
+    commands_per_s: float = 10.0
+    queued_replies: int = 64
+    drain_s: float = 3600.0
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            if name != "failed_login_delay_s":
+                _require(getattr(self, name) > 0, f"{name}: expected more than 0, found {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """How a server is to run.
+
+    Attributes:
+        image_paths: Image files, or directories whose regular files are images. Names must be unique.
+        listen_address: IPv4 or IPv6 address to listen on; `0.0.0.0` all of IPv4, `::` both.
+        port: Control port; 0 takes any free one.
+        passive_ports: First and last port for passive data connections; None leaves the choice to the kernel.
+        masquerade_address: IPv4 address to name in PASV replies behind NAT.
+        masquerade_networks: Pairs of client network and address to name to clients from there; first match wins.
+        profile: How data is sent.
+        limits: What a client may take.
+        sample_interval_s: How often TCP_INFO is read per transfer; 0.05 to 60.
+        hash_cache_path: File that keeps digests between runs; None keeps them in memory only.
+    """
+
+    image_paths: tuple[Path, ...]
+    listen_address: str = "0.0.0.0"  # noqa: S104 - routers reach us by any interface; tickets decide who gets what
+    port: int = 0
+    passive_ports: tuple[int, int] | None = None
+    masquerade_address: str | None = None
+    masquerade_networks: tuple[tuple[str, str], ...] = ()
+    profile: SenderProfile = field(default_factory=SenderProfile)
+    limits: Limits = field(default_factory=Limits)
+    sample_interval_s: float = 1.0
+    hash_cache_path: Path | None = None
+
+    def __post_init__(self) -> None:
+        _address("listen_address", self.listen_address)
+        _require(0 <= self.port <= 65535, f"port: expected 0 to 65535, found {self.port}")
+        if self.passive_ports is not None:
+            first, last = self.passive_ports
+            _require(
+                1024 <= first <= last <= 65535,
+                f"passive_ports: expected two ports from 1024 to 65535 in order, found {first} and {last}",
+            )
+        for name, address in (("masquerade_address", self.masquerade_address), *self._masquerade_addresses()):
+            _require(
+                address is None or _address(name, address) == 4,
+                f"{name}: expected an IPv4 address, since PASV carries no other, found {address}",
+            )
+        _require(
+            0.05 <= self.sample_interval_s <= 60,
+            f"sample_interval_s: expected 0.05 to 60, found {self.sample_interval_s}",
+        )
+
+    def _masquerade_addresses(self) -> tuple[tuple[str, str], ...]:
+        for network, _ in self.masquerade_networks:
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as error:
+                raise SettingsInvalid(f"masquerade_networks: expected networks as 10.0.0.0/8, found {error}") from None
+        return tuple((f"masquerade_networks {network}", address) for network, address in self.masquerade_networks)
+
+
+def _address(name: str, text: str) -> int:
+    try:
+        return ipaddress.ip_address(text).version
+    except ValueError:
+        raise SettingsInvalid(f"{name}: expected an IP address such as 192.0.2.1, found {text!r}") from None

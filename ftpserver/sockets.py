@@ -1,0 +1,135 @@
+"""The socket options that make the sender fast and the server a witness.
+
+Python's `socket` lacks some of the numbers before 3.12; they are fixed in Linux' ABI (linux/tcp.h, asm/socket.h).
+Every option is asked for; what the kernel refuses is reported by the caller, never assumed.
+"""
+
+import contextlib
+import errno
+import socket
+import struct
+
+from tcp.info import TcpInfo, parse_tcp_info
+from tcp.syn import SynOptions, parse_saved_syn
+
+_TCP = socket.IPPROTO_TCP
+_TCP_INFO = 11
+_TCP_CONGESTION = 13
+_TCP_USER_TIMEOUT = 18
+_TCP_NOTSENT_LOWAT = 25
+_TCP_SAVE_SYN = 27
+_TCP_SAVED_SYN = 28
+_SO_MAX_PACING_RATE = 47
+_NO_PACING = 2**64 - 1
+
+STATE_CLOSE = 7
+"""`TCP_CLOSE` of linux/tcp.h: reset, timed out, or closed on both sides."""
+
+
+def save_syn(listener: socket.socket) -> bool:
+    """Ask a listening socket to keep the SYN of each connection; return whether the kernel does."""
+    return _accepted(listener, _TCP, _TCP_SAVE_SYN, 1)
+
+
+def saved_syn(connection: socket.socket) -> SynOptions | None:
+    """Return what a connection's SYN offered; the kernel gives it once. None if it was not kept or is malformed."""
+    try:
+        raw = connection.getsockopt(_TCP, _TCP_SAVED_SYN, 512)
+        return parse_saved_syn(raw) if raw else None
+    except (OSError, ValueError):
+        return None
+
+
+def read_info_bytes(connection: socket.socket) -> bytes | None:
+    """Return TCP_INFO as it is; None if the socket is closed already."""
+    try:
+        return connection.getsockopt(_TCP, _TCP_INFO, 512)
+    except OSError:
+        return None
+
+
+def read_info(connection: socket.socket) -> TcpInfo | None:
+    """Return TCP_INFO as values; None if the socket is closed already."""
+    raw = read_info_bytes(connection)
+    return parse_tcp_info(raw) if raw else None
+
+
+def congestion_control(connection: socket.socket) -> str:
+    """Return the congestion control in force."""
+    return connection.getsockopt(_TCP, _TCP_CONGESTION, 16).rstrip(b"\0").decode("ascii", "replace")
+
+
+def set_congestion_control(connection: socket.socket, name: str) -> str:
+    """Ask for a congestion control; return an empty text, or in words why the kernel refused."""
+    try:
+        connection.setsockopt(_TCP, _TCP_CONGESTION, name.encode("ascii"))
+    except OSError as error:
+        return {
+            errno.EPERM: f"{name} is not in net.ipv4.tcp_allowed_congestion_control",
+            errno.ENOENT: f"{name} is not in this kernel (modprobe tcp_{name})",
+        }.get(error.errno or 0, f"{name}: {error.strerror}")
+    return ""
+
+
+def set_cap(connection: socket.socket, cap_bytes_per_s: int | None) -> bool:
+    """Set or lift the pacing cap (SO_MAX_PACING_RATE, bytes per second); works in mid-flow and without fq."""
+    value = _NO_PACING if cap_bytes_per_s is None else cap_bytes_per_s
+    try:
+        connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("=Q", value))
+    except OSError:
+        return False
+    return True
+
+
+def cap(connection: socket.socket) -> int | None:
+    """Return the pacing cap in force in bytes per second; None for none."""
+    try:
+        raw = connection.getsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, 8)
+    except OSError:
+        return None
+    value = int.from_bytes(raw, "little" if struct.pack("=H", 1)[0] else "big")
+    return None if value in (_NO_PACING, 2**32 - 1) else value
+
+
+def set_unacked_limit(connection: socket.socket, limit_s: float) -> bool:
+    """Let the kernel end a connection whose data stays unacknowledged for so long (TCP_USER_TIMEOUT)."""
+    return _accepted(connection, _TCP, _TCP_USER_TIMEOUT, int(limit_s * 1000))
+
+
+def set_notsent_lowat(connection: socket.socket, size_bytes: int) -> bool:
+    """Bound the bytes the kernel holds unsent, so that what it took is close to what was sent."""
+    return _accepted(connection, _TCP, _TCP_NOTSENT_LOWAT, size_bytes)
+
+
+def set_mss(connection: socket.socket, mss_bytes: int) -> bool:
+    """Ask for a segment size; on a listener it goes into the SYN-ACK."""
+    return _accepted(connection, _TCP, socket.TCP_MAXSEG, mss_bytes)
+
+
+def set_keepalive(connection: socket.socket, idle_s: int = 60, interval_s: int = 20, probes: int = 5) -> bool:
+    """Keep a silent control connection alive through NAT and firewalls, and notice a router that is gone."""
+    return (
+        _accepted(connection, socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        and _accepted(connection, _TCP, socket.TCP_KEEPIDLE, idle_s)
+        and _accepted(connection, _TCP, socket.TCP_KEEPINTVL, interval_s)
+        and _accepted(connection, _TCP, socket.TCP_KEEPCNT, probes)
+    )
+
+
+def set_dscp(connection: socket.socket, dscp: int) -> bool:
+    """Mark a connection's packets with a code point."""
+    taken = False
+    with contextlib.suppress(OSError):
+        if connection.family == socket.AF_INET6:
+            connection.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, dscp << 2)
+            taken = True
+    # A dual-stack socket that carries IPv4 takes the IPv4 option, a true IPv6 one refuses it.
+    return _accepted(connection, socket.IPPROTO_IP, socket.IP_TOS, dscp << 2) or taken
+
+
+def _accepted(connection: socket.socket, level: int, option: int, value: int) -> bool:
+    try:
+        connection.setsockopt(level, option, value)
+    except OSError:
+        return False
+    return True

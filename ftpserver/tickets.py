@@ -1,0 +1,149 @@
+"""One-time credentials: who may fetch which image, from where, until when and how often.
+
+Facts
+-----
+
+- An IOS command line ends at 253 characters, and a URL cannot carry every character, so user and password are
+  letters and digits, 8 and 16 of them: 47 and 95 bits.
+- With 95 random bits a plain salted hash is enough; a slow hash would only let strangers burn our processor.
+- The process that serves holds the hash alone. Comparison takes the same time for every wrong password and for an
+  unknown user.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import string
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ftpserver.catalogue import ImageFile
+from ftpserver.errors import SettingsInvalid
+
+_ALPHABET = string.ascii_letters + string.digits
+_USERNAME_LENGTH = 8
+_PASSWORD_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketRequest:
+    """What a ticket shall allow.
+
+    Attributes:
+        image_name: The one image it is good for.
+        source_addresses: Addresses or networks the client must come from; empty allows any.
+        lifetime_s: Seconds until it expires; a transfer that runs then may finish.
+        tries: How many transfers may be begun until one is delivered.
+        cap_bytes_per_s: Pacing cap for its transfers; None leaves it to profile and site.
+        site: Transfers of the same site share the site's cap; empty for none.
+    """
+
+    image_name: str
+    source_addresses: tuple[str, ...] = ()
+    lifetime_s: float = 3600.0
+    tries: int = 3
+    cap_bytes_per_s: int | None = None
+    site: str = ""
+
+    def __post_init__(self) -> None:
+        if self.lifetime_s <= 0 or self.tries < 1:
+            raise SettingsInvalid(
+                f"ticket: expected a lifetime above 0 s and at least 1 try, found {self.lifetime_s} and {self.tries}"
+            )
+        if self.cap_bytes_per_s is not None and self.cap_bytes_per_s < 1000:
+            raise SettingsInvalid(f"ticket: expected a cap of at least 1000 bytes/s, found {self.cap_bytes_per_s}")
+        for source in self.source_addresses:
+            try:
+                ipaddress.ip_network(source, strict=False)
+            except ValueError:
+                raise SettingsInvalid(f"ticket: expected an IP address or network, found {source!r}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A ticket as given to the one who asked for it; the only place where the password is in clear."""
+
+    ticket_id: str
+    username: str
+    password: str = field(repr=False)
+    image_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketGrant:
+    """A ticket as the serving process knows it: without the password."""
+
+    ticket_id: str
+    username: str = field(repr=False)
+    salt_hex: str = field(repr=False)
+    password_hash_hex: str = field(repr=False)
+    image: ImageFile
+    request: TicketRequest
+
+
+class Refusal(StrEnum):
+    """Why a login was refused; never told to the client, who reads the same words for all."""
+
+    UNKNOWN_USER = "unknown user"
+    WRONG_PASSWORD = "wrong password"  # noqa: S105 - a reason, not a password
+    WRONG_SOURCE = "wrong source address"
+    EXPIRED = "ticket expired"
+    USED_UP = "ticket used up"
+    REVOKED = "ticket revoked"
+
+
+def issue(request: TicketRequest, image: ImageFile) -> tuple[Ticket, TicketGrant]:
+    """Make a ticket and what the serving process may know of it."""
+    ticket = Ticket(
+        ticket_id=secrets.token_hex(8),
+        username=_random_text(_USERNAME_LENGTH),
+        password=_random_text(_PASSWORD_LENGTH),
+        image_name=image.name,
+    )
+    salt = secrets.token_bytes(16)
+    grant = TicketGrant(
+        ticket_id=ticket.ticket_id,
+        username=ticket.username,
+        salt_hex=salt.hex(),
+        password_hash_hex=_hash(salt, ticket.password).hex(),
+        image=image,
+        request=request,
+    )
+    return ticket, grant
+
+
+def password_matches(grant: TicketGrant | None, password: str) -> bool:
+    """Compare a password with a ticket's in constant time; without a ticket the same work is done for nothing."""
+    salt = bytes.fromhex(grant.salt_hex) if grant is not None else bytes(16)
+    expected = bytes.fromhex(grant.password_hash_hex) if grant is not None else bytes(32)
+    equal = hmac.compare_digest(_hash(salt, password), expected)
+    return equal and grant is not None
+
+
+def source_allowed(grant: TicketGrant, address: str) -> bool:
+    """Tell whether a ticket may be used from an address; IPv4 mapped into IPv6 counts as IPv4."""
+    sources = grant.request.source_addresses
+    return not sources or names_source(sources, address)
+
+
+def names_source(sources: tuple[str, ...], address: str) -> bool:
+    """Tell whether an address is among addresses and networks."""
+    client = plain_address(address)
+    return any(client in ipaddress.ip_network(source, strict=False) for source in sources)
+
+
+def plain_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return an address without its zone, and IPv4 mapped into IPv6 as IPv4."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        return parsed.ipv4_mapped
+    return parsed
+
+
+def _random_text(length: int) -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+def _hash(salt: bytes, password: str) -> bytes:
+    return hashlib.sha256(salt + password.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,203 @@
+"""The account of one transfer: readings of TCP_INFO in, progress and record out. No sockets in here."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ftpserver.records import SenderReport, TransferRecord
+from ftpserver.sender import FALL_BACK_AFTER_S, FALL_BACK_SHARE
+from tcp.info import TcpInfo, parse_tcp_info
+from tcp.sample import Sample
+from tcp.verdict import judge
+
+if TYPE_CHECKING:
+    from ftpserver.tickets import TicketGrant
+    from tcp.syn import SynOptions
+
+_MOST_SAMPLES = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferStart:
+    """What is known when a transfer begins.
+
+    Attributes:
+        grant: The ticket.
+        peer_address: The client.
+        offset_bytes: Where in the image it begins.
+        wall_s: Wall-clock time, seconds since 1970.
+        now_s: Monotonic time, the origin of all offsets.
+        control_syn: SYN of the control connection.
+        data_syn: SYN of the data connection.
+    """
+
+    grant: "TicketGrant"
+    peer_address: str
+    offset_bytes: int
+    wall_s: float
+    now_s: float
+    control_syn: "SynOptions | None"
+    data_syn: "SynOptions | None"
+
+
+class Transfer:
+    """Keeps the readings of one transfer, thinned so that an hour takes no more memory than a minute."""
+
+    def __init__(self, start: TransferStart, raw_info: bytes) -> None:
+        self.start = start
+        self.info: TcpInfo = parse_tcp_info(raw_info)
+        self.acked_bytes = 0
+        self.rate_bytes_per_s = 0.0
+        self.written_bytes = 0
+        self.progressed_s = start.now_s
+        self._base_acked = self.info.bytes_acked or 0
+        self._first_byte_s: float | None = None
+        self._last_byte_s: float | None = None
+        self._last_ack_s: float | None = None
+        self._max_window_bytes = self.info.snd_wnd_bytes
+        self._rate_from = (start.now_s, 0)
+        self._heavy_loss_since_s: float | None = None
+        self._loss_from = (0, 0)
+        # Raw bytes take a third of the room of parsed values; a thousand transfers run at once.
+        self._readings: list[tuple[float, bytes, bool]] = [(start.now_s, raw_info, False)]
+        self._stride = 1
+        self._ticks = 0
+
+    @property
+    def to_send_bytes(self) -> int:
+        """Payload this transfer carries: the image from its offset on."""
+        return self.start.grant.image.size_bytes - self.start.offset_bytes
+
+    @property
+    def all_written(self) -> bool:
+        """Whether the last byte was handed to the kernel."""
+        return self.written_bytes >= self.to_send_bytes
+
+    @property
+    def all_acked(self) -> bool:
+        """Whether the client acknowledged the last byte."""
+        return self.all_written and self.acked_bytes >= self.to_send_bytes
+
+    @property
+    def retransmitted_share(self) -> float | None:
+        """Part of all bytes sent that was sent again; None if unknown."""
+        if not self.info.bytes_sent or self.info.bytes_retrans is None:
+            return None
+        return self.info.bytes_retrans / self.info.bytes_sent
+
+    @property
+    def zero_window(self) -> bool:
+        """Whether the client has closed its window, alive but unable to take more."""
+        return self.info.snd_wnd_bytes == 0 or self.info.probes > 0
+
+    def wrote(self, count: int, now_s: float) -> None:
+        """Note that the kernel took `count` more bytes."""
+        if self._first_byte_s is None:
+            self._first_byte_s = self.progressed_s = now_s
+            self._rate_from = (now_s, 0)
+        self.written_bytes += count
+        self._last_byte_s = now_s
+
+    def take(self, raw_info: bytes, now_s: float, *, tick: bool = False) -> None:
+        """Take a reading in.
+
+        Args:
+            raw_info: TCP_INFO as the kernel returned it.
+            now_s: Monotonic time of the reading.
+            tick: Whether it is one of the regular readings that are kept and make the momentary rate.
+        """
+        self.info = parse_tcp_info(raw_info)
+        acked = min(max((self.info.bytes_acked or 0) - self._base_acked, 0), self.written_bytes)
+        if acked > self.acked_bytes:
+            self.progressed_s = self._last_ack_s = now_s
+        self.acked_bytes = acked
+        self._max_window_bytes = max(self._max_window_bytes or 0, self.info.snd_wnd_bytes or 0) or None
+        if tick:
+            self._measure_rate(now_s)
+            self._watch_loss(now_s)
+            self._keep(raw_info, now_s)
+
+    def loses_heavily(self, now_s: float) -> bool:
+        """Tell whether more than 5 % was sent again in every reading of the last 10 s."""
+        return self._heavy_loss_since_s is not None and now_s - self._heavy_loss_since_s >= FALL_BACK_AFTER_S
+
+    def record(
+        self, *, outcome: str, raw_info: bytes | None, now_s: float, sender: SenderReport, commands: tuple[str, ...]
+    ) -> TransferRecord:
+        """Close the account.
+
+        Args:
+            outcome: `delivered`, or why not.
+            raw_info: The last reading; None if the socket was gone already.
+            now_s: Monotonic time.
+            sender: What the sender asked for and got.
+            commands: The session's commands, masked.
+        """
+        if raw_info is not None:
+            self.take(raw_info, now_s)
+            self._readings.append((now_s, raw_info, self.all_written))
+        start, first = self.start, self._first_byte_s
+        duration_s = (self._last_ack_s or now_s) - first if first is not None else 0.0
+        samples = self._samples()
+        return TransferRecord(
+            ticket_id=start.grant.ticket_id,
+            image_name=start.grant.image.name,
+            peer_address=start.peer_address,
+            outcome=outcome,
+            started_at=start.wall_s,
+            first_byte_s=self._offset(first),
+            last_byte_s=self._offset(self._last_byte_s),
+            last_ack_s=self._offset(self._last_ack_s),
+            offset_bytes=start.offset_bytes,
+            size_bytes=start.grant.image.size_bytes,
+            bytes_sent=self.written_bytes,
+            bytes_acked=self.acked_bytes,
+            duration_s=duration_s,
+            rate_bytes_per_s=self.acked_bytes / duration_s if duration_s > 0 else 0.0,
+            retransmitted_bytes=self.info.bytes_retrans,
+            retransmitted_share=self.retransmitted_share,
+            min_rtt_s=self.info.min_rtt_s,
+            srtt_s=self.info.rtt_s,
+            max_window_bytes=self._max_window_bytes,
+            control_syn=start.control_syn,
+            data_syn=start.data_syn,
+            mss_bytes=self.info.snd_mss_bytes or None,
+            sack=self.info.sack,
+            sender=sender,
+            verdict=judge(samples, congestion_control=sender.congestion_control),
+            samples=samples,
+            commands=commands,
+        )
+
+    def _offset(self, moment_s: float | None) -> float | None:
+        return None if moment_s is None else moment_s - self.start.now_s
+
+    def _measure_rate(self, now_s: float) -> None:
+        then_s, acked = self._rate_from
+        if now_s > then_s:
+            self.rate_bytes_per_s = (self.acked_bytes - acked) / (now_s - then_s)
+            self._rate_from = (now_s, self.acked_bytes)
+
+    def _watch_loss(self, now_s: float) -> None:
+        sent, again = self._loss_from
+        self._loss_from = (self.info.bytes_sent or 0, self.info.bytes_retrans or 0)
+        new_sent, new_again = self._loss_from[0] - sent, self._loss_from[1] - again
+        if new_sent > 0 and new_again / new_sent <= FALL_BACK_SHARE:
+            self._heavy_loss_since_s = None
+        elif new_sent > 0 and self._heavy_loss_since_s is None:
+            self._heavy_loss_since_s = now_s
+
+    def _keep(self, raw_info: bytes, now_s: float) -> None:
+        self._ticks += 1
+        if self._ticks % self._stride == 0:
+            self._readings.append((now_s, raw_info, self.all_written))
+        if len(self._readings) > _MOST_SAMPLES:
+            # The counters are cumulative: leaving out every second reading doubles the interval and loses nothing else.
+            self._readings = self._readings[::2]
+            self._stride *= 2
+
+    def _samples(self) -> tuple[Sample, ...]:
+        origin_s = self._first_byte_s if self._first_byte_s is not None else self.start.now_s
+        return tuple(
+            Sample.from_info(max(0.0, at_s - origin_s), parse_tcp_info(raw), all_written=written)
+            for at_s, raw, written in self._readings
+        )
