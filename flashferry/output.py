@@ -30,11 +30,16 @@ def complain(error: FlashferryError) -> None:
 def finish(verb: str, code: ExitCode, result: dict[str, object], *, as_json: bool, human: Callable[[], None]) -> None:
     """Print a result as one JSON document or for people, and leave with its exit code."""
     if as_json:
-        head = {"schema": f"flashferry.{verb}/{SCHEMA_VERSION}", "exit_code": int(code), "meaning": code.meaning}
-        typer.echo(json.dumps(head | to_json(result), indent=2))
+        typer.echo(result_document(verb, code, result))
     else:
         human()
     raise typer.Exit(int(code))
+
+
+def result_document(verb: str, code: ExitCode, result: dict[str, object]) -> str:
+    """Return a result as the JSON document that `--json` prints: schema with version, exit code, then the result."""
+    head = {"schema": f"flashferry.{verb}/{SCHEMA_VERSION}", "exit_code": int(code), "meaning": code.meaning}
+    return json.dumps(head | to_json(result), indent=2)
 
 
 class EventLines:

@@ -46,7 +46,7 @@ def print_run(report: RunReport) -> None:
             Text(device.restored.value, style=_BAD if device.restored is Restored.INCOMPLETE else _GOOD),
             f"{device.pull.device.rate_bytes_per_s / 1e6:.2f} MB/s" if device.pull else "-",
             _server_rate(device.transfer),
-            device.transfer.verdict.kind.value if device.transfer and device.transfer.verdict else "-",
+            device.transfer.verdict.kind.value if device.transfer else "-",
             "proven" if device.verify or device.outcome is Outcome.ALREADY_THERE else "-",
             f"{sum(device.seconds_by_step.values()):.1f} s",
         )
@@ -92,8 +92,7 @@ def _print_evidence(device: DeviceRecord) -> None:
     if seen is not None:
         if seen.data_syn is not None:
             out.print(f"{device.host}: the device's SYN: {seen.data_syn.describe()}")
-        if seen.verdict is not None:
-            out.print(f"{device.host}: verdict: {seen.verdict.sentence}")
+        out.print(f"{device.host}: verdict: {seen.verdict.sentence}")
     for change in device.changes:
         before = change.before or "(default)"
         out.print(f"{device.host}: set for the copy: {change.ours}; before: {before}")

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.task import Result, Task
 
-from ftpserver import ImageFile, Ticket, TicketRequest, TransferProgress, TransferState
+from ftpserver import FtpServerError, ImageFile, Ticket, TicketRequest, TransferProgress, TransferState
 from inventory.errors import FlashferryError
 from inventory.view import HostView, view
 from staging.budget import payload_cap_bytes_per_s
@@ -287,7 +287,7 @@ class DeviceRun:
         """Take the first failure into the record."""
         if self._record.failure is not None:
             return
-        known = isinstance(error, FlashferryError)
+        known = isinstance(error, FlashferryError | FtpServerError)
         outcome = Outcome.FAILED if known else Outcome.ERROR
         if self._context.interrupted():
             outcome = Outcome.INTERRUPTED

@@ -6,7 +6,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ftpserver import TransferRecord
+from ftpserver import FtpServerError, TransferRecord
 from inventory.errors import FlashferryError
 from staging.states import Outcome, Restored, State
 from tasks.check import CheckReport
@@ -102,6 +102,8 @@ def sentence_of(error: BaseException | None) -> str:
     """Return an error in a sentence. An unexpected one may quote anything, so only its kind and place are told."""
     if isinstance(error, FlashferryError):
         return error.message
+    if isinstance(error, FtpServerError):
+        return str(error)
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
     place = f" at {PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"internal error {type(error).__name__}{place}"

@@ -9,7 +9,8 @@ from nornir.core.task import Result, Task
 from tasks.connection import session_of
 from tasks.errors import DeviceRefused, OutputNotUnderstood
 from tasks.session import DeviceSession, Facts
-from tasks.tuning import TcpLines, tcp_lines
+from tasks.snapshot import read_running_lines, read_startup_lines
+from tasks.tuning import TcpLines
 from tasks.verify import digest_of
 from templates.rows import DirError, DirFile, DirTotals, FileSystem, first, rows
 from templates.version import SoftwareVersion, parse_version
@@ -93,15 +94,13 @@ def check_device(session: DeviceSession, wanted: Wanted | None) -> CheckReport:
     present = _file(listing, wanted)
     room = first(DirTotals, listing)
     there = wanted is not None and present is not None and _same(session, file_system, wanted, present)
-    running = session.ask("show running-config | include ^(no )?ip tcp", limit_s=60)
-    startup = session.ask("show startup-config | include ^(no )?ip tcp", limit_s=60)
     return CheckReport(
         facts=session.facts(),
         version=version,
         file_system=file_system,
         free_bytes=room.free_bytes if room else None,
-        running=tcp_lines(running),
-        startup=tcp_lines(startup),
+        running=read_running_lines(session),
+        startup=read_startup_lines(session),
         rtt_s=session.rtt_s,
         server_address=session.local_address,
         already_there=there,

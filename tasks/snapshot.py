@@ -14,6 +14,9 @@ from tasks.tuning import TcpLines, tcp_lines
 
 STEP = "snapshot"
 
+# A question mark would call the CLI's help in the middle of the line, so no `^(no )?ip tcp`.
+_TCP_LINES = "include ^ip tcp|^no ip tcp"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
@@ -51,9 +54,9 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
 
 def read_running_lines(session: DeviceSession) -> TcpLines:
     """Return the `ip tcp` lines of the running configuration as they are now."""
-    return tcp_lines(session.ask("show running-config | include ^(no )?ip tcp", limit_s=60))
+    return tcp_lines(session.ask(f"show running-config | {_TCP_LINES}", limit_s=60))
 
 
 def read_startup_lines(session: DeviceSession) -> TcpLines:
     """Return the `ip tcp` lines of the startup configuration as they are now."""
-    return tcp_lines(session.ask("show startup-config | include ^(no )?ip tcp", limit_s=60))
+    return tcp_lines(session.ask(f"show startup-config | {_TCP_LINES}", limit_s=60))

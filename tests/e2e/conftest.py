@@ -1,0 +1,145 @@
+"""The whole tool on the lab, driven as a person does: by its command line, in front of the emulated WAN."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from netmiko import ConnectHandler
+from ruamel.yaml import YAML
+
+from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
+
+DEVICE = "xe1"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that ended: exit code and all that it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """Return the JSON document on standard output."""
+        return json.loads(self.out)
+
+
+class Rig:
+    """A world, an inventory for it, and a place for journals and images."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world = world
+        self.folder = folder
+        self.state = folder / "state"
+        self.inventory = folder / "inventory"
+        self.inventory.mkdir()
+        self.secrets: set[str] = set()
+        self.write_inventory()
+
+    def write_inventory(self, **changes: Any) -> None:
+        """Write an inventory of the world's devices; `changes` override keys of the first host."""
+        hosts = {}
+        for one in self.world.devices:
+            hosts[one.name] = {
+                "hostname": one.address,
+                "platform": "ios",
+                "username": one.username,
+                "password": one.password,
+                "data": {"enable_secret": one.enable_secret, "link_rate_bps": 50_000_000, "cap_share": 0.98},
+            }
+            self.secrets |= {one.password, one.enable_secret}
+        hosts[self.world.devices[0].name] |= changes
+        YAML().dump(hosts, self.inventory / "hosts.yaml")
+
+    def image(self, size_bytes: int, name: str = "image.bin") -> Path:
+        """Return a new file of random bytes."""
+        path = self.folder / name
+        path.write_bytes(os.urandom(size_bytes))
+        return path
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """Start flashferry in the core namespace, in a process group of its own."""
+        inside = [sys.executable, "-P", "-m", "lab.enter", str(self.world.core_pid), "--"]
+        command = [sys.executable, "-P", "-m", "flashferry", *map(str, arguments)]
+        return subprocess.Popen(
+            inside + command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            start_new_session=True,
+            env=os.environ | {"FLASHFERRY_STATE_DIR": str(self.state), "PYTHONWARNINGS": "default"},
+        )
+
+    def run(self, *arguments: str | Path) -> Done:
+        """Run flashferry to its end."""
+        with self.start(*arguments) as process:
+            out, err = process.communicate(timeout=90)
+        return Done(code=process.returncode, out=out, err=err)
+
+    def verb(self, verb: str, *arguments: str | Path) -> Done:
+        """Run a verb over the rig's inventory, with `--json`."""
+        return self.run(verb, "--inventory", self.inventory, "--json", *arguments)
+
+    def configure_by_hand(self, *lines: str) -> None:
+        """Change the first device's configuration in an SSH session of its own, as a colleague would."""
+        one = self.world.devices[0]
+        with in_core(self.world):
+            session = ConnectHandler("cisco_ios", host=one.address, username=one.username, password=one.password)
+            session.send_config_set(lines)
+            session.disconnect()
+
+    def configurations(self) -> tuple[str, str]:
+        """Return running and startup configuration as the lab sees them, without the stamps."""
+        name = self.world.devices[0].name
+        return _unstamped(self.world.running_config(name)), _unstamped(self.world.startup_config(name))
+
+    def flash_md5(self, name: str) -> str | None:
+        """Return the MD5 of a file on the device's flash, or None."""
+        for file in self.world.files(self.world.devices[0].name):
+            if file.name == name:
+                return hashlib.md5(file.path.read_bytes(), usedforsecurity=False).hexdigest()
+        return None
+
+    def flash_bytes(self, name: str) -> int:
+        """Return the size of a file on the device's flash; 0 where there is none."""
+        return next((file.size_bytes for file in self.world.files(DEVICE) if file.name == name), 0)
+
+
+def _unstamped(text: str) -> str:
+    stamps = ("! Last configuration change at", "! NVRAM config last updated", "Current configuration :", "Using ")
+    return "\n".join(line.rstrip() for line in text.splitlines() if not line.startswith(stamps))
+
+
+@contextmanager
+def open_rig(folder: Path, **spec: Any) -> Iterator[Rig]:
+    """Start a world of one router and yield a rig for it."""
+    device = DeviceSpec(name=DEVICE, **spec)
+    with start_world(WorldSpec(devices=(device,))) as world:
+        yield Rig(world, folder)
+
+
+@pytest.fixture
+def new_rig(tmp_path: Path) -> Callable[..., AbstractContextManager[Rig]]:
+    """Start a router with settings of the test's own: keys of a DeviceSpec."""
+    return partial(open_rig, tmp_path)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    """A fresh router with default TCP settings behind the published WAN."""
+    with open_rig(tmp_path) as opened:
+        yield opened

@@ -1,0 +1,259 @@
+"""One router checked, tuned, fed, timed and restored; and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from lab.world import wait_until
+
+pytestmark = pytest.mark.lab
+DEVICE = "xe1"
+
+
+def md5(path: Path) -> str:
+    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+
+
+def device_of(document: dict) -> dict:
+    (device,) = document["run"]["devices"]
+    return device
+
+
+def test_stage_tunes_copies_verifies_and_restores(rig):
+    """The image is on flash, its hash proven, the wire shows the tuning, and both configurations are what they were."""
+    image, before = rig.image(4_000_000), rig.configurations()
+    done = rig.verb("stage", "--image", image)
+    assert done.code == 0, done.err
+    device = device_of(done.json)
+    assert rig.flash_md5("image.bin") == md5(image) == device["verify"]["md5"]
+    assert (device["outcome"], device["restored"], device["state"]) == ("done", "restored", "done")
+    syn = device["transfer"]["data_syn"]
+    assert syn["window_scale"] is not None
+    assert syn["sack_permitted"]
+    assert device["transfer"]["bytes_acked"] == device["pull"]["device"]["size_bytes"] == 4_000_000
+    assert device["restore"]["commands"] == ["no ip tcp window-size 1250000", "no ip tcp selective-ack"]
+    assert rig.configurations() == before
+
+
+def test_no_secret_is_printed_or_kept(rig):
+    """Neither output, journal nor current folder holds a password, an enable secret or a ticket."""
+    done = rig.verb("stage", "--image", rig.image(300_000))
+    assert done.code == 0, done.err
+    kept = b"".join(path.read_bytes() for path in rig.state.rglob("*") if path.is_file())
+    everything = (done.out + done.err).encode() + kept
+    assert "ftp://*:*@" in done.out
+    for secret in rig.secrets:
+        assert secret.encode() not in everything
+    # A ticket's URL would read ftp://USER:PASSWORD@; the only credentials in sight are masked ones.
+    assert b"@198.18.0.1" in everything
+    assert everything.replace(b"ftp://*:*@198.18.0.1", b"").count(b"@198.18.0.1") == 0
+    assert {path.name for path in rig.folder.iterdir()} == {"image.bin", "inventory", "state"}
+
+
+def test_an_image_that_is_there_already_costs_no_byte(rig):
+    """The second run proves the hash, sends nothing and touches nothing."""
+    image = rig.image(300_000)
+    assert rig.verb("stage", "--image", image).code == 0
+    again = rig.verb("stage", "--image", image)
+    device = device_of(again.json)
+    assert (again.code, device["outcome"], device["restored"]) == (0, "already there", "untouched")
+    assert device["transfer"] is None
+    assert device["changes"] == []
+
+
+def test_prior_lines_come_back_exactly(new_rig):
+    """A window that somebody set before is that window again afterwards."""
+    with new_rig(config_lines=("ip tcp window-size 65535", "ip tcp timestamp")) as rig:
+        before = rig.configurations()
+        done = rig.verb("stage", "--image", rig.image(300_000))
+        assert done.code == 0, done.err
+        assert "ip tcp window-size 65535" in device_of(done.json)["restore"]["commands"]
+        assert rig.configurations() == before
+        assert "ip tcp window-size 65535" in before[0]
+
+
+def test_kill_and_recover(rig):
+    """After kill -9 in mid-copy the router is tuned; recover puts it back, names the partial file and proves it."""
+    image, before = rig.image(20_000_000), rig.configurations()
+    stage = rig.start("stage", "--inventory", rig.inventory, "--image", image)
+    assert wait_until(lambda: rig.flash_bytes("image.bin") > 1_000_000, timeout_s=40)
+    os.kill(stage.pid, signal.SIGKILL)
+    stage.communicate()
+    assert "ip tcp window-size 1250000" in rig.configurations()[0]
+
+    warned = rig.verb("stage", "--image", image)
+    assert "run 'flashferry recover'" in warned.err
+
+    done = rig.verb("recover")
+    assert done.code == 0, done.err
+    (device,) = done.json["devices"]
+    assert device["restored"] == "restored"
+    assert device["restore"]["commands"] == ["no ip tcp window-size 1250000", "no ip tcp selective-ack"]
+    assert rig.configurations() == before
+    assert rig.verb("recover").json["devices"] == []
+
+
+def test_kill_ends_the_server_too(rig):
+    """After kill -9 nobody serves images any more: the server process ends with its parent."""
+    image = rig.image(20_000_000)
+    stage = rig.start("stage", "--inventory", rig.inventory, "--image", image)
+    assert wait_until(lambda: rig.flash_bytes("image.bin") > 100_000, timeout_s=40)
+    os.kill(stage.pid, signal.SIGKILL)
+    stage.communicate()
+    assert wait_until(lambda: not _members(stage.pid), timeout_s=10)
+
+
+def _members(group: int) -> list[int]:
+    """Return the living processes of a process group."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            found.append(int(entry.parent.name))
+    return found
+
+
+def test_interrupt_restores_before_the_prompt_comes_back(rig):
+    """Ctrl-C in mid-copy ends the copy, restores the router, reports, and exits with 130."""
+    before = rig.configurations()
+    stage = rig.start("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(20_000_000))
+    assert wait_until(lambda: rig.flash_bytes("image.bin") > 500_000, timeout_s=40)
+    os.kill(stage.pid, signal.SIGINT)
+    out, err = stage.communicate(timeout=60)
+    assert stage.returncode == 130, err
+    assert '"restored": "restored"' in out
+    assert rig.configurations() == before
+
+
+def test_a_foreign_change_is_kept_and_named(rig):
+    """A line that somebody else changes while we are tuned stays as they set it; the exit code says so."""
+    stage = rig.start("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(20_000_000))
+    assert wait_until(lambda: rig.flash_bytes("image.bin") > 500_000, timeout_s=40)
+    rig.configure_by_hand("ip tcp window-size 99999")
+    out, err = stage.communicate(timeout=60)
+    assert stage.returncode == 5, err
+    assert json.loads(out)["run"]["devices"][0]["restore"]["foreign"] == [
+        {
+            "keyword": "window-size",
+            "before": None,
+            "ours": "ip tcp window-size 1250000",
+            "present": "ip tcp window-size 99999",
+        }
+    ]
+    assert "ip tcp window-size 99999" in rig.configurations()[0]
+    assert "ip tcp selective-ack" not in rig.configurations()[0]
+
+
+def test_check_changes_nothing_and_tells_what_is_there(rig):
+    """A look gives platform, file system, room and TCP lines, and leaves the router as it is."""
+    before = rig.configurations()
+    done = rig.verb("check", "--image", rig.image(300_000))
+    (device,) = done.json["devices"]
+    assert (done.code, device["outcome"]) == (0, "done")
+    assert device["check"]["facts"]["model"] == "CSR1000V"
+    assert device["check"]["file_system"] == "bootflash:"
+    assert device["check"]["free_bytes"] > 0
+    assert device["check"]["running"]["lines"] == []
+    assert 0.09 < device["check"]["rtt_s"] < 0.12
+    assert rig.configurations() == before
+
+
+def test_another_file_of_that_name_is_never_overwritten(rig):
+    """Same name, other contents: refused before anything is touched, with both sizes in the sentence."""
+    assert rig.verb("stage", "--image", rig.image(300_000)).code == 0
+    old, before = rig.flash_md5("image.bin"), rig.configurations()
+    done = rig.verb("stage", "--image", rig.image(400_000))
+    device = device_of(done.json)
+    assert (done.code, device["outcome"]) == (4, "refused")
+    assert "300000 bytes, expected 400000" in device["failure"]["reason"]
+    assert rig.flash_md5("image.bin") == old
+    assert rig.configurations() == before
+
+
+def test_a_full_flash_is_refused_before_anything_is_touched(new_rig):
+    """Room and need stand in the sentence; not one image byte is sent."""
+    with new_rig(flash_free_bytes=1_000_000) as rig:
+        before = rig.configurations()
+        done = rig.verb("stage", "--image", rig.image(2_000_000))
+        device = device_of(done.json)
+        assert (done.code, device["outcome"], device["transfer"]) == (4, "refused", None)
+        assert "bytes free, the image needs 2000000" in device["failure"]["reason"]
+        assert rig.configurations() == before
+
+
+def test_probe_copies_to_null_and_touches_nothing(rig):
+    """A speed test writes no file and no configuration line; the untuned SYN has neither scaling nor SACK."""
+    before, files = rig.configurations(), rig.world.files(DEVICE)
+    done = rig.verb("probe", "--size-mb", "0.2")
+    device = device_of(done.json)
+    assert (done.code, device["outcome"], device["restored"]) == (0, "done", "untouched")
+    syn = device["transfer"]["data_syn"]
+    assert (syn["window_scale"], syn["sack_permitted"], syn["timestamps"]) == (None, False, False)
+    assert (rig.configurations(), rig.world.files(DEVICE)) == (before, files)
+
+
+def test_unknown_device(rig):
+    """A name that the inventory lacks: one sentence that lists what it has, exit 2."""
+    done = rig.verb("stage", "--image", rig.image(1000), "--host", "nosuch")
+    assert done.code == 2
+    assert done.err == (
+        "flashferry: error: unknown device 'nosuch': the inventory has xe1. Check --host and --inventory\n"
+    )
+
+
+def test_missing_image(rig):
+    """An image that is not there: one sentence with its path, exit 2."""
+    done = rig.verb("stage", "--image", "/nowhere/image.bin")
+    assert done.code == 2
+    assert done.err == "flashferry: error: image /nowhere/image.bin: expected a file, found nothing\n"
+
+
+def test_unreachable_device(rig):
+    """No SSH service at the address: a sentence with address, port and what to check, exit 3, nothing left behind."""
+    rig.write_inventory(hostname="198.18.0.77", port=2222)
+    done = rig.verb("stage", "--image", rig.image(1000))
+    device = device_of(done.json)
+    assert (done.code, device["outcome"], device["restored"]) == (3, "failed", "untouched")
+    assert device["failure"]["reason"] == "no SSH session with 198.18.0.77 port 2222 could be opened"
+    assert "vty" in device["failure"]["hint"]
+
+
+def test_wrong_password(rig):
+    """A password that is not accepted: a sentence with user and address and where to give it, exit 3."""
+    rig.write_inventory(password="not-the-password")
+    done = rig.verb("stage", "--image", rig.image(1000))
+    device = device_of(done.json)
+    assert (done.code, device["failure"]["kind"]) == (3, "LoginRefused")
+    assert device["failure"]["reason"] == "login as 'ferry' to 198.18.1.11 port 22 was refused"
+    assert "not-the-password" not in done.out + done.err
+
+
+def test_a_wrong_hash_is_no_success(rig):
+    """A byte that flips on flash: the copy is reported as corrupt, the router is restored."""
+    before = rig.configurations()
+    rig.world.fault(DEVICE, flip_byte=True)
+    done = rig.verb("stage", "--image", rig.image(300_000))
+    device = device_of(done.json)
+    assert (done.code, device["failure"]["kind"], device["restored"]) == (3, "ImageCorrupt", "restored")
+    assert rig.configurations() == before
+
+
+def test_the_journal_of_a_run_is_complete(rig):
+    """After a run the journal holds the record and no device in anybody's hands."""
+    assert rig.verb("stage", "--image", rig.image(300_000)).code == 0
+    database = sqlite3.connect(rig.state / "journal.sqlite3")
+    rows = database.execute("SELECT host, state, touched, length(record) > 100 FROM devices").fetchall()
+    finished = database.execute("SELECT count(*) FROM runs WHERE finished_at IS NOT NULL").fetchone()
+    database.close()
+    assert rows == [(DEVICE, "done", 0, 1)]
+    assert finished == (1,)
