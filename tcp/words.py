@@ -32,8 +32,8 @@ def _window(whole: Overview) -> str:
 
 def _slow_receiver(whole: Overview) -> str:
     return (
-        f"the receiver did not keep up: its window fell from {whole.largest_window_bytes} to "
-        f"{whole.median_window_bytes} bytes (median) at {_rate(whole.rate_bytes_per_s)}"
+        f"the receiver did not keep up: with a window of up to {whole.largest_window_bytes} bytes (median "
+        f"{whole.median_window_bytes}) and a round trip of {_rtt(whole)} it took {_rate(whole.rate_bytes_per_s)}"
     )
 
 

@@ -1,0 +1,311 @@
+"""Verdicts: a row per cause, with the sentence an operator reads."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tcp.info import NO_PACING_LIMIT, parse_tcp_info
+from tcp.sample import Sample, intervals
+from tcp.verdict import VerdictKind, judge
+
+_MSS = 1460
+
+
+def _flow(
+    *,
+    seconds: int = 10,
+    rate: float | list[float] = 1e6,
+    rtt_ms: float = 100.0,
+    least_ms: float = 100.0,
+    window: int | list[int] = 2_500_000,
+    in_flight: int = 0,
+    busy: float = 1.0,
+    rwnd: float = 0.0,
+    sndbuf: float = 0.0,
+    again: float = 0.0,
+    **fixed: Any,
+) -> list[Sample]:
+    """One sample a second of a flow with the given rate (bytes/s), window and shares of time and bytes."""
+    samples, acked, sent, retrans = [], 0.0, 0.0, 0.0
+    for second in range(seconds + 1):
+        step = rate[second] if isinstance(rate, list) else rate
+        if second:
+            acked += step
+            sent += step * (1 + again)
+            retrans += step * again
+        samples.append(
+            Sample(
+                at_s=float(second),
+                rtt_us=int(rtt_ms * 1000),
+                min_rtt_us=int(least_ms * 1000),
+                snd_mss_bytes=_MSS,
+                snd_cwnd_segments=100,
+                unacked_segments=in_flight // _MSS,
+                bytes_acked=int(acked),
+                bytes_sent=int(sent),
+                bytes_retrans=int(retrans),
+                notsent_bytes=400_000,
+                snd_wnd_bytes=window[second] if isinstance(window, list) else window,
+                busy_time_us=int(second * busy * 1e6),
+                rwnd_limited_us=int(second * busy * rwnd * 1e6),
+                sndbuf_limited_us=int(second * busy * sndbuf * 1e6),
+                **fixed,
+            )
+        )
+    return samples
+
+
+_SLOW_FLASH = [60_000, 60_000, 12_000, 8_000, 20_000, 9_000, 14_000, 8_000, 11_000, 9_000, 12_000]
+_GROWING = [20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 640_000, 640_000, 640_000, 640_000, 640_000]
+
+_ROWS: list[Any] = [
+    pytest.param(
+        _flow(rate=28_700, window=4128, in_flight=2920, rwnd=0.99),
+        "cubic",
+        VerdictKind.WINDOW,
+        "Window, 100% of the time: the receive window of 4128 bytes was full; at a round trip of 100 ms it allows "
+        "0.0413 MB/s, seen 0.0287 MB/s.",
+        id="untuned-4128-cubic",
+    ),
+    pytest.param(
+        _flow(rate=28_500, window=4128, in_flight=2920, rwnd=0.47),
+        "bbr",
+        VerdictKind.WINDOW,
+        "Window, 100% of the time: the receive window of 4128 bytes was full; at a round trip of 100 ms it allows "
+        "0.0413 MB/s, seen 0.0285 MB/s.",
+        id="bbr-trap-in-flight-tells",
+    ),
+    pytest.param(
+        _flow(rate=640_000, window=65_535, in_flight=30_000, rwnd=0.47),
+        "bbr",
+        VerdictKind.WINDOW,
+        "Window, 100% of the time: the receive window of 65535 bytes was full; at a round trip of 100 ms it allows "
+        "0.655 MB/s, seen 0.64 MB/s.",
+        id="bbr-trap-littles-law-tells",
+    ),
+    pytest.param(
+        _flow(rate=2.7e6, in_flight=273_000, again=1e-4),
+        "cubic",
+        VerdictKind.RANDOM_LOSS,
+        "Random loss, 100% of the time: losses without a queue (0.01% sent again, round trip 100 ms) kept the sender "
+        "at 2.7 MB/s.",
+        id="published-wan-cubic",
+    ),
+    pytest.param(
+        _flow(rate=5.4e6, in_flight=560_000, again=3e-4, max_pacing_rate_bytes_per_s=5_500_000),
+        "bbr",
+        VerdictKind.CAP,
+        "Cap, 100% of the time: the cap of 5.5 MB/s was reached, seen 5.4 MB/s, by design.",
+        id="bbr-at-its-cap",
+    ),
+    pytest.param(
+        _flow(rate=5.6e6, in_flight=900_000, again=0.02),
+        "bbr",
+        VerdictKind.BANDWIDTH,
+        "Bandwidth, 100% of the time: the link was full at 5.6 MB/s, round trip 100 ms against 100 ms at least.",
+        id="bbr-fills-the-link-without-a-queue",
+    ),
+    pytest.param(
+        _flow(rate=6.1e6, rtt_ms=180, in_flight=1_100_000, again=1e-4),
+        "cubic",
+        VerdictKind.BANDWIDTH,
+        "Bandwidth, 100% of the time: the link was full at 6.1 MB/s, round trip 180 ms against 100 ms at least.",
+        id="cubic-fills-the-queue",
+    ),
+    pytest.param(
+        _flow(rate=125_000, rtt_ms=520, least_ms=20, window=65_535, in_flight=64_240, rwnd=1.0),
+        "cubic",
+        VerdictKind.BANDWIDTH,
+        "Bandwidth, 100% of the time: the link was full at 0.125 MB/s, round trip 520 ms against 20 ms at least.",
+        id="window-larger-than-a-slow-link",
+    ),
+    pytest.param(
+        _flow(rate=60_000, window=_SLOW_FLASH, in_flight=11_000, rwnd=0.95),
+        "cubic",
+        VerdictKind.SLOW_RECEIVER,
+        "Slow receiver, 100% of the time: the receiver did not keep up: with a window of up to 60000 bytes (median "
+        "12000) and a round trip of 100 ms it took 0.06 MB/s.",
+        id="slow-flash-shrinks-the-window",
+    ),
+    pytest.param(
+        _flow(rate=20_000, window=64_000, in_flight=0, rwnd=0.95),
+        "cubic",
+        VerdictKind.SLOW_RECEIVER,
+        "Slow receiver, 100% of the time: the receiver did not keep up: with a window of up to 64000 bytes (median "
+        "64000) and a round trip of 100 ms it took 0.02 MB/s.",
+        id="slow-flash-between-samples",
+    ),
+    pytest.param(
+        _flow(rate=0, window=0, probes=3, rwnd=1.0),
+        "cubic",
+        VerdictKind.SLOW_RECEIVER,
+        "Slow receiver, 100% of the time: the receiver did not keep up: with a window of up to 0 bytes (median 0) and "
+        "a round trip of 100 ms it took 0 MB/s.",
+        id="zero-window",
+    ),
+    pytest.param(
+        _flow(rate=[0, 2e5, 4e5, 8e5, 1.6e6, 3.2e6, 6.4e6, 6.4e6, 6.4e6, 6.4e6, 6.4e6], window=_GROWING, rwnd=0.9),
+        "cubic",
+        VerdictKind.WINDOW,
+        "Window, 100% of the time: the receive window of 640000 bytes was full; at a round trip of 100 ms it allows "
+        "6.4 MB/s, seen 3.82 MB/s.",
+        id="a-growing-window-is-no-slow-receiver",
+    ),
+    pytest.param(
+        _flow(rate=3e5, busy=0.5),
+        "cubic",
+        VerdictKind.SERVER,
+        "Server, 100% of the time: the server had too little ready to send, seen 0.3 MB/s.",
+        id="sender-idle",
+    ),
+    pytest.param(
+        _flow(rate=3e6, sndbuf=0.4, in_flight=300_000),
+        "cubic",
+        VerdictKind.SERVER,
+        "Server, 100% of the time: the server had too little ready to send, seen 3 MB/s.",
+        id="send-buffer",
+    ),
+    pytest.param(
+        _flow(rate=1.2e6, in_flight=120_000, again=0.03),
+        "cubic",
+        VerdictKind.POLICER,
+        "Policer, 100% of the time: 2.9% was sent again in bursts, without a queue and at an even 1.2 MB/s: somebody "
+        "polices this path.",
+        id="policer",
+    ),
+    pytest.param(
+        _flow(rate=180_000, in_flight=18_000, again=0.012),
+        "cubic",
+        VerdictKind.RANDOM_LOSS,
+        "Random loss, 100% of the time: losses without a queue (1.19% sent again, round trip 100 ms) kept the sender "
+        "at 0.18 MB/s.",
+        id="one-percent-at-random-is-no-policer",
+    ),
+    pytest.param(
+        _flow(rate=1e6, in_flight=100_000),
+        "cubic",
+        VerdictKind.TOO_SHORT,
+        "Too short to judge: still speeding up for 100% of 10.0 s.",
+        id="slow-start-to-the-end",
+    ),
+    pytest.param(
+        _flow(seconds=3, rtt_ms=600, least_ms=600, rwnd=1.0),
+        "cubic",
+        VerdictKind.TOO_SHORT,
+        "Too short to judge: 3.00 s in 3 samples; a verdict takes 6.0 s and 2.",
+        id="five-round-trips-by-satellite",
+    ),
+    pytest.param(
+        [], "cubic", VerdictKind.TOO_SHORT, "Too short to judge: 0 samples and no time between them.", id="nothing"
+    ),
+]
+
+
+@pytest.mark.parametrize(("samples", "congestion_control", "kind", "sentence"), _ROWS)
+def test_verdict(samples: list[Sample], congestion_control: str, kind: VerdictKind, sentence: str) -> None:
+    """Each cause is named, and said in a sentence with its numbers."""
+    verdict = judge(samples, congestion_control=congestion_control)
+    assert (verdict.kind, verdict.sentence) == (kind, sentence)
+
+
+def test_three_causes_in_turn_are_no_single_one() -> None:
+    """Where no cause held for a third of the time, the verdict says so and lists the shares."""
+    parts = [
+        _flow(seconds=4, rate=3e5, busy=0.5),
+        _flow(seconds=4, window=15_000, in_flight=14_600, rwnd=1.0),
+        _flow(seconds=4, rate=6.1e6, rtt_ms=180, in_flight=1_100_000),
+    ]
+    verdict = judge(_chain(parts), congestion_control="cubic")
+    assert verdict.kind is VerdictKind.UNKNOWN
+    assert "server 33%" in verdict.sentence
+    assert "bandwidth 33%" in verdict.sentence
+
+
+def _chain(parts: list[list[Sample]]) -> list[Sample]:
+    """Put flows behind each other, with counters and time going on."""
+    whole = list(parts[0])
+    for part in parts[1:]:
+        for earlier, later in pairwise(part):
+            last = whole[-1]
+            counters = ("bytes_acked", "bytes_sent", "bytes_retrans", "busy_time_us", "rwnd_limited_us", "at_s")
+            moved = {name: getattr(last, name) + getattr(later, name) - getattr(earlier, name) for name in counters}
+            whole.append(replace(later, **moved))
+    return whole
+
+
+def test_the_share_is_the_part_of_the_time_a_cause_held() -> None:
+    """Eight seconds of a full window after two of an idle server make 80 %."""
+    flow = _chain(
+        [_flow(seconds=2, window=15_000, busy=0.3), _flow(seconds=8, window=15_000, in_flight=14_600, rwnd=1.0)]
+    )
+    verdict = judge(flow, congestion_control="cubic")
+    assert verdict.kind is VerdictKind.WINDOW
+    assert verdict.share == pytest.approx(0.8)
+    assert "time by cause: window 80%, server 20%" in verdict.evidence
+
+
+def test_waiting_for_the_last_acknowledgement_counts_for_nothing() -> None:
+    """An idle minute after the last byte was written does not make the server the cause."""
+    flow = _flow(rate=28_700, window=4128, in_flight=2920, rwnd=0.99)
+    end = replace(flow[-1], all_written=True, notsent_bytes=0)
+    tail = replace(end, at_s=end.at_s + 60)
+    assert judge([*flow[:-1], end, tail], congestion_control="cubic").kind is VerdictKind.WINDOW
+
+
+def test_an_old_kernel_that_tells_nothing_gives_no_false_verdict() -> None:
+    """Without windows, times and losses a flow is never blamed on the window, the receiver or the server."""
+    bare = [
+        replace(
+            sample,
+            snd_wnd_bytes=None,
+            busy_time_us=None,
+            rwnd_limited_us=None,
+            sndbuf_limited_us=None,
+            bytes_retrans=None,
+            bytes_sent=None,
+            min_rtt_us=None,
+            notsent_bytes=None,
+        )
+        for sample in _flow(rate=1e6)
+    ]
+    assert judge(bare, congestion_control="cubic").kind is VerdictKind.TOO_SHORT
+
+
+def test_an_untuned_window_gets_the_line_that_helps() -> None:
+    """The advice for a small window names the IOS command; a cap needs none."""
+    untuned = judge(_flow(rate=28_700, window=4128, in_flight=2920, rwnd=0.99), congestion_control="cubic")
+    assert "'ip tcp window-size'" in untuned.advice
+    assert "not tuned" in untuned.advice
+    capped = judge(_flow(rate=5.4e6, max_pacing_rate_bytes_per_s=5_500_000), congestion_control="bbr")
+    assert capped.advice == ""
+
+
+def test_a_reading_becomes_a_sample() -> None:
+    """Values are taken over, `no limit` becomes None and an unmeasured round trip too."""
+    raw = bytearray(280)
+    raw[112:120] = b"\xff" * 8
+    raw[228:232] = (4128).to_bytes(4, "little")
+    sample = Sample.from_info(1.5, parse_tcp_info(bytes(raw)), all_written=True)
+    assert (sample.at_s, sample.snd_wnd_bytes, sample.all_written) == (1.5, 4128, True)
+    assert sample.max_pacing_rate_bytes_per_s is None
+    assert sample.min_rtt_us is None
+    assert NO_PACING_LIMIT == 2**64 - 1
+
+
+def test_intervals_are_differences_of_counters() -> None:
+    """Rates and shares come from what changed between two samples, empty intervals are left out."""
+    flow = _flow(seconds=2, rate=[0, 1e6, 3e6], busy=0.8, rwnd=0.5)
+    first, second = intervals([flow[0], flow[1], flow[1], flow[2]])
+    assert (first.rate_bytes_per_s, second.rate_bytes_per_s) == (1e6, 3e6)
+    assert second.busy_share == pytest.approx(0.8)
+    assert second.rwnd_share == pytest.approx(0.5)
+    assert second.mean_in_flight_bytes == pytest.approx(3e5)
+
+
+def test_only_whole_segments_of_a_small_window_are_usable() -> None:
+    """4128 bytes take two segments of 1460, and a window below one segment is used as it is."""
+    small, tiny = _flow(seconds=1, window=4128), _flow(seconds=1, window=500)
+    assert intervals(small)[0].usable_window_bytes == 2920
+    assert intervals(tiny)[0].usable_window_bytes == 500
