@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +22,13 @@ from typing import TYPE_CHECKING, Any
 from lab.control import ask
 from lab.errors import LabError
 from lab.namespaces import in_namespace, probe
+from lab.standin.device import check_lines
+from lab.standin.platform import load_platform
 from lab.state import LabState, started_ticks
 from lab.world_spec import SERVER_ADDRESS, SITE_NETWORK, DeviceAccess, DeviceSpec, WorldSpec, addressed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lab.link import LinkProfile
 
@@ -77,8 +78,9 @@ class _Helper:
         ready = select.select([self.process.stdout], (), (), _START_TIMEOUT_S)[0]
         line = self.process.stdout.readline() if ready else b""
         if not line:
-            tail = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
-            raise LabError(f"A lab process did not start: {tail[0] if tail else 'it gave no reason'}.")
+            tail = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+            last = tail.strip().rpartition("\n")[2] or "it gave no reason"
+            raise LabError(f"A lab process did not start: {last}.")
         report = json.loads(line)
         if "error" in report:
             raise LabError(report["error"])
@@ -174,6 +176,7 @@ def start_world(spec: WorldSpec | None = None) -> Iterator[World]:
     spec = spec or WorldSpec()
     devices = addressed(spec.devices)
     profile = spec.link_profile()
+    check_devices(spec.devices)
     able = probe()
     if not able.may_run:
         raise LabError(able.reason)
@@ -190,6 +193,17 @@ def start_world(spec: WorldSpec | None = None) -> Iterator[World]:
         for helper in reversed(helpers):
             helper.stop()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def check_devices(devices: Iterable[DeviceSpec]) -> None:
+    """Refuse what a device could not start with, before any process is started.
+
+    Raises:
+        LabError: A platform or a configuration line is not known; it is named.
+    """
+    for spec in devices:
+        load_platform(spec.platform)
+        check_lines(spec.name, spec.config_lines)
 
 
 @contextlib.contextmanager
@@ -242,13 +256,3 @@ def _start(
 def _settings(spec: DeviceSpec, access: DeviceAccess) -> dict[str, Any]:
     """Return the settings of `lab.standin.device.DeviceSettings`, with the platform's name."""
     return asdict(spec) | {"address": access.address}
-
-
-def wait_until(condition: Any, *, timeout_s: float, poll_s: float = 0.05) -> bool:
-    """Poll a condition; tell whether it came true in time."""
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
-        if condition():
-            return True
-        time.sleep(poll_s)
-    return bool(condition())

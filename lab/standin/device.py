@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from lab.standin.config_rules import ConfigAction
     from lab.standin.platform import Platform
 
 
@@ -39,6 +40,20 @@ class DeviceSettings:
     flash_free_bytes: int | None = None
 
 
+def check_lines(name: str, lines: tuple[str, ...]) -> list[Matched[ConfigAction]]:
+    """Match global configuration lines.
+
+    Raises:
+        LabError: One is not known; only its first words are named, for there may be a secret behind them.
+    """
+    found = [match(GLOBAL_TREE, line) for line in lines]
+    for line, each in zip(lines, found, strict=True):
+        if not isinstance(each, Matched):
+            start = " ".join(line.split()[:3])
+            raise LabError(f"{name}: the stand-in does not know the global configuration line '{start} ...'.")
+    return [each for each in found if isinstance(each, Matched)]
+
+
 class Device:
     """A stand-in device."""
 
@@ -52,8 +67,8 @@ class Device:
         self.vtys: dict[int, tuple[str, str]] = {}
         self._booted_s = time.monotonic()
         self.running = platform.configuration(serial=settings.serial, address=settings.address)
-        for line in self._first_lines():
-            self._boot_line(line)
+        for found in check_lines(settings.name, self._first_lines()):
+            apply(self.running, found)
         self._changed: tuple[datetime, str] = (clock.now(), "")
         self._saved: tuple[datetime, str] | None = None
         self.startup_text = self._stamped(self.running.render())
@@ -122,12 +137,6 @@ class Device:
             f"username {own.username} privilege {own.privilege} secret {own.password}",
             *own.config_lines,
         )
-
-    def _boot_line(self, line: str) -> None:
-        found = match(GLOBAL_TREE, line)
-        if not isinstance(found, Matched):
-            raise LabError(f"{self.settings.name}: the configuration line {line.split()[:3]} ... is not known.")
-        apply(self.running, found)
 
     def _stamped(self, body: str) -> str:
         moment, user = self._changed

@@ -86,8 +86,9 @@ def inventory(vty: Vty, _: Arguments) -> str:
 def boot(vty: Vty, _: Arguments) -> str:
     """`show boot`: the variable follows the `boot system` lines."""
     lines = [line.text for line in vty.device.running.lines() if line.text.startswith("boot system ")]
-    names = [line.split()[-1] for line in lines]
-    return vty.device.platform.texts["boot"].format(boot="".join(f"{name},12;" for name in names))
+    names = "".join(f"{line.split()[-1]},12;" for line in lines)
+    variable = f"= {names}" if names else "does not exist"
+    return vty.device.platform.texts["boot"].format(variable=variable)
 
 
 def tcp_brief(vty: Vty, _: Arguments) -> str:
