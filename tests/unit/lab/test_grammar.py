@@ -1,0 +1,93 @@
+"""Lines are matched as the IOS parser matches them."""
+
+import pytest
+
+from lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
+from lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match, walk
+
+TREE: Node[str] = Node()
+for _line in (
+    "show version", "show running-config", "show running-config all", "configure terminal", "copy FS: FS:",
+    "terminal length <0-512>", "set WORD", "ping A.B.C.D", "note LINE", "connect", "configure",
+):  # fmt: skip
+    TREE.add(_line, _line)
+
+
+@pytest.mark.parametrize(
+    ("line", "action", "arguments"),
+    [
+        ("show version", "show version", ()),
+        ("  sh   ver ", "show version", ()),
+        ("SH RUN", "show running-config", ()),
+        ("sh run a", "show running-config all", ()),
+        ("conf", "configure", ()),
+        ("conf t", "configure terminal", ()),
+        ("copy ftp://a/b flash:", "copy FS: FS:", ("ftp://a/b", "flash:")),
+        ("term len 0", "terminal length <0-512>", ("0",)),
+        ("ping 192.0.2.1", "ping A.B.C.D", ("192.0.2.1",)),
+        ("note  two  words ", "note LINE", ("two  words",)),
+    ],
+)
+def test_whole_commands(line: str, action: str, arguments: tuple[str, ...]) -> None:
+    """Keywords may be cut; parameters come out as typed."""
+    found = match(TREE, line)
+    assert isinstance(found, Matched)
+    assert (found.action, found.arguments) == (action, arguments)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("show", Incomplete()),
+        ("term len", Incomplete()),
+        ("co", Ambiguous()),
+        ("con", Ambiguous()),
+        ("foo", Invalid(offset=0)),
+        ("show vezsion", Invalid(offset=7)),
+        ("show version now", Invalid(offset=13)),
+        ("term length 513", Invalid(offset=12)),
+        ("term length -1", Invalid(offset=12)),
+        ("copy here flash:", Invalid(offset=5)),
+        ("ping 192.0.2.300", Invalid(offset=5)),
+    ],
+)
+def test_refusals(line: str, expected: object) -> None:
+    """The caret stands under the first character that fits nothing, a value under its start."""
+    assert match(TREE, line) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "low", "high"),
+    [
+        ("ip tcp window-size", 68, 1073741823),
+        ("ip tcp synwait-time", 5, 300),
+        ("ip tcp queuemax", 5, 100000),
+    ],
+)
+def test_ranges_of_the_configuration(command: str, low: int, high: int) -> None:
+    """The limits that Cisco prints are taken, what lies beyond is refused at the number."""
+    for value in (low, high):
+        assert isinstance(match(GLOBAL_TREE, f"{command} {value}"), Matched)
+    for value in (low - 1, high + 1):
+        assert match(GLOBAL_TREE, f"{command} {value}") == Invalid(offset=len(command) + 1)
+
+
+def test_help_lists_what_may_follow() -> None:
+    """A place in the tree knows its keywords and values, and whether the line may end."""
+    place = walk(TREE, "show run")
+    assert place is not None
+    assert place.helps() == ["all", "<cr>"]
+    assert walk(TREE, "term len").helps() == ["<0-512>"]
+    assert walk(TREE, "show nothing") is None
+    assert walk(TREE, "con") is None
+
+
+def test_every_section_has_its_commands() -> None:
+    """Each mode that a line opens has a tree."""
+    opened = {node.action.rule.section for node in _nodes(GLOBAL_TREE) if node.action and node.action.rule.section}
+    assert opened == set(SECTION_TREES)
+
+
+def _nodes(node: Node) -> list[Node]:
+    below = [*node.keywords.values(), *node.parameters.values()]
+    return [node, *(each for child in below for each in _nodes(child))]
