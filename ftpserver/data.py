@@ -25,6 +25,8 @@ from ftpserver.sender import SenderChoice, choose_sender
 from ftpserver.transfer import Transfer, TransferStart
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ftpserver.desk import Account
     from ftpserver.session import ImageSession
 
@@ -69,8 +71,6 @@ class ImageChannel(DTPHandler):
         self._choice = SenderChoice(congestion_control=None, reason="")
         self._refused = ""
         self._cap_asked: int | None = None
-        self._ticker: Any = None
-        self._drainer: Any = None
         self._data_syn = None
         super().__init__(sock, cmd_channel)
         if self.connected:
@@ -94,8 +94,7 @@ class ImageChannel(DTPHandler):
         self._announce(EventKind.START, "transfer started", TransferState.TRANSFERRING)
         self._initialized = self._sending = True
         self.modify_ioloop_events(self.ioloop.WRITE)
-        interval_s = self.cmd_channel.settings.sample_interval_s
-        self._ticker = self.ioloop.call_every(interval_s, self._tick, _errback=self.handle_error)
+        self._in(self.cmd_channel.settings.sample_interval_s, self._tick)
         self.handle_write()
 
     def close_when_done(self) -> None:
@@ -138,9 +137,6 @@ class ImageChannel(DTPHandler):
     def close(self) -> None:
         """Close, and settle the account if that has not been done."""
         if not self._closed:
-            for timer in (self._ticker, self._drainer):
-                if timer is not None and not timer.cancelled:
-                    timer.cancel()
             self._conclude("" if self._has_everything() else self.cut_reason)
         super().close()
 
@@ -222,7 +218,14 @@ class ImageChannel(DTPHandler):
         self.del_channel()
         self._look_for_end()
 
+    def _in(self, seconds: float, look: "Callable[[], None]") -> None:
+        # Not the library's timers that closing cancels: one that is cancelled by another in the same round of its
+        # scheduler fails. Each look asks by itself whether the connection is still there.
+        self.ioloop.call_later(seconds, look, _errback=self.handle_error)
+
     def _look_for_end(self) -> None:
+        if self._closed:
+            return
         raw_info = sockets.read_info_bytes(self.socket)
         if raw_info is None or self.transfer is None:
             self._fail("the data connection was lost", "426 Data connection lost; transfer aborted.")
@@ -235,7 +238,7 @@ class ImageChannel(DTPHandler):
             self._fail(_words_for(code), "426 Data connection lost; transfer aborted.")
         else:
             delay_s = min(0.1, max(0.002, (self.transfer.info.rtt_s or 0.0) / 4))
-            self._drainer = self.ioloop.call_later(delay_s, self._look_for_end, _errback=self.handle_error)
+            self._in(delay_s, self._look_for_end)
 
     def _deliver(self) -> None:
         if self._file_changed():
@@ -249,9 +252,10 @@ class ImageChannel(DTPHandler):
     # Watching.
 
     def _tick(self) -> None:
-        raw_info = sockets.read_info_bytes(self.socket)
+        raw_info = None if self._closed else sockets.read_info_bytes(self.socket)
         if raw_info is None or self.transfer is None:
             return
+        self._in(self.cmd_channel.settings.sample_interval_s, self._tick)
         now_s = self.cmd_channel.desk.clock()
         self.transfer.take(raw_info, now_s, tick=True)
         if self._file_changed():
@@ -330,6 +334,7 @@ class ImageChannel(DTPHandler):
             desk.share_caps()
         kind, state = EventKind.DONE, TransferState.DELIVERED
         if failure:
+            sockets.abort_on_close(self.socket)
             kind, state = EventKind.FAILED, TransferState.FAILED
         self._announce(kind, failure or record.verdict.sentence, state, record=record)
 

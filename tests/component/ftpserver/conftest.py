@@ -1,0 +1,135 @@
+"""A real server process on loopback, and clients that speak FTP to it."""
+
+import contextlib
+import ftplib
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ftpserver import FtpServer, Limits, SenderProfile, ServerSettings, Ticket, TicketRequest, TransferProgress
+
+IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
+OTHER = "other.bin"
+
+
+@dataclass
+class Bench:
+    """A server, its image, and what a test needs to reach it."""
+
+    server: FtpServer
+    directory: Path
+    content: bytes
+    image_name: str = IMAGE
+    other_name: str = OTHER
+
+    def ticket(self, image_name: str = IMAGE, **more: Any) -> Ticket:
+        return self.server.issue_ticket(TicketRequest(image_name=image_name, **more))
+
+    def connect(self, source: str = "127.0.0.1") -> ftplib.FTP:
+        client = ftplib.FTP()
+        try:
+            client.connect("127.0.0.1", self.server.port, timeout=5, source_address=(source, 0))
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    def login(self, ticket: Ticket, source: str = "127.0.0.1") -> ftplib.FTP:
+        client = self.connect(source)
+        client.login(ticket.username, ticket.password)
+        return client
+
+    def until(self, ticket: Ticket, wanted: Callable[[TransferProgress], bool]) -> TransferProgress:
+        """Wait until a snapshot is as wanted; fail after five seconds with what it was."""
+        progress = self.server.progress(ticket.ticket_id)
+        for _ in range(500):
+            if wanted(progress):
+                return progress
+            progress = self.server.wait(ticket.ticket_id, 5)
+        raise AssertionError(f"never came about; last seen: {progress}")
+
+    def descriptors(self) -> int:
+        """Count what the server's process has open."""
+        return len(list(Path(f"/proc/{self.server.pid}/fd").iterdir()))
+
+    @staticmethod
+    def settles(condition: Callable[[], bool]) -> bool:
+        """Look again and again for up to five seconds until a condition holds."""
+        deadline = time.monotonic() + 5
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return condition()
+
+    def final(self, ticket: Ticket) -> TransferProgress:
+        progress = self.server.wait_final(ticket.ticket_id, 5)
+        assert progress.state.is_final, progress
+        return progress
+
+    @staticmethod
+    def fetch(client: ftplib.FTP, path: str = IMAGE, rest: int | None = None) -> bytes:
+        """Fetch a file into memory."""
+        pieces: list[bytes] = []
+        client.retrbinary(f"RETR {path}", pieces.append, rest=rest)
+        return b"".join(pieces)
+
+    @staticmethod
+    def slow_data_connection(client: ftplib.FTP, receive_buffer: int = 2304) -> socket.socket:
+        """Open a passive data connection whose receiver hardly takes anything before it is read."""
+        host, port = client.makepasv()
+        data = socket.socket()
+        data.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        data.settimeout(5)
+        data.connect((host, port))
+        return data
+
+    @staticmethod
+    def read_all(data: socket.socket) -> bytes:
+        """Read a connection to its end."""
+        pieces = []
+        while piece := data.recv(65536):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    @staticmethod
+    def has_reply(client: ftplib.FTP) -> bool:
+        """Tell whether something has come on the control connection, without waiting."""
+        assert client.sock is not None
+        return bool(select.select([client.sock], [], [], 0)[0])
+
+
+@pytest.fixture
+def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """A server with short limits; `@pytest.mark.parametrize("bench", [{...}], indirect=True)` changes settings."""
+    options: dict[str, Any] = dict(getattr(request, "param", {}))
+    directory = tmp_path / "images"
+    directory.mkdir()
+    content = os.urandom(options.pop("size", 300_000))
+    (directory / IMAGE).write_bytes(content)
+    (directory / OTHER).write_bytes(b"not for you")
+    limits = {"failed_login_delay_s": 0.05, "failed_logins": 3, "data_connect_s": 0.5, **options.pop("limits", {})}
+    profile = {"stall_after_s": 0.2, **options.pop("profile", {})}
+    settings = ServerSettings(
+        image_paths=(directory,),
+        listen_address=options.pop("listen_address", "127.0.0.1"),
+        sample_interval_s=options.pop("sample_interval_s", 0.05),
+        limits=Limits(**limits),
+        profile=SenderProfile(**profile),
+        **options,
+    )
+    with FtpServer(settings) as server:
+        yield Bench(server=server, directory=directory, content=content)
+        assert not [note for note in server.notices if "internal error" in note], server.notices
+
+
+@pytest.fixture
+def closing() -> Iterator[contextlib.ExitStack]:
+    """Closes clients and sockets at the end of a test."""
+    with contextlib.ExitStack() as stack:
+        yield stack

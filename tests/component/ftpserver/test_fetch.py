@@ -1,0 +1,316 @@
+"""Fetching an image: all four modes, resumption, abortion, and a 226 that means delivered."""
+
+import contextlib
+import ftplib
+import hashlib
+import os
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ftpserver import TransferState
+from tcp.verdict import VerdictKind
+
+if TYPE_CHECKING:
+    from conftest import Bench
+
+IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
+OTHER = "other.bin"
+
+
+@pytest.mark.parametrize("path", [IMAGE, f"/{IMAGE}", f"//{IMAGE}"])
+def test_a_ticket_fetches_its_image(bench: "Bench", path: str) -> None:
+    """The bytes are those of the file, with and without a leading slash, and the record says so."""
+    ticket = bench.ticket(source_addresses=("127.0.0.1",))
+    with bench.login(ticket) as client:
+        content = bench.fetch(client, path)
+    image, final = bench.server.image(IMAGE), bench.final(ticket)
+    assert content == bench.content
+    assert hashlib.md5(content).hexdigest() == image.md5
+    assert hashlib.sha512(content).hexdigest() == image.sha512
+    assert final.state is TransferState.DELIVERED
+    assert final.bytes_acked == final.size_bytes == len(content)
+    assert final.record is not None
+    assert final.record.bytes_acked == final.record.bytes_sent == len(content)
+    assert final.record.outcome == "delivered"
+
+
+@pytest.mark.parametrize("mode", ["PASV", "EPSV", "PORT", "EPRT"])
+def test_all_four_modes_deliver(bench: "Bench", mode: str) -> None:
+    """Passive and active data connections, old style and extended, carry the image."""
+    ticket = bench.ticket()
+    with bench.login(ticket) as client:
+        client.sendcmd("TYPE I")
+        if mode in ("PASV", "EPSV"):
+            reply = client.sendcmd(mode)
+            parse = ftplib.parse229 if mode == "EPSV" else ftplib.parse227
+            assert client.sock is not None
+            host, port = parse(reply, client.sock.getpeername()) if mode == "EPSV" else ftplib.parse227(reply)
+            data = socket.create_connection((host, port), timeout=5)
+            client.sendcmd(f"RETR {IMAGE}")
+        else:
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                listener.settimeout(5)
+                port = listener.getsockname()[1]
+                given = f"127,0,0,1,{port // 256},{port % 256}" if mode == "PORT" else f"|1|127.0.0.1|{port}|"
+                client.sendcmd(f"{mode} {given}")
+                client.sendcmd(f"RETR {IMAGE}")
+                data, _ = listener.accept()
+        with data:
+            data.settimeout(5)
+            assert bench.read_all(data) == bench.content
+        assert client.voidresp().startswith("226")
+    assert bench.final(ticket).state is TransferState.DELIVERED
+
+
+@pytest.mark.parametrize("bench", [{"listen_address": "::"}], indirect=True)
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_dual_stack_server_delivers_over_both(bench: "Bench", address: str) -> None:
+    """IPv4 clients of an IPv6 socket are known by their IPv4 address; PASV and EPSV each work."""
+    ticket = bench.ticket(source_addresses=(address,))
+    with ftplib.FTP() as client:
+        client.connect(address, bench.server.port, timeout=5)
+        client.login(ticket.username, ticket.password)
+        assert bench.fetch(client) == bench.content
+    final = bench.final(ticket)
+    assert final.peer_address == address
+    assert final.control_syn is not None
+    assert final.control_syn.ip_version == (6 if ":" in address else 4)
+
+
+def test_resumption_sends_the_rest(bench: "Bench") -> None:
+    """REST skips what the client has, and progress counts from the start of the image."""
+    ticket = bench.ticket()
+    with bench.login(ticket) as client:
+        assert bench.fetch(client, rest=100_000) == bench.content[100_000:]
+    final = bench.final(ticket)
+    assert final.state is TransferState.DELIVERED
+    assert final.bytes_acked == len(bench.content)
+    assert final.record is not None
+    assert (final.record.offset_bytes, final.record.bytes_acked) == (100_000, 200_000)
+
+
+@pytest.mark.parametrize(("rest", "code"), [("300000", "554"), ("-1", "501"), ("1e3", "501"), ("9" * 400, "501")])
+def test_an_impossible_offset_is_refused(bench: "Bench", rest: str, code: str) -> None:
+    """Offsets at or beyond the end and words that are no offset get an error, and nothing is sent."""
+    with bench.login(bench.ticket()) as client:
+        client.sendcmd("TYPE I")
+        client.makepasv()
+        client.putcmd(f"REST {rest}")
+        reply = client.getmultiline()
+        if reply.startswith("350"):
+            client.putcmd(f"RETR {IMAGE}")
+            reply = client.getmultiline()
+        assert reply.startswith(code)
+
+
+def test_size_is_told_for_the_ticket_s_image_alone(bench: "Bench") -> None:
+    """SIZE answers for the one image and for nothing else, whatever TYPE says."""
+    with bench.login(bench.ticket()) as client:
+        assert client.sendcmd(f"SIZE {IMAGE}") == "213 300000"
+        for path in (OTHER, f"../images/{IMAGE}", "/etc/passwd", f"{IMAGE}\x00", ""):
+            with pytest.raises(ftplib.error_perm, match=r"550|501"):
+                client.sendcmd(f"SIZE {path}".rstrip())
+
+
+def test_nothing_but_the_ticket_s_image_is_sent(bench: "Bench") -> None:
+    """Other images, paths and near misses are 550; the ticket stays good."""
+    ticket = bench.ticket(tries=1)
+    with bench.login(ticket) as client:
+        for path in (OTHER, "/etc/passwd", f"./{IMAGE}", f"x/../{IMAGE}", "..", "/", IMAGE.lower(), f"{IMAGE}/"):
+            with pytest.raises(ftplib.error_perm, match="550 Not available"):
+                bench.fetch(client, path)
+        assert bench.fetch(client) == bench.content
+
+
+def test_retr_without_a_data_connection_is_refused(bench: "Bench") -> None:
+    """RETR before PASV or PORT is 425 at once instead of a wait without end."""
+    with bench.login(bench.ticket()) as client, pytest.raises(ftplib.error_temp, match="425 Use PASV"):
+        client.sendcmd(f"RETR {IMAGE}")
+
+
+@pytest.mark.parametrize("bench", [{"size": 12_000}], indirect=True)
+def test_226_waits_for_the_last_acknowledgement(bench: "Bench", closing: contextlib.ExitStack) -> None:
+    """The kernel has taken every byte long before; no 226 comes until the client has acknowledged them."""
+    ticket = bench.ticket()
+    client = closing.enter_context(contextlib.closing(bench.login(ticket)))
+    data = closing.enter_context(bench.slow_data_connection(client))
+    client.sendcmd(f"RETR {IMAGE}")
+    stalled = bench.until(ticket, lambda progress: progress.state is TransferState.STALLED)
+    assert stalled.bytes_acked < stalled.size_bytes
+    assert not bench.has_reply(client)
+    assert bench.read_all(data) == bench.content
+    assert client.voidresp().startswith("226")
+    record = bench.final(ticket).record
+    assert record is not None
+    assert record.last_byte_s is not None
+    assert record.last_ack_s is not None
+    # The last byte went to the kernel before the stall was noticed, the last acknowledgement came after it.
+    assert record.last_ack_s - record.last_byte_s > 0.2
+    assert record.bytes_acked == len(bench.content)
+
+
+def test_abor_ends_a_transfer_and_the_ticket_can_try_again(bench: "Bench", closing: contextlib.ExitStack) -> None:
+    """ABOR gives 426 and 226, the record says who ended it, and a second try delivers."""
+    ticket = bench.ticket(tries=2)
+    client = closing.enter_context(contextlib.closing(bench.login(ticket)))
+    data = closing.enter_context(bench.slow_data_connection(client))
+    client.sendcmd(f"RETR {IMAGE}")
+    client.putcmd("ABOR")
+    assert client.getmultiline().startswith("426")
+    assert client.getmultiline().startswith("226")
+    failed = bench.final(ticket)
+    assert (failed.state, failed.last_error) == (TransferState.FAILED, "aborted by the client (ABOR)")
+    assert failed.tries_left == 1
+    data.close()
+    assert bench.fetch(client) == bench.content
+    assert bench.final(ticket).state is TransferState.DELIVERED
+
+
+@pytest.mark.parametrize("how", ["reset", "close"])
+def test_a_data_connection_lost_is_426(bench: "Bench", closing: contextlib.ExitStack, how: str) -> None:
+    """A client that resets or closes early gets 426 and the record the reason."""
+    ticket = bench.ticket()
+    client = closing.enter_context(contextlib.closing(bench.login(ticket)))
+    data = bench.slow_data_connection(client)
+    client.sendcmd(f"RETR {IMAGE}")
+    data.recv(1000)
+    if how == "reset":
+        data.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    data.close()
+    with pytest.raises(ftplib.error_temp, match="426"):
+        client.voidresp()
+    failed = bench.final(ticket)
+    assert failed.state is TransferState.FAILED
+    assert "lost" in failed.last_error or "closed the data connection early" in failed.last_error
+    assert failed.bytes_acked < failed.size_bytes
+
+
+def test_losing_the_control_connection_ends_the_transfer(bench: "Bench", closing: contextlib.ExitStack) -> None:
+    """A router that vanishes from the control connection leaves a failed ticket, not a running one."""
+    ticket = bench.ticket()
+    client = bench.login(ticket)
+    closing.enter_context(bench.slow_data_connection(client))
+    client.sendcmd(f"RETR {IMAGE}")
+    client.close()
+    assert bench.final(ticket).last_error == "the client closed the control connection"
+
+
+def test_a_file_that_changes_while_it_is_served_fails(bench: "Bench", closing: contextlib.ExitStack) -> None:
+    """Bytes written to the image during a transfer end it with 451; old and new are never passed off as one."""
+    ticket = bench.ticket()
+    client = closing.enter_context(contextlib.closing(bench.login(ticket)))
+    data = closing.enter_context(bench.slow_data_connection(client))
+    client.sendcmd(f"RETR {IMAGE}")
+    bench.until(ticket, lambda progress: progress.state is TransferState.TRANSFERRING)
+    with (bench.directory / IMAGE).open("r+b") as file:
+        file.seek(-10, os.SEEK_END)
+        file.write(b"tampered!!")
+    with pytest.raises(ftplib.error_temp, match="451 Image changed"):
+        client.voidresp()
+    # A reset, not a clean end of file, which many clients would take for the end of the image.
+    with pytest.raises(ConnectionResetError):
+        bench.read_all(data)
+    failed = bench.final(ticket)
+    assert (failed.state, failed.last_error) == (TransferState.FAILED, "image changed on disk while it was served")
+
+
+@pytest.mark.parametrize("change", ["vanished", "truncated", "replaced"])
+def test_a_file_that_changed_before_is_not_served(bench: "Bench", change: str) -> None:
+    """What is no longer the file that was hashed is 451 before a byte is sent."""
+    ticket = bench.ticket()
+    path = bench.directory / IMAGE
+    path.unlink()
+    if change != "vanished":
+        path.write_bytes(bench.content[:-1] if change == "truncated" else bench.content[::-1])
+    with bench.login(ticket) as client, pytest.raises(ftplib.error_temp, match="451"):
+        bench.fetch(client)
+    assert bench.final(ticket).state is TransferState.FAILED
+
+
+def test_a_new_attempt_supersedes_a_hanging_one(bench: "Bench", closing: contextlib.ExitStack) -> None:
+    """A router that comes again after losing its path is served; the old transfer is ended."""
+    ticket = bench.ticket(tries=2)
+    old = closing.enter_context(contextlib.closing(bench.login(ticket)))
+    closing.enter_context(bench.slow_data_connection(old))
+    old.sendcmd(f"RETR {IMAGE}")
+    with bench.login(ticket) as client:
+        assert bench.fetch(client) == bench.content
+    with pytest.raises(ftplib.error_temp, match="426"):
+        old.voidresp()
+    assert bench.final(ticket).state is TransferState.DELIVERED
+
+
+@pytest.mark.parametrize("bench", [{"profile": {"cap_bytes_per_s": 200_000, "mss_bytes": 1400}}], indirect=True)
+def test_a_cap_holds_and_is_read_back(bench: "Bench") -> None:
+    """300 kB at 200 kB/s take more than a second, and the verdict names the cap."""
+    ticket = bench.ticket()
+    with bench.login(ticket) as client:
+        assert bench.fetch(client) == bench.content
+    record = bench.final(ticket).record
+    assert record is not None
+    assert record.sender.cap_bytes_per_s == record.sender.cap_asked_bytes_per_s == 200_000
+    # The kernel paces from the eleventh segment on; the ten before it are 5 % of this image.
+    assert 190_000 < record.rate_bytes_per_s < 230_000
+    assert record.mss_bytes is not None
+    assert record.mss_bytes <= 1400
+    assert record.verdict.kind is VerdictKind.CAP
+    assert record.sender.congestion_control_chosen == "bbr"
+
+
+@pytest.mark.parametrize("bench", [{"profile": {"cap_bytes_per_s": 50_000, "mss_bytes": 1400}}], indirect=True)
+def test_a_cap_is_lifted_in_mid_flow(bench: "Bench", closing: contextlib.ExitStack) -> None:
+    """A ticket's cap can be changed while its transfer runs; the kernel's value follows."""
+    ticket = bench.ticket(cap_bytes_per_s=10_000)
+    client = closing.enter_context(contextlib.closing(bench.login(ticket)))
+    closing.enter_context(bench.slow_data_connection(client, 1 << 20))
+    client.sendcmd(f"RETR {IMAGE}")
+    bench.until(ticket, lambda progress: progress.state is TransferState.TRANSFERRING)
+    bench.server.set_cap(ticket.ticket_id, 40_000_000)
+    bench.server.revoke(ticket.ticket_id)
+    failed = bench.final(ticket)
+    assert failed.record is not None
+    assert failed.record.sender.cap_asked_bytes_per_s == 50_000
+    assert failed.last_error == "ticket revoked"
+
+
+def test_transfers_of_a_site_share_its_cap(bench: "Bench", closing: contextlib.ExitStack) -> None:
+    """Two transfers get half of the site's cap each; when one ends the other gets all of it."""
+    bench.server.set_site_cap("branch", 40_000)
+    tickets = [bench.ticket(site="branch") for _ in range(2)]
+    for ticket in tickets:
+        client = closing.enter_context(contextlib.closing(bench.login(ticket)))
+        closing.enter_context(bench.slow_data_connection(client))
+        client.sendcmd(f"RETR {IMAGE}")
+    caps = []
+    for ticket in tickets:
+        bench.server.revoke(ticket.ticket_id)
+        record = bench.final(ticket).record
+        assert record is not None
+        caps.append(record.sender.cap_bytes_per_s)
+    assert caps == [20_000, 40_000]
+
+
+def test_progress_and_record_tell_what_the_wire_showed(bench: "Bench") -> None:
+    """SYN, segment size, times and the masked command log are in the record; neither user nor password is."""
+    ticket = bench.ticket()
+    before = time.time()
+    with bench.login(ticket) as client:
+        bench.fetch(client)
+    record = bench.final(ticket).record
+    assert record is not None
+    assert record.control_syn is not None
+    assert record.data_syn is not None
+    assert record.data_syn.sack_permitted
+    assert record.sack
+    assert record.mss_bytes
+    assert before - 1 < record.started_at < time.time() + 1
+    assert 0 < record.duration_s < 5
+    text = str(record.to_json())
+    assert ticket.password not in text
+    assert ticket.username not in text
+    commands = [line.split(" ", 1)[1] for line in record.commands if "->" not in line]
+    assert commands[:2] == ["USER ***", "PASS ***"]
+    assert f"RETR {IMAGE}" in commands

@@ -1,0 +1,187 @@
+"""Who is let in: a ticket, from its address, in its time, until it is used up; and nobody else."""
+
+import contextlib
+import ftplib
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ftpserver import TransferState
+
+if TYPE_CHECKING:
+    from conftest import Bench
+
+    from ftpserver import Ticket
+
+
+def _refused(bench: "Bench", username: str, password: str, source: str = "127.0.0.1") -> str:
+    with contextlib.closing(bench.connect(source)) as client:
+        with pytest.raises(ftplib.error_perm) as caught:
+            client.login(username, password)
+        return str(caught.value)
+
+
+def _last_error(bench: "Bench", ticket: "Ticket") -> str:
+    return bench.until(ticket, lambda progress: bool(progress.last_error)).last_error
+
+
+def test_wrong_credentials_read_the_same_for_all(bench: "Bench") -> None:
+    """An unknown user, a wrong password and a foreign source get the same words, so nothing can be probed."""
+    ticket = bench.ticket(source_addresses=("127.0.0.9",))
+    replies = {
+        _refused(bench, "nobody12", "x" * 16),
+        _refused(bench, ticket.username, "x" * 16),
+        _refused(bench, ticket.username, ticket.password, source="127.0.0.3"),
+    }
+    assert replies == {"530 Login incorrect."}
+
+
+def test_a_wrong_password_is_put_down_to_its_ticket(bench: "Bench") -> None:
+    """The caller can tell a wrong password from a client that never came."""
+    ticket = bench.ticket()
+    _refused(bench, ticket.username, "wrong")
+    assert _last_error(bench, ticket) == "login refused for 127.0.0.1: wrong password"
+    assert bench.server.progress(ticket.ticket_id).state is TransferState.WAITING
+
+
+def test_an_unknown_user_is_counted_for_the_server(bench: "Bench") -> None:
+    """A login with a user no ticket has is listed with its address and a masked name."""
+    ticket = bench.ticket()
+    _refused(bench, "cisco", "cisco")
+    (failure,) = bench.server.unattributed_failures
+    assert (failure.peer_address, failure.username_masked, failure.reason) == ("127.0.0.1", "c***", "unknown user")
+    assert bench.server.progress(ticket.ticket_id).last_error == ""
+
+
+def test_the_wrong_address_is_named(bench: "Bench") -> None:
+    """The error names where the client came from and where it should have."""
+    ticket = bench.ticket(source_addresses=("127.0.0.9",))
+    _refused(bench, ticket.username, ticket.password, source="127.0.0.5")
+    expected = "login refused for 127.0.0.5: wrong source address; the ticket is bound to 127.0.0.9"
+    assert _last_error(bench, ticket) == expected
+
+
+@pytest.mark.parametrize("sources", [("127.0.0.0/8",), ("10.0.0.0/8", "127.0.0.7")])
+def test_addresses_and_networks_are_allowed(bench: "Bench", sources: tuple[str, ...]) -> None:
+    """Any of several addresses or networks will do."""
+    ticket = bench.ticket(source_addresses=sources)
+    with bench.login(ticket, source="127.0.0.7") as client:
+        assert bench.fetch(client) == bench.content
+    assert bench.final(ticket).peer_address == "127.0.0.7"
+
+
+def test_an_expired_ticket_is_refused_and_closed(bench: "Bench") -> None:
+    """After its lifetime a ticket fails by itself, saying nobody came, and lets nobody in."""
+    ticket = bench.ticket(lifetime_s=0.2)
+    final = bench.final(ticket)
+    assert (final.state, final.last_error) == (TransferState.FAILED, "ticket expired: no client came")
+    _refused(bench, ticket.username, ticket.password)
+    late = bench.until(ticket, lambda progress: "login refused" in progress.last_error)
+    assert late.last_error == "login refused for 127.0.0.1: ticket expired"
+
+
+def test_a_running_transfer_outlives_its_ticket(bench: "Bench") -> None:
+    """Expiry stops logins, not a transfer that has begun."""
+    ticket = bench.ticket(lifetime_s=0.3)
+    with contextlib.closing(bench.login(ticket)) as client, bench.slow_data_connection(client) as data:
+        client.sendcmd(f"RETR {bench.image_name}")
+        # Two snapshots after the expiry show that the transfer is still under way.
+        expiry = time.monotonic() + 0.4
+        while time.monotonic() < expiry:
+            bench.server.wait(ticket.ticket_id, 0.1)
+        assert bench.server.progress(ticket.ticket_id).state in (TransferState.TRANSFERRING, TransferState.STALLED)
+        assert bench.read_all(data) == bench.content
+    assert bench.final(ticket).state is TransferState.DELIVERED
+
+
+def test_a_delivered_ticket_is_worthless(bench: "Bench") -> None:
+    """After delivery neither the session nor a new login gets anything."""
+    ticket = bench.ticket(tries=5)
+    with bench.login(ticket) as client:
+        bench.fetch(client)
+        with pytest.raises(ftplib.error_perm, match="550"):
+            bench.fetch(client)
+    assert _refused(bench, ticket.username, ticket.password) == "530 Login incorrect."
+    progress = bench.until(ticket, lambda progress: bool(progress.last_error))
+    assert progress.state is TransferState.DELIVERED
+    assert progress.last_error == "login refused for 127.0.0.1: ticket used up"
+
+
+def test_tries_are_counted(bench: "Bench") -> None:
+    """Each begun transfer takes a try; without tries left the ticket is refused."""
+    ticket = bench.ticket(tries=1)
+    with contextlib.closing(bench.login(ticket)) as client, bench.slow_data_connection(client):
+        client.sendcmd(f"RETR {bench.image_name}")
+        bench.until(ticket, lambda progress: progress.state is TransferState.TRANSFERRING)
+    assert bench.final(ticket).tries_left == 0
+    assert _refused(bench, ticket.username, ticket.password) == "530 Login incorrect."
+
+
+def test_a_revoked_ticket_is_refused(bench: "Bench") -> None:
+    """Revoking ends a ticket before anybody used it."""
+    ticket = bench.ticket()
+    bench.server.revoke(ticket.ticket_id)
+    assert bench.final(ticket).last_error == "ticket revoked"
+    assert _refused(bench, ticket.username, ticket.password) == "530 Login incorrect."
+
+
+def test_each_ticket_opens_its_own_image_only(bench: "Bench") -> None:
+    """Two tickets in one server do not open each other's image, and a mix of their credentials opens nothing."""
+    first = bench.ticket()
+    second = bench.ticket(bench.other_name)
+    assert _refused(bench, first.username, second.password) == "530 Login incorrect."
+    with bench.login(second) as client:
+        with pytest.raises(ftplib.error_perm, match="550"):
+            bench.fetch(client)
+        assert bench.fetch(client, bench.other_name) == b"not for you"
+
+
+def test_states_show_how_far_a_client_came(bench: "Bench") -> None:
+    """No client, connected, logged in, and gone again without fetching are told apart."""
+    ticket = bench.ticket(source_addresses=("127.0.0.8",))
+    assert bench.server.progress(ticket.ticket_id).state is TransferState.WAITING
+    client = bench.connect("127.0.0.8")
+    connected = bench.until(ticket, lambda progress: progress.state is TransferState.CONNECTED)
+    assert connected.control_syn is not None
+    assert connected.peer_address == "127.0.0.8"
+    client.login(ticket.username, ticket.password)
+    logged_in = bench.until(ticket, lambda progress: progress.state is TransferState.LOGGED_IN)
+    assert logged_in.rtt_s is not None
+    client.quit()
+    gone = bench.until(ticket, lambda progress: progress.state is TransferState.WAITING)
+    assert gone.last_error == "the client left without fetching the image"
+
+
+def test_three_failures_end_the_session_and_lock_the_address_out(bench: "Bench") -> None:
+    """The third failure closes the session, and the address is turned away while no ticket names it."""
+    ticket = bench.ticket()
+    with contextlib.closing(bench.connect("127.0.0.66")) as client:
+        for _ in range(3):
+            with pytest.raises(ftplib.error_perm, match="530"):
+                client.login("mallory", "guess")
+        with pytest.raises((EOFError, OSError)):
+            client.sendcmd("NOOP")
+    with pytest.raises((ftplib.error_temp, EOFError), match=r"421|^$"):
+        bench.connect("127.0.0.66")
+    with bench.login(ticket) as other:
+        assert bench.fetch(other) == bench.content
+
+
+def test_an_address_a_ticket_names_is_never_locked_out(bench: "Bench") -> None:
+    """A stranger behind the same NAT cannot lock a router out by failing on purpose."""
+    ticket = bench.ticket(source_addresses=("127.0.0.66",))
+    for _ in range(4):
+        _refused(bench, "mallory", "guess", source="127.0.0.66")
+    with bench.login(ticket, source="127.0.0.66") as client:
+        assert bench.fetch(client) == bench.content
+
+
+def test_credentials_fit_an_ios_command_line(bench: "Bench") -> None:
+    """User and password are letters and digits, and with a long image name the copy line stays below 253."""
+    ticket = bench.ticket()
+    assert ticket.username.isalnum()
+    assert ticket.password.isalnum()
+    url = f"ftp://{ticket.username}:{ticket.password}@255.255.255.255:65535/"
+    assert len(f"copy {url}{'x' * 80} bootflash:{'x' * 80}") < 253
+    assert ticket.password not in repr(ticket)
