@@ -226,10 +226,8 @@ def _start(
     profile: LinkProfile, directory: Path,
 ) -> int:  # fmt: skip
     """Start both helpers and return the pid of the one in the core."""
-    life = {
-        "owner_pid": os.getpid(),
-        "tie_to_thread": threading.current_thread() is threading.main_thread(),
-    }
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    life = {"owner_pid": os.getpid(), "tie_to_thread": in_main_thread}
     standins = _Helper("lab.standin", life | {
         "directory": str(directory),
         "control": str(directory / "devices.sock"),

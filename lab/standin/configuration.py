@@ -150,9 +150,13 @@ def parse_configuration(text: str) -> Configuration:
             slot = _slot_for(raw, slot, items)
             last = Line(raw)
             slot.lines.append(last)
-    if not any(isinstance(item, Slot) and item.prefix == "*" for item in items):
+    return _with_place_for_all(Configuration(items))
+
+
+def _with_place_for_all(configuration: Configuration) -> Configuration:
+    if not any(slot.prefix == "*" for slot in configuration.slots()):
         raise ValueError("there is no mark '!@ *' for lines without a place of their own")
-    return Configuration(items)
+    return configuration
 
 
 def _read_mark(raw: str) -> Slot:

@@ -188,7 +188,6 @@ def result_line(result: PullResult) -> str:
 
 def _request(device: Device, url: FtpUrl) -> PullRequest:
     """Gather what the configuration says: credentials, source address, mode, TCP options."""
-    tcp = tcp_settings(device.running, device.platform.tcp)
     configured_user, configured_word = device.ftp_credentials()
     interface = device.running.value("ip ftp source-interface")
     source = source_address(device.running, interface) if interface else None
@@ -198,9 +197,7 @@ def _request(device: Device, url: FtpUrl) -> PullRequest:
         user=url.user or configured_user or "anonymous",
         password=url.password or configured_word or f"user@{device.hostname}.{domain}",
         source_address=source or device.settings.address,
-        window_bytes=tcp.window_bytes,
-        syn_options=tcp.syn_options,
-        synwait_s=tcp.synwait_s,
+        tcp=tcp_settings(device.running, device.platform.tcp),
         reply_timeout_s=device.platform.copy.reply_timeout_s,
         passive=device.running.find("no ip ftp passive") is None,
     )

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Protocol
 from lab.standin import receive_window
 from lab.standin.flash import NoSpaceError
 from lab.standin.ftp_protocol import FtpProtocolError, FtpUrl, Reply, ReplyReader, announced_size, passive_address
-from lab.standin.handshake import GATE, LONGEST_HOLD_S, SynOptions
+from lab.standin.handshake import GATE
+from lab.standin.outgoing import open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lab.standin.connections import ConnectionTable
+    from lab.standin.tcp_settings import TcpSettings
 
 _CHUNK_BYTES = 65536
 
@@ -56,15 +58,13 @@ class AbortedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequest:
-    """What to fetch and how; ``window_bytes`` is the most the sockets may ever advertise."""
+    """What to fetch, as whom, and with which TCP."""
 
     url: FtpUrl
     user: str
     password: str = field(repr=False)
     source_address: str
-    window_bytes: int
-    syn_options: SynOptions
-    synwait_s: float
+    tcp: TcpSettings
     reply_timeout_s: float
     passive: bool = True
 
@@ -104,6 +104,7 @@ class Pull:
         self._connections = connections
         self._stop = stop
         self._reader = ReplyReader()
+        self._last_text = ""
         self._replies: list[Reply] = []
         self._open: list[tuple[socket.socket, str]] = []
         self._lock = threading.Lock()
@@ -178,12 +179,12 @@ class Pull:
         self._expect(reply, refused="Protocol error")
         data = self._connect(passive_address(reply.text))
         data.settimeout(self.request.reply_timeout_s)
-        receive_window.before_data(data, self.request.window_bytes)
+        receive_window.before_data(data, self.request.tcp.window_bytes)
         return data, None
 
     def _listen(self, control: socket.socket) -> socket.socket:
         listener = socket.socket()
-        receive_window.before_connect(listener, self.request.window_bytes)
+        receive_window.before_connect(listener, self.request.tcp.window_bytes)
         listener.bind((self.request.source_address, 0))
         listener.listen(1)
         listener.settimeout(self.request.reply_timeout_s)
@@ -194,18 +195,18 @@ class Pull:
         return listener
 
     def _accept(self, listener: socket.socket) -> socket.socket:
-        with GATE.opening(self.request.syn_options):
+        with GATE.opening(self.request.tcp.syn_options):
             data, peer = listener.accept()
         data.settimeout(self.request.reply_timeout_s)
         self._keep(data, data.getsockname(), peer)
-        receive_window.before_data(data, self.request.window_bytes)
+        receive_window.before_data(data, self.request.tcp.window_bytes)
         return data
 
     def _receive(self, data: socket.socket, sink: Sink, progress: Callable[[int], None]) -> int:
         size = 0
         while chunk := data.recv(_CHUNK_BYTES):
             if not size:
-                receive_window.after_first_data(data, self.request.window_bytes)
+                receive_window.after_first_data(data, self.request.tcp.window_bytes)
             sink.write(chunk)
             size += len(chunk)
             progress(size)
@@ -217,22 +218,10 @@ class Pull:
 
     def _connect(self, address: tuple[str, int]) -> socket.socket:
         """Open a connection whose SYN carries the configured options."""
-        request = self.request
         connection = socket.socket()
-        self._keep(connection, (request.source_address, 0), address)
-        receive_window.before_connect(connection, request.window_bytes)
-        connection.bind((request.source_address, 0))
-        connection.settimeout(0)
-        deadline_s = time.monotonic() + request.synwait_s
-        with GATE.opening(request.syn_options):
-            error = connection.connect_ex(address)
-            if error not in (0, errno.EINPROGRESS):
-                raise OSError(error, "connect")
-            established = _wait_established(connection, min(LONGEST_HOLD_S, request.synwait_s), self._stop)
-        while not established and time.monotonic() < deadline_s:
-            established = _wait_established(connection, deadline_s - time.monotonic(), self._stop)
-        if not established:
-            raise TimeoutError
+        source = self.request.source_address
+        self._keep(connection, (source, 0), address)
+        open_connection(connection, address, source=source, tcp=self.request.tcp, stop=self._stop)
         self._keep(connection, connection.getsockname(), address)
         return connection
 
@@ -273,28 +262,6 @@ class Pull:
     def _close_all(self) -> None:
         for connection, _ in list(self._open):
             self._close(connection)
-
-
-def _wait_established(connection: socket.socket, wait_s: float, stop: threading.Event) -> bool:
-    """Wait until a connect is done; False when it is not yet.
-
-    Raises:
-        OSError: It failed.
-    """
-    import select
-
-    deadline_s = time.monotonic() + wait_s
-    while not stop.is_set() and time.monotonic() < deadline_s:
-        poll = select.poll()
-        poll.register(connection, select.POLLOUT)
-        if poll.poll(min(200.0, max(1.0, (deadline_s - time.monotonic()) * 1000))):
-            error = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if error:
-                raise OSError(error, "connect")
-            return True
-    if stop.is_set():
-        raise ConnectionAbortedError
-    return False
 
 
 def _as_copy_error(error: Exception) -> CopyError:
