@@ -11,7 +11,7 @@ from rich.table import Table
 from flashferry.output import EventLines, say
 from flashferry.tables import console, print_checks, print_run
 from inventory.load import open_inventory, sample_directory
-from staging.device_run import DeviceOptions
+from staging.context import DeviceOptions
 from staging.exit_codes import ExitCode, exit_code
 from staging.fleet_check import check_fleet
 from staging.images import random_image, wanted_image

@@ -10,7 +10,7 @@ from flashferry.interrupt import graceful_interrupt
 from flashferry.options import AddressOption, HostOption, InventoryOption, JsonOption, PortOption, StateOption, fleet
 from flashferry.output import EventLines, finish
 from flashferry.tables import print_run
-from staging.device_run import DeviceOptions
+from staging.context import DeviceOptions
 from staging.exit_codes import run_exit_code
 from staging.images import random_image
 from staging.journal import Journal, state_directory

@@ -19,7 +19,7 @@ from flashferry.options import (
 )
 from flashferry.output import EventLines, finish, say
 from flashferry.tables import print_run
-from staging.device_run import DeviceOptions
+from staging.context import DeviceOptions
 from staging.exit_codes import run_exit_code
 from staging.journal import Journal, state_directory
 from staging.recover import pending

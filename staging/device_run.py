@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
-from typing import Any, Protocol
+from typing import Any
 
 from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.task import Result, Task
 
-from ftpserver import FtpServerError, ImageFile, Ticket, TicketRequest, TransferProgress, TransferState
+from ftpserver import FtpServerError, Ticket, TicketRequest, TransferState
 from inventory.errors import FlashferryError
 from inventory.view import HostView, view
 from staging.budget import payload_cap_bytes_per_s
-from staging.events import Emit, Event
-from staging.journal import Journal
+from staging.context import RunContext
+from staging.events import Event
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, Restored, State
 from tasks.check import CheckReport, Wanted, check
@@ -39,62 +39,6 @@ ASSUMED_RTT_S = 0.1
 
 SLOWEST_DEVICE_BYTES_PER_S = 50_000
 """Old flash takes 80 kB/s and an untuned window at 300 ms as much; below this a copy is not worth waiting for."""
-
-
-class Server(Protocol):
-    """What a run needs of the FTP server."""
-
-    @property
-    def port(self) -> int:
-        """Return the port it listens on."""
-        ...
-
-    def issue_ticket(self, request: TicketRequest) -> Ticket:
-        """Issue credentials for one image."""
-        ...
-
-    def progress(self, ticket_id: str) -> TransferProgress:
-        """Return the newest account of a ticket."""
-        ...
-
-    def wait(self, ticket_id: str, timeout_s: float) -> TransferProgress:
-        """Wait for news of a ticket."""
-        ...
-
-    def revoke(self, ticket_id: str) -> None:
-        """Make a ticket worthless."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceOptions:
-    """How devices are to be treated.
-
-    Attributes:
-        tune: Whether the TCP configuration may be changed.
-        to_null: Copy to `null:`, which writes no flash: a speed test.
-        window_bytes: Window to set, or None: from the round-trip time and the link rate.
-        server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
-    """
-
-    tune: bool = True
-    to_null: bool = False
-    window_bytes: int | None = None
-    server_address: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
-    """What all devices of a run share."""
-
-    run_id: str
-    image: ImageFile
-    server: Server
-    journal: Journal
-    options: DeviceOptions
-    emit: Emit
-    interrupted: Callable[[], bool]
-    started_s: float
 
 
 class Interrupted(FlashferryError):
@@ -154,13 +98,13 @@ class DeviceRun:
         target = "null:" if self._context.options.to_null else f"{report.file_system}{self._context.image.name}"
         plan = self._plan(report)
         before: Snapshot = self._do("snapshot", snapshot)
-        if plan.changes:
-            self._context.journal.touch(
-                self._context.run_id, self._record.host, snapshot=before, changes=plan.changes, target=target
-            )
-            self._update(state=State.JOURNALED, restored=Restored.INCOMPLETE, changes=plan.changes)
-        else:
-            self._move(State.JOURNALED)
+        # Also where nothing is to be changed: the lease keeps a device that a dead run left tuned, or that another run
+        # has in its hands, from being taken for one that is fine as it is.
+        self._context.journal.touch(
+            self._context.run_id, self._record.host, snapshot=before, changes=plan.changes, target=target
+        )
+        restored = Restored.INCOMPLETE if plan.changes else Restored.UNTOUCHED
+        self._update(state=State.JOURNALED, restored=restored, changes=plan.changes)
         try:
             self._feed(plan, target)
         except Exception as error:  # noqa: BLE001 -- whatever happened, restoring comes first
@@ -250,17 +194,18 @@ class DeviceRun:
 
     def _restore(self, before: Snapshot, plan: TunePlan) -> None:
         """Restore and prove; a lost session is opened anew, once."""
+        touched = bool(plan.changes)
         for attempt in (1, 2):
             try:
                 report: RestoreReport = self._do("restore", restore, before=before, changes=plan.changes)
             except DeviceUnreachable as error:
                 if attempt == 1:
                     continue
-                self._restore_failed(error)
+                self._restore_failed(error, touched=touched)
             except Exception as error:  # noqa: BLE001 -- the journal keeps the device; the others go on
-                self._restore_failed(error)
+                self._restore_failed(error, touched=touched)
             else:
-                self._restored(report, touched=bool(plan.changes))
+                self._restored(report, touched=touched)
             return
 
     def _restored(self, report: RestoreReport, *, touched: bool) -> None:
@@ -272,14 +217,16 @@ class DeviceRun:
             self._update(restored=Restored.UNTOUCHED)
         else:
             self._update(restored=Restored.FOREIGN_CHANGE)
-        if touched:
-            self._context.journal.release(self._context.run_id, self._record.host)
+        self._context.journal.release(self._context.run_id, self._record.host)
         failed = self._record.failure is not None
         self._move(State.RESTORED)
         self._move(State.FAILED if failed else State.DONE)
 
-    def _restore_failed(self, error: Exception) -> None:
-        self._update(restore_failure=failure_of("restore", error), restored=Restored.INCOMPLETE)
+    def _restore_failed(self, error: Exception, *, touched: bool) -> None:
+        self._update(restore_failure=failure_of("restore", error))
+        if not touched:
+            # Nothing was set, so nothing is left: only the proof is missing.
+            self._context.journal.release(self._context.run_id, self._record.host)
         if self._record.state is not State.FAILED:
             self._move(State.FAILED)
 

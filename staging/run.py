@@ -13,7 +13,8 @@ from nornir.core import Nornir
 from ftpserver import FtpServer, ServerSettings
 from inventory.errors import ConfigInvalid
 from inventory.view import HostView, view
-from staging.device_run import DeviceOptions, RunContext, stage_device
+from staging.context import DeviceOptions, RunContext
+from staging.device_run import stage_device
 from staging.events import Emit, Event, silent
 from staging.journal import Journal
 from staging.record import DeviceRecord, RunReport

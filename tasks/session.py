@@ -81,6 +81,8 @@ class DeviceSession:
                 "conn_timeout": 15,
                 "banner_timeout": 30,
                 "auth_timeout": 30,
+                # Keeps address translations on the way awake while a copy runs for an hour.
+                "keepalive": 30,
                 **login.optional_args,
             },
         )
@@ -195,9 +197,13 @@ class DeviceSession:
             device.clear_buffer()
             device.write_channel(command + "\n")
             while True:
-                answers = reply(device.read_channel())
+                received = device.read_channel()
+                answers = reply(received)
                 if answers is None:
                     return
+                if not received and not self.alive:
+                    # netmiko reads nothing, for ever, from a channel that the device has closed.
+                    raise DeviceUnreachable("the SSH session was lost in the middle of a dialogue", host=self.name)
                 for answer in answers:
                     device.write_channel(answer)
                 on_wait()
@@ -214,6 +220,8 @@ class DeviceSession:
                 while time.monotonic() < deadline:
                     self._wait_for_text(1.0)
                     seen = (seen + device.read_channel())[-2000:]
+                    if not self.alive:
+                        return False
                     if re.search(self.prompt_pattern, seen):
                         return True
         except DeviceUnreachable:

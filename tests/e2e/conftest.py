@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -70,23 +72,31 @@ class Rig:
         path.write_bytes(os.urandom(size_bytes))
         return path
 
-    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        """Start flashferry in the core namespace, in a process group of its own."""
+    @contextmanager
+    def started(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+        """Start flashferry in the core namespace, in a process group that ends with the block."""
         inside = [sys.executable, "-P", "-m", "lab.enter", str(self.world.core_pid), "--"]
         command = [sys.executable, "-P", "-m", "flashferry", *map(str, arguments)]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             inside + command,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=self.folder,
             start_new_session=True,
-            env=os.environ | {"FLASHFERRY_STATE_DIR": str(self.state), "PYTHONWARNINGS": "default"},
+            env=os.environ | {"FLASHFERRY_STATE_DIR": str(self.state)},
         )
+        try:
+            with process:
+                yield process
+                process.kill()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
     def run(self, *arguments: str | Path) -> Done:
         """Run flashferry to its end."""
-        with self.start(*arguments) as process:
+        with self.started(*arguments) as process:
             out, err = process.communicate(timeout=90)
         return Done(code=process.returncode, out=out, err=err)
 
@@ -94,11 +104,23 @@ class Rig:
         """Run a verb over the rig's inventory, with `--json`."""
         return self.run(verb, "--inventory", self.inventory, "--json", *arguments)
 
+    @staticmethod
+    def until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
+        """Wait for a condition; return whether it came true in time."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
     def configure_by_hand(self, *lines: str) -> None:
         """Change the first device's configuration in an SSH session of its own, as a colleague would."""
         one = self.world.devices[0]
         with in_core(self.world):
-            session = ConnectHandler("cisco_ios", host=one.address, username=one.username, password=one.password)
+            session = ConnectHandler(
+                device_type="cisco_ios", host=one.address, username=one.username, password=one.password
+            )
             session.send_config_set(lines)
             session.disconnect()
 
@@ -125,10 +147,10 @@ def _unstamped(text: str) -> str:
 
 
 @contextmanager
-def open_rig(folder: Path, **spec: Any) -> Iterator[Rig]:
-    """Start a world of one router and yield a rig for it."""
+def open_rig(folder: Path, profile: str = "lan", **spec: Any) -> Iterator[Rig]:
+    """Start a world of one router behind a link and yield a rig for it."""
     device = DeviceSpec(name=DEVICE, **spec)
-    with start_world(WorldSpec(devices=(device,))) as world:
+    with start_world(WorldSpec(devices=(device,), profile=profile)) as world:
         yield Rig(world, folder)
 
 
@@ -140,6 +162,20 @@ def new_rig(tmp_path: Path) -> Callable[..., AbstractContextManager[Rig]]:
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    """A fresh router with default TCP settings behind the published WAN."""
+    """A fresh router with default TCP settings on a LAN; its dialogue costs no round trips."""
     with open_rig(tmp_path) as opened:
         yield opened
+
+
+@pytest.fixture
+def wan_rig(tmp_path: Path) -> Iterator[Rig]:
+    """A fresh router with default TCP settings behind the published WAN."""
+    with open_rig(tmp_path, profile="published") as opened:
+        yield opened
+
+
+@pytest.fixture
+def slow_rig(rig: Rig) -> Rig:
+    """A router whose flash takes 1 MB/s, so that a copy lasts long enough to do something to it."""
+    rig.world.fault(DEVICE, slow_flash_bytes_per_s=1_000_000)
+    return rig

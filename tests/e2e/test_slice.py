@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from lab.world import wait_until
-
 pytestmark = pytest.mark.lab
 DEVICE = "xe1"
 
@@ -26,20 +24,21 @@ def device_of(document: dict) -> dict:
     return device
 
 
-def test_stage_tunes_copies_verifies_and_restores(rig):
+def test_stage_tunes_copies_verifies_and_restores(wan_rig):
     """The image is on flash, its hash proven, the wire shows the tuning, and both configurations are what they were."""
-    image, before = rig.image(4_000_000), rig.configurations()
-    done = rig.verb("stage", "--image", image)
+    image, before = wan_rig.image(4_000_000), wan_rig.configurations()
+    done = wan_rig.verb("stage", "--image", image)
     assert done.code == 0, done.err
     device = device_of(done.json)
-    assert rig.flash_md5("image.bin") == md5(image) == device["verify"]["md5"]
+    assert wan_rig.flash_md5("image.bin") == md5(image) == device["verify"]["md5"]
     assert (device["outcome"], device["restored"], device["state"]) == ("done", "restored", "done")
     syn = device["transfer"]["data_syn"]
     assert syn["window_scale"] is not None
     assert syn["sack_permitted"]
     assert device["transfer"]["bytes_acked"] == device["pull"]["device"]["size_bytes"] == 4_000_000
-    assert device["restore"]["commands"] == ["no ip tcp window-size 1250000", "no ip tcp selective-ack"]
-    assert rig.configurations() == before
+    assert device["restore"]["commands"] == [f"no {change['ours']}" for change in device["changes"]]
+    assert len(device["changes"]) == 2
+    assert wan_rig.configurations() == before
 
 
 def test_no_secret_is_printed_or_kept(rig):
@@ -79,85 +78,99 @@ def test_prior_lines_come_back_exactly(new_rig):
         assert "ip tcp window-size 65535" in before[0]
 
 
-def test_kill_and_recover(rig):
+def test_kill_and_recover(wan_rig):
     """After kill -9 in mid-copy the router is tuned; recover puts it back, names the partial file and proves it."""
+    rig = wan_rig
     image, before = rig.image(20_000_000), rig.configurations()
-    stage = rig.start("stage", "--inventory", rig.inventory, "--image", image)
-    assert wait_until(lambda: rig.flash_bytes("image.bin") > 1_000_000, timeout_s=40)
-    os.kill(stage.pid, signal.SIGKILL)
-    stage.communicate()
-    assert "ip tcp window-size 1250000" in rig.configurations()[0]
-
-    warned = rig.verb("stage", "--image", image)
-    assert "run 'flashferry recover'" in warned.err
+    with rig.started("stage", "--inventory", rig.inventory, "--image", image) as stage:
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 1_000_000, timeout_s=40)
+        os.kill(stage.pid, signal.SIGKILL)
+    assert "ip tcp window-size" in rig.configurations()[0]
 
     done = rig.verb("recover")
     assert done.code == 0, done.err
     (device,) = done.json["devices"]
     assert device["restored"] == "restored"
-    assert device["restore"]["commands"] == ["no ip tcp window-size 1250000", "no ip tcp selective-ack"]
+    assert len(device["restore"]["commands"]) == 2
+    assert device["partial_file"] is None or device["partial_file"].startswith("bootflash:image.bin, ")
     assert rig.configurations() == before
     assert rig.verb("recover").json["devices"] == []
 
 
-def test_kill_ends_the_server_too(rig):
+def test_stage_warns_of_what_a_dead_run_left(slow_rig):
+    """A router that a dead run left tuned is not touched by the next one; it is told to recover, and does so."""
+    rig = slow_rig
+    image, before = rig.image(20_000_000), rig.configurations()
+    with rig.started("stage", "--inventory", rig.inventory, "--image", image) as stage:
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000, timeout_s=40)
+        os.kill(stage.pid, signal.SIGKILL)
+    again = rig.verb("stage", "--image", rig.image(1000, "other.bin"))
+    assert again.code == 3
+    assert "warning: a dead run left xe1 tuned; run 'flashferry recover'" in again.err
+    assert device_of(again.json)["failure"]["kind"] == "DeviceRefused"
+    assert rig.verb("recover").code == 0
+    assert rig.configurations() == before
+
+
+def test_kill_ends_the_server_too(slow_rig):
     """After kill -9 nobody serves images any more: the server process ends with its parent."""
+    rig = slow_rig
     image = rig.image(20_000_000)
-    stage = rig.start("stage", "--inventory", rig.inventory, "--image", image)
-    assert wait_until(lambda: rig.flash_bytes("image.bin") > 100_000, timeout_s=40)
-    os.kill(stage.pid, signal.SIGKILL)
-    stage.communicate()
-    assert wait_until(lambda: not _members(stage.pid), timeout_s=10)
+    with rig.started("stage", "--inventory", rig.inventory, "--image", image) as stage:
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000, timeout_s=40)
+        helpers = _living(parent=stage.pid)
+        assert helpers
+        os.kill(stage.pid, signal.SIGKILL)
+        stage.wait()
+        assert rig.until(lambda: not _living(pids=helpers), timeout_s=10)
 
 
-def _members(group: int) -> list[int]:
-    """Return the living processes of a process group."""
+def _living(parent: int | None = None, pids: list[int] | None = None) -> list[int]:
+    """Return the living processes among `pids`, or those that `parent` started."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = entry.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if int(fields[2]) == group and fields[0] != "Z":
-            found.append(int(entry.parent.name))
+        pid = int(entry.parent.name)
+        if fields[0] != "Z" and (pid in pids if pids is not None else int(fields[1]) == parent):
+            found.append(pid)
     return found
 
 
-def test_interrupt_restores_before_the_prompt_comes_back(rig):
+def test_interrupt_restores_before_the_prompt_comes_back(slow_rig):
     """Ctrl-C in mid-copy ends the copy, restores the router, reports, and exits with 130."""
+    rig = slow_rig
     before = rig.configurations()
-    stage = rig.start("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(20_000_000))
-    assert wait_until(lambda: rig.flash_bytes("image.bin") > 500_000, timeout_s=40)
-    os.kill(stage.pid, signal.SIGINT)
-    out, err = stage.communicate(timeout=60)
+    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(20_000_000)) as stage:
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 500_000, timeout_s=40)
+        os.kill(stage.pid, signal.SIGINT)
+        out, err = stage.communicate(timeout=60)
     assert stage.returncode == 130, err
-    assert '"restored": "restored"' in out
+    device = device_of(json.loads(out))
+    assert (device["outcome"], device["restored"]) == ("interrupted", "restored")
     assert rig.configurations() == before
 
 
-def test_a_foreign_change_is_kept_and_named(rig):
+def test_a_foreign_change_is_kept_and_named(slow_rig):
     """A line that somebody else changes while we are tuned stays as they set it; the exit code says so."""
-    stage = rig.start("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(20_000_000))
-    assert wait_until(lambda: rig.flash_bytes("image.bin") > 500_000, timeout_s=40)
-    rig.configure_by_hand("ip tcp window-size 99999")
-    out, err = stage.communicate(timeout=60)
+    rig = slow_rig
+    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(5_000_000)) as stage:
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 500_000, timeout_s=40)
+        rig.configure_by_hand("ip tcp window-size 99999")
+        out, err = stage.communicate(timeout=60)
     assert stage.returncode == 5, err
-    assert json.loads(out)["run"]["devices"][0]["restore"]["foreign"] == [
-        {
-            "keyword": "window-size",
-            "before": None,
-            "ours": "ip tcp window-size 1250000",
-            "present": "ip tcp window-size 99999",
-        }
-    ]
+    (foreign,) = device_of(json.loads(out))["restore"]["foreign"]
+    assert (foreign["before"], foreign["present"]) == (None, "ip tcp window-size 99999")
     assert "ip tcp window-size 99999" in rig.configurations()[0]
     assert "ip tcp selective-ack" not in rig.configurations()[0]
 
 
-def test_check_changes_nothing_and_tells_what_is_there(rig):
+def test_check_changes_nothing_and_tells_what_is_there(wan_rig):
     """A look gives platform, file system, room and TCP lines, and leaves the router as it is."""
-    before = rig.configurations()
-    done = rig.verb("check", "--image", rig.image(300_000))
+    before = wan_rig.configurations()
+    done = wan_rig.verb("check", "--image", wan_rig.image(300_000))
     (device,) = done.json["devices"]
     assert (done.code, device["outcome"]) == (0, "done")
     assert device["check"]["facts"]["model"] == "CSR1000V"
@@ -165,7 +178,7 @@ def test_check_changes_nothing_and_tells_what_is_there(rig):
     assert device["check"]["free_bytes"] > 0
     assert device["check"]["running"]["lines"] == []
     assert 0.09 < device["check"]["rtt_s"] < 0.12
-    assert rig.configurations() == before
+    assert wan_rig.configurations() == before
 
 
 def test_another_file_of_that_name_is_never_overwritten(rig):
@@ -245,6 +258,50 @@ def test_a_wrong_hash_is_no_success(rig):
     done = rig.verb("stage", "--image", rig.image(300_000))
     device = device_of(done.json)
     assert (done.code, device["failure"]["kind"], device["restored"]) == (3, "ImageCorrupt", "restored")
+    assert rig.configurations() == before
+
+
+def test_a_lost_session_is_opened_anew_to_restore(slow_rig):
+    """SSH drops in mid-copy: the copy failed, nothing is called a success, and the router is what it was."""
+    rig = slow_rig
+    before = rig.configurations()
+    rig.world.fault(DEVICE, drop_ssh_after_bytes=500_000)
+    done = rig.verb("stage", "--image", rig.image(5_000_000))
+    device = device_of(done.json)
+    assert (done.code, device["failure"]["kind"], device["restored"]) == (3, "DeviceUnreachable", "restored")
+    assert rig.configurations() == before
+
+
+def test_noise_inside_the_copy_is_not_its_end(rig):
+    """A syslog line and a foreign job's error inside the marks of a copy that succeeds change nothing."""
+    rig.world.fault(DEVICE, syslog_in_copy=True)
+    done = rig.verb("stage", "--image", rig.image(3_000_000))
+    device = device_of(done.json)
+    assert "%Error opening tftp://255.255.255.255" in device["pull"]["transcript"]
+    assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored")
+
+
+def test_a_refused_line_ends_before_the_copy(rig):
+    """The second of our lines is refused: the first is undone, no image byte is sent, and the refusal is quoted."""
+    before = rig.configurations()
+    rig.world.fault(DEVICE, refuse_config_pattern="selective-ack")
+    done = rig.verb("stage", "--image", rig.image(300_000))
+    device = device_of(done.json)
+    assert (done.code, device["failure"]["kind"], device["failure"]["step"]) == (3, "DeviceRefused", "tune")
+    assert "authorization failed" in device["failure"]["reason"]
+    assert (device["restored"], device["transfer"]) == ("restored", None)
+    assert rig.configurations() == before
+
+
+def test_flash_that_fills_up_in_mid_copy(rig):
+    """The device gives up for lack of room: its own words are the reason, and the router is restored."""
+    before = rig.configurations()
+    rig.world.fault(DEVICE, flash_full=True)
+    done = rig.verb("stage", "--image", rig.image(3_000_000))
+    device = device_of(done.json)
+    assert done.code in {3, 4}
+    assert device["outcome"] in {"failed", "refused"}
+    assert device["restored"] in {"restored", "untouched"}
     assert rig.configurations() == before
 
 

@@ -77,7 +77,7 @@ def test_a_broken_file_is_told_by_name(tmp_path, hosts, groups, message):
 
 def test_a_missing_folder_names_the_file_expected(tmp_path):
     """The way out is in the sentence."""
-    with pytest.raises(ConfigInvalid, match="hosts.yaml.*--inventory"):
+    with pytest.raises(ConfigInvalid, match=r"hosts.yaml.*--inventory"):
         open_inventory(tmp_path / "nowhere")
 
 

@@ -1,0 +1,67 @@
+"""What all devices of a run share: the image, the server, the journal, and how devices are to be treated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ftpserver import ImageFile, Ticket, TicketRequest, TransferProgress
+from staging.events import Emit
+from staging.journal import Journal
+
+
+class Server(Protocol):
+    """What a run needs of the FTP server."""
+
+    @property
+    def port(self) -> int:
+        """Return the port it listens on."""
+        ...
+
+    def issue_ticket(self, request: TicketRequest) -> Ticket:
+        """Issue credentials for one image."""
+        ...
+
+    def progress(self, ticket_id: str) -> TransferProgress:
+        """Return the newest account of a ticket."""
+        ...
+
+    def wait(self, ticket_id: str, timeout_s: float) -> TransferProgress:
+        """Wait for news of a ticket."""
+        ...
+
+    def revoke(self, ticket_id: str) -> None:
+        """Make a ticket worthless."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceOptions:
+    """How devices are to be treated.
+
+    Attributes:
+        tune: Whether the TCP configuration may be changed.
+        to_null: Copy to `null:`, which writes no flash: a speed test.
+        window_bytes: Window to set, or None: from the round-trip time and the link rate.
+        server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
+    """
+
+    tune: bool = True
+    to_null: bool = False
+    window_bytes: int | None = None
+    server_address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What all devices of a run share."""
+
+    run_id: str
+    image: ImageFile
+    server: Server
+    journal: Journal
+    options: DeviceOptions
+    emit: Emit
+    interrupted: Callable[[], bool]
+    started_s: float
