@@ -109,7 +109,7 @@ class Catalogue:
             identity = _checked_identity(path, os.fstat(file.fileno()))
             digests = self._cache.get(identity.key)
             if digests is None:
-                digests = _digests(_chunks(file.fileno()), identity.size_bytes, on_progress)
+                digests = _digests(_chunks(file.fileno(), identity.size_bytes), identity.size_bytes, on_progress)
                 if FileIdentity.of(os.fstat(file.fileno())) != identity:
                     raise ImageUnreadable(f"image {name!r}: {path} changed while it was hashed; copy it there first")
                 self._cache.put(identity.key, digests)
@@ -175,9 +175,10 @@ def _checked_identity(path: Path, status: os.stat_result) -> FileIdentity:
     return FileIdentity.of(status)
 
 
-def _chunks(descriptor: int) -> "Iterator[bytes]":
+def _chunks(descriptor: int, size_bytes: int) -> "Iterator[bytes]":
+    # Bounded by the size: a file that somebody keeps appending to would otherwise never end.
     offset = 0
-    while chunk := os.pread(descriptor, _READ_BYTES, offset):
+    while chunk := os.pread(descriptor, min(_READ_BYTES, size_bytes - offset), offset):
         offset += len(chunk)
         yield chunk
 

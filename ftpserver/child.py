@@ -83,9 +83,10 @@ class Child:
         self._ended = False
         self._closing = False
         self._ready: Ready | None = None
+        listener = bound_listener(settings.listen_address, settings.port)
         # Not a `with`: it lives as long as the child, and holds what a crash wrote.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
-        self._socket, self._process = self._start(settings)
+        self._socket, self._process = self._start(settings, listener)
         self._reader = threading.Thread(target=self._read, name="ftpserver-reader", daemon=True)
         self._reader.start()
         self._await_ready()
@@ -147,8 +148,9 @@ class Child:
         self._socket.close()
         self._stderr.close()
 
-    def _start(self, settings: "ServerSettings") -> "tuple[socket.socket, subprocess.Popen[bytes]]":
-        listener = bound_listener(settings.listen_address, settings.port)
+    def _start(
+        self, settings: "ServerSettings", listener: socket.socket
+    ) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
         ours, theirs = socket.socketpair()
         try:
             process = subprocess.Popen(
@@ -164,6 +166,7 @@ class Child:
             ours.sendall(line(hello=Hello(settings=settings, parent_pid=os.getpid())))
         except OSError as error:
             ours.close()
+            self._stderr.close()
             raise ServerStartFailed(f"cannot start the server's process: {error.strerror}") from error
         finally:
             theirs.close()

@@ -1,0 +1,241 @@
+"""The server's process: it starts or says why not, keeps no secret in sight, and ends with its parent."""
+
+import contextlib
+import ftplib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ftpserver import (
+    EventKind,
+    FtpServer,
+    ImageUnknown,
+    ServerEvent,
+    ServerGone,
+    ServerSettings,
+    ServerStartFailed,
+    TicketUnknown,
+    TransferState,
+)
+
+if TYPE_CHECKING:
+    from conftest import Bench
+
+_PARENT = """
+    import sys, time
+    from pathlib import Path
+    from ftpserver import FtpServer, ServerSettings
+    server = FtpServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1"))
+    server.__enter__()
+    print(server.port, server.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_killing_the_parent_ends_the_server(tmp_path: Path, bench: "Bench") -> None:
+    """After kill -9 of the parent neither process nor port is left."""
+    (tmp_path / "a.bin").write_bytes(b"image")
+    command = [sys.executable, "-c", textwrap.dedent(_PARENT), str(tmp_path / "a.bin")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        port, pid = map(int, parent.stdout.readline().split())
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        parent.kill()
+        parent.wait()
+    assert bench.settles(lambda: not _alive(pid))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def test_leaving_the_context_ends_the_server(bench: "Bench") -> None:
+    """Close stops the process at once; closing twice is harmless; afterwards requests say the server is gone."""
+    ticket, pid = bench.ticket(), bench.server.pid
+    bench.server.close()
+    bench.server.close()
+    assert not _alive(pid)
+    with pytest.raises(ServerGone, match="the server was stopped"):
+        bench.ticket()
+    with pytest.raises(ServerGone):
+        bench.server.wait(ticket.ticket_id, 1)
+    assert bench.server.progress(ticket.ticket_id).state is TransferState.WAITING
+
+
+def test_a_server_that_dies_is_noticed(bench: "Bench") -> None:
+    """Kill -9 of the server's process wakes whoever waits, with the reason."""
+    ticket = bench.ticket()
+    os.kill(bench.server.pid, signal.SIGKILL)
+    with pytest.raises(ServerGone, match="exit status -9"):
+        bench.server.wait(ticket.ticket_id, 5)
+
+
+def test_stopping_fails_running_transfers_with_a_reason(bench: "Bench") -> None:
+    """A transfer cut by the stop of the server still gets its record."""
+    ticket = bench.ticket()
+    with contextlib.closing(bench.login(ticket)) as client, bench.slow_data_connection(client):
+        client.sendcmd(f"RETR {bench.image_name}")
+        bench.until(ticket, lambda progress: progress.state is TransferState.TRANSFERRING)
+        bench.server.close()
+    failed = bench.server.progress(ticket.ticket_id)
+    assert (failed.state, failed.last_error) == (TransferState.FAILED, "the server was stopped")
+    assert failed.record is not None
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "drain"])
+def test_draining_lets_transfers_finish(bench: "Bench", how: str) -> None:
+    """No new session gets in, an idle one is sent away, the running transfer is delivered, then the process ends."""
+    ticket = bench.ticket()
+    with contextlib.closing(bench.login(ticket)) as client, bench.slow_data_connection(client) as data:
+        idle = bench.connect()
+        client.sendcmd(f"RETR {bench.image_name}")
+        bench.until(ticket, lambda progress: progress.state is TransferState.TRANSFERRING)
+        if how == "SIGTERM":
+            os.kill(bench.server.pid, signal.SIGTERM)
+        else:
+            bench.server.drain()
+        assert idle.getline().startswith("421")
+        idle.close()
+        with pytest.raises(OSError, match="refused"):
+            bench.connect()
+        assert bench.read_all(data) == bench.content
+        assert client.voidresp().startswith("226")
+        assert bench.final(ticket).state is TransferState.DELIVERED
+        pid = bench.server.pid
+        assert bench.settles(lambda: not _alive(pid))
+
+
+def test_no_secret_is_in_sight(bench: "Bench") -> None:
+    """Neither arguments nor environment of the server's process, nor events, hold user or password."""
+    events: list[ServerEvent] = []
+    bench.server.events(events.append)
+    ticket = bench.ticket()
+    with bench.login(ticket) as client:
+        bench.fetch(client)
+    bench.final(ticket)
+    process = Path(f"/proc/{bench.server.pid}")
+    seen = (process / "cmdline").read_bytes() + (process / "environ").read_bytes() + repr(events).encode()
+    assert ticket.password.encode() not in seen
+    assert ticket.username.encode() not in seen
+    assert bench.image_name.encode() in seen
+
+
+def test_events_tell_the_story_in_order(bench: "Bench") -> None:
+    """Connected, logged in with the SYN audit, started, done; an ended subscription hears no more."""
+    events: list[ServerEvent] = []
+    unsubscribe = bench.server.events(events.append)
+    ticket = bench.ticket(source_addresses=("127.0.0.1",))
+    with bench.login(ticket) as client:
+        bench.fetch(client)
+    bench.final(ticket)
+    kinds = [event.kind for event in events if event.kind in set(EventKind) - {EventKind.PROGRESS, EventKind.NOTICE}]
+    assert kinds == [EventKind.CONNECTED, EventKind.LOGIN, EventKind.START, EventKind.DONE]
+    assert "MSS" in events[1].text
+    sequences = [event.progress.sequence for event in events if event.progress]
+    assert sequences == sorted(set(sequences))
+    unsubscribe()
+    heard = len(events)
+    bench.server.revoke(bench.ticket().ticket_id)
+    assert len(events) == heard
+
+
+def test_a_failing_watcher_harms_nobody(bench: "Bench", caplog: pytest.LogCaptureFixture) -> None:
+    """A callback that raises is logged; telemetry goes on."""
+
+    def fail(event: ServerEvent) -> None:
+        raise RuntimeError("watcher broke")
+
+    bench.server.events(fail)
+    ticket = bench.ticket()
+    with bench.login(ticket) as client:
+        bench.fetch(client)
+    assert bench.final(ticket).state is TransferState.DELIVERED
+    assert "a callback for server events failed" in caplog.text
+
+
+def test_a_port_in_use_is_one_clear_sentence(bench: "Bench") -> None:
+    """Starting on a taken port fails before anything runs, naming port and way out."""
+    settings = ServerSettings(image_paths=(bench.directory,), listen_address="127.0.0.1", port=bench.server.port)
+    with pytest.raises(ServerStartFailed, match=f"port {bench.server.port}: Address already in use; stop its owner"):
+        FtpServer(settings).__enter__()
+
+
+def test_an_address_of_another_host_is_refused(bench: "Bench") -> None:
+    """Listening on an address that is not ours fails with what to give instead."""
+    settings = ServerSettings(image_paths=(bench.directory,), listen_address="192.0.2.1")
+    with pytest.raises(ServerStartFailed, match="give an address of this host"):
+        FtpServer(settings).__enter__()
+
+
+def test_what_was_never_issued_is_unknown(bench: "Bench") -> None:
+    """Unknown tickets and images are named in the error."""
+    with pytest.raises(TicketUnknown, match="'nope': not issued"):
+        bench.server.progress("nope")
+    with pytest.raises(ImageUnknown, match=r"'nope.bin': not in the catalogue, which has csr1000v"):
+        bench.ticket("nope.bin")
+
+
+def test_a_server_that_was_not_started_says_so(bench: "Bench") -> None:
+    """Using it outside its context is an error with the way out."""
+    with pytest.raises(ServerGone, match="use it as a context manager"):
+        _ = FtpServer(ServerSettings(image_paths=(bench.directory,))).port
+
+
+def test_many_threads_may_ask_at_once(bench: "Bench") -> None:
+    """Tickets issued and fetched from ten threads at a time all come out whole."""
+    outcomes: list[bool] = []
+
+    def fetch() -> None:
+        ticket = bench.ticket()
+        with bench.login(ticket) as client:
+            whole = bench.fetch(client) == bench.content
+        outcomes.append(whole and bench.final(ticket).state is TransferState.DELIVERED)
+
+    threads = [threading.Thread(target=fetch) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert outcomes == [True] * 10
+
+
+def test_the_kernel_s_grants_are_reported(bench: "Bench") -> None:
+    """The default congestion control and each wanted one, granted or with the reason why not."""
+    grants = bench.server.grants
+    assert grants.default_congestion_control
+    assert {grant.name for grant in grants.congestion_controls} == {"bbr", "cubic", "reno"}
+    assert all(grant.granted or grant.reason for grant in grants.congestion_controls)
+    assert grants.grants("reno")
+    assert grants.open_files > 0
+
+
+def test_a_stopped_reader_costs_the_server_no_transfer(bench: "Bench") -> None:
+    """While the parent is busy in a callback, clients are served all the same."""
+    hold, release = threading.Event(), threading.Event()
+
+    def block(event: ServerEvent) -> None:
+        hold.set()
+        release.wait(5)
+
+    first, second = bench.ticket(), bench.ticket()
+    bench.server.events(block)
+    with bench.login(first) as client:
+        assert hold.wait(5)
+        assert bench.fetch(client) == bench.content
+    with contextlib.closing(bench.login(second)) as client, pytest.raises(ftplib.error_perm, match="550"):
+        bench.fetch(client, bench.other_name)
+    release.set()
+    assert bench.final(first).state is TransferState.DELIVERED

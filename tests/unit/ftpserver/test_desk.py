@@ -1,0 +1,201 @@
+"""The ticket desk with a clock of the test's own."""
+
+from pathlib import Path
+from typing import Any
+
+from ftpserver.bans import CommandBudget, FailureBook
+from ftpserver.catalogue import FileIdentity, ImageFile
+from ftpserver.desk import Account, Desk, mask
+from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferState
+from ftpserver.settings import Limits, SenderProfile, ServerSettings
+from ftpserver.tickets import Refusal, Ticket, TicketRequest, issue
+
+IMAGE = ImageFile(
+    name="a.bin",
+    size_bytes=10,
+    md5="",
+    sha512="",
+    path=Path("/images/a.bin"),
+    identity=FileIdentity(device=1, inode=2, size_bytes=10, mtime_ns=3),
+)
+
+
+class _Room:
+    """A desk whose time stands still until told otherwise, and what it said."""
+
+    def __init__(self, **profile: Any) -> None:
+        self.now_s = 100.0
+        self.events: list[ServerEvent] = []
+        self.failures: list[LoginFailure] = []
+        settings = ServerSettings(
+            image_paths=(), profile=SenderProfile(**profile), limits=Limits(failed_logins=3, ban_s=60)
+        )
+        self.desk = Desk(settings, self.events.append, clock=lambda: self.now_s, wall=lambda: 1e9)
+        self.desk.on_login_failure = self.failures.append
+
+    def ticket(self, **request: Any) -> Ticket:
+        ticket, grant = issue(TicketRequest(image_name="a.bin", **request), IMAGE)
+        self.desk.add(grant)
+        return ticket
+
+    def account(self, ticket: Ticket) -> Account:
+        account = self.desk.login(ticket.username, ticket.password, "192.0.2.1")
+        assert isinstance(account, Account)
+        return account
+
+
+class _Channel:
+    def __init__(self) -> None:
+        self.caps: list[int | None] = []
+        self.cuts: list[str] = []
+
+    def apply_cap(self, cap_bytes_per_s: int | None) -> None:
+        self.caps.append(cap_bytes_per_s)
+
+    def cut(self, reason: str) -> None:
+        self.cuts.append(reason)
+
+
+def test_a_ticket_lets_in_until_its_last_second() -> None:
+    """Just before the expiry it is good, at the expiry it is not."""
+    room = _Room()
+    ticket = room.ticket(lifetime_s=60)
+    room.now_s += 59.9
+    assert isinstance(room.desk.login(ticket.username, ticket.password, "192.0.2.1"), Account)
+    room.now_s += 0.1
+    assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.EXPIRED
+
+
+def test_reasons_are_told_to_us_and_not_put_down_to_others() -> None:
+    """A wrong password changes its own ticket, an unknown user none."""
+    room = _Room()
+    ticket, other = room.ticket(), room.ticket()
+    assert room.desk.login(ticket.username, "x", "192.0.2.9") is Refusal.WRONG_PASSWORD
+    assert room.desk.login("stranger", "x", "192.0.2.9") is Refusal.UNKNOWN_USER
+    (event,) = room.events
+    assert event.progress is not None
+    assert event.progress.ticket_id == ticket.ticket_id != other.ticket_id
+    assert (event.kind, event.text) == (EventKind.LOGIN_FAILED, "login refused for 192.0.2.9: wrong password")
+    (failure,) = room.failures
+    assert failure.username_masked == "s***"
+
+
+def test_a_connection_is_put_down_only_to_a_single_waiting_ticket() -> None:
+    """Two tickets for one address, or one for any address, leave a mere connection unattributed."""
+    room = _Room()
+    room.ticket()
+    room.desk.connected("192.0.2.1", None)
+    assert room.events == []
+    room.ticket(source_addresses=("192.0.2.1",))
+    room.desk.connected("192.0.2.1", None)
+    assert [event.kind for event in room.events] == [EventKind.CONNECTED]
+    room.ticket(source_addresses=("192.0.2.2",))
+    room.ticket(source_addresses=("192.0.2.0/24",))
+    room.desk.connected("192.0.2.2", None)
+    assert len(room.events) == 1
+
+
+def test_a_site_s_cap_is_shared_and_the_least_cap_holds() -> None:
+    """Each running transfer gets its share, never more than ticket and profile allow."""
+    room = _Room(cap_bytes_per_s=900_000)
+    room.desk.set_site_cap("branch", 1_000_000)
+    first, second = room.account(room.ticket(site="branch")), room.account(room.ticket(site="branch"))
+    outside = room.account(room.ticket(cap_bytes_per_s=100_000))
+    assert room.desk.cap_of(first) == 900_000
+    channels = [_Channel(), _Channel(), _Channel()]
+    for account, channel in zip((first, second, outside), channels, strict=True):
+        account.channel = channel
+    room.desk.share_caps()
+    assert [channel.caps[-1] for channel in channels] == [500_000, 500_000, 100_000]
+    second.channel = None
+    room.desk.share_caps()
+    assert channels[0].caps[-1] == 900_000
+    room.desk.set_site_cap("branch", None)
+    room.desk.set_cap(outside.grant.ticket_id, None)
+    assert channels[2].caps[-1] == 900_000
+
+
+def test_revoking_cuts_a_running_transfer() -> None:
+    """The channel is told why."""
+    room = _Room()
+    ticket = room.ticket()
+    account = room.account(ticket)
+    account.channel = channel = _Channel()
+    room.desk.revoke(ticket.ticket_id)
+    assert channel.cuts == ["ticket revoked"]
+    assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.REVOKED
+
+
+def test_expiry_leaves_running_and_delivered_tickets_alone() -> None:
+    """Only a ticket nobody is using is closed when its time is over."""
+    room = _Room()
+    ticket = room.ticket()
+    account = room.account(ticket)
+    account.channel = _Channel()
+    room.desk.expire(ticket.ticket_id)
+    assert account.progress.state is TransferState.WAITING
+    account.channel = None
+    room.desk.expire(ticket.ticket_id)
+    assert (account.progress.state, account.progress.last_error) == (
+        TransferState.FAILED,
+        "ticket expired: no client came",
+    )
+    room.desk.expire(ticket.ticket_id)
+    assert len(room.events) == 1
+
+
+def test_lockouts_spare_addresses_a_live_ticket_names() -> None:
+    """Three failures lock an address out for a minute, unless a ticket that is still good names it."""
+    room = _Room()
+    for _ in range(3):
+        room.desk.login("x", "y", "192.0.2.1")
+    assert room.desk.locked_out("192.0.2.1")
+    assert not room.desk.locked_out("192.0.2.2")
+    room.ticket(source_addresses=("192.0.2.1",), lifetime_s=30)
+    assert not room.desk.locked_out("192.0.2.1")
+    room.now_s += 31
+    assert room.desk.locked_out("192.0.2.1")
+    room.now_s += 30
+    assert not room.desk.locked_out("192.0.2.1")
+
+
+def test_a_success_forgives_failures() -> None:
+    """A mistyped password or two are forgotten with the first login that works."""
+    room = _Room()
+    ticket = room.ticket()
+    for _ in range(2):
+        room.desk.login(ticket.username, "x", "192.0.2.1")
+    room.account(ticket)
+    room.desk.login(ticket.username, "x", "192.0.2.1")
+    assert not room.desk.locked_out("192.0.2.1")
+
+
+def test_a_flood_of_addresses_fills_no_memory() -> None:
+    """Of a million addresses the latest ten thousand are remembered."""
+    book = FailureBook(3, 60)
+    for number in range(10_500):
+        book.note(str(number), 0.0)
+    assert len(book._seen) == 10_000
+    book.note("10499", 0.0)
+    assert book.note("10499", 0.0)
+
+
+def test_a_command_budget_fills_again_but_never_over() -> None:
+    """The burst is available at once, then the steady rate; waiting long gains no more than the burst."""
+    budget = CommandBudget(3, 2.0, 0.0)
+    assert [budget.take(0.0) for _ in range(4)] == [True, True, True, False]
+    assert [budget.take(0.5), budget.take(0.5)] == [True, False]
+    assert [budget.take(1000.0) for _ in range(4)] == [True, True, True, False]
+
+
+def test_notices_are_given_once() -> None:
+    """A refused congestion control is said once, not per transfer."""
+    room = _Room()
+    room.desk.notice("same")
+    room.desk.notice("same")
+    assert [event.text for event in room.events] == ["same"]
+
+
+def test_masked_names_show_one_letter() -> None:
+    """Enough to recognise a mistyped name, too little to use; control characters do not get through."""
+    assert [mask("cisco"), mask(""), mask("\x1b[2J")] == ["c***", "***", "?***"]

@@ -1,0 +1,86 @@
+"""Settings and the sender's choice: refused with a sentence, or taken as they are."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ftpserver.errors import SettingsInvalid
+from ftpserver.sender import choose_sender, effective_cap
+from ftpserver.settings import Limits, SenderProfile, ServerSettings
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            {"listen_address": "localhost"},
+            "expected an IP address such as 192.0.2.1, found 'localhost'",
+        ),
+        ({"port": 70000}, "port: expected 0 to 65535, found 70000"),
+        ({"passive_ports": (50000, 40000)}, "passive_ports: expected two ports from 1024 to 65535 in order"),
+        ({"passive_ports": (21, 40000)}, "passive_ports: expected two ports from 1024"),
+        ({"masquerade_address": "2001:db8::1"}, "masquerade_address: expected an IPv4 address, since PASV"),
+        ({"masquerade_networks": (("ten", "192.0.2.1"),)}, "masquerade_networks: expected networks as 10.0.0.0/8"),
+        ({"masquerade_networks": (("10.0.0.0/8", "x"),)}, "masquerade_networks 10.0.0.0/8: expected an IP address"),
+        ({"sample_interval_s": 0.01}, "sample_interval_s: expected 0.05 to 60"),
+    ],
+)
+def test_wrong_settings_are_one_sentence(wrong: dict[str, Any], message: str) -> None:
+    """Each wrong value is refused with its name, what was expected and what was found."""
+    with pytest.raises(SettingsInvalid, match=message.replace("(", r"\(")):
+        ServerSettings(image_paths=(Path("/x"),), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"congestion_control": "vegas"}, "expected one of auto, bbr, cubic, reno, system, found 'vegas'"),
+        ({"cap_bytes_per_s": 10}, "cap_bytes_per_s: expected at least 1000"),
+        ({"dscp": 64}, "dscp: expected 0 to 63"),
+        ({"mss_bytes": 40}, "mss_bytes: expected 88 to 32767"),
+        ({"give_up_after_s": 0}, "give_up_after_s: expected more than 0"),
+    ],
+)
+def test_wrong_profiles_are_one_sentence(wrong: dict[str, Any], message: str) -> None:
+    """Each wrong value of a profile is refused the same way."""
+    with pytest.raises(SettingsInvalid, match=message):
+        SenderProfile(**wrong)
+
+
+def test_limits_must_be_positive() -> None:
+    """A limit of nothing would let nobody in; only the delay of a refusal may be zero."""
+    with pytest.raises(SettingsInvalid, match="sessions: expected more than 0, found 0"):
+        Limits(sessions=0)
+    assert Limits(failed_login_delay_s=0).failed_login_delay_s == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "sack", "scaling", "cap", "chosen", "reason"),
+    [
+        ("auto", True, True, True, "bbr", "SACK, a scaled window and a cap"),
+        ("auto", False, True, True, "cubic", "no SACK, on which BBR depends"),
+        ("auto", True, False, True, "cubic", "limited by an unscaled window"),
+        ("auto", True, True, False, "cubic", "no cap known, without which BBR is unfair"),
+        ("bbr", False, False, False, "bbr", "the profile asks for it"),
+        ("reno", True, True, True, "reno", "the profile asks for it"),
+        ("system", True, True, True, None, "the profile leaves it to the kernel"),
+    ],
+)
+def test_the_sender_s_choice(asked: str, sack: bool, scaling: bool, cap: bool, chosen: str | None, reason: str) -> None:
+    """BBR only with SACK, a scaled window and a cap; CUBIC otherwise; a profile that names one gets it."""
+    choice = choose_sender(asked, sack=sack, window_scaling=scaling, cap_known=cap)
+    assert (choice.congestion_control, choice.reason) == (chosen, reason)
+
+
+def test_what_is_tried_when_the_kernel_refuses() -> None:
+    """BBR falls to CUBIC and then Reno, which every kernel has; the kernel's default is never replaced."""
+    assert choose_sender("bbr", sack=True, window_scaling=True, cap_known=True).candidates == ("bbr", "cubic", "reno")
+    assert choose_sender("cubic", sack=True, window_scaling=True, cap_known=True).candidates == ("cubic", "reno")
+    assert choose_sender("system", sack=True, window_scaling=True, cap_known=True).candidates == ()
+
+
+def test_the_least_cap_holds() -> None:
+    """Caps that are not given do not count."""
+    assert effective_cap(None, 5, 3, None) == 3
+    assert effective_cap(None, None) is None
