@@ -114,8 +114,9 @@ class DeviceRun:
 
     def _feed(self, plan: TunePlan, target: str) -> None:
         """Tune, copy and verify; whatever it raises, the caller restores."""
-        self._do("tune", tune, plan=plan)
-        self._move(State.TUNED)
+        if plan.changes:
+            self._do("tune", tune, plan=plan)
+            self._move(State.TUNED)
         self._pull(target)
         if not self._context.options.to_null:
             image = self._context.image

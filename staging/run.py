@@ -113,7 +113,7 @@ def run_fleet(
         run_id = journal.begin_run(options.verb)
         for device in views.values():
             _enter(journal, run_id, device)
-        text = f"{offered.name}, {offered.size_bytes} bytes, MD5 {offered.md5}, on FTP port {server.port}"
+        text = f"offers {offered.name}, {offered.size_bytes:,} bytes, on FTP port {server.port}"
         emit(Event(host=None, step="server", status="done", text=text, at_s=time.monotonic() - started))
         context = RunContext(
             run_id=run_id,

@@ -28,7 +28,8 @@ NEXT: dict[State, frozenset[State]] = {
     State.PLANNED: frozenset({State.CHECKED, State.FAILED}),
     # Done at once: the image is there already, or the device is refused untouched.
     State.CHECKED: frozenset({State.JOURNALED, State.DONE, State.FAILED}),
-    State.JOURNALED: frozenset({State.TUNED, State.RESTORED, State.FAILED}),
+    # Straight to copying: the device is good enough as it is, or is not to be tuned.
+    State.JOURNALED: frozenset({State.TUNED, State.COPYING, State.RESTORED, State.FAILED}),
     State.TUNED: frozenset({State.COPYING, State.RESTORED, State.FAILED}),
     State.COPYING: frozenset({State.COPIED, State.RESTORED, State.FAILED}),
     # A copy to null: leaves nothing to verify.
