@@ -13,6 +13,7 @@ import ctypes
 import fcntl
 import os
 import struct
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,29 +59,27 @@ def probe() -> Probe:
         return Probe(may_run=False, reason="The lab needs root to make network namespaces; run it as root.")
     if not _TUN_PATH.exists():
         return Probe(may_run=False, reason=f"{_TUN_PATH} is missing; load the tun module (modprobe tun).")
-    child = os.fork()
-    if child == 0:
-        os._exit(_try_tun())
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    reasons = {
-        0: "Network namespaces and TUN work.",
-        1: "The kernel refused a new network namespace (CAP_SYS_ADMIN is needed; containers often drop it).",
-        2: f"The kernel refused a TUN interface on {_TUN_PATH} (CAP_NET_ADMIN is needed).",
-    }
-    reason = reasons.get(status, f"The namespace probe ended with status {status}.")
-    return Probe(may_run=status == 0, reason=reason)
+    refusals: list[str] = []
+    # A thread of its own: its namespace ends with it, and the caller stays where it is.
+    thread = threading.Thread(target=_try_tun, args=(refusals,))
+    thread.start()
+    thread.join()
+    if refusals:
+        return Probe(may_run=False, reason=refusals[0])
+    return Probe(may_run=True, reason="Network namespaces and TUN work.")
 
 
-def _try_tun() -> int:
+def _try_tun(refusals: list[str]) -> None:
     try:
         unshare_network()
-    except OSError:
-        return 1
+    except OSError as error:
+        needed = "CAP_SYS_ADMIN is needed; containers often drop it"
+        refusals.append(f"The kernel refused a new network namespace ({error.strerror}); {needed}.")
+        return
     try:
         os.close(open_tun("probe0"))
-    except OSError:
-        return 2
-    return 0
+    except OSError as error:
+        refusals.append(f"The kernel refused a TUN interface ({error.strerror}); CAP_NET_ADMIN is needed.")
 
 
 def unshare_network() -> None:

@@ -118,6 +118,8 @@ def set_up_core(settings: dict[str, Any]) -> tuple[int, int]:
 def _common_sysctls() -> None:
     # Metrics of an earlier copy (ssthresh, RTT) must not colour the next one.
     set_sysctl("net/ipv4/tcp_no_metrics_save", 1)
+    # A new namespace inherits the host's forwarding; neither side is a router.
+    set_sysctl("net/ipv4/ip_forward", 0)
     with contextlib.suppress(OSError):
         set_sysctl("net/ipv6/conf/default/disable_ipv6", 1)
         set_sysctl("net/ipv6/conf/all/disable_ipv6", 1)

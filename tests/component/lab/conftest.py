@@ -112,50 +112,55 @@ def copy(connection: Any, command: str, *answers: tuple[str, str], timeout_s: fl
     return shown + connection.read_until_pattern(rf"\n{connection.base_prompt}#", read_timeout=timeout_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Syn:
-    """A SYN as it went over the wire, and the options in it by their number."""
+SYN = 0x02
+SSH_PORT = 22
 
-    port: int
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A TCP segment as it went over the wire; options by their number."""
+
+    source: str
+    ports: tuple[int, int]
+    flags: int
     window: int
     options: dict[int, bytes]
 
 
 class Wire:
-    """Sees the packets that come into the core."""
+    """Sees the packets of the core, both ways."""
 
     def __init__(self, world: World) -> None:
+        self._core = world.server_address
         with in_core(world):
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
             self.socket.setblocking(False)
 
-    def segments(self) -> list[bytes]:
-        """Return the TCP segments since the last call."""
+    def segments(self) -> list[Segment]:
+        """Return what came from devices since the last call, SSH aside."""
         found = []
         while select.select([self.socket], (), (), 0)[0]:
             packet = self.socket.recv(2048)
             if packet[9] == socket.IPPROTO_TCP:
-                found.append(packet[(packet[0] & 15) * 4 :])
-        return found
+                found.append(_segment(packet))
+        return [each for each in found if each.source != self._core and SSH_PORT not in each.ports]
 
-    def syns(self) -> list[Syn]:
-        """Return the SYNs of the device since the last call."""
-        return [self.syn(segment) for segment in self.segments() if segment[13] == 0x02]
-
-    def syn(self, segment: bytes) -> Syn:
-        """Read a SYN."""
-        return _syn(segment)
-
-    def largest_window(self, segments: list[bytes], *, scale: int) -> int:
-        """Return the largest window that the device advertised on its copies, SYNs and SSH aside."""
-        shown = [s for s in segments if not s[13] & 0x06 and s[:2] != struct.pack("!H", 22)]
-        return max(struct.unpack("!H", segment[14:16])[0] << scale for segment in shown)
+    def syns(self) -> list[Segment]:
+        """Return the SYNs of devices since the last call."""
+        return [each for each in self.segments() if each.flags == SYN]
 
 
-def _syn(segment: bytes) -> Syn:
-    port, window = struct.unpack("!H", segment[2:4])[0], struct.unpack("!H", segment[14:16])[0]
-    return Syn(port=port, window=window, options=_options(segment[20 : (segment[12] >> 4) * 4]))
+def _segment(packet: bytes) -> Segment:
+    raw = packet[(packet[0] & 15) * 4 :]
+    ports = struct.unpack("!HH", raw[:4])
+    return Segment(
+        source=socket.inet_ntoa(packet[12:16]),
+        ports=(ports[0], ports[1]),
+        flags=raw[13],
+        window=struct.unpack("!H", raw[14:16])[0],
+        options=_options(raw[20 : (raw[12] >> 4) * 4]),
+    )
 
 
 def _options(raw: bytes) -> dict[int, bytes]:
