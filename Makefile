@@ -11,7 +11,7 @@ demo: $(VENV)/.ready
 	$(BIN)/flashferry lab demo
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses 4 $(PYTEST_ARGS)
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
