@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from pyftpdlib.handlers import DTPHandler
 
 from ftpserver import sockets
-from ftpserver.catalogue import FileIdentity
-from ftpserver.records import EventKind, SenderReport, TransferState
-from ftpserver.sender import SenderChoice, choose_sender
+from ftpserver.records import EventKind, TransferState
+from ftpserver.retrieval import PEER_GONE, Retrieval, words_for
 from ftpserver.transfer import Transfer, TransferStart
+from ftpserver.tuning import Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,27 +31,6 @@ if TYPE_CHECKING:
     from ftpserver.session import ImageSession
 
 _CHUNK_BYTES = 256 * 1024
-_PEER_GONE = frozenset(
-    {
-        errno.ECONNRESET,
-        errno.EPIPE,
-        errno.ETIMEDOUT,
-        errno.ENOTCONN,
-        errno.ECONNABORTED,
-        errno.ESHUTDOWN,
-        errno.EHOSTUNREACH,
-        errno.ENETUNREACH,
-    }
-)
-
-
-class Retrieval:
-    """One RETR: which account asked, and from which offset of which open file."""
-
-    def __init__(self, account: "Account", file: Any, offset_bytes: int) -> None:
-        self.account = account
-        self.file = file
-        self.offset_bytes = offset_bytes
 
 
 class ImageChannel(DTPHandler):
@@ -67,10 +46,7 @@ class ImageChannel(DTPHandler):
         self._sending = False
         self._concluded = False
         self._stalled = False
-        self._given_up_bbr = False
-        self._choice = SenderChoice(congestion_control=None, reason="")
-        self._refused = ""
-        self._cap_asked: int | None = None
+        self._tuning: Tuning | None = None
         self._data_syn = None
         super().__init__(sock, cmd_channel)
         if self.connected:
@@ -88,7 +64,7 @@ class ImageChannel(DTPHandler):
         self.retrieval = producer
         self.transfer = Transfer(self._start(producer), raw_info)
         self._offset = producer.offset_bytes
-        self._tune(producer.account)
+        self._tuning = self._tune(producer.account, self.transfer)
         producer.account.channel = self
         self.cmd_channel.desk.share_caps()
         self._announce(EventKind.START, "transfer started", TransferState.TRANSFERRING)
@@ -132,7 +108,7 @@ class ImageChannel(DTPHandler):
             self.close()
             return
         code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        self._fail(_words_for(code), "426 Data connection lost; transfer aborted.")
+        self._fail(words_for(code), "426 Data connection lost; transfer aborted.")
 
     def close(self) -> None:
         """Close, and settle the account if that has not been done."""
@@ -149,9 +125,8 @@ class ImageChannel(DTPHandler):
 
     def apply_cap(self, cap_bytes_per_s: int | None) -> None:
         """Put a pacing cap in force, now."""
-        self._cap_asked = cap_bytes_per_s
-        if not self._closed:
-            sockets.set_cap(self.socket, cap_bytes_per_s)
+        if not self._closed and self._tuning is not None:
+            self._tuning.apply_cap(cap_bytes_per_s)
 
     def cut(self, reason: str) -> None:
         """End the transfer with a reason."""
@@ -171,37 +146,19 @@ class ImageChannel(DTPHandler):
             data_syn=self._data_syn,
         )
 
-    def _tune(self, account: "Account") -> None:
-        profile, desk = self.cmd_channel.settings.profile, self.cmd_channel.desk
-        assert self.transfer is not None
-        sockets.set_notsent_lowat(self.socket, profile.notsent_lowat_bytes)
-        sockets.set_unacked_limit(self.socket, profile.unacked_limit_s)
-        if profile.dscp:
-            sockets.set_dscp(self.socket, profile.dscp)
-        self._choice = choose_sender(
-            profile.congestion_control,
-            sack=self.transfer.info.sack,
-            window_scaling=self.transfer.info.window_scaling,
-            cap_known=desk.cap_of(account) is not None,
-        )
-        self._ask_for(self._choice)
-
-    def _ask_for(self, choice: SenderChoice) -> None:
-        refusals = []
-        for name in choice.candidates:
-            refusal = sockets.set_congestion_control(self.socket, name)
-            if not refusal:
-                break
-            refusals.append(refusal)
-        self._refused = "; ".join(refusals)
-        if refusals:
-            self.cmd_channel.desk.notice(f"congestion control: {self._refused}; going on with what is granted")
+    def _tune(self, account: "Account", transfer: Transfer) -> Tuning:
+        session = self.cmd_channel
+        cap_known = session.desk.cap_of(account) is not None
+        tuning = Tuning(self.socket, session.settings.profile, transfer.info, cap_known=cap_known)
+        if tuning.refused:
+            session.desk.notice(f"congestion control: {tuning.refused}; going on with what is granted")
+        return tuning
 
     def _send_failed(self, error: OSError) -> None:
         if error.errno in (errno.EAGAIN, errno.EINTR, errno.EBUSY):
             return
-        if error.errno in _PEER_GONE:
-            self._fail(_words_for(error.errno or 0), "426 Data connection lost; transfer aborted.")
+        if error.errno in PEER_GONE:
+            self._fail(words_for(error.errno or 0), "426 Data connection lost; transfer aborted.")
         else:
             self._fail(f"image cannot be read: {error.strerror}", "451 Image cannot be read.")
 
@@ -235,14 +192,13 @@ class ImageChannel(DTPHandler):
             self._deliver()
         elif self.transfer.info.state == sockets.STATE_CLOSE:
             code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            self._fail(_words_for(code), "426 Data connection lost; transfer aborted.")
+            self._fail(words_for(code), "426 Data connection lost; transfer aborted.")
         else:
             delay_s = min(0.1, max(0.002, (self.transfer.info.rtt_s or 0.0) / 4))
             self._in(delay_s, self._look_for_end)
 
     def _deliver(self) -> None:
-        if self._file_changed():
-            self._fail("image changed on disk while it was served", "451 Image changed on disk.")
+        if self._fails_for_change():
             return
         self.transfer_finished = True
         self._conclude("")
@@ -258,22 +214,28 @@ class ImageChannel(DTPHandler):
         self._in(self.cmd_channel.settings.sample_interval_s, self._tick)
         now_s = self.cmd_channel.desk.clock()
         self.transfer.take(raw_info, now_s, tick=True)
-        if self._file_changed():
-            self._fail("image changed on disk while it was served", "451 Image changed on disk.")
+        if self._fails_for_change():
             return
         self._judge_pace(now_s)
 
+    def _fails_for_change(self) -> bool:
+        if self.retrieval is None or not self.retrieval.file_changed():
+            return False
+        self._fail("image changed on disk while it was served", "451 Image changed on disk.")
+        return True
+
     def _judge_pace(self, now_s: float) -> None:
-        profile, transfer = self.cmd_channel.settings.profile, self.transfer
+        profile, transfer, tuning = self.cmd_channel.settings.profile, self.transfer, self._tuning
         assert transfer is not None
+        assert tuning is not None
         silent_s = now_s - transfer.progressed_s
         if silent_s >= profile.give_up_after_s:
             self._fail(f"nothing acknowledged for {silent_s:.0f} s", "426 No progress; transfer aborted.")
             return
         if transfer.zero_window:
-            sockets.set_unacked_limit(self.socket, profile.give_up_after_s)
-        if transfer.loses_heavily(now_s) and not self._given_up_bbr and self._in_force().startswith("bbr"):
-            self._give_up_bbr()
+            tuning.be_patient()
+        if transfer.loses_heavily(now_s):
+            tuning.give_up_bbr()
         stalled, self._stalled = self._stalled, silent_s >= profile.stall_after_s
         if self._stalled and not stalled:
             why = "its window is closed" if transfer.zero_window else "no acknowledgements"
@@ -282,26 +244,13 @@ class ImageChannel(DTPHandler):
             state = TransferState.STALLED if self._stalled else TransferState.TRANSFERRING
             self._announce(EventKind.PROGRESS, "", state)
 
-    def _give_up_bbr(self) -> None:
-        self._given_up_bbr = True
-        self._choice = SenderChoice(
-            congestion_control="cubic", reason=f"{self._choice.reason}; given up, more than 5 % was sent again for 10 s"
-        )
-        self._ask_for(self._choice)
-
-    def _file_changed(self) -> bool:
-        if self.retrieval is None:
-            return False
-        now = FileIdentity.of(os.fstat(self.file_obj.fileno()))
-        return now != self.retrieval.account.grant.image.identity
-
     def _has_everything(self) -> bool:
         """Tell whether the client has the whole image, whatever else it did since."""
         raw_info = sockets.read_info_bytes(self.socket)
-        if self._concluded or self.transfer is None or raw_info is None:
+        if self._concluded or self.transfer is None or self.retrieval is None or raw_info is None:
             return False
         self.transfer.take(raw_info, self.cmd_channel.desk.clock())
-        return self.transfer.all_acked and not self._file_changed()
+        return self.transfer.all_acked and not self.retrieval.file_changed()
 
     def _nothing_asked(self) -> None:
         if self.retrieval is None:
@@ -317,7 +266,7 @@ class ImageChannel(DTPHandler):
 
     def _conclude(self, failure: str) -> None:
         """Settle the account once: with a record, and as delivered if the client has acknowledged everything."""
-        if self._concluded or self.transfer is None or self.retrieval is None:
+        if self._concluded or self.transfer is None or self.retrieval is None or self._tuning is None:
             return
         self._concluded = True
         account, desk = self.retrieval.account, self.cmd_channel.desk
@@ -326,7 +275,7 @@ class ImageChannel(DTPHandler):
             outcome=failure or "delivered",
             raw_info=raw_info,
             now_s=desk.clock(),
-            sender=self._report(),
+            sender=self._tuning.report(),
             commands=tuple(self.cmd_channel.command_log),
         )
         if account.channel is self:
@@ -341,6 +290,7 @@ class ImageChannel(DTPHandler):
     def _announce(self, kind: EventKind, text: str, state: TransferState, **more: Any) -> None:
         assert self.transfer is not None
         assert self.retrieval is not None
+        assert self._tuning is not None
         account = self.retrieval.account
         if account.channel not in (self, None):
             return
@@ -355,29 +305,6 @@ class ImageChannel(DTPHandler):
             rtt_s=self.transfer.info.rtt_s,
             bytes_acked=self.retrieval.offset_bytes + self.transfer.acked_bytes,
             rate_bytes_per_s=self.transfer.rate_bytes_per_s,
-            congestion_control=self._in_force(),
+            congestion_control=self._tuning.in_force(),
             **more,
         )
-
-    def _report(self) -> SenderReport:
-        reason = f"{self._choice.reason}; {self._refused}" if self._refused else self._choice.reason
-        return SenderReport(
-            congestion_control_asked=self.cmd_channel.settings.profile.congestion_control,
-            congestion_control_chosen=self._choice.congestion_control,
-            congestion_control=self._in_force(),
-            reason=reason,
-            cap_asked_bytes_per_s=self._cap_asked,
-            cap_bytes_per_s=sockets.cap(self.socket),
-        )
-
-    def _in_force(self) -> str:
-        try:
-            return sockets.congestion_control(self.socket)
-        except OSError:
-            return ""
-
-
-def _words_for(code: int) -> str:
-    if code in (0, errno.EPIPE):
-        return "the client closed the data connection early"
-    return f"data connection lost: {os.strerror(code)}"

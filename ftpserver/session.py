@@ -1,115 +1,37 @@
-"""The control connection: the commands a router needs, answered from its ticket alone.
+"""What a ticket allows: the commands a router needs, answered from its ticket alone.
 
 No command resolves a path, lists, writes or changes anything on disk. What a client may know is the name and size of
 the one image its ticket is for.
 """
 
 import os
-from collections import deque
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from pyftpdlib.handlers import FTPHandler
+from typing import TYPE_CHECKING, Any
 
 from ftpserver import sockets
-from ftpserver.bans import CommandBudget
 from ftpserver.catalogue import open_image
-from ftpserver.commands import COMMANDS, masked_command
-from ftpserver.data import ImageChannel, Retrieval
+from ftpserver.control import BoundedControl
 from ftpserver.desk import Account, Desk
 from ftpserver.errors import ImageUnreadable
-from ftpserver.listeners import ActiveConnector, PassiveListener
 from ftpserver.records import EventKind, TransferState
-from ftpserver.tickets import Refusal, plain_address
+from ftpserver.retrieval import Retrieval
+from ftpserver.tickets import Refusal
 
 if TYPE_CHECKING:
     import socket
 
     from ftpserver.settings import ServerSettings
-    from tcp.syn import SynOptions
 
-_LOG_LINES = 120
 _LONGEST_OFFSET_DIGITS = 15
 
 
-class _Farewell:
-    """The only question the library still asks an authorizer."""
-
-    def get_msg_quit(self, _username: str) -> str:
-        return "Goodbye."
-
-
-class ImageSession(FTPHandler):
-    """One client. `desk` and `settings` are set by `session_class`, per server."""
-
-    desk: ClassVar[Desk]
-    settings: "ClassVar[ServerSettings]"
-
-    authorizer = _Farewell()
-    proto_cmds = COMMANDS
-    banner = "FTP server ready."
-    dtp_handler = ImageChannel
-    passive_dtp = PassiveListener
-    active_dtp = ActiveConnector
+class ImageSession(BoundedControl):
+    """One client and its ticket."""
 
     def __init__(self, conn: "socket.socket", server: Any, ioloop: Any = None) -> None:
         self.account: Account | None = None
-        self.control_syn: SynOptions | None = None
-        self.client_address = ""
-        self.command_log: deque[str] = deque(maxlen=_LOG_LINES)
-        self._anonymous = False
-        self._counted = False
-        self._cut_off = False
-        # Declared for the type checker; the library sets them.
-        self.authenticated: bool
-        self._restart_position: int
-        self._out_dtp_queue: Any
-        self._dtp_acceptor: Any
-        self._dtp_connector: Any
-        self.data_channel: Any
-        self._in_buffer: list[bytes]
-        limits = self.settings.limits
-        self._started_s = self.desk.clock()
-        self._budget = CommandBudget(limits.commands_burst, limits.commands_per_s, self._started_s)
         super().__init__(conn, server, ioloop=ioloop)
         # Images are binary: served unchanged whatever TYPE says, as vsftpd does by default.
         self._current_type = "i"
-
-    # Life of a session.
-
-    def on_connect(self) -> None:
-        """Audit the SYN and turn away who may not stay."""
-        self.client_address = str(plain_address(self.remote_ip))
-        self.control_syn = sockets.saved_syn(self.socket)
-        sockets.set_keepalive(self.socket)
-        if self.settings.profile.dscp:
-            sockets.set_dscp(self.socket, self.settings.profile.dscp)
-        limits = self.settings.limits
-        self.desk.sessions += 1
-        self._counted = self._anonymous = True
-        self.desk.anonymous[self.client_address] += 1
-        if (
-            self.desk.sessions > limits.sessions
-            or self.desk.anonymous[self.client_address] > limits.anonymous_sessions_per_address
-            or self.desk.locked_out(self.client_address)
-        ):
-            self.respond("421 Service not available, try later.")
-            self.close_when_done()
-            return
-        self.desk.connected(self.client_address, self.control_syn)
-        self.call_later(limits.login_deadline_s, self._login_overdue)
-
-    def close(self) -> None:
-        """Close and take the session off the books."""
-        if not self._closed:
-            self._no_longer_anonymous()
-            if self._counted:
-                self._counted = False
-                self.desk.sessions -= 1
-            if self.data_channel is not None:
-                self.data_channel.cut_reason = "the client closed the control connection"
-            self.ac_in_buffer = b""
-            super().close()
-            self._leave()
 
     def _leave(self) -> None:
         account, self.account = self.account, None
@@ -121,64 +43,6 @@ class ImageSession(FTPHandler):
             self.desk.change(
                 account, EventKind.NOTICE, text, state=TransferState.WAITING, last_error=text, peer_address=None
             )
-
-    def _login_overdue(self) -> None:
-        if not self.authenticated:
-            self.respond("421 Login took too long.")
-            self.close_when_done()
-
-    def _no_longer_anonymous(self) -> None:
-        if self._anonymous:
-            self._anonymous = False
-            self.desk.anonymous[self.client_address] -= 1
-            if not self.desk.anonymous[self.client_address]:
-                del self.desk.anonymous[self.client_address]
-
-    # Commands in, replies out, both within bounds.
-
-    def collect_incoming_data(self, data: bytes) -> None:
-        """Take input in; a line that never ends ends the session."""
-        if self._in_buffer_len + len(data) > 2048:
-            self._hang_up("500 Command too long.")
-            return
-        super().collect_incoming_data(data)
-
-    def pre_process_command(self, line: str, cmd: str, arg: str) -> None:
-        """Log a command masked, and refuse what is unknown or comes too fast."""
-        if self._closed or self._closing or self._cut_off:
-            return
-        self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} {masked_command(cmd, arg)}")
-        if not self._budget.take(self.desk.clock()):
-            self._hang_up("421 Too many commands.")
-        elif cmd not in COMMANDS and cmd[-4:] not in ("ABOR", "QUIT"):
-            self.respond("500 Command not understood.")
-        else:
-            super().pre_process_command(line, cmd, arg)
-
-    def push(self, data: str) -> None:
-        """Queue a reply; a client that does not read its replies is cut off."""
-        if self._closed:
-            return
-        if len(self.producer_fifo) >= self.settings.limits.queued_replies:
-            if not self._cut_off:
-                # Not here and now: the library is in the middle of a command and still uses what closing takes away.
-                self._cut_off = True
-                self.ac_in_buffer = b""
-                self.call_later(0, self.close)
-            return
-        super().push(data)
-
-    def respond(self, resp: str, logfun: Any = None) -> None:  # noqa: ARG002 - the library passes its own
-        """Send a reply and log it."""
-        self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} -> {resp[:80]}")
-        super().respond(resp, logfun=self.quiet)
-
-    def _hang_up(self, reply: str) -> None:
-        self.ac_in_buffer = b""
-        self._in_buffer.clear()
-        self._in_buffer_len = 0
-        self.respond(reply)
-        self.close_when_done()
 
     # Login.
 
@@ -350,18 +214,6 @@ class ImageSession(FTPHandler):
             dispatcher is not None and not dispatcher._closed  # noqa: SLF001 - the library has no public word for it
             for dispatcher in waiting
         )
-
-    # The library's logging is silenced: it would write user names, and its callers cannot mask.
-
-    def quiet(self, *args: Any, **kwargs: Any) -> None:
-        """Log nothing."""
-
-    log = logline = logerror = log_cmd = log_transfer = quiet
-
-    def get_repr_info(self, as_str: bool = False, extra_info: Any = None) -> Any:  # noqa: ARG002
-        """Describe the session without its user."""
-        info = {"addr": f"{self.remote_ip}:{self.remote_port}"}
-        return f"addr={info['addr']!r}" if as_str else info
 
 
 def session_class(desk: Desk, settings: "ServerSettings") -> type[ImageSession]:

@@ -52,7 +52,7 @@ def _bandwidth(whole: Overview) -> str:
 def _policer(whole: Overview) -> str:
     return (
         f"{whole.retrans_share:.1%} was sent again in bursts, without a queue and at an even "
-        f"{_rate(whole.rate_bytes_per_s)}: somebody polices this path"
+        f"{_rate(whole.rate_bytes_per_s)}: a policer, or a link with next to no queue"
     )
 
 

@@ -171,9 +171,17 @@ _ROWS: list[Any] = [
         _flow(rate=1.2e6, in_flight=120_000, again=0.03),
         "cubic",
         VerdictKind.POLICER,
-        "Policer, 100% of the time: 2.9% was sent again in bursts, without a queue and at an even 1.2 MB/s: somebody "
-        "polices this path.",
+        "Policer, 100% of the time: 2.9% was sent again in bursts, without a queue and at an even 1.2 MB/s: a policer, "
+        "or a link with next to no queue.",
         id="policer",
+    ),
+    pytest.param(
+        _flow(rate=4.5e6, in_flight=450_000, again=0.11),
+        "bbr",
+        VerdictKind.POLICER,
+        "Policer, 100% of the time: 9.9% was sent again in bursts, without a queue and at an even 4.5 MB/s: a policer, "
+        "or a link with next to no queue.",
+        id="bbr-against-a-policer",
     ),
     pytest.param(
         _flow(rate=180_000, in_flight=18_000, again=0.012),

@@ -1,0 +1,182 @@
+"""A control connection within bounds: who may stay, how long, how fast, and how much may queue up.
+
+Facts
+-----
+
+- The library queues replies without limit, also before login, and a keepalive command resets its idle timer for ever;
+  6 MB of unread commands grew it by 54 MB.
+- It puts a session whose login was refused back into its loop after the delay even if it closed meanwhile.
+- What it logs holds user names, and what it prints of an unknown command may hold anything.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyftpdlib.handlers import FTPHandler
+
+from ftpserver import sockets
+from ftpserver.bans import CommandBudget
+from ftpserver.commands import COMMANDS, masked_command
+from ftpserver.data import ImageChannel
+from ftpserver.desk import Desk
+from ftpserver.listeners import ActiveConnector, PassiveListener
+from ftpserver.tickets import plain_address
+
+if TYPE_CHECKING:
+    import socket
+
+    from ftpserver.settings import ServerSettings
+    from tcp.syn import SynOptions
+
+_LOG_LINES = 120
+
+
+class _Farewell:
+    """The only question the library still asks an authorizer."""
+
+    def get_msg_quit(self, _username: str) -> str:
+        return "Goodbye."
+
+
+class BoundedControl(FTPHandler):
+    """One client's control connection; `desk` and `settings` are set per server by `session.session_class`."""
+
+    desk: ClassVar[Desk]
+    settings: "ClassVar[ServerSettings]"
+
+    authorizer = _Farewell()
+    proto_cmds = COMMANDS
+    banner = "FTP server ready."
+    dtp_handler = ImageChannel
+    passive_dtp = PassiveListener
+    active_dtp = ActiveConnector
+
+    def __init__(self, conn: "socket.socket", server: Any, ioloop: Any = None) -> None:
+        self.control_syn: SynOptions | None = None
+        self.client_address = ""
+        self.command_log: deque[str] = deque(maxlen=_LOG_LINES)
+        self._anonymous = False
+        self._counted = False
+        self._cut_off = False
+        # Declared for the type checker; the library sets them.
+        self.authenticated: bool
+        self._restart_position: int
+        self._out_dtp_queue: Any
+        self._dtp_acceptor: Any
+        self._dtp_connector: Any
+        self.data_channel: Any
+        self._in_buffer: list[bytes]
+        limits = self.settings.limits
+        self._started_s = self.desk.clock()
+        self._budget = CommandBudget(limits.commands_burst, limits.commands_per_s, self._started_s)
+        super().__init__(conn, server, ioloop=ioloop)
+
+    # Life of a session.
+
+    def on_connect(self) -> None:
+        """Audit the SYN and turn away who may not stay."""
+        self.client_address = str(plain_address(self.remote_ip))
+        self.control_syn = sockets.saved_syn(self.socket)
+        sockets.set_keepalive(self.socket)
+        if self.settings.profile.dscp:
+            sockets.set_dscp(self.socket, self.settings.profile.dscp)
+        limits = self.settings.limits
+        self.desk.sessions += 1
+        self._counted = self._anonymous = True
+        self.desk.anonymous[self.client_address] += 1
+        if (
+            self.desk.sessions > limits.sessions
+            or self.desk.anonymous[self.client_address] > limits.anonymous_sessions_per_address
+            or self.desk.locked_out(self.client_address)
+        ):
+            self.respond("421 Service not available, try later.")
+            self.close_when_done()
+            return
+        self.desk.connected(self.client_address, self.control_syn)
+        self.call_later(limits.login_deadline_s, self._login_overdue)
+
+    def close(self) -> None:
+        """Close and take the session off the books."""
+        if not self._closed:
+            self._no_longer_anonymous()
+            if self._counted:
+                self._counted = False
+                self.desk.sessions -= 1
+            if self.data_channel is not None:
+                self.data_channel.cut_reason = "the client closed the control connection"
+            self.ac_in_buffer = b""
+            super().close()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Do what a closed session leaves to be done."""
+
+    def _login_overdue(self) -> None:
+        if not self.authenticated:
+            self.respond("421 Login took too long.")
+            self.close_when_done()
+
+    def _no_longer_anonymous(self) -> None:
+        if self._anonymous:
+            self._anonymous = False
+            self.desk.anonymous[self.client_address] -= 1
+            if not self.desk.anonymous[self.client_address]:
+                del self.desk.anonymous[self.client_address]
+
+    # Commands in, replies out, both within bounds.
+
+    def collect_incoming_data(self, data: bytes) -> None:
+        """Take input in; a line that never ends ends the session."""
+        if self._in_buffer_len + len(data) > 2048:
+            self._hang_up("500 Command too long.")
+            return
+        super().collect_incoming_data(data)
+
+    def pre_process_command(self, line: str, cmd: str, arg: str) -> None:
+        """Log a command masked, and refuse what is unknown or comes too fast."""
+        if self._closed or self._closing or self._cut_off:
+            return
+        self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} {masked_command(cmd, arg)}")
+        if not self._budget.take(self.desk.clock()):
+            self._hang_up("421 Too many commands.")
+        elif cmd not in COMMANDS and cmd[-4:] not in ("ABOR", "QUIT"):
+            self.respond("500 Command not understood.")
+        else:
+            super().pre_process_command(line, cmd, arg)
+
+    def push(self, data: str) -> None:
+        """Queue a reply; a client that does not read its replies is cut off."""
+        if self._closed:
+            return
+        if len(self.producer_fifo) >= self.settings.limits.queued_replies:
+            if not self._cut_off:
+                # Not here and now: the library is in the middle of a command and still uses what closing takes away.
+                self._cut_off = True
+                self.ac_in_buffer = b""
+                self.call_later(0, self.close)
+            return
+        super().push(data)
+
+    def respond(self, resp: str, logfun: Any = None) -> None:  # noqa: ARG002 - the library passes its own
+        """Send a reply and log it."""
+        self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} -> {resp[:80]}")
+        super().respond(resp, logfun=self.quiet)
+
+    def _hang_up(self, reply: str) -> None:
+        self.ac_in_buffer = b""
+        self._in_buffer.clear()
+        self._in_buffer_len = 0
+        self.respond(reply)
+        self.close_when_done()
+
+    # The library's logging is silenced: it would write user names, and its callers cannot mask.
+
+    def quiet(self, *args: Any, **kwargs: Any) -> None:
+        """Log nothing."""
+
+    log = logline = logerror = log_cmd = log_transfer = quiet
+
+    def get_repr_info(self, as_str: bool = False, extra_info: Any = None) -> Any:  # noqa: ARG002
+        """Describe the session without its user."""
+        info = {"addr": f"{self.remote_ip}:{self.remote_port}"}
+        return f"addr={info['addr']!r}" if as_str else info

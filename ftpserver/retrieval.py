@@ -1,0 +1,44 @@
+"""One RETR, and in words how a data connection may be lost."""
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any
+
+from ftpserver.catalogue import FileIdentity
+
+if TYPE_CHECKING:
+    from ftpserver.desk import Account
+
+PEER_GONE = frozenset(
+    {
+        errno.ECONNRESET,
+        errno.EPIPE,
+        errno.ETIMEDOUT,
+        errno.ENOTCONN,
+        errno.ECONNABORTED,
+        errno.ESHUTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+    }
+)
+"""Errors of a send that mean the client or the path is gone, not that the image cannot be read."""
+
+
+class Retrieval:
+    """One RETR: which account asked, and from which offset of which open file."""
+
+    def __init__(self, account: "Account", file: Any, offset_bytes: int) -> None:
+        self.account = account
+        self.file = file
+        self.offset_bytes = offset_bytes
+
+    def file_changed(self) -> bool:
+        """Tell whether the open file is no longer as it was when it was hashed."""
+        return FileIdentity.of(os.fstat(self.file.fileno())) != self.account.grant.image.identity
+
+
+def words_for(code: int) -> str:
+    """Say how a connection was lost, by its error number; 0 is an end without an error."""
+    if code in (0, errno.EPIPE):
+        return "the client closed the data connection early"
+    return f"data connection lost: {os.strerror(code)}"

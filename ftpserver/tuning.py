@@ -1,0 +1,89 @@
+"""Applying a profile to a data connection, and saying what the kernel made of it."""
+
+import socket
+from typing import TYPE_CHECKING
+
+from ftpserver import sockets
+from ftpserver.records import SenderReport
+from ftpserver.sender import SenderChoice, choose_sender
+
+if TYPE_CHECKING:
+    from ftpserver.settings import SenderProfile
+    from tcp.info import TcpInfo
+
+
+class Tuning:
+    """The sender's side of one data connection.
+
+    Args:
+        connection: The data connection.
+        profile: How to send.
+        info: A first reading of the connection: it tells what was negotiated.
+        cap_known: Whether a pacing cap holds for this transfer.
+    """
+
+    def __init__(
+        self, connection: socket.socket, profile: "SenderProfile", info: "TcpInfo", *, cap_known: bool
+    ) -> None:
+        self._socket = connection
+        self._profile = profile
+        self._cap_asked: int | None = None
+        self._gave_up_bbr = False
+        self.refused = ""
+        sockets.set_notsent_lowat(connection, profile.notsent_lowat_bytes)
+        sockets.set_unacked_limit(connection, profile.unacked_limit_s)
+        if profile.dscp:
+            sockets.set_dscp(connection, profile.dscp)
+        self._ask_for(
+            choose_sender(
+                profile.congestion_control,
+                sack=info.sack,
+                window_scaling=info.window_scaling,
+                cap_known=cap_known,
+            )
+        )
+
+    def apply_cap(self, cap_bytes_per_s: int | None) -> None:
+        """Put a pacing cap in force, now."""
+        self._cap_asked = cap_bytes_per_s
+        sockets.set_cap(self._socket, cap_bytes_per_s)
+
+    def be_patient(self) -> None:
+        """Let the kernel wait for a closed window as long as we would ourselves."""
+        sockets.set_unacked_limit(self._socket, self._profile.give_up_after_s)
+
+    def give_up_bbr(self) -> None:
+        """Fall back to CUBIC, once, where BBR sends too much again and again."""
+        if self._gave_up_bbr or not self.in_force().startswith("bbr"):
+            return
+        self._gave_up_bbr = True
+        reason = f"{self._choice.reason}; given up, more than 5 % was sent again for 10 s"
+        self._ask_for(SenderChoice(congestion_control="cubic", reason=reason))
+
+    def in_force(self) -> str:
+        """Return the congestion control in force; empty if the socket is gone."""
+        try:
+            return sockets.congestion_control(self._socket)
+        except OSError:
+            return ""
+
+    def report(self) -> SenderReport:
+        """Say what was asked for and what is in force."""
+        return SenderReport(
+            congestion_control_asked=self._profile.congestion_control,
+            congestion_control_chosen=self._choice.congestion_control,
+            congestion_control=self.in_force(),
+            reason=f"{self._choice.reason}; {self.refused}" if self.refused else self._choice.reason,
+            cap_asked_bytes_per_s=self._cap_asked,
+            cap_bytes_per_s=sockets.cap(self._socket),
+        )
+
+    def _ask_for(self, choice: SenderChoice) -> None:
+        self._choice = choice
+        refusals = []
+        for name in choice.candidates:
+            refusal = sockets.set_congestion_control(self._socket, name)
+            if not refusal:
+                break
+            refusals.append(refusal)
+        self.refused = "; ".join(refusals)

@@ -1,0 +1,165 @@
+"""The account of a transfer, fed with TCP_INFO bytes made by hand."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ftpserver.catalogue import FileIdentity, ImageFile
+from ftpserver.records import SenderReport, TransferRecord
+from ftpserver.tickets import TicketRequest, issue
+from ftpserver.transfer import Transfer, TransferStart
+from tcp.verdict import VerdictKind
+
+_SIZE = 1_000_000
+_SENDER = SenderReport(
+    congestion_control_asked="auto",
+    congestion_control_chosen="cubic",
+    congestion_control="cubic",
+    reason="",
+    cap_asked_bytes_per_s=None,
+    cap_bytes_per_s=None,
+)
+_PLACES = {
+    "probes": (3, "B"),
+    "mss": (16, "I"),
+    "unacked": (24, "I"),
+    "rtt": (68, "I"),
+    "max_pacing": (112, "Q"),
+    "acked": (120, "Q"),
+    "min_rtt": (148, "I"),
+    "busy": (168, "Q"),
+    "rwnd": (176, "Q"),
+    "sent": (200, "Q"),
+    "again": (208, "Q"),
+    "window": (228, "I"),
+}
+
+
+def _info(**values: int) -> bytes:
+    raw = bytearray(280)
+    for name, value in {"mss": 1460, "rtt": 100_000, "min_rtt": 100_000, "max_pacing": 2**64 - 1, **values}.items():
+        offset, code = _PLACES[name]
+        struct.pack_into(f"={code}", raw, offset, value)
+    return bytes(raw)
+
+
+def _transfer(offset: int = 0, base: int = 0) -> Transfer:
+    image = ImageFile(
+        name="a.bin",
+        size_bytes=_SIZE,
+        md5="",
+        sha512="",
+        path=Path("/a.bin"),
+        identity=FileIdentity(device=1, inode=2, size_bytes=_SIZE, mtime_ns=3),
+    )
+    start = TransferStart(
+        grant=issue(TicketRequest(image_name="a.bin"), image)[1],
+        peer_address="192.0.2.1",
+        offset_bytes=offset,
+        wall_s=1e9,
+        now_s=100.0,
+        control_syn=None,
+        data_syn=None,
+    )
+    return Transfer(start, _info(acked=base))
+
+
+def _close(transfer: Transfer, now_s: float, raw: bytes | None, **more: Any) -> TransferRecord:
+    return transfer.record(outcome="x", raw_info=raw, now_s=now_s, sender=_SENDER, commands=(), **more)
+
+
+def test_the_syn_of_a_connection_we_opened_is_no_payload() -> None:
+    """In active mode the kernel counts our SYN as acknowledged; the FIN is not payload either."""
+    transfer = _transfer(base=1)
+    transfer.wrote(_SIZE, 100.1)
+    transfer.take(_info(acked=_SIZE), 100.5)
+    assert (transfer.acked_bytes, transfer.all_acked) == (_SIZE - 1, False)
+    transfer.take(_info(acked=_SIZE + 2), 100.6)
+    assert (transfer.acked_bytes, transfer.all_acked) == (_SIZE, True)
+
+
+def test_written_is_not_acknowledged() -> None:
+    """The last byte in the kernel's hands is not the last byte delivered."""
+    transfer = _transfer(offset=400_000)
+    assert transfer.to_send_bytes == 600_000
+    transfer.wrote(600_000, 100.1)
+    assert (transfer.all_written, transfer.all_acked) == (True, False)
+
+
+def test_times_and_rates_are_those_of_acknowledgements() -> None:
+    """The rate is acknowledged bytes from the first byte to the last acknowledgement, without waits around them."""
+    transfer = _transfer()
+    transfer.wrote(_SIZE, 101.0)
+    transfer.take(_info(acked=500_000), 102.0, tick=True)
+    assert transfer.rate_bytes_per_s == pytest.approx(500_000)
+    transfer.take(_info(acked=_SIZE), 103.0, tick=True)
+    record = _close(transfer, 110.0, _info(acked=_SIZE + 1))
+    assert (record.first_byte_s, record.last_byte_s, record.last_ack_s) == (1.0, 1.0, 3.0)
+    assert (record.duration_s, record.rate_bytes_per_s) == (2.0, 500_000)
+
+
+def test_nothing_acknowledged_is_no_progress() -> None:
+    """Only a new acknowledgement moves the moment of the last progress."""
+    transfer = _transfer()
+    transfer.wrote(1000, 101.0)
+    transfer.take(_info(acked=500), 102.0)
+    transfer.take(_info(acked=500), 150.0)
+    assert transfer.progressed_s == 102.0
+
+
+@pytest.mark.parametrize(
+    ("values", "closed"), [({"window": 0}, True), ({"window": 500, "probes": 2}, True), ({"window": 500}, False)]
+)
+def test_a_closed_window_is_seen(values: dict[str, int], closed: bool) -> None:
+    """A window of nothing, or probes under way, mean a client that is alive and cannot take more."""
+    transfer = _transfer()
+    transfer.take(_info(**values), 101.0)
+    assert transfer.zero_window is closed
+
+
+def test_an_hour_takes_no_more_memory_than_a_minute() -> None:
+    """Readings are thinned evenly; times still span the whole and the counters' sum is kept."""
+    transfer = _transfer()
+    transfer.wrote(_SIZE, 100.0)
+    for second in range(1, 3601):
+        transfer.take(
+            _info(acked=second * 200, sent=second * 200, busy=second * 10**6, window=4128), 100.0 + second, tick=True
+        )
+    record = _close(transfer, 3700.0, _info(acked=720_000, sent=720_000, busy=3600 * 10**6, window=4128))
+    assert len(record.samples) <= 50
+    assert record.samples[0].at_s == 0.0
+    assert record.samples[-1].at_s == 3600.0
+    gaps = {round(b.at_s - a.at_s) for a, b in zip(record.samples[1:], record.samples[2:], strict=False)}
+    assert max(gaps) <= 2 * 128
+    assert record.samples[-1].bytes_acked - record.samples[0].bytes_acked == 720_000
+
+
+def test_the_largest_window_and_the_losses_are_kept() -> None:
+    """The record has the largest window seen, although it shrank later, and what was sent again."""
+    transfer = _transfer()
+    transfer.wrote(_SIZE, 100.0)
+    for second, window in enumerate((20_000, 60_000, 5_000), start=1):
+        transfer.take(_info(acked=1000 * second, sent=2000 * second, again=100 * second, window=window), 100.0 + second)
+    record = _close(transfer, 104.0, None)
+    assert record.max_window_bytes == 60_000
+    assert (record.retransmitted_bytes, record.retransmitted_share) == (300, 0.05)
+
+
+def test_heavy_loss_must_last_ten_seconds() -> None:
+    """More than 5 % in every reading of ten seconds counts; one better reading starts the wait anew."""
+    transfer = _transfer()
+    sent = again = 0
+    for second in range(1, 31):
+        sent += 1000
+        again += 20 if second == 9 else 80
+        transfer.take(_info(sent=sent, again=again), 100.0 + second, tick=True)
+        assert transfer.loses_heavily(100.0 + second) is (second >= 20)
+
+
+def test_a_transfer_that_never_began_has_a_record_too() -> None:
+    """Without a byte sent there are no times and no rate, and the verdict says it is too short."""
+    record = _close(_transfer(), 100.5, None)
+    assert (record.first_byte_s, record.duration_s, record.rate_bytes_per_s) == (None, 0.0, 0.0)
+    assert record.verdict.kind is VerdictKind.TOO_SHORT
