@@ -242,7 +242,8 @@ class ImageChannel(DTPHandler):
             self._announce(EventKind.STALLED, f"no progress for {silent_s:.0f} s: {why}", TransferState.STALLED)
         else:
             state = TransferState.STALLED if self._stalled else TransferState.TRANSFERRING
-            self._announce(EventKind.PROGRESS, "", state)
+            stream = self.cmd_channel.settings.stream_samples
+            self._announce(EventKind.PROGRESS, "", state, sample=transfer.sample(now_s) if stream else None)
 
     def _has_everything(self) -> bool:
         """Tell whether the client has the whole image, whatever else it did since."""

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ftpserver.bans import FailureBook
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from ftpserver.settings import ServerSettings
     from ftpserver.tickets import TicketGrant
+    from tcp.sample import Sample
     from tcp.syn import SynOptions
 
 
@@ -105,6 +107,13 @@ class Desk:
         why = account.progress.last_error or "no client came"
         self.change(account, EventKind.FAILED, f"ticket expired: {why}", state=TransferState.FAILED)
 
+    def forget(self, ticket_id: str) -> None:
+        """Drop a ticket long expired, so that a server that runs for months does not fill up."""
+        account = self._accounts.get(ticket_id)
+        if account is not None and account.sessions == 0 and account.channel is None:
+            del self._accounts[ticket_id]
+            self._by_username.pop(account.grant.username, None)
+
     def revoke(self, ticket_id: str) -> None:
         """Make a ticket worthless and end its transfer."""
         account = self._accounts[ticket_id]
@@ -185,20 +194,25 @@ class Desk:
             if account.grant.request.source_addresses and account.refusal(now_s) is None
         )
 
-    def change(self, account: Account, kind: EventKind, text: str, **changes: Any) -> None:
+    def change(
+        self, account: Account, kind: EventKind, text: str, *, sample: "Sample | None" = None, **changes: Any
+    ) -> None:
         """Change what is known of a ticket and tell the parent."""
         values = {name: getattr(account.progress, name) for name in TransferProgress.__dataclass_fields__}
         if kind in (EventKind.FAILED, EventKind.LOGIN_FAILED):
             values["last_error"] = text
         values.update(changes, sequence=account.progress.sequence + 1)
-        account.progress = TransferProgress(**values)
+        progress = TransferProgress(**values)
+        # The record is the parent's to keep: with its samples it is larger than all the rest of an account.
+        account.progress = replace(progress, record=None)
         self._emit(
             ServerEvent(
                 kind=kind,
                 at=self.wall(),
                 text=text,
-                peer_address=account.progress.peer_address,
-                progress=account.progress,
+                peer_address=progress.peer_address,
+                progress=progress,
+                sample=sample,
             )
         )
 

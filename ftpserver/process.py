@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _HEARTBEAT_S = 0.5
 _QUEUE_LIMIT = 2000
+# A late login with an expired ticket is still put down to it for so long.
+_FORGET_AFTER_S = 3600.0
 _BACKLOG = 1024
 _DESCRIPTORS_PER_SESSION = 4
 
@@ -150,6 +152,7 @@ class Service:
         grant = decode(TicketGrant, message["grant"])
         progress = self.desk.add(grant)
         self._ioloop.call_later(grant.request.lifetime_s, self.desk.expire, grant.ticket_id)
+        self._ioloop.call_later(grant.request.lifetime_s + _FORGET_AFTER_S, self.desk.forget, grant.ticket_id)
         return progress
 
     def _tell_login_failure(self, failure: LoginFailure) -> None:

@@ -178,6 +178,7 @@ class ServerEvent:
         text: The event in words, without secrets.
         peer_address: The client, if one is concerned.
         progress: The ticket after the event, if one is concerned.
+        sample: The reading behind a progress event, if `ServerSettings.stream_samples` asks for it.
     """
 
     kind: EventKind
@@ -185,6 +186,13 @@ class ServerEvent:
     text: str
     peer_address: str | None = None
     progress: TransferProgress | None = None
+    sample: Sample | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values for `json.dumps`: a line of an event log."""
+        result = public(self)
+        assert isinstance(result, dict)
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

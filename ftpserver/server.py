@@ -8,6 +8,7 @@ costs no I/O.
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from ftpserver.catalogue import Catalogue, ImageFile
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("flashferry.ftpserver")
 _MOST_FAILURES = 200
+_MOST_TICKETS = 10_000
+_MOST_NOTICES = 200
 
 
 class FtpServer:
@@ -236,9 +239,9 @@ class FtpServer:
     def _on_event(self, event: ServerEvent) -> None:
         with self._changed:
             if event.progress is not None:
-                self._progress[event.progress.ticket_id] = event.progress
+                self._keep(event.progress, new_transfer=event.kind is EventKind.START)
             elif event.kind is EventKind.NOTICE:
-                self._notices.append(event.text)
+                self._notices = [*self._notices, event.text][-_MOST_NOTICES:]
             callbacks = tuple(self._callbacks)
             self._changed.notify_all()
         for callback in callbacks:
@@ -247,6 +250,16 @@ class FtpServer:
             except Exception:  # noqa: BLE001
                 # A watcher that fails must not take telemetry from everybody else.
                 _LOG.exception("a callback for server events failed")
+
+    def _keep(self, progress: TransferProgress, *, new_transfer: bool) -> None:
+        """Keep a snapshot; the record of the last transfer stays until a new one begins."""
+        before = self._progress.get(progress.ticket_id)
+        if progress.record is None and before is not None and not new_transfer:
+            progress = replace(progress, record=before.record)
+        self._progress[progress.ticket_id] = progress
+        if len(self._progress) > _MOST_TICKETS:
+            oldest = (ticket_id for ticket_id, old in self._progress.items() if old.state.is_final)
+            self._progress.pop(next(oldest, ""), None)
 
     def _on_end(self, reason: str) -> None:
         with self._changed:

@@ -108,6 +108,7 @@ class ServerSettings:
         profile: How data is sent.
         limits: What a client may take.
         sample_interval_s: How often TCP_INFO is read per transfer; 0.05 to 60.
+        stream_samples: Whether each reading goes out with its progress event, for telemetry as JSON lines.
         hash_cache_path: File that keeps digests between runs; None keeps them in memory only.
     """
 
@@ -120,6 +121,7 @@ class ServerSettings:
     profile: SenderProfile = field(default_factory=SenderProfile)
     limits: Limits = field(default_factory=Limits)
     sample_interval_s: float = 1.0
+    stream_samples: bool = False
     hash_cache_path: Path | None = None
 
     def __post_init__(self) -> None:

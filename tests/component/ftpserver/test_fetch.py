@@ -152,6 +152,32 @@ def test_226_waits_for_the_last_acknowledgement(bench: "Bench", closing: context
     assert record.bytes_acked == len(bench.content)
 
 
+@pytest.mark.parametrize(
+    "bench", [{"profile": {"unacked_limit_s": 0.3, "stall_after_s": 1.0}, "size": 12_000}], indirect=True
+)
+def test_a_closed_window_is_waited_for(bench: "Bench", closing: contextlib.ExitStack) -> None:
+    """A client that keeps its window closed for longer than a dead one would be given is still served."""
+    ticket = bench.ticket()
+    client = closing.enter_context(contextlib.closing(bench.login(ticket)))
+    data = closing.enter_context(bench.slow_data_connection(client))
+    client.sendcmd(f"RETR {IMAGE}")
+    bench.until(ticket, lambda progress: progress.state is TransferState.STALLED)
+    assert bench.read_all(data) == bench.content
+    assert client.voidresp().startswith("226")
+
+
+@pytest.mark.parametrize("bench", [{"profile": {"give_up_after_s": 0.4}, "size": 12_000}], indirect=True)
+def test_patience_has_an_end(bench: "Bench", closing: contextlib.ExitStack) -> None:
+    """Without any acknowledgement for the given time the transfer fails with 426."""
+    ticket = bench.ticket()
+    client = closing.enter_context(contextlib.closing(bench.login(ticket)))
+    closing.enter_context(bench.slow_data_connection(client))
+    client.sendcmd(f"RETR {IMAGE}")
+    with pytest.raises(ftplib.error_temp, match="426 No progress"):
+        client.voidresp()
+    assert bench.final(ticket).last_error.startswith("nothing acknowledged for")
+
+
 def test_abor_ends_a_transfer_and_the_ticket_can_try_again(bench: "Bench", closing: contextlib.ExitStack) -> None:
     """ABOR gives 426 and 226, the record says who ended it, and a second try delivers."""
     ticket = bench.ticket(tries=2)

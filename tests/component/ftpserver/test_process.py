@@ -2,6 +2,7 @@
 
 import contextlib
 import ftplib
+import json
 import os
 import signal
 import socket
@@ -150,6 +151,45 @@ def test_events_tell_the_story_in_order(bench: "Bench") -> None:
     heard = len(events)
     bench.server.revoke(bench.ticket().ticket_id)
     assert len(events) == heard
+
+
+@pytest.mark.parametrize(
+    "bench", [{"stream_samples": True, "profile": {"cap_bytes_per_s": 400_000, "mss_bytes": 1400}}], indirect=True
+)
+def test_readings_are_streamed_as_json_lines(bench: "Bench") -> None:
+    """Where asked for, each progress event carries the reading behind it, and becomes a line of JSON."""
+    events: list[ServerEvent] = []
+    bench.server.events(events.append)
+    ticket = bench.ticket()
+    with bench.login(ticket) as client:
+        bench.fetch(client)
+    bench.final(ticket)
+    samples = [event.sample for event in events if event.sample is not None]
+    assert len(samples) >= 3
+    assert [sample.at_s for sample in samples] == sorted(sample.at_s for sample in samples)
+    lines = [json.loads(json.dumps(event.to_json())) for event in events]
+    assert {line["kind"] for line in lines} >= {"login", "start", "progress", "done"}
+    assert any(line["sample"] and line["sample"]["snd_mss_bytes"] <= 1400 for line in lines)
+
+
+def test_a_record_stays_until_the_next_transfer(bench: "Bench") -> None:
+    """What happens to a ticket after its transfer does not take the record away; a new transfer does."""
+    ticket = bench.ticket(tries=2)
+    with contextlib.closing(bench.login(ticket)) as client:
+        with bench.slow_data_connection(client) as data:
+            client.sendcmd(f"RETR {bench.image_name}")
+            data.recv(100)
+            client.putcmd("ABOR")
+            assert [client.getmultiline()[:3] for _ in range(2)] == ["426", "226"]
+        first = bench.final(ticket).record
+        assert first is not None
+        with contextlib.closing(bench.connect()) as other, pytest.raises(ftplib.error_perm):
+            other.login(ticket.username, "wrong")
+        assert bench.until(ticket, lambda progress: "refused" in progress.last_error).record == first
+        assert bench.fetch(client) == bench.content
+    second = bench.final(ticket).record
+    assert second is not None
+    assert (first.outcome, second.outcome) == ("aborted by the client (ABOR)", "delivered")
 
 
 def test_a_failing_watcher_harms_nobody(bench: "Bench", caplog: pytest.LogCaptureFixture) -> None:

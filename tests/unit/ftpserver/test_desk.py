@@ -144,6 +144,20 @@ def test_expiry_leaves_running_and_delivered_tickets_alone() -> None:
     assert len(room.events) == 1
 
 
+def test_tickets_long_expired_are_dropped_unless_in_use() -> None:
+    """A server that runs for months keeps no old tickets, but never drops one under a running transfer."""
+    room = _Room()
+    ticket = room.ticket()
+    account = room.account(ticket)
+    account.channel = _Channel()
+    room.desk.forget(ticket.ticket_id)
+    assert room.desk.running == [account]
+    account.channel = None
+    room.desk.forget(ticket.ticket_id)
+    room.desk.forget(ticket.ticket_id)
+    assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.UNKNOWN_USER
+
+
 def test_lockouts_spare_addresses_a_live_ticket_names() -> None:
     """Three failures lock an address out for a minute, unless a ticket that is still good names it."""
     room = _Room()
