@@ -138,7 +138,8 @@ class DeviceRun:
 
     def _pull(self, target: str) -> None:
         context, report = self._context, self._checked()
-        cap = payload_cap_bytes_per_s(self._host.cap_bps)
+        # A device of a site shares the site's cap with its neighbours; one without a site has its own.
+        cap = None if self._host.site else payload_cap_bytes_per_s(self._host.cap_bps)
         # Bound to the address that the SSH session shows; behind a NAT both look the same to us.
         peer = session_of(self._task).peer_address
         self._ticket = context.server.issue_ticket(
@@ -148,6 +149,7 @@ class DeviceRun:
                 lifetime_s=24 * 3600,
                 tries=1,
                 cap_bytes_per_s=cap,
+                site=self._host.site or "",
             )
         )
         ticket = self._ticket

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ftpserver import Catalogue
+from ftpserver import Catalogue, FtpServerError
+from inventory.errors import ConfigInvalid
 from staging.run import checked_image
 from tasks.check import Wanted
 
@@ -21,7 +22,10 @@ def wanted_image(path: Path) -> Wanted:
     Raises:
         ConfigInvalid: It is missing, empty or unreadable.
     """
-    image = Catalogue((checked_image(path),)).image(path.name)
+    try:
+        image = Catalogue((checked_image(path),)).image(path.name)
+    except FtpServerError as error:
+        raise ConfigInvalid(str(error)) from None
     return Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5)
 
 

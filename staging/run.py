@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nornir.core import Nornir
 
-from ftpserver import FtpServer, ServerSettings
+from ftpserver import FtpServer, FtpServerError, ServerSettings
 from inventory.errors import ConfigInvalid
 from inventory.view import HostView, view
+from staging.budget import payload_cap_bytes_per_s
 from staging.context import DeviceOptions, RunContext
 from staging.device_run import stage_device
 from staging.events import Emit, Event, silent
@@ -108,8 +110,10 @@ def run_fleet(
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     started = time.monotonic()
     emit(Event(host=None, step="server", status="started", text=f"hashing {path.name}", at_s=0.0))
-    with _server(path, options) as server:
+    with _serving(path, options) as server:
         offered = server.image(path.name)
+        for site, cap_bytes_per_s in _site_caps(views.values()).items():
+            server.set_site_cap(site, cap_bytes_per_s)
         run_id = journal.begin_run(options.verb)
         for device in views.values():
             _enter(journal, run_id, device)
@@ -148,15 +152,42 @@ def _enter(journal: Journal, run_id: str, device: HostView) -> None:
     journal.add_device(run_id, host=device.name, address=device.address, port=device.port, platform=device.platform)
 
 
-def _server(image: Path, options: RunOptions) -> FtpServer:
-    return FtpServer(
-        ServerSettings(
+def _site_caps(devices: Iterable[HostView]) -> dict[str, int]:
+    """Return what the copies to each site may take together; a site whose link nobody stated has no cap.
+
+    Raises:
+        ConfigInvalid: Two devices of a site state different links.
+    """
+    caps: dict[str, int] = {}
+    for device in devices:
+        cap = payload_cap_bytes_per_s(device.cap_bps)
+        if device.site is None or cap is None:
+            continue
+        if caps.setdefault(device.site, cap) != cap:
+            raise ConfigInvalid(
+                f"site '{device.site}': two devices state different link rates or shares",
+                host=device.name,
+                hint="State link_rate_bps and cap_share once, in the site's group",
+            )
+    return caps
+
+
+@contextmanager
+def _serving(image: Path, options: RunOptions) -> Iterator[FtpServer]:
+    """Start the server; what keeps it from starting is the operator's to mend, and no device was touched yet."""
+    try:
+        settings = ServerSettings(
             image_paths=(image,),
             listen_address=options.listen_address,
             port=options.port if options.port is not None else _free_port(options.listen_address),
             passive_ports=options.passive_ports,
         )
-    )
+        server = FtpServer(settings)
+        server.__enter__()
+    except FtpServerError as error:
+        raise ConfigInvalid(str(error), step="server") from None
+    with closing(server):
+        yield server
 
 
 def _free_port(address: str) -> int:
