@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flashferry import check, doctor, lab, probe, recover, stage
+from flashferry import check, doctor, images, lab, probe, recover, serve, stage
 from flashferry.output import complain
 from inventory.errors import ConfigInvalid, FlashferryError
 from staging.exit_codes import ExitCode
@@ -25,7 +25,9 @@ app.command("check")(check.check)
 app.command("probe")(probe.probe)
 app.command("stage")(stage.stage)
 app.command("recover")(recover.recover)
+app.command("serve")(serve.serve)
 app.command("doctor")(doctor.doctor)
+app.add_typer(images.app, name="images")
 app.add_typer(lab.app, name="lab")
 
 

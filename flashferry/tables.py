@@ -80,10 +80,10 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
         _complain(record.host, record.failure)
 
 
-def console() -> Console:
-    """Return a console on standard output; wide where it is no terminal, so that no row is cut."""
-    found = Console(highlight=False, soft_wrap=False)
-    return found if found.is_terminal else Console(highlight=False, width=160)
+def console(*, stderr: bool = False) -> Console:
+    """Return a console on standard output or error; wide where it is no terminal, so that no row is cut."""
+    found = Console(stderr=stderr, highlight=False)
+    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=160)
 
 
 def _print_evidence(device: DeviceRecord) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 import resource
-import socket
 from dataclasses import dataclass
-from pathlib import Path
 
-TCP_CONGESTION = 13
-"""`TCP_CONGESTION` of linux/tcp.h."""
+from ftpserver import Grant, ServerGrants, may_bind, probe_grants
+from staging.run import FTP_PORT
 
 SESSIONS_WANTED = 500
-"""A fleet of this size is what one machine is meant for; a session takes about four descriptors."""
+"""A fleet of this size is what one machine is meant for."""
+
+DESCRIPTORS_PER_SESSION = 4
+"""Control connection, data connection, passive listener, file."""
+
+SEND_BUFFER_WANTED_BYTES = 4_000_000
+"""100 Mbit/s at 300 ms is 3.75 MB in flight, and the kernel keeps what was sent until it is acknowledged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,78 +41,76 @@ def look_at_host(lab_reason: str | None) -> tuple[Finding, ...]:
     Args:
         lab_reason: Why the lab cannot run here, or None where it can.
     """
+    grants = probe_grants()
     return (
-        *(_congestion_control(name) for name in ("bbr", "cubic")),
+        *(_congestion_control(grant) for grant in grants.congestion_controls if grant.name != "reno"),
         _port(),
-        _send_buffer(),
+        _witness(grants),
+        _send_buffer(grants.send_buffer_ceiling_bytes),
         _open_files(),
         Finding(
             name="lab",
             is_good=lab_reason is None,
-            found="root, namespaces and /dev/net/tun are there" if lab_reason is None else lab_reason,
-            advice="" if lab_reason is None else "Run as root on Linux with /dev/net/tun to use the lab",
+            found=lab_reason or "root, namespaces and /dev/net/tun are there",
+            advice="" if lab_reason is None else "Needed for 'flashferry lab' only, not for your own routers",
         ),
     )
 
 
-def _congestion_control(name: str) -> Finding:
-    what = f"congestion control {name}"
-    with socket.socket() as probe:
-        try:
-            probe.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, name.encode())
-        except OSError as error:
-            if error.errno == errno.EPERM:
-                return Finding(
-                    name=what,
-                    is_good=False,
-                    found="loaded, not allowed without privileges",
-                    advice=f"As root: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic {name}'",
-                )
-            return Finding(name=what, is_good=False, found="not in this kernel", advice=f"As root: modprobe tcp_{name}")
-    return Finding(name=what, is_good=True, found="granted")
+def _congestion_control(grant: Grant) -> Finding:
+    advice = (
+        f"As root: modprobe tcp_{grant.name}; sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'. "
+        "Without it transfers go on with what there is"
+    )
+    return Finding(
+        name=f"congestion control {grant.name}",
+        is_good=grant.granted,
+        found="granted" if grant.granted else grant.reason,
+        advice="" if grant.granted else advice,
+    )
 
 
 def _port() -> Finding:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("0.0.0.0", 21))  # noqa: S104 -- a look whether we might; nothing listens
-        except PermissionError:
-            return Finding(
-                name="FTP port 21",
-                is_good=False,
-                found="not allowed; 2121 is used, with the port in the URL",
-                advice="Give the service CAP_NET_BIND_SERVICE; old IOS releases may not take a port in the URL",
-            )
-        except OSError as error:
-            return Finding(
-                name="FTP port 21",
-                is_good=False,
-                found=f"in use ({error.strerror}); 2121 is used, with the port in the URL",
-                advice="Stop the other FTP server, or give --ftp-port",
-            )
-    return Finding(name="FTP port 21", is_good=True, found="allowed and free")
+    reason = may_bind(FTP_PORT)
+    advice = (
+        "2121 is used instead, with the port in the URL, which old IOS releases may not take. Give the service "
+        "CAP_NET_BIND_SERVICE, or stop the other FTP server"
+    )
+    return Finding(
+        name=f"FTP port {FTP_PORT}",
+        is_good=not reason,
+        found=reason or "allowed and free",
+        advice=advice if reason else "",
+    )
 
 
-def _send_buffer() -> Finding:
-    text = Path("/proc/sys/net/ipv4/tcp_wmem").read_text(encoding="ascii")
-    ceiling_bytes = int(text.split()[2])
-    # 100 Mbit/s at 300 ms is 3.75 MB in flight, and the kernel keeps sent data until it is acknowledged.
-    good = ceiling_bytes >= 4_000_000
+def _witness(grants: ServerGrants) -> Finding:
+    lacking = [name for name, granted in (("SYN audit", grants.saves_syn), ("pacing cap", grants.paces)) if not granted]
+    return Finding(
+        name="SYN audit and pacing",
+        is_good=not lacking,
+        found=f"{' and '.join(lacking)} not granted" if lacking else f"granted by Linux {grants.kernel}",
+        advice="Linux 4.13 or later has both" if lacking else "",
+    )
+
+
+def _send_buffer(ceiling_bytes: int | None) -> Finding:
+    good = ceiling_bytes is not None and ceiling_bytes >= SEND_BUFFER_WANTED_BYTES
     return Finding(
         name="send buffer ceiling",
         is_good=good,
-        found=f"tcp_wmem allows {ceiling_bytes:,} bytes",
+        found=f"tcp_wmem allows {ceiling_bytes:,} bytes" if ceiling_bytes is not None else "tcp_wmem cannot be read",
         advice="" if good else "As root: sysctl -w net.ipv4.tcp_wmem='4096 16384 16777216'",
     )
 
 
 def _open_files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    good = hard == resource.RLIM_INFINITY or hard >= SESSIONS_WANTED * 4
+    wanted = SESSIONS_WANTED * DESCRIPTORS_PER_SESSION
+    good = soft == resource.RLIM_INFINITY or soft >= wanted
     return Finding(
         name="open files",
         is_good=good,
-        found=f"{soft} now, up to {hard}; this process has {sum(1 for _ in Path('/proc/self/fd').iterdir())} open",
-        advice="" if good else f"Raise the limit (ulimit -n) to {SESSIONS_WANTED * 4} for a fleet of {SESSIONS_WANTED}",
+        found=f"{soft}, may be raised to {hard}",
+        advice="" if good else f"ulimit -n {wanted} for a fleet of {SESSIONS_WANTED}",
     )

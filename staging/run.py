@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from nornir.core import Nornir
 
-from ftpserver import FtpServer, FtpServerError, ServerSettings
+from ftpserver import FtpServer, FtpServerError, ServerSettings, may_bind
 from inventory.errors import ConfigInvalid
 from inventory.view import HostView, view
 from staging.budget import payload_cap_bytes_per_s
@@ -179,7 +178,7 @@ def _serving(image: Path, options: RunOptions) -> Iterator[FtpServer]:
         settings = ServerSettings(
             image_paths=(image,),
             listen_address=options.listen_address,
-            port=options.port if options.port is not None else _free_port(options.listen_address),
+            port=options.port if options.port is not None else free_ftp_port(),
             passive_ports=options.passive_ports,
         )
         server = FtpServer(settings)
@@ -190,14 +189,6 @@ def _serving(image: Path, options: RunOptions) -> Iterator[FtpServer]:
         yield server
 
 
-def _free_port(address: str) -> int:
-    """Return 21 where it is allowed and free, else 2121, else 0: an image that needs no port in its URL suits more."""
-    for port in (FTP_PORT, UNPRIVILEGED_FTP_PORT):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((address, port))
-            except OSError:
-                continue
-            return port
-    return 0
+def free_ftp_port() -> int:
+    """Return 21 where allowed and free, else 2121, else 0 (any): a URL without a port suits every release."""
+    return next((port for port in (FTP_PORT, UNPRIVILEGED_FTP_PORT) if not may_bind(port)), 0)

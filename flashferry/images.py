@@ -1,0 +1,79 @@
+"""`flashferry images list|hash`: what a folder offers, and its digests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from flashferry.options import JsonOption
+from flashferry.output import finish
+from flashferry.tables import console
+from ftpserver import Catalogue, FtpServerError, ImageFile
+from inventory.errors import ConfigInvalid
+from staging.exit_codes import ExitCode
+from staging.journal import state_directory
+
+app = typer.Typer(help="What a folder of images offers.", no_args_is_help=True, rich_markup_mode=None)
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of images, or one image file.")]
+
+
+@app.command("list")
+def list_images(folder: FolderArgument, json: JsonOption = False) -> None:
+    """List names and sizes, as routers may ask for them. Reads no file."""
+    catalogue = _catalogue(folder)
+    root = folder if folder.is_dir() else folder.parent
+    found = [{"name": name, "size_bytes": (root / name).stat().st_size} for name in catalogue.names()]
+    finish("images", ExitCode.OK, {"images": found}, as_json=json, human=lambda: _print_names(found))
+
+
+@app.command("hash")
+def hash_images(folder: FolderArgument, json: JsonOption = False) -> None:
+    """Compute MD5 and SHA-512 of every image, once: digests are kept until a file changes."""
+    catalogue = _catalogue(folder)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=console(stderr=True),
+        transient=True,
+    ) as progress:
+        images = tuple(_hashed(catalogue, name, progress) for name in catalogue.names())
+    rows = [{"name": i.name, "size_bytes": i.size_bytes, "md5": i.md5, "sha512": i.sha512} for i in images]
+    finish("images", ExitCode.OK, {"images": rows}, as_json=json, human=lambda: _print_digests(images))
+
+
+def _catalogue(folder: Path) -> Catalogue:
+    cache = state_directory() / "digests.json"
+    cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        return Catalogue((folder,), cache_path=cache)
+    except FtpServerError as error:
+        raise ConfigInvalid(str(error)) from None
+
+
+def _hashed(catalogue: Catalogue, name: str, progress: Progress) -> ImageFile:
+    bar = progress.add_task(name, total=None)
+    try:
+        return catalogue.image(name, on_progress=lambda done, size: progress.update(bar, completed=done, total=size))
+    except FtpServerError as error:
+        raise ConfigInvalid(str(error)) from None
+
+
+def _print_names(found: list[dict[str, object]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("image")
+    table.add_column("bytes", justify="right")
+    for one in found:
+        table.add_row(str(one["name"]), f"{one['size_bytes']:,}")
+    console().print(table)
+
+
+def _print_digests(images: tuple[ImageFile, ...]) -> None:
+    for one in images:
+        console().print(f"{one.name}, {one.size_bytes:,} bytes", style="bold")
+        console().print(f"  md5    {one.md5}\n  sha512 {one.sha512}", soft_wrap=True)

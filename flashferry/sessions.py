@@ -1,0 +1,123 @@
+"""The sessions of a running server: a live table in a terminal, plain lines elsewhere, JSON lines for programs."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from datetime import UTC, datetime
+
+import typer
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from flashferry.serving import Desk, Offer
+from flashferry.tables import console
+from ftpserver import EventKind, FtpServer, ServerEvent, TransferProgress, TransferState
+from staging.codec import to_json
+
+SHOWN_SESSIONS = 30
+
+
+def watch_sessions(server: FtpServer, desk: Desk, stop: threading.Event, *, as_json: bool) -> None:
+    """Print offers and what becomes of them until `stop` is set."""
+    events: queue.SimpleQueue[ServerEvent] = queue.SimpleQueue()
+    unsubscribe = server.events(events.put)
+    try:
+        if as_json:
+            _watch(desk, stop, events, _JsonLines())
+        elif console().is_terminal:
+            with Live(console=console(), refresh_per_second=4, transient=False) as live:
+                _watch(desk, stop, events, _LiveTable(live))
+        else:
+            _watch(desk, stop, events, _PlainLines())
+    finally:
+        unsubscribe()
+
+
+class _View:
+    """What a watcher is told."""
+
+    def offer(self, offer: Offer) -> None:
+        """A new copy line is to be had."""
+
+    def event(self, event: ServerEvent) -> None:
+        """Something happened."""
+
+
+def _watch(desk: Desk, stop: threading.Event, events: queue.SimpleQueue[ServerEvent], view: _View) -> None:
+    while not stop.is_set():
+        for offer in desk.renew():
+            view.offer(offer)
+        try:
+            view.event(events.get(timeout=0.5))
+        except queue.Empty:
+            continue
+
+
+class _JsonLines(_View):
+    def offer(self, offer: Offer) -> None:
+        # The line is what was asked for: the one place where a ticket is printed.
+        print(json.dumps({"event": "offer", "image": offer.ticket.image_name, "copy": offer.lines}), flush=True)  # noqa: T201
+
+    def event(self, event: ServerEvent) -> None:
+        print(json.dumps({"event": event.kind.value} | to_json(event)), flush=True)  # noqa: T201
+
+
+class _PlainLines(_View):
+    def offer(self, offer: Offer) -> None:
+        typer.echo("\n".join(offer.lines))
+
+    def event(self, event: ServerEvent) -> None:
+        if event.kind is not EventKind.PROGRESS:
+            at = datetime.fromtimestamp(event.at, UTC).strftime("%H:%M:%S")
+            typer.echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {event.text}", err=True)
+
+
+class _LiveTable(_View):
+    """Sessions with a bar and a rate; the latest 30, what runs first."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._sessions: dict[str, tuple[float, TransferProgress]] = {}
+
+    def offer(self, offer: Offer) -> None:
+        for line in offer.lines:
+            self._live.console.print(line, soft_wrap=True, highlight=False)
+
+    def event(self, event: ServerEvent) -> None:
+        seen = event.progress
+        if seen is None:
+            if event.kind in {EventKind.NOTICE, EventKind.LOGIN_FAILED}:
+                self._live.console.print(f"{event.peer_address or 'server'}: {event.text}", highlight=False)
+            return
+        self._sessions[seen.ticket_id] = (event.at, seen)
+        if seen.record is not None and event.kind in {EventKind.DONE, EventKind.FAILED}:
+            self._live.console.print(
+                f"{seen.peer_address}: {seen.record.image_name}: {seen.record.verdict.sentence}", highlight=False
+            )
+        self._live.update(self._table())
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in ("client", "state", "acknowledged", "", "rate", "RTT", "sender", "verdict"):
+            table.add_column(column)
+        running = (TransferState.TRANSFERRING, TransferState.STALLED)
+        newest = sorted(self._sessions.values(), key=lambda one: (one[1].state in running, one[0]), reverse=True)
+        for _, seen in newest[:SHOWN_SESSIONS]:
+            table.add_row(
+                seen.peer_address or "-",
+                seen.state.value,
+                f"{seen.bytes_acked / 1e6:,.1f} of {seen.size_bytes / 1e6:,.1f} MB",
+                ProgressBar(total=max(seen.size_bytes, 1), completed=seen.bytes_acked, width=20),
+                f"{_rate(seen) / 1e6:.2f} MB/s",
+                f"{seen.rtt_s * 1e3:.0f} ms" if seen.rtt_s else "-",
+                seen.congestion_control or "-",
+                seen.record.verdict.kind.value if seen.record else "",
+            )
+        return table
+
+
+def _rate(seen: TransferProgress) -> float:
+    return seen.record.rate_bytes_per_s if seen.record else seen.rate_bytes_per_s
