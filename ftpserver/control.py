@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tcp.syn import SynOptions
 
 _LOG_LINES = 120
+_UNSENT_REPLIES_BYTES = 16 * 1024
 
 
 class _Farewell:
@@ -78,6 +79,8 @@ class BoundedControl(FTPHandler):
         self.client_address = str(plain_address(self.remote_ip))
         self.control_syn = sockets.saved_syn(self.socket)
         sockets.set_keepalive(self.socket)
+        # Otherwise the kernel queues megabytes of replies for a client that reads none.
+        sockets.set_notsent_lowat(self.socket, _UNSENT_REPLIES_BYTES)
         if self.settings.profile.dscp:
             sockets.set_dscp(self.socket, self.settings.profile.dscp)
         limits = self.settings.limits

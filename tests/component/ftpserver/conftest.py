@@ -59,6 +59,11 @@ class Bench:
         """Count what the server's process has open."""
         return len(list(Path(f"/proc/{self.server.pid}/fd").iterdir()))
 
+    def memory_kb(self) -> int:
+        """Return the resident memory of the server's process in KiB."""
+        status = Path(f"/proc/{self.server.pid}/status").read_text(encoding="ascii")
+        return int(status.partition("VmRSS:")[2].split()[0])
+
     @staticmethod
     def settles(condition: Callable[[], bool]) -> bool:
         """Look again and again for up to five seconds until a condition holds."""

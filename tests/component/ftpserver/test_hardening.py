@@ -118,6 +118,23 @@ def test_an_unread_flood_of_commands_is_cut_off(bench: "Bench") -> None:
     _still_serves(bench)
 
 
+@pytest.mark.parametrize("bench", [{"limits": {"commands_burst": 1_000_000}}], indirect=True)
+def test_unread_replies_do_not_pile_up(bench: "Bench") -> None:
+    """Where commands are not limited, the replies a client leaves unread are: it is cut off, memory stays."""
+    _still_serves(bench)
+    before, memory_kb = bench.descriptors(), bench.memory_kb()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
+        connection.settimeout(5)
+        connection.connect(("127.0.0.1", bench.server.port))
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            connection.sendall(b"NOOP\r\n" * 20_000)
+        # Not a byte is read here, and the connection stays open on this side.
+        assert bench.settles(lambda: bench.descriptors() <= before)
+    assert bench.memory_kb() - memory_kb < 2000
+    _still_serves(bench)
+
+
 @pytest.mark.parametrize("bench", [{"limits": {"commands_burst": 10, "commands_per_s": 0.1}}], indirect=True)
 def test_too_many_commands_end_the_session(bench: "Bench") -> None:
     """The eleventh command at once is answered 421."""
