@@ -65,8 +65,7 @@ class ImageChannel(DTPHandler):
         self.transfer = Transfer(self._start(producer), raw_info)
         self._offset = producer.offset_bytes
         self._tuning = self._tune(producer.account, self.transfer)
-        producer.account.channel = self
-        self.cmd_channel.desk.share_caps()
+        self.cmd_channel.desk.begin(producer.account, self)
         self._announce(EventKind.START, "transfer started", TransferState.TRANSFERRING)
         self._initialized = self._sending = True
         self.modify_ioloop_events(self.ioloop.WRITE)
@@ -279,9 +278,7 @@ class ImageChannel(DTPHandler):
             sender=self._tuning.report(),
             commands=tuple(self.cmd_channel.command_log),
         )
-        if account.channel is self:
-            account.channel = None
-            desk.share_caps()
+        desk.end(account, self)
         kind, state = EventKind.DONE, TransferState.DELIVERED
         if failure:
             sockets.abort_on_close(self.socket)

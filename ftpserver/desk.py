@@ -85,13 +85,28 @@ class Desk:
         self._emit = emit
         self._accounts: dict[str, Account] = {}
         self._by_username: dict[str, Account] = {}
+        self._running: dict[str, Account] = {}
         self._site_caps: dict[str, int] = {}
         self._notices: set[str] = set()
 
     @property
     def running(self) -> "list[Account]":
         """Accounts with a running transfer."""
-        return [account for account in self._accounts.values() if account.channel is not None]
+        return list(self._running.values())
+
+    def begin(self, account: Account, channel: Channel) -> None:
+        """Note that a ticket's transfer runs, and give it its cap."""
+        account.channel = channel
+        self._running[account.grant.ticket_id] = account
+        channel.apply_cap(self.cap_of(account))
+        self._share(account.grant.request.site)
+
+    def end(self, account: Account, channel: Channel) -> None:
+        """Note that it has ended, unless a new one has taken its place already; others get its share."""
+        if account.channel is channel:
+            account.channel = None
+            self._running.pop(account.grant.ticket_id, None)
+            self._share(account.grant.request.site)
 
     def add(self, grant: "TicketGrant") -> TransferProgress:
         """Take a new ticket in."""
@@ -125,8 +140,10 @@ class Desk:
 
     def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
         """Change a ticket's cap, also in the middle of its transfer."""
-        self._accounts[ticket_id].cap_bytes_per_s = cap_bytes_per_s
-        self.share_caps()
+        account = self._accounts[ticket_id]
+        account.cap_bytes_per_s = cap_bytes_per_s
+        if account.channel is not None:
+            account.channel.apply_cap(self.cap_of(account))
 
     def set_site_cap(self, site: str, cap_bytes_per_s: int | None) -> None:
         """Change what all transfers of a site may take together; None lifts it."""
@@ -134,21 +151,14 @@ class Desk:
             self._site_caps.pop(site, None)
         else:
             self._site_caps[site] = cap_bytes_per_s
-        self.share_caps()
-
-    def share_caps(self) -> None:
-        """Put the caps that hold now in force: a site's cap is divided among its running transfers."""
-        for account in self.running:
-            if account.channel is not None:
-                account.channel.apply_cap(self.cap_of(account))
+        self._share(site, changed=True)
 
     def cap_of(self, account: Account) -> int | None:
         """Return the cap that holds for a ticket's transfer now: the least of profile, ticket and share of the site."""
         site = account.grant.request.site
         site_cap = self._site_caps.get(site) if site else None
-        sharing = sum(other.grant.request.site == site for other in self.running) or 1
-        share = max(1000, site_cap // sharing) if site_cap is not None else None
-        return effective_cap(self.settings.profile.cap_bytes_per_s, account.cap_bytes_per_s, share)
+        share = None if site_cap is None else max(1000, site_cap // max(1, len(self._at_site(site))))
+        return effective_cap(self._own_cap(account), share)
 
     def connected(self, address: str, syn: "SynOptions | None") -> None:
         """Note that a client came; it is put down to a ticket if exactly one waits for its address."""
@@ -221,6 +231,23 @@ class Desk:
         if text not in self._notices:
             self._notices.add(text)
             self._emit(ServerEvent(kind=EventKind.NOTICE, at=self.wall(), text=text))
+
+    def _at_site(self, site: str) -> "list[Account]":
+        return [account for account in self._running.values() if account.grant.request.site == site]
+
+    def _share(self, site: str, *, changed: bool = False) -> None:
+        """Divide a site's cap among its running transfers; where there is none there is nothing to divide."""
+        site_cap = self._site_caps.get(site)
+        if site_cap is None and not changed:
+            return
+        members = self._at_site(site)
+        share = None if site_cap is None else max(1000, site_cap // max(1, len(members)))
+        for account in members:
+            if account.channel is not None:
+                account.channel.apply_cap(effective_cap(self._own_cap(account), share))
+
+    def _own_cap(self, account: Account) -> int | None:
+        return effective_cap(self.settings.profile.cap_bytes_per_s, account.cap_bytes_per_s)
 
     def _refusal(self, account: Account | None, matches: bool, address: str) -> Refusal | None:
         if account is None:

@@ -17,6 +17,7 @@ import secrets
 import string
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 from ftpserver.catalogue import ImageFile
 from ftpserver.errors import SettingsInvalid
@@ -130,9 +131,16 @@ def source_allowed(grant: TicketGrant, address: str) -> bool:
 def names_source(sources: tuple[str, ...], address: str) -> bool:
     """Tell whether an address is among addresses and networks."""
     client = plain_address(address)
-    return any(client in ipaddress.ip_network(source, strict=False) for source in sources)
+    return any(client in network for network in _networks(sources))
 
 
+@lru_cache(maxsize=4096)
+def _networks(sources: tuple[str, ...]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    # Parsed once: every connection is held against every waiting ticket.
+    return tuple(ipaddress.ip_network(source, strict=False) for source in sources)
+
+
+@lru_cache(maxsize=4096)
 def plain_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     """Return an address without its zone, and IPv4 mapped into IPv6 as IPv4."""
     parsed = ipaddress.ip_address(address.partition("%")[0])

@@ -104,11 +104,9 @@ def test_a_site_s_cap_is_shared_and_the_least_cap_holds() -> None:
     assert room.desk.cap_of(first) == 900_000
     channels = [_Channel(), _Channel(), _Channel()]
     for account, channel in zip((first, second, outside), channels, strict=True):
-        account.channel = channel
-    room.desk.share_caps()
+        room.desk.begin(account, channel)
     assert [channel.caps[-1] for channel in channels] == [500_000, 500_000, 100_000]
-    second.channel = None
-    room.desk.share_caps()
+    room.desk.end(second, channels[1])
     assert channels[0].caps[-1] == 900_000
     room.desk.set_site_cap("branch", None)
     room.desk.set_cap(outside.grant.ticket_id, None)
@@ -120,7 +118,8 @@ def test_revoking_cuts_a_running_transfer() -> None:
     room = _Room()
     ticket = room.ticket()
     account = room.account(ticket)
-    account.channel = channel = _Channel()
+    channel = _Channel()
+    room.desk.begin(account, channel)
     room.desk.revoke(ticket.ticket_id)
     assert channel.cuts == ["ticket revoked"]
     assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.REVOKED
@@ -131,10 +130,11 @@ def test_expiry_leaves_running_and_delivered_tickets_alone() -> None:
     room = _Room()
     ticket = room.ticket()
     account = room.account(ticket)
-    account.channel = _Channel()
+    channel = _Channel()
+    room.desk.begin(account, channel)
     room.desk.expire(ticket.ticket_id)
     assert account.progress.state is TransferState.WAITING
-    account.channel = None
+    room.desk.end(account, channel)
     room.desk.expire(ticket.ticket_id)
     assert (account.progress.state, account.progress.last_error) == (
         TransferState.FAILED,
@@ -149,10 +149,11 @@ def test_tickets_long_expired_are_dropped_unless_in_use() -> None:
     room = _Room()
     ticket = room.ticket()
     account = room.account(ticket)
-    account.channel = _Channel()
+    channel = _Channel()
+    room.desk.begin(account, channel)
     room.desk.forget(ticket.ticket_id)
     assert room.desk.running == [account]
-    account.channel = None
+    room.desk.end(account, channel)
     room.desk.forget(ticket.ticket_id)
     room.desk.forget(ticket.ticket_id)
     assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.UNKNOWN_USER
