@@ -47,13 +47,22 @@ class _View:
 
 
 def _watch(desk: Desk, stop: threading.Event, events: queue.SimpleQueue[ServerEvent], view: _View) -> None:
+    """Tell what happens, then offer anew: how a transfer ended comes before the line that replaces its own."""
+    _offer(desk, view)
     while not stop.is_set():
-        for offer in desk.renew():
-            view.offer(offer)
         try:
-            view.event(events.get(timeout=0.5))
+            event = events.get(timeout=0.5)
         except queue.Empty:
+            _offer(desk, view)
             continue
+        view.event(event)
+        if event.kind in {EventKind.DONE, EventKind.FAILED}:
+            _offer(desk, view)
+
+
+def _offer(desk: Desk, view: _View) -> None:
+    for offer in desk.renew():
+        view.offer(offer)
 
 
 class _JsonLines(_View):

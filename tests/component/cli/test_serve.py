@@ -1,0 +1,169 @@
+"""`flashferry serve` and `flashferry images` as a person or a program uses them, on loopback."""
+
+from __future__ import annotations
+
+import ftplib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+FERRY = [sys.executable, "-P", "-m", "flashferry"]
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    folder = tmp_path / "images"
+    folder.mkdir()
+    (folder / "small.bin").write_bytes(os.urandom(200_000))
+    return folder
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*FERRY, *map(str, arguments)], capture_output=True, text=True, timeout=30, check=False)
+
+
+@contextmanager
+def serving(images: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Serve on a free loopback port; the process ends with the block."""
+    command = [*FERRY, "serve", "--images", str(images), "--listen", "127.0.0.1", "--port", "0", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def fetched(line: str) -> bytes:
+    """Do what a printed copy line says."""
+    user, password, host, port, name = re.match(r"copy ftp://(\w+):(\w+)@([\d.]+):(\d+)/(\S+) ", line).groups()
+    parts: list[bytes] = []
+    with ftplib.FTP() as client:
+        client.connect(host, int(port), timeout=10)
+        client.login(user, password)
+        client.retrbinary(f"RETR {name}", parts.append)
+    return b"".join(parts)
+
+
+def test_the_printed_line_fetches_the_image_once(images):
+    """The line works, its delivery is told with a verdict, and a new line is printed in its place."""
+    with serving(images, "--json") as process:
+        offer = json.loads(process.stdout.readline())
+        (line,) = offer["copy"]
+        assert line.endswith(" flash:small.bin")
+        assert fetched(line) == (images / "small.bin").read_bytes()
+        seen = []
+        for text in process.stdout:
+            seen.append(json.loads(text))
+            if seen[-1]["event"] == "offer":
+                break
+        (done,) = [one for one in seen if one["event"] == "done"]
+        assert done["progress"]["record"]["outcome"] == "delivered"
+        assert done["progress"]["record"]["verdict"]["kind"] == "too short"
+        assert seen[-1]["copy"] != offer["copy"]
+        with pytest.raises(ftplib.error_perm, match="530"):
+            fetched(line)
+
+
+def test_events_carry_no_ticket(images):
+    """Everything that is printed beside the copy lines is free of user and password."""
+    with serving(images, "--json") as process:
+        (line,) = json.loads(process.stdout.readline())["copy"]
+        fetched(line)
+        told = []
+        for text in process.stdout:
+            if '"offer"' in text:
+                break
+            told.append(text)
+    user, password = re.match(r"copy ftp://(\w+):(\w+)@", line).groups()
+    assert told
+    assert user not in "".join(told)
+    assert password not in "".join(told)
+
+
+def test_ctrl_c_ends_it_with_the_prompt_back(images):
+    """SIGINT without a running transfer ends the server at once and in good order."""
+    with serving(images, "--json") as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--congestion-control", "vegas"), "expected one of auto, bbr, cubic, reno, system, found 'vegas'"),
+        (("--passive-ports", "50000"), "expected FIRST-LAST such as 50000-50100, found '50000'"),
+        (("--passive-ports", "50100-50000"), "in order"),
+        (("--listen", "nowhere"), "expected an IP address"),
+        (("--allow", "10.0.0.0/99"), "expected an IP address or network, found '10.0.0.0/99'"),
+        (("--masquerade", "::1"), "expected an IPv4 address"),
+    ],
+)
+def test_a_bad_option_is_one_clear_sentence(images, arguments, message):
+    """What was expected and what was found, exit 2, before anything starts."""
+    done = run("serve", "--images", images, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty"])
+def test_a_folder_without_images_is_one_clear_sentence(tmp_path, kind):
+    """A folder that is missing or empty is named; nothing starts."""
+    folder = tmp_path / kind
+    if kind == "empty":
+        folder.mkdir()
+    for verb in (("serve", "--images"), ("images", "list"), ("images", "hash")):
+        done = run(*verb, folder)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert str(folder) in done.stderr
+
+
+def test_a_port_in_use_is_one_clear_sentence(images):
+    """The port is named, and what to do."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        done = run("serve", "--images", images, "--listen", "127.0.0.1", "--port", port)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert str(port) in done.stderr
+
+
+def test_images_are_listed_and_hashed(images, monkeypatch, tmp_path):
+    """Names, sizes and digests are those of the files."""
+    import hashlib
+
+    monkeypatch.setenv("FLASHFERRY_STATE_DIR", str(tmp_path / "state"))
+    listed = json.loads(run("images", "list", images, "--json").stdout)["images"]
+    assert listed == [{"name": "small.bin", "size_bytes": 200_000}]
+    (hashed,) = json.loads(run("images", "hash", images, "--json").stdout)["images"]
+    content = (images / "small.bin").read_bytes()
+    assert hashed["md5"] == hashlib.md5(content, usedforsecurity=False).hexdigest()
+    assert hashed["sha512"] == hashlib.sha512(content).hexdigest()
+
+
+def test_doctor_names_every_thing_it_looked_at():
+    """Each finding says what was found, and what is not good says what to do."""
+    findings = json.loads(run("doctor", "--json").stdout)["findings"]
+    assert {one["name"] for one in findings} >= {"congestion control bbr", "FTP port 21", "open files", "lab"}
+    assert all(one["found"] for one in findings)
+    assert all(one["advice"] for one in findings if not one["is_good"])
+
+
+def test_version_and_help():
+    """The version is the package's, and help lists every verb."""
+    assert re.fullmatch(r"flashferry \d+\.\d+\.\d+\n", run("--version").stdout)
+    out = run("--help").stdout
+    assert all(verb in out for verb in ("check", "probe", "stage", "recover", "serve", "images", "doctor", "lab"))
