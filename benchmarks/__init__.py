@@ -1,0 +1,1 @@
+"""Measurements of the FTP server beside its neighbours; see docs/benchmarks.md."""
