@@ -25,7 +25,7 @@ _STAMPS = re.compile(
 """Lines that change by themselves. The first two and the stamps head the output; `ntp clock-period` drifts on old
 IOS; the last two are `terminal exec prompt timestamp`."""
 
-_SECRET_LINE = re.compile(r"secret|password|community|\bkey\b|key-string|md5|auth|username", re.IGNORECASE)
+_KEYWORD = re.compile(r"[a-z][a-z-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Difference:
     """How a configuration differs from a fingerprint; false where they are equal.
 
     Attributes:
-        added: Lines that were not there before; those that may hold a secret are cut behind their first words.
+        added: Lines that were not there before; of all but `ip tcp` lines only the first one or two keywords.
         gone: How many lines of before are missing.
         reordered: Whether the same lines stand in another order.
     """
@@ -110,7 +110,14 @@ def _digest(line: str, salt: str) -> str:
 
 
 def _shown(line: str) -> str:
-    if not _SECRET_LINE.search(line):
+    """Return what may be shown of a line that is not ours.
+
+    A configuration hides secrets in too many places to name them (`password X`, `key X`, `path ftp://u:p@h`, a
+    community behind `version 2c`), so of every line but `ip tcp` ones only leading keywords are shown: the first
+    word, and the second where it is a keyword of a line with at least two more words.
+    """
+    words = line.split()
+    if words[:2] == ["ip", "tcp"] or words[:3] == ["no", "ip", "tcp"]:
         return line
-    indent = line[: len(line) - len(line.lstrip())]
-    return indent + " ".join(line.split()[:2]) + " ..."
+    shown = words[:2] if len(words) >= 4 and _KEYWORD.fullmatch(words[1]) else words[:1]
+    return " ".join(shown) + (" ..." if len(words) > len(shown) else "")

@@ -16,7 +16,8 @@ from nornir.core.task import Task
 
 from inventory.errors import ConfigInvalid
 from inventory.view import view
-from tasks.session import DeviceSession, Login
+from tasks.login import Login
+from tasks.session import DeviceSession
 
 NAME = "flashferry"
 ENABLE_SECRET = "enable_secret"  # noqa: S105 -- the name of an inventory key, not a secret

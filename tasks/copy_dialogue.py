@@ -62,6 +62,28 @@ class CopyOutcome:
     refused: Question | None
 
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+"""File names that a URL and an IOS command line carry unquoted: no blank, no `?` (help), no `%` (escape), no `|`."""
+
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""An address, a host name or a VRF as one word; a line break in it would be a command of its own."""
+
+
+def checked_name(image: str) -> str:
+    """Return an image name that a copy command can carry.
+
+    Raises:
+        ConfigInvalid: It has other characters.
+    """
+    if not NAME.fullmatch(image):
+        raise ConfigInvalid(
+            f"image name {image!r}: expected letters, digits, '.', '_', '+' and '-' only, which is what an IOS "
+            "command line carries",
+            hint="Rename the file",
+        )
+    return image
+
+
 def mask(text: str) -> str:
     """Return text without the credentials of any FTP URL."""
     return _MASK.sub(r"\1*:*@", text)
@@ -84,11 +106,10 @@ def copy_command(
     Raises:
         ConfigInvalid: The command would be longer than an IOS line, or a name holds what IOS cannot take.
     """
-    if re.search(r"[\s?%@\"]", image + target):
-        raise ConfigInvalid(
-            f"image name '{image}': expected no blank, '?', '%', '@' or quote, which an IOS command line cannot carry",
-            hint="Rename the file",
-        )
+    checked_name(image)
+    for what, word in (("server address", server), ("VRF", vrf or "x")):
+        if not WORD.fullmatch(word):
+            raise ConfigInvalid(f"{what} {word!r}: expected letters, digits, '.', '_' and '-' only")
     where = server if port == 21 else f"{server}:{port}"
     tail = f" vrf {vrf}" if vrf else ""
     command = f"copy ftp://{username}:{password}@{where}/{image} {target}{tail}"
@@ -108,12 +129,14 @@ class CopyDialogue:
         prompt_pattern: Regular expression of the privileged prompt, alone on a line.
         source: `host/image` as it stands in the URL behind the credentials.
         target: The copy's target.
+        secrets: What must never be in the transcript, however the terminal cuts or wraps the echo of the URL.
     """
 
-    def __init__(self, *, prompt_pattern: str, source: str, target: str) -> None:
+    def __init__(self, *, prompt_pattern: str, source: str, target: str, secrets: tuple[str, ...] = ()) -> None:
         self._prompt = re.compile(prompt_pattern)
         self._source = source
         self._target = target
+        self._secrets = secrets
         self._text = ""
         self._answered_to = 0
         self._refused: Question | None = None
@@ -133,7 +156,7 @@ class CopyDialogue:
     @property
     def transcript(self) -> str:
         """Return all output so far, without credentials."""
-        return mask(self._text)
+        return self._masked(self._text)
 
     @property
     def open_question(self) -> str | None:
@@ -141,7 +164,7 @@ class CopyDialogue:
         tail = self._text[self._answered_to :]
         if not _UNKNOWN_QUESTION.search(tail):
             return None
-        return mask(tail.rsplit("\n", 1)[-1].strip()) or None
+        return self._masked(tail.rsplit("\n", 1)[-1].strip()) or None
 
     def outcome(self) -> CopyOutcome:
         """Return how the copy ended."""
@@ -152,6 +175,12 @@ class CopyDialogue:
             error=errors[-1].reason if errors and result is None else None,
             refused=self._refused,
         )
+
+    def _masked(self, text: str) -> str:
+        for secret in self._secrets:
+            # A terminal may break a long echo anywhere, also within the secret.
+            text = re.sub(r"[\r\n\b$ ]*".join(map(re.escape, secret)), "*", text)
+        return mask(text)
 
     def _next_question(self) -> Question | None:
         """Return the earliest unanswered question and count it as answered."""

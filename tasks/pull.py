@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 from nornir.core.task import Result, Task
 
-from inventory.errors import FlashferryError
 from tasks.connection import session_of
 from tasks.copy_dialogue import CopyDialogue, CopyOutcome, Question, copy_command
-from tasks.errors import CopyFailed, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, TransferStalled
+from tasks.errors import CopyFailed, DeviceRefused, OutputNotUnderstood, TransferStalled
 from tasks.session import DeviceSession
 from templates.rows import CopyResult, Refusal, first
 
@@ -126,10 +125,22 @@ def pull_image(
         DeviceUnreachable: The session was lost.
     """
     dialogue = CopyDialogue(
-        prompt_pattern=session.prompt_pattern, source=f"{_host(source)}/{source.image}", target=target
+        prompt_pattern=session.prompt_pattern,
+        source=f"{_host(source)}/{source.image}",
+        target=target,
+        secrets=(source.username, source.password),
     )
     watch = _Watch(session.name, dialogue, limits, witness, interrupted)
-    command = copy_command(
+    started = time.monotonic()
+    session.converse(command_for(source, target), watch.reply, watch.check)
+    wall_s = time.monotonic() - started
+    result = _judged(session.name, dialogue, size_bytes, target, witness())
+    return PullReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
+
+
+def command_for(source: Source, target: str) -> str:
+    """Return the copy command for a source; see `copy_command` for what it refuses."""
+    return copy_command(
         username=source.username,
         password=source.password,
         server=source.server,
@@ -138,18 +149,6 @@ def pull_image(
         target=target,
         vrf=source.vrf,
     )
-    started = time.monotonic()
-    try:
-        session.converse(command, watch.reply, watch.check)
-    except DeviceUnreachable:
-        raise
-    except FlashferryError:
-        # Whatever the reason, the device must not go on copying behind our back.
-        session.interrupt()
-        raise
-    wall_s = time.monotonic() - started
-    result = _judged(session.name, dialogue, size_bytes, target, witness())
-    return PullReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
 
 
 class _Watch:
@@ -237,8 +236,10 @@ def _judged(host: str, dialogue: CopyDialogue, size_bytes: int, target: str, see
 
 def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: Witnessed) -> str:
     if outcome.error:
-        reason = f" ({reason_of_silence(seen)})" if seen.bytes_acked == 0 else f" after {seen.bytes_acked} bytes"
-        return f"the device says: {outcome.error}{reason}"
+        if seen.bytes_acked == 0:
+            return f"the device says: {outcome.error} ({reason_of_silence(seen)})"
+        ours = f"; our server says: {seen.failure}" if seen.failure else ""
+        return f"the device says: {outcome.error} after {seen.bytes_acked} bytes{ours}"
     if (refusal := first(Refusal, dialogue.transcript)) is not None:
         return f"the device does not take the copy command: {refusal.text}"
     return f"the device came back to its prompt without a word on the copy: {dialogue.transcript[-160:].strip()!r}"

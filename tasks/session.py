@@ -12,20 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from napalm.base.exceptions import ConnectionException
-from napalm.ios.ios import IOSDriver
-from netmiko.exceptions import (
-    NetmikoAuthenticationException,
-    NetmikoTimeoutException,
-    ReadException,
-    ReadTimeout,
-    WriteException,
-)
-from paramiko.ssh_exception import SSHException
+from netmiko.exceptions import ReadTimeout
 
-from tasks.errors import DeviceRefused, DeviceUnreachable, LoginRefused, OutputNotUnderstood
+from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
+from tasks.login import LOST, Login, open_driver
 from tcp.info import parse_tcp_info
 from templates.rows import Refusal, first
 
@@ -34,6 +25,10 @@ TCP_INFO = 11
 
 BREAK = "\x1e"
 """Ctrl-Shift-6, the default escape character of IOS: ends a running copy."""
+
+
+SHORTEST_CONFIG_LINES = 10
+"""The barest IOS configuration has some forty lines; fewer than this is a message or a part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,55 +42,38 @@ class Facts:
     serial_number: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
-    """How to open a session; secrets are kept out of its representation by `__repr__`."""
-
-    name: str
-    address: str
-    port: int
-    username: str
-    password: str
-    enable_secret: str | None
-    optional_args: dict[str, Any]
-
-    def __repr__(self) -> str:
-        """Return who and where, never with which secret."""
-        return f"Login({self.username}@{self.address}:{self.port})"
-
-
 class DeviceSession:
-    """An open, privileged session. All its methods raise DeviceUnreachable once the session is lost."""
+    """An open, privileged session. All its methods raise DeviceUnreachable once the session is lost.
+
+    After any error it is either at a prompt that was seen, or closed: nothing is ever typed into a question that a
+    device may still be asking.
+    """
 
     def __init__(self, login: Login) -> None:
         self.name = login.name
-        self._driver = IOSDriver(
-            hostname=login.address,
-            username=login.username,
-            password=login.password,
-            timeout=60,
-            # NAPALM's Nornir plugin writes into the dict it is given, and so may the driver: never share it.
-            optional_args={
-                "port": login.port,
-                "secret": login.enable_secret or "",
-                "conn_timeout": 15,
-                "banner_timeout": 30,
-                "auth_timeout": 30,
-                # Keeps address translations on the way awake while a copy runs for an hour.
-                "keepalive": 30,
-                **login.optional_args,
-            },
-        )
-        with _opening(login):
-            self._driver.open()
+        self._driver = open_driver(login)
         self._prompt = re.escape(str(self._driver.device.base_prompt))
 
     def close(self) -> None:
         """Log out; a session that is lost already is no error."""
+        if not self.alive:
+            self.abandon()
+            return
         try:
             self._driver.close()
-        except (OSError, EOFError, SSHException, ReadException, ReadTimeout, WriteException, AttributeError):
+        except (*LOST, ReadTimeout, ValueError, AttributeError):
+            self.abandon()
+        finally:
             self._driver.device = None
+
+    def abandon(self) -> None:
+        """Hang up without a word.
+
+        netmiko's own way to log out begins with Enter, which at `Destination filename [x]?` means yes.
+        """
+        device, self._driver.device = self._driver.device, None
+        if device is not None:
+            device.paramiko_cleanup()
 
     @property
     def alive(self) -> bool:
@@ -113,7 +91,7 @@ class DeviceSession:
     @property
     def prompt_pattern(self) -> str:
         """Return a regular expression for the privileged prompt, alone on a line."""
-        return rf"(?m)^{self._prompt}[^\s#>]{{0,20}}#\s*$"
+        return rf"(?m)^{self._prompt}[^\s#>]{{0,63}}#\s*$"
 
     @property
     def local_address(self) -> str:
@@ -139,9 +117,24 @@ class DeviceSession:
         return Facts(**{name: str(found[name]) for name in Facts.__slots__})
 
     def running_config(self) -> str:
-        """Return the whole running configuration."""
+        """Return the whole running configuration.
+
+        Raises:
+            DeviceRefused: The user may not see it.
+            OutputNotUnderstood: It does not look whole: a part, compared with a part, would prove nothing.
+            DeviceUnreachable: The session was lost.
+        """
         with self._exchange("show running-config"):
-            return str(self._driver.get_config(retrieve="running")["running"])
+            text = str(self._driver.get_config(retrieve="running")["running"]).rstrip()
+        lines = text.splitlines()
+        if len(lines) >= SHORTEST_CONFIG_LINES and lines[-1].strip() == "end":
+            return text
+        if (refusal := first(Refusal, text)) is not None:
+            raise DeviceRefused(f"'show running-config': {refusal.text}", host=self.name)
+        raise OutputNotUnderstood(
+            f"'show running-config': expected a configuration that ends with 'end', found {len(lines)} lines",
+            host=self.name,
+        )
 
     def ask(self, command: str, *, limit_s: float = 30.0) -> str:
         """Return the output of an EXEC command that asks nothing.
@@ -192,46 +185,55 @@ class DeviceSession:
         Raises:
             DeviceUnreachable: The session was lost.
         """
-        device = self._driver.device
-        with self._exchange("a dialogue"):
-            device.clear_buffer()
-            device.write_channel(command + "\n")
-            while True:
-                received = device.read_channel()
-                answers = reply(received)
-                if answers is None:
-                    return
-                if not received and not self.alive:
-                    # netmiko reads nothing, for ever, from a channel that the device has closed.
-                    raise DeviceUnreachable("the SSH session was lost in the middle of a dialogue", host=self.name)
+        try:
+            self._send(command + "\n", discard=True)
+            while (answers := reply(self._received())) is not None:
                 for answer in answers:
-                    device.write_channel(answer)
+                    self._send(answer)
                 on_wait()
                 self._wait_for_text(1.0)
+        except BaseException:
+            # Whatever it was, also a fault of ours: the device must not go on behind our back, and must not be asked
+            # anything while it may be at a question.
+            if not self._interrupt():
+                self.abandon()
+            raise
 
-    def interrupt(self, *, limit_s: float = 15.0) -> bool:
+    def _interrupt(self, *, limit_s: float = 10.0) -> bool:
         """Send Ctrl-Shift-6 and return whether the prompt came back within the limit."""
-        device = self._driver.device
         deadline = time.monotonic() + limit_s
         seen = ""
         try:
-            with self._exchange("interrupt"):
-                device.write_channel(BREAK)
-                while time.monotonic() < deadline:
-                    self._wait_for_text(1.0)
-                    seen = (seen + device.read_channel())[-2000:]
-                    if not self.alive:
-                        return False
-                    if re.search(self.prompt_pattern, seen):
-                        return True
+            self._send(BREAK)
+            while time.monotonic() < deadline:
+                self._wait_for_text(1.0)
+                seen = (seen + self._received())[-2000:]
+                if re.search(self.prompt_pattern, seen):
+                    return True
         except DeviceUnreachable:
             return False
         return False
 
+    def _send(self, text: str, *, discard: bool = False) -> None:
+        with self._exchange("a dialogue"):
+            if discard:
+                self._driver.device.clear_buffer()
+            self._driver.device.write_channel(text)
+
+    def _received(self) -> str:
+        """Return what has come since; netmiko reads nothing, for ever, from a channel that the device has closed."""
+        with self._exchange("a dialogue"):
+            text = str(self._driver.device.read_channel())
+        if not text and not self.alive:
+            raise DeviceUnreachable("the SSH session was lost in the middle of a dialogue", host=self.name)
+        return text
+
     def _wait_for_text(self, limit_s: float) -> None:
         """Sleep until the channel has something to read; a blocked session costs no processor time."""
+        if not self.alive:
+            return
         channel = self._driver.device.remote_conn
-        if channel.recv_ready() or channel.closed:
+        if channel.recv_ready():
             return
         poller = select.poll()
         # paramiko backs this descriptor with a pipe that is readable exactly while data waits.
@@ -252,37 +254,14 @@ class DeviceSession:
         try:
             yield
         except ReadTimeout:
-            if not self.alive:
+            was_alive = self.alive
+            self.abandon()
+            if not was_alive:
                 raise DeviceUnreachable(f"'{what}': the SSH session was lost", host=self.name) from None
             raise OutputNotUnderstood(f"'{what}': expected the prompt, none came in time", host=self.name) from None
-        except (OSError, EOFError, SSHException, ReadException, WriteException, ConnectionException):
+        except ValueError:
+            # netmiko's word for a configuration mode that was not reached, or not left.
+            self.abandon()
+            raise DeviceRefused(f"'{what}': not taken by the device", host=self.name) from None
+        except LOST:
             raise DeviceUnreachable(f"'{what}': the SSH session was lost", host=self.name) from None
-
-
-@contextmanager
-def _opening(login: Login) -> Iterator[None]:
-    where = f"{login.address} port {login.port}"
-    try:
-        yield
-    except NetmikoAuthenticationException:
-        raise LoginRefused(
-            f"login as '{login.username or '(nobody)'}' to {where} was refused",
-            host=login.name,
-            step="connect",
-            hint="Check FLASHFERRY_USERNAME and FLASHFERRY_PASSWORD, or the inventory's username and password",
-        ) from None
-    except ValueError:
-        # netmiko's word for an enable secret that did not lead to the `#` prompt.
-        raise LoginRefused(
-            f"no privileged prompt on {where}: the enable secret was not accepted",
-            host=login.name,
-            step="connect",
-            hint="Check FLASHFERRY_ENABLE_SECRET or the inventory's enable_secret",
-        ) from None
-    except (NetmikoTimeoutException, ConnectionException, OSError, EOFError, SSHException, ReadException, ReadTimeout):
-        raise DeviceUnreachable(
-            f"no SSH session with {where} could be opened",
-            host=login.name,
-            step="connect",
-            hint="Check address, port, route and access lists; a device whose vty lines are all in use refuses too",
-        ) from None

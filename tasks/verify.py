@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
@@ -30,12 +31,20 @@ class VerifyReport:
     duration_s: float
 
 
-def verify(task: Task, path: str, md5: str, size_bytes: int) -> Result:
+def verify(task: Task, path: str, md5: str, size_bytes: int, interrupted: Callable[[], bool] = lambda: False) -> Result:
     """Nornir task: return a VerifyReport. See `verify_file`."""
-    return Result(host=task.host, result=verify_file(session_of(task), path=path, md5=md5, size_bytes=size_bytes))
+    report = verify_file(session_of(task), path=path, md5=md5, size_bytes=size_bytes, interrupted=interrupted)
+    return Result(host=task.host, result=report)
 
 
-def verify_file(session: DeviceSession, *, path: str, md5: str, size_bytes: int) -> VerifyReport:
+def verify_file(
+    session: DeviceSession,
+    *,
+    path: str,
+    md5: str,
+    size_bytes: int,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> VerifyReport:
     """Prove that a file on the device has the expected MD5.
 
     The digests are compared here. The device is never told the expected one: it would echo it, and a reader that
@@ -47,7 +56,7 @@ def verify_file(session: DeviceSession, *, path: str, md5: str, size_bytes: int)
         OutputNotUnderstood: It printed none, or went silent.
     """
     started = time.monotonic()
-    found = digest_of(session, path, size_bytes=size_bytes)
+    found = digest_of(session, path, size_bytes=size_bytes, interrupted=interrupted)
     if found != md5.lower():
         raise ImageCorrupt(
             f"{path}: expected MD5 {md5}, the device computed {found}",
@@ -58,13 +67,18 @@ def verify_file(session: DeviceSession, *, path: str, md5: str, size_bytes: int)
     return VerifyReport(path=path, md5=found, duration_s=time.monotonic() - started)
 
 
-def digest_of(session: DeviceSession, path: str, *, size_bytes: int) -> str:
+def digest_of(
+    session: DeviceSession, path: str, *, size_bytes: int, interrupted: Callable[[], bool] = lambda: False
+) -> str:
     """Return the MD5 that the device computes of a file, in lower case."""
-    waiter = _Dots(prompt_pattern=session.prompt_pattern, total_limit_s=60 + size_bytes / SLOWEST_HASH_BYTES_PER_S)
+    waiter = _Dots(
+        prompt_pattern=session.prompt_pattern,
+        total_limit_s=60 + size_bytes / SLOWEST_HASH_BYTES_PER_S,
+        interrupted=interrupted,
+    )
     try:
         session.converse(f"verify /md5 {path}", waiter.reply, waiter.check_limits)
     except _LimitReached as reached:
-        session.interrupt()
         raise OutputNotUnderstood(f"'verify /md5 {path}': {reached}", host=session.name, step=STEP) from None
     output = waiter.text
     digest = last(VerifyDigest, output)
@@ -86,11 +100,12 @@ class _LimitReached(Exception):
 class _Dots:
     """Collects output until the prompt, throwing the dots away: 2 GB print half a million of them on one line."""
 
-    def __init__(self, *, prompt_pattern: str, total_limit_s: float) -> None:
+    def __init__(self, *, prompt_pattern: str, total_limit_s: float, interrupted: Callable[[], bool]) -> None:
         self.text = ""
         self._prompt = re.compile(prompt_pattern)
         self._heard_at = self._started_at = time.monotonic()
         self._total_limit_s = total_limit_s
+        self._interrupted = interrupted
 
     def reply(self, received: str) -> tuple[str, ...] | None:
         if received:
@@ -100,6 +115,8 @@ class _Dots:
 
     def check_limits(self) -> None:
         now = time.monotonic()
+        if self._interrupted():
+            raise _LimitReached("interrupted by the operator")
         if now - self._heard_at > SILENCE_LIMIT_S:
             raise _LimitReached(f"no dot for {SILENCE_LIMIT_S:.0f} s")
         if now - self._started_at > self._total_limit_s:

@@ -98,6 +98,22 @@ def test_the_transcript_has_no_credentials():
     assert mask("ftp://u:p@h/x") == "ftp://*:*@h/x"
 
 
+@pytest.mark.parametrize("echo", ["$user1:pw123@192.0.2.10/x flash:x", "copy ftp://user1:p\r\nw123@192.0.2.10/x"])
+def test_a_cut_or_wrapped_echo_shows_no_credentials(echo):
+    """A terminal that cuts the URL's head off or wraps it inside the password leaks neither."""
+    talk = CopyDialogue(prompt_pattern="^r1#$", source="192.0.2.10/x", target="flash:x", secrets=("user1", "pw123"))
+    talk.reply(echo)
+    assert "user1" not in talk.transcript
+    assert "w123" not in talk.transcript
+
+
+@pytest.mark.parametrize("changes", [{"vrf": "A\nreload"}, {"server": "192.0.2.1 x"}, {"vrf": "a b"}])
+def test_an_address_or_vrf_of_more_than_a_word_is_refused(changes):
+    """A line break in either would be a command of its own."""
+    with pytest.raises(ConfigInvalid, match="letters, digits"):
+        command(**changes)
+
+
 def command(**changes: object) -> str:
     given = {
         "username": "u",
@@ -116,16 +132,18 @@ def test_the_command_as_ios_takes_it():
     assert command(port=2121, vrf="Mgmt-vrf") == "copy ftp://u:p@192.0.2.10:2121/x.bin flash:x vrf Mgmt-vrf"
 
 
-@pytest.mark.parametrize("image", ["a b.bin", "a?.bin", "a%20.bin", "a@b.bin"])
+@pytest.mark.parametrize(
+    "image", ["a b.bin", "a?.bin", "a%20.bin", "a@b.bin", "a|b.bin", "a:b.bin", "-a.bin", "a\nb.bin", ""]
+)
 def test_a_name_that_ios_cannot_take_is_refused(image):
-    """A blank ends the URL, `?` calls help, `%xy` is forbidden, `@` ends the credentials."""
+    """A blank ends the URL, `?` calls help, `%xy` is forbidden, `@` ends the credentials, `|` filters."""
     with pytest.raises(ConfigInvalid, match="Rename the file"):
         command(image=image)
 
 
 def test_a_command_longer_than_an_ios_line_is_refused():
     """At 253 characters it is taken, at 254 it is not, and the figure is told."""
-    spare = MAX_COMMAND_LENGTH - len(command(image=""))
+    spare = MAX_COMMAND_LENGTH - len(command(image="x")) + 1
     assert len(command(image="x" * spare)) == MAX_COMMAND_LENGTH
     with pytest.raises(ConfigInvalid, match="254 characters"):
         command(image="x" * (spare + 1))
