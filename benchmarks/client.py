@@ -17,6 +17,7 @@ import resource
 import socket
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 _BUFFER = bytearray(1 << 20)
@@ -25,16 +26,17 @@ _TIMEOUT_S = 120.0
 
 
 class Session:
-    """One control connection, logged in."""
+    """One control connection, logged in if there is a credential."""
 
-    def __init__(self, host: str, port: int, credential: list[str]) -> None:
+    def __init__(self, host: str, port: int, credential: list[str] | None, *, source: str = "") -> None:
         self.host = host
-        self.socket = socket.create_connection((host, port), timeout=_TIMEOUT_S)
+        self.socket = socket.create_connection((host, port), timeout=_TIMEOUT_S, source_address=(source, 0))
         self._lines = self.socket.makefile("rb")
         self.expect("220")
-        user, password = credential
-        self.ask(f"USER {user}", "331")
-        self.ask(f"PASS {password}", "230")
+        if credential is not None:
+            user, password = credential
+            self.ask(f"USER {user}", "331")
+            self.ask(f"PASS {password}", "230")
 
     def expect(self, code: str) -> str:
         """Read one reply, of however many lines; raise unless it begins with the code."""
@@ -68,8 +70,12 @@ class Session:
         """Say goodbye and close."""
         with contextlib.suppress(OSError, RuntimeError):
             self.ask("QUIT", "221")
+        self.drop(socket.socket.close)
+
+    def drop(self, close: Callable[[socket.socket], None]) -> None:
+        """Close without goodbye, in a way of the caller's."""
         self._lines.close()
-        self.socket.close()
+        close(self.socket)
 
 
 def say(**message: Any) -> None:

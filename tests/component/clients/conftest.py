@@ -1,0 +1,148 @@
+"""Servers for real clients, and the table of what came of them.
+
+`pytest tests/component/clients --client-table docs/server-clients.md` writes the results between that file's marks.
+"""
+
+import hashlib
+import os
+import random
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ftpserver import FtpServer, Limits, ServerSettings, Ticket, TicketRequest, TransferProgress
+
+SMALL, LARGE = "csr1000v-universalk9.bin", "isr4300-universalk9.bin"
+SIZES_BYTES = {SMALL: 400_000, LARGE: 4_000_000}
+BEGIN, END = "<!-- clients: begin -->", "<!-- clients: end -->"
+COLUMNS = ("PASV", "EPSV", "PORT", "EPRT", "resume", "abort")
+VERSION_COMMANDS = {
+    "curl": ["curl", "--version"],
+    "wget": ["wget", "--version"],
+    "lftp": ["lftp", "--version"],
+    "ncftpget": ["ncftpget", "--version"],
+    "tnftp": ["tnftp", "-?"],
+}
+
+
+@dataclass
+class Site:
+    """A server on one loopback address and what it serves."""
+
+    server: FtpServer
+    address: str
+    digests: dict[str, str]
+
+    def ticket(self, image_name: str, **more: Any) -> Ticket:
+        return self.server.issue_ticket(TicketRequest(image_name=image_name, **more))
+
+    def final(self, ticket: Ticket) -> TransferProgress:
+        progress = self.server.wait_final(ticket.ticket_id, 10)
+        assert progress.state.is_final, progress
+        return progress
+
+    def until_flowing(self, ticket: Ticket) -> None:
+        """Wait until some of the image was acknowledged, but fail if all of it was."""
+        for _ in range(500):
+            progress = self.server.wait(ticket.ticket_id, 10)
+            if progress.bytes_acked:
+                assert not progress.state.is_final, progress
+                return
+        raise AssertionError("no byte was ever acknowledged")
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("images")
+    source = random.Random(3)
+    for name, size_bytes in SIZES_BYTES.items():
+        (directory / name).write_bytes(source.randbytes(size_bytes))
+    return directory
+
+
+def _site(images: Path, address: str) -> Iterator[Site]:
+    settings = ServerSettings(
+        image_paths=(images,),
+        listen_address=address,
+        sample_interval_s=0.05,
+        limits=Limits(failed_login_delay_s=0.05),
+    )
+    digests = {name: hashlib.sha512((images / name).read_bytes()).hexdigest() for name in SIZES_BYTES}
+    with FtpServer(settings) as server:
+        yield Site(server=server, address=address, digests=digests)
+        assert not [note for note in server.notices if "internal error" in note], server.notices
+
+
+@pytest.fixture(scope="session")
+def ipv4_site(images: Path) -> Iterator[Site]:
+    yield from _site(images, "127.0.0.1")
+
+
+@pytest.fixture(scope="session")
+def ipv6_site(images: Path) -> Iterator[Site]:
+    if not _has_ipv6():
+        pytest.skip("this host has no IPv6 loopback address")
+    yield from _site(images, "::1")
+
+
+# The table of results.
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--client-table", type=Path, help="write the results of real clients between the marks of a file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.getoption("client_table", default=None)
+    if path is not None:
+        config.pluginmanager.register(Table(path), "client-table")
+
+
+class Table:
+    """Collects a cell per test that names its client and column."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._cells: dict[tuple[str, str], str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        named = dict(report.user_properties)
+        if "client" not in named or (report.when != "call" and report.outcome == "passed"):
+            return
+        word = {"passed": f"yes{named.get('note', '')}", "failed": "**no**", "skipped": "not run"}[report.outcome]
+        self._cells[named["client"], named["column"]] = word
+
+    def pytest_sessionfinish(self) -> None:
+        lines = [f"| client | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
+        for client in dict.fromkeys(client for client, _ in self._cells):
+            cells = [self._cells.get((client, column), "-") for column in COLUMNS]
+            lines.append(f"| {_versioned(client)} | {' | '.join(cells)} |")
+        before, _, rest = self._path.read_text().partition(BEGIN)
+        _, _, after = rest.partition(END)
+        table = "\n".join(lines)
+        self._path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
+
+
+def _versioned(client: str) -> str:
+    command = VERSION_COMMANDS.get(client)
+    if command is None or shutil.which(command[0]) is None:
+        return client
+    shown = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+    words = (shown.stdout + shown.stderr).replace(",", " ").split()
+    version = next((word for word in words if word.strip("v")[:1].isdigit() and ("." in word or len(word) == 8)), "")
+    return f"{client} {version}".strip()
