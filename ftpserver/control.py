@@ -114,6 +114,13 @@ class BoundedControl(FTPHandler):
     def _leave(self) -> None:
         """Do what a closed session leaves to be done."""
 
+    def take_data_connection(self, connection: "socket.socket") -> None:
+        """Use a connection of this client's for its image."""
+        handler = self.dtp_handler(connection, self)
+        if handler.connected:
+            self.data_channel = handler
+            self._on_dtp_connection()
+
     def _login_overdue(self) -> None:
         if not self.authenticated:
             self.respond("421 Login took too long.")

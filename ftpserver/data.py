@@ -14,12 +14,12 @@ Facts
 import errno
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyftpdlib.handlers import DTPHandler
 
 from ftpserver import sockets
-from ftpserver.records import EventKind, TransferState
+from ftpserver.reporting import Reporter
 from ftpserver.retrieval import PEER_GONE, Retrieval, words_for
 from ftpserver.transfer import Transfer, TransferStart
 from ftpserver.tuning import Tuning
@@ -27,8 +27,8 @@ from ftpserver.tuning import Tuning
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ftpserver.client import Client
     from ftpserver.desk import Account
-    from ftpserver.session import ImageSession
 
 _CHUNK_BYTES = 256 * 1024
 
@@ -39,14 +39,13 @@ class ImageChannel(DTPHandler):
     # The library's own timer counts bytes the kernel took; ours counts bytes the client acknowledged.
     timeout = 0
 
-    def __init__(self, sock: socket.socket, cmd_channel: "ImageSession") -> None:
+    def __init__(self, sock: socket.socket, cmd_channel: "Client") -> None:
         self.retrieval: Retrieval | None = None
         self.transfer: Transfer | None = None
         self.cut_reason = "the data connection was closed"
         self._sending = False
-        self._concluded = False
-        self._stalled = False
         self._tuning: Tuning | None = None
+        self._reporter: Reporter | None = None
         self._data_syn = None
         super().__init__(sock, cmd_channel)
         if self.connected:
@@ -65,8 +64,8 @@ class ImageChannel(DTPHandler):
         self.transfer = Transfer(self._start(producer), raw_info)
         self._offset = producer.offset_bytes
         self._tuning = self._tune(producer.account, self.transfer)
-        self.cmd_channel.desk.begin(producer.account, self)
-        self._announce(EventKind.START, "transfer started", TransferState.TRANSFERRING)
+        self._reporter = Reporter(self.cmd_channel, self, producer.account, self.transfer, self._tuning)
+        self._reporter.started()
         self._initialized = self._sending = True
         self.modify_ioloop_events(self.ioloop.WRITE)
         self._in(self.cmd_channel.settings.sample_interval_s, self._tick)
@@ -224,30 +223,25 @@ class ImageChannel(DTPHandler):
         return True
 
     def _judge_pace(self, now_s: float) -> None:
-        profile, transfer, tuning = self.cmd_channel.settings.profile, self.transfer, self._tuning
+        transfer, tuning, reporter = self.transfer, self._tuning, self._reporter
         assert transfer is not None
         assert tuning is not None
+        assert reporter is not None
         silent_s = now_s - transfer.progressed_s
-        if silent_s >= profile.give_up_after_s:
+        if silent_s >= self.cmd_channel.settings.profile.give_up_after_s:
             self._fail(f"nothing acknowledged for {silent_s:.0f} s", "426 No progress; transfer aborted.")
             return
         if transfer.zero_window:
             tuning.be_patient()
         if transfer.loses_heavily(now_s):
             tuning.give_up_bbr()
-        stalled, self._stalled = self._stalled, silent_s >= profile.stall_after_s
-        if self._stalled and not stalled:
-            why = "its window is closed" if transfer.zero_window else "no acknowledgements"
-            self._announce(EventKind.STALLED, f"no progress for {silent_s:.0f} s: {why}", TransferState.STALLED)
-        else:
-            state = TransferState.STALLED if self._stalled else TransferState.TRANSFERRING
-            stream = self.cmd_channel.settings.stream_samples
-            self._announce(EventKind.PROGRESS, "", state, sample=transfer.sample(now_s) if stream else None)
+        reporter.progress(now_s)
 
     def _has_everything(self) -> bool:
         """Tell whether the client has the whole image, whatever else it did since."""
         raw_info = sockets.read_info_bytes(self.socket)
-        if self._concluded or self.transfer is None or self.retrieval is None or raw_info is None:
+        concluded = self._reporter is None or self._reporter.concluded
+        if concluded or self.transfer is None or self.retrieval is None or raw_info is None:
             return False
         self.transfer.take(raw_info, self.cmd_channel.desk.clock())
         return self.transfer.all_acked and not self.retrieval.file_changed()
@@ -266,43 +260,8 @@ class ImageChannel(DTPHandler):
 
     def _conclude(self, failure: str) -> None:
         """Settle the account once: with a record, and as delivered if the client has acknowledged everything."""
-        if self._concluded or self.transfer is None or self.retrieval is None or self._tuning is None:
+        if self._reporter is None or self._reporter.concluded:
             return
-        self._concluded = True
-        account, desk = self.retrieval.account, self.cmd_channel.desk
-        raw_info = sockets.read_info_bytes(self.socket)
-        record = self.transfer.record(
-            outcome=failure or "delivered",
-            raw_info=raw_info,
-            now_s=desk.clock(),
-            sender=self._tuning.report(),
-            commands=tuple(self.cmd_channel.command_log),
-        )
-        desk.end(account, self)
-        kind, state = EventKind.DONE, TransferState.DELIVERED
+        self._reporter.conclude(failure, sockets.read_info_bytes(self.socket))
         if failure:
             sockets.abort_on_close(self.socket)
-            kind, state = EventKind.FAILED, TransferState.FAILED
-        self._announce(kind, failure or record.verdict.sentence, state, record=record)
-
-    def _announce(self, kind: EventKind, text: str, state: TransferState, **more: Any) -> None:
-        assert self.transfer is not None
-        assert self.retrieval is not None
-        assert self._tuning is not None
-        account = self.retrieval.account
-        if account.channel not in (self, None):
-            return
-        self.cmd_channel.desk.change(
-            account,
-            kind,
-            text,
-            state=state,
-            peer_address=self.cmd_channel.client_address,
-            control_syn=self.cmd_channel.control_syn,
-            data_syn=self._data_syn,
-            rtt_s=self.transfer.info.rtt_s,
-            bytes_acked=self.retrieval.offset_bytes + self.transfer.acked_bytes,
-            rate_bytes_per_s=self.transfer.rate_bytes_per_s,
-            congestion_control=self._tuning.in_force(),
-            **more,
-        )

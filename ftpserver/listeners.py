@@ -23,13 +23,13 @@ from ftpserver.tickets import names_source, plain_address
 if TYPE_CHECKING:
     import socket
 
-    from ftpserver.session import ImageSession
+    from ftpserver.client import Client
 
 
 class PassiveListener(PassiveDTP):
     """Waits for the one data connection a client was told to make."""
 
-    def __init__(self, cmd_channel: "ImageSession", extmode: bool = False) -> None:
+    def __init__(self, cmd_channel: "Client", extmode: bool = False) -> None:
         Acceptor.__init__(self, ioloop=cmd_channel.ioloop)
         self.cmd_channel = cmd_channel
         self.timeout = cmd_channel.settings.limits.data_connect_s
@@ -59,10 +59,7 @@ class PassiveListener(PassiveDTP):
             channel.note_trouble(f"data connection from the foreign address {plain_address(addr[0])} dropped")
             return
         self.close()
-        handler = channel.dtp_handler(sock, channel)
-        if handler.connected:
-            channel.data_channel = handler
-            channel._on_dtp_connection()  # noqa: SLF001 - the library's own dispatchers call it so
+        channel.take_data_connection(sock)
 
     def handle_timeout(self) -> None:
         """Give up waiting."""
@@ -110,7 +107,7 @@ class PassiveListener(PassiveDTP):
 class ActiveConnector(ActiveDTP):
     """Makes the data connection to the port the client named."""
 
-    def __init__(self, ip: str, port: int, cmd_channel: "ImageSession") -> None:
+    def __init__(self, ip: str, port: int, cmd_channel: "Client") -> None:
         self.timeout = cmd_channel.settings.limits.data_connect_s
         self._target = f"{ip} port {port}"
         super().__init__(ip, port, cmd_channel)

@@ -170,14 +170,7 @@ class ImageSession(BoundedControl):
         self._drop_waiting_retrieval()
 
     def data_connection_failed(self, reason: str, reply: str, *, only_if_awaited: bool = False) -> None:
-        """Note that no data connection came about; called by the listeners.
-
-        Args:
-            reason: For our books.
-            reply: For the client.
-            only_if_awaited: Whether the client waits for a reply only if it has asked for the image: after PASV it
-                has its answer already, after PORT it has none until we are connected.
-        """
+        """Note that no data connection came about; see `client.Client`."""
         waiting = self._drop_waiting_retrieval()
         if self.account is not None:
             state = TransferState.FAILED if waiting else self.account.progress.state

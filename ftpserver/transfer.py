@@ -1,7 +1,7 @@
 """The account of one transfer: readings of TCP_INFO in, progress and record out. No sockets in here."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ftpserver.records import SenderReport, TransferRecord
 from ftpserver.sender import FALL_BACK_AFTER_S, FALL_BACK_SHARE
@@ -140,38 +140,57 @@ class Transfer:
         if raw_info is not None:
             self.take(raw_info, now_s)
             self._readings.append((now_s, raw_info, self.all_written))
-        start, first = self.start, self._first_byte_s
-        duration_s = (self._last_ack_s or now_s) - first if first is not None else 0.0
         samples = self._samples()
         return TransferRecord(
-            ticket_id=start.grant.ticket_id,
-            image_name=start.grant.image.name,
-            peer_address=start.peer_address,
             outcome=outcome,
-            started_at=start.wall_s,
-            first_byte_s=self._offset(first),
-            last_byte_s=self._offset(self._last_byte_s),
-            last_ack_s=self._offset(self._last_ack_s),
-            offset_bytes=start.offset_bytes,
-            size_bytes=start.grant.image.size_bytes,
-            bytes_sent=self.written_bytes,
-            bytes_acked=self.acked_bytes,
-            duration_s=duration_s,
-            rate_bytes_per_s=self.acked_bytes / duration_s if duration_s > 0 else 0.0,
-            retransmitted_bytes=self.info.bytes_retrans,
-            retransmitted_share=self.retransmitted_share,
-            min_rtt_s=self.info.min_rtt_s,
-            srtt_s=self.info.rtt_s,
-            max_window_bytes=self._max_window_bytes,
-            control_syn=start.control_syn,
-            data_syn=start.data_syn,
-            mss_bytes=self.info.snd_mss_bytes or None,
-            sack=self.info.sack,
             sender=sender,
             verdict=judge(samples, congestion_control=sender.congestion_control),
             samples=samples,
             commands=commands,
+            **self._given(),
+            **self._moved(now_s),
+            **self._seen_on_the_wire(),
         )
+
+    def _given(self) -> dict[str, Any]:
+        """Return the fields of the record that were known when it began."""
+        start, image = self.start, self.start.grant.image
+        return {
+            "ticket_id": start.grant.ticket_id,
+            "image_name": image.name,
+            "size_bytes": image.size_bytes,
+            "peer_address": start.peer_address,
+            "started_at": start.wall_s,
+            "offset_bytes": start.offset_bytes,
+            "control_syn": start.control_syn,
+            "data_syn": start.data_syn,
+        }
+
+    def _moved(self, now_s: float) -> dict[str, Any]:
+        """Return the fields of the record that say how much went over when."""
+        first = self._first_byte_s
+        duration_s = (self._last_ack_s or now_s) - first if first is not None else 0.0
+        return {
+            "first_byte_s": self._offset(first),
+            "last_byte_s": self._offset(self._last_byte_s),
+            "last_ack_s": self._offset(self._last_ack_s),
+            "bytes_sent": self.written_bytes,
+            "bytes_acked": self.acked_bytes,
+            "duration_s": duration_s,
+            "rate_bytes_per_s": self.acked_bytes / duration_s if duration_s > 0 else 0.0,
+        }
+
+    def _seen_on_the_wire(self) -> dict[str, Any]:
+        """Return the fields of the record that the kernel knows."""
+        return {
+            "retransmitted_bytes": self.info.bytes_retrans,
+            "retransmitted_share": self.retransmitted_share,
+            "min_rtt_s": self.info.min_rtt_s,
+            "srtt_s": self.info.rtt_s,
+            "max_window_bytes": self._max_window_bytes,
+            "mss_bytes": self.info.snd_mss_bytes or None,
+            "sack": self.info.sack,
+        }
 
     def _offset(self, moment_s: float | None) -> float | None:
         return None if moment_s is None else moment_s - self.start.now_s

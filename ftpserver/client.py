@@ -1,0 +1,66 @@
+"""A client as its data connections see it: what `listeners` and `data` need of the control connection.
+
+The control connection names the classes of its data connections, so these must not import it in turn.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from socket import socket as Socket
+
+    from ftpserver.desk import Desk
+    from ftpserver.settings import ServerSettings
+    from tcp.syn import SynOptions
+
+
+class Client(Protocol):
+    """One client's control connection.
+
+    Attributes:
+        connected: Whether it is still there.
+        remote_ip: Its address as the socket gives it, perhaps IPv4 mapped into IPv6.
+        client_address: Its address for people and records.
+        control_syn: What its SYN offered.
+        command_log: Commands and replies so far, secrets masked.
+        ioloop: The library's event loop.
+        socket: The connection itself.
+    """
+
+    connected: bool
+    remote_ip: str
+    client_address: str
+    control_syn: "SynOptions | None"
+    command_log: deque[str]
+    ioloop: Any
+    socket: "Socket"
+
+    @property
+    def desk(self) -> "Desk":
+        """The server's ticket desk."""
+
+    @property
+    def settings(self) -> "ServerSettings":
+        """How the server runs."""
+
+    def respond(self, resp: str, logfun: Any = None) -> None:
+        """Send a reply."""
+
+    def quiet(self, *args: Any, **kwargs: Any) -> None:
+        """Log nothing; what the library is given where it wants a logger."""
+
+    def take_data_connection(self, connection: "Socket") -> None:
+        """Use a connection of this client's for its image."""
+
+    def data_connection_failed(self, reason: str, reply: str, *, only_if_awaited: bool = False) -> None:
+        """Note that no data connection came about.
+
+        Args:
+            reason: For our books.
+            reply: For the client.
+            only_if_awaited: Whether the client waits for a reply only if it has asked for the image: after PASV it
+                has its answer already, after PORT it has none until we are connected.
+        """
+
+    def note_trouble(self, text: str) -> None:
+        """Note something about this session that may explain a failure."""

@@ -1,0 +1,94 @@
+"""What the desk is told of a transfer under way and at its end."""
+
+from typing import TYPE_CHECKING, Any
+
+from ftpserver.records import EventKind, TransferState
+
+if TYPE_CHECKING:
+    from ftpserver.client import Client
+    from ftpserver.desk import Account, Channel
+    from ftpserver.transfer import Transfer
+    from ftpserver.tuning import Tuning
+
+
+class Reporter:
+    """Speaks for one transfer, and closes its account once.
+
+    Args:
+        client: Whose transfer it is.
+        channel: The data connection, as the desk knows it.
+        account: The ticket it runs under.
+        transfer: Its account of bytes and times.
+        tuning: Its sender.
+    """
+
+    def __init__(
+        self, client: "Client", channel: "Channel", account: "Account", transfer: "Transfer", tuning: "Tuning"
+    ) -> None:
+        self._client = client
+        self._channel = channel
+        self._account = account
+        self._transfer = transfer
+        self._tuning = tuning
+        self._stalled = False
+        self.concluded = False
+
+    def started(self) -> None:
+        """Tell that it begins, and have its cap put in force."""
+        self._client.desk.begin(self._account, self._channel)
+        self._announce(EventKind.START, "transfer started", TransferState.TRANSFERRING)
+
+    def progress(self, now_s: float) -> None:
+        """Tell how far it is, and when it begins to stall, that and why."""
+        settings, transfer = self._client.settings, self._transfer
+        silent_s = now_s - transfer.progressed_s
+        stalled, self._stalled = self._stalled, silent_s >= settings.profile.stall_after_s
+        if self._stalled and not stalled:
+            why = "its window is closed" if transfer.zero_window else "no acknowledgements"
+            self._announce(EventKind.STALLED, f"no progress for {silent_s:.0f} s: {why}", TransferState.STALLED)
+            return
+        state = TransferState.STALLED if self._stalled else TransferState.TRANSFERRING
+        sample = transfer.sample(now_s) if settings.stream_samples else None
+        self._announce(EventKind.PROGRESS, "", state, sample=sample)
+
+    def conclude(self, failure: str, raw_info: bytes | None) -> None:
+        """Close the account with a record: delivered, or why not.
+
+        Args:
+            failure: Why it failed; empty if the client has acknowledged everything.
+            raw_info: The last reading; None if the socket is gone.
+        """
+        desk = self._client.desk
+        self.concluded = True
+        record = self._transfer.record(
+            outcome=failure or "delivered",
+            raw_info=raw_info,
+            now_s=desk.clock(),
+            sender=self._tuning.report(),
+            commands=tuple(self._client.command_log),
+        )
+        desk.end(self._account, self._channel)
+        if failure:
+            self._announce(EventKind.FAILED, failure, TransferState.FAILED, record=record)
+        else:
+            self._announce(EventKind.DONE, record.verdict.sentence, TransferState.DELIVERED, record=record)
+
+    def _announce(self, kind: EventKind, text: str, state: TransferState, **more: Any) -> None:
+        account, transfer = self._account, self._transfer
+        if account.channel not in (self._channel, None):
+            # Superseded: the ticket's new transfer speaks for it now.
+            return
+        self._client.desk.change(
+            account,
+            kind,
+            text,
+            state=state,
+            peer_address=self._client.client_address,
+            control_syn=transfer.start.control_syn,
+            data_syn=transfer.start.data_syn,
+            rtt_s=transfer.info.rtt_s,
+            bytes_acked=transfer.start.offset_bytes + transfer.acked_bytes,
+            rate_bytes_per_s=transfer.rate_bytes_per_s,
+            congestion_control=self._tuning.in_force(),
+            **more,
+        )
