@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from flashferry import check, doctor, images, lab, probe, recover, serve, stage
-from flashferry.output import complain
+from flashferry.output import complain, say
 from inventory.errors import ConfigInvalid, FlashferryError
 from staging.exit_codes import ExitCode
+from staging.touched import JournalUnusable
 
 app = typer.Typer(
     name="flashferry",
@@ -51,10 +52,14 @@ def main() -> None:
     try:
         app()
     except ConfigInvalid as error:
-        complain(error)
+        complain(error, ExitCode.USAGE)
         sys.exit(ExitCode.USAGE)
+    except JournalUnusable as error:
+        complain(error, ExitCode.RESTORE_INCOMPLETE)
+        sys.exit(ExitCode.RESTORE_INCOMPLETE)
     except FlashferryError as error:
-        complain(error)
+        complain(error, ExitCode.DEVICES_FAILED)
         sys.exit(ExitCode.DEVICES_FAILED)
     except KeyboardInterrupt:
+        say("interrupted; nothing was changed")
         sys.exit(ExitCode.INTERRUPTED)

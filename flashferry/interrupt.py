@@ -10,17 +10,21 @@ from types import FrameType
 
 from flashferry.output import say
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, a service that is stopped, and a terminal that is closed."""
+
 
 @contextmanager
 def graceful_interrupt() -> Iterator[threading.Event]:
-    """Turn SIGINT and SIGTERM into an event for as long as the block runs, and tell what happens now."""
+    """Turn SIGNALS into an event for as long as the block runs, and tell what happens now."""
     stop = threading.Event()
 
-    def tell() -> None:
-        if stop.is_set():
-            say("still restoring; if this process is killed, run 'flashferry recover'")
-        else:
-            say("interrupted: ending copies and restoring every device")
+    def tell(first: bool) -> None:
+        say(
+            "interrupted: ending what is under way and restoring every device"
+            if first
+            else "still restoring; if this process is killed, run 'flashferry recover'"
+        )
 
     with stop_on_signals(stop, tell):
         yield stop
@@ -28,16 +32,19 @@ def graceful_interrupt() -> Iterator[threading.Event]:
 
 @contextmanager
 def stop_on_signals(
-    stop: threading.Event | None = None, tell: Callable[[], None] = lambda: None
+    stop: threading.Event | None = None,
+    tell: Callable[[bool], None] = lambda first: None,  # noqa: ARG005 -- the signature
 ) -> Iterator[threading.Event]:
-    """Set an event on SIGINT and SIGTERM for as long as the block runs; `tell` is called before it is set."""
+    """Set an event on SIGNALS for as long as the block runs; `tell` then gets whether it was the first one."""
     stop = stop or threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 -- the signature of a handler
-        tell()
+        first = not stop.is_set()
+        # Set before told: with the terminal gone, telling may fail, and stopping must not.
         stop.set()
+        tell(first)
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:
         yield stop
     finally:

@@ -45,7 +45,16 @@ def fleet(inventory: str, hosts: list[str] | None) -> Nornir:
     """Return the devices that a command is about, with their credentials.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, or a device is unknown.
+        ConfigInvalid: The inventory is wrong or empty, or a device is unknown.
+    """
+    return selected(whole_fleet(inventory), tuple(hosts or ()))
+
+
+def whole_fleet(inventory: str) -> Nornir:
+    """Return all devices of an inventory, with their credentials; there may be none.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong.
     """
     directory = sample_directory() if inventory == SAMPLE else Path(inventory)
-    return apply_environment(selected(open_inventory(directory), tuple(hosts or ())))
+    return apply_environment(open_inventory(directory))

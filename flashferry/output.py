@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 import typer
 
@@ -18,21 +22,29 @@ _PROGRESS_EVERY_S = 2.0
 
 
 def say(text: str) -> None:
-    """Print a line for people on standard error."""
-    typer.echo(f"flashferry: {text}", err=True)
+    """Print a line for people on standard error; a closed terminal is no error."""
+    with suppress(OSError):
+        typer.echo(f"flashferry: {text}", err=True)
 
 
-def complain(error: FlashferryError) -> None:
-    """Print an error in one sentence on standard error."""
-    typer.echo(f"flashferry: error: {error}", err=True)
+def complain(error: FlashferryError, code: ExitCode) -> None:
+    """Print an error in one sentence on standard error, and as JSON on standard output where that was asked for."""
+    with suppress(OSError):
+        typer.echo(f"flashferry: error: {error}", err=True)
+        if "--json" in sys.argv:
+            print(result_document("error", code, {"error": str(error)}))  # noqa: T201
 
 
 def finish(verb: str, code: ExitCode, result: dict[str, object], *, as_json: bool, human: Callable[[], None]) -> None:
     """Print a result as one JSON document or for people, and leave with its exit code."""
-    if as_json:
-        typer.echo(result_document(verb, code, result))
-    else:
-        human()
+    try:
+        if as_json:
+            typer.echo(result_document(verb, code, result))
+        else:
+            human()
+    except OSError:
+        # A closed pipe or a full disk behind standard output: what was done is done, and the exit code tells it.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- for the interpreter's last flush
     raise typer.Exit(int(code))
 
 

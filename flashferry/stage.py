@@ -34,9 +34,9 @@ def stage(
         int | None,
         typer.Option(
             "--window-bytes",
-            min=68,
+            min=16_384,
             max=1_073_741_823,
-            help="TCP window to set (default: twice the bandwidth-delay product).",
+            help="TCP window to set (default: twice the bandwidth-delay product); above 65535 to be scaled.",
         ),
     ] = None,
     no_tune: Annotated[
@@ -58,6 +58,6 @@ def stage(
     with Journal(state_directory(state_dir)) as journal, graceful_interrupt() as stop:
         if left := pending(journal):
             names = ", ".join(device.host for device in left)
-            say(f"warning: a dead run left {names} tuned; run 'flashferry recover'")
+            say(f"warning: a dead run had {names} in its hands; run 'flashferry recover'")
         report = run_fleet(nornir, image, options, journal=journal, emit=EventLines(), interrupted=stop.is_set)
     finish("stage", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_run(report))

@@ -38,7 +38,7 @@ def print_checks(records: tuple[CheckRecord, ...]) -> None:
 
 def print_run(report: RunReport) -> None:
     """Print what became of each device of a run, and why."""
-    table = _table("device", "result", "configuration", "device's rate", "server's rate", "verdict", "hash", "took")
+    table = _table("device", "result", "config", "router says", "server says", "verdict", "hash", "took")
     for device in report.devices:
         table.add_row(
             device.host,
@@ -82,8 +82,9 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console on standard output or error; wide where it is no terminal, so that no row is cut."""
-    found = Console(stderr=stderr, highlight=False)
-    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=160)
+    # No markup: a device may well print [brackets].
+    found = Console(stderr=stderr, highlight=False, markup=False)
+    return found if found.is_terminal else Console(stderr=stderr, highlight=False, markup=False, width=160)
 
 
 def _print_evidence(device: DeviceRecord) -> None:
@@ -93,9 +94,10 @@ def _print_evidence(device: DeviceRecord) -> None:
         if seen.data_syn is not None:
             out.print(f"{device.host}: the device's SYN: {seen.data_syn.describe()}")
         out.print(f"{device.host}: verdict: {seen.verdict.sentence}")
-    for change in device.changes:
-        before = change.before or "(default)"
-        out.print(f"{device.host}: set for the copy: {change.ours}; before: {before}")
+    for change in device.changes if device.tune is not None else ():
+        assert device.tune is not None
+        shown = "" if change.ours not in device.tune.not_shown else " (taken, but not shown by the device)"
+        out.print(f"{device.host}: set for the copy: {change.ours}{shown}; before: {change.before or '(default)'}")
     if device.window is not None and device.changes:
         out.print(f"{device.host}: window: {device.window.reason}")
     if device.restore is not None:
@@ -103,6 +105,10 @@ def _print_evidence(device: DeviceRecord) -> None:
         word = "equal to the start, line by line" if not proof else f"differs: {proof}"
         out.print(f"{device.host}: proof: running configuration {word}")
         _print_foreign(device.host, device.restore.foreign, startup_changed=device.restore.startup_changed)
+    if device.partial_file is not None:
+        out.print(f"{device.host}: the copy left {device.partial_file}; delete it before staging again", style=_BAD)
+    if device.restored is Restored.INCOMPLETE:
+        out.print(f"{device.host}: still tuned as far as we know: run 'flashferry recover'", style=_BAD)
 
 
 def _print_foreign(host: str, foreign: tuple[object, ...], *, startup_changed: bool) -> None:

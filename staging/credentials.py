@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from nornir.core import Nornir
+from nornir.core.inventory import Defaults, Host
 
 from tasks.connection import ENABLE_SECRET
 
@@ -14,13 +15,17 @@ ENABLE = "FLASHFERRY_ENABLE_SECRET"
 
 
 def apply_environment(nornir: Nornir) -> Nornir:
-    """Set the credentials that the environment gives on every host, in memory; return the same Nornir."""
+    """Set the credentials that the environment gives, in memory; return the same Nornir.
+
+    Also on the inventory's defaults: `recover` logs in to devices that are no longer in the inventory.
+    """
     username, password, enable = (os.environ.get(name) for name in (USERNAME, PASSWORD, ENABLE))
-    for host in nornir.inventory.hosts.values():
+    targets: list[Host | Defaults] = [nornir.inventory.defaults, *nornir.inventory.hosts.values()]
+    for one in targets:
         if username:
-            host.username = username
+            one.username = username
         if password:
-            host.password = password
+            one.password = password
         if enable:
-            host.data[ENABLE_SECRET] = enable
+            one.data[ENABLE_SECRET] = enable
     return nornir

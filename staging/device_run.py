@@ -7,32 +7,32 @@ need it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import PurePath
-from typing import Any
 
-from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.task import Result, Task
 
-from ftpserver import FtpServerError, Ticket, TicketRequest, TransferState
+from ftpserver import FtpServerError, TicketRequest, TransferState
 from inventory.errors import FlashferryError
-from inventory.view import HostView, view
 from staging.budget import payload_cap_bytes_per_s
 from staging.context import RunContext
-from staging.events import Event
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, Restored, State
+from staging.steps import StepRunner
+from staging.touched import JournalUnusable
 from tasks.check import CheckReport, Wanted, check
+from tasks.connection import NAME as CONNECTION
 from tasks.connection import session_of
-from tasks.errors import DeviceUnreachable
-from tasks.pull import PullReport, Source, Witnessed, copy_limits, pull
+from tasks.leftover import leftover
+from tasks.pull import PullReport, Source, Witnessed, command_for, copy_limits, pull
 from tasks.restore import RestoreReport, restore
 from tasks.snapshot import Snapshot, snapshot
 from tasks.tune import tune
 from tasks.tuning import TunePlan, plan_tune
 from tasks.verify import verify
 from tcp.path import choose_window
+
+RESTORE_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
+"""Pauses behind attempts to restore: a router that reboots takes minutes, one whose vty lines are full seconds."""
 
 ASSUMED_RTT_S = 0.1
 """Round-trip time taken where the kernel measured none."""
@@ -41,26 +41,19 @@ SLOWEST_DEVICE_BYTES_PER_S = 50_000
 """Old flash takes 80 kB/s and an untuned window at 300 ms as much; below this a copy is not worth waiting for."""
 
 
-class Interrupted(FlashferryError):
-    """The operator stopped the run before this step."""
-
-
 def stage_device(task: Task, context: RunContext) -> Result:
     """Nornir task: take one device through the run and return its DeviceRecord; never raises for a device's fault."""
     record = DeviceRun(task, context).execute()
-    context.journal.record(context.run_id, task.host.name, record)
+    try:
+        context.journal.record(context.run_id, task.host.name, record)
+    except JournalUnusable as error:
+        # The report outweighs its copy in the journal.
+        record = replace(record, failure=record.failure or failure_of("record", error))
     return Result(host=task.host, result=record, changed=record.pull is not None)
 
 
-class DeviceRun:
-    """The steps of one device. Its record grows step by step and is the only result."""
-
-    def __init__(self, task: Task, context: RunContext) -> None:
-        self._task = task
-        self._context = context
-        self._host: HostView = view(task.host)
-        self._record = DeviceRecord(host=task.host.name, seconds_by_step={})
-        self._ticket: Ticket | None = None
+class DeviceRun(StepRunner):
+    """The steps of one device, in their order."""
 
     def execute(self) -> DeviceRecord:
         """Go through all steps and return the record."""
@@ -71,10 +64,20 @@ class DeviceRun:
         except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' run
             self._fail(error)
         finally:
+            self._leave()
+        return self._record
+
+    def _leave(self) -> None:
+        """Make the ticket worthless and log out; neither may cost the record of what happened."""
+        try:
             if self._ticket is not None:
                 self._context.server.revoke(self._ticket.ticket_id)
+        except FtpServerError:
+            pass  # a server that is gone honours no ticket
+        try:
             self._task.host.close_connections()
-        return self._record
+        except Exception as error:  # noqa: BLE001 -- the session goes with the process at the latest
+            self._tell("connect", "failed", sentence_of(error))
 
     def _check(self) -> None:
         image, to_null = self._context.image, self._context.options.to_null
@@ -96,26 +99,35 @@ class DeviceRun:
     def _stage(self) -> None:
         report = self._checked()
         target = "null:" if self._context.options.to_null else f"{report.file_system}{self._context.image.name}"
-        plan = self._plan(report)
+        # Refuses what no copy command can carry while the device is still as it was.
+        command_for(self._source(report, username="x" * 8, password="x" * 16), target)
         before: Snapshot = self._do("snapshot", snapshot)
+        plan = self._plan(report, before)
         # Also where nothing is to be changed: the lease keeps a device that a dead run left tuned, or that another run
         # has in its hands, from being taken for one that is fine as it is.
         self._context.journal.touch(
-            self._context.run_id, self._record.host, snapshot=before, changes=plan.changes, target=target
+            self._context.run_id,
+            self._record.host,
+            identity=_identity(report),
+            snapshot=before,
+            changes=plan.changes,
+            target=target,
         )
         restored = Restored.INCOMPLETE if plan.changes else Restored.UNTOUCHED
         self._update(state=State.JOURNALED, restored=restored, changes=plan.changes)
         try:
             self._feed(plan, target)
-        except Exception as error:  # noqa: BLE001 -- whatever happened, restoring comes first
+        except BaseException as error:  # noqa: BLE001 -- whatever happened, restoring comes first
             self._fail(error)
         finally:
             self._restore(before, plan)
+            if self._record.failure is not None:
+                self._name_leftover(target)
 
     def _feed(self, plan: TunePlan, target: str) -> None:
         """Tune, copy and verify; whatever it raises, the caller restores."""
         if plan.changes:
-            self._do("tune", tune, plan=plan)
+            self._update(tune=self._do("tune", tune, plan=plan))
             self._move(State.TUNED)
         self._pull(target)
         if not self._context.options.to_null:
@@ -124,7 +136,7 @@ class DeviceRun:
             self._move(State.VERIFIED)
         self._update(outcome=Outcome.DONE)
 
-    def _plan(self, report: CheckReport) -> TunePlan:
+    def _plan(self, report: CheckReport, before: Snapshot) -> TunePlan:
         options = self._context.options
         if not options.tune:
             return TunePlan(changes=())
@@ -134,7 +146,8 @@ class DeviceRun:
             explicit_bytes=options.window_bytes,
         )
         self._update(window=choice)
-        return plan_tune(report.running, window_bytes=choice.window_bytes)
+        # From the snapshot, not from the check: what somebody set in between is theirs and comes back.
+        return plan_tune(before.running, window_bytes=choice.window_bytes)
 
     def _pull(self, target: str) -> None:
         context, report = self._context, self._checked()
@@ -158,14 +171,7 @@ class DeviceRun:
             done: PullReport = self._do(
                 "pull",
                 pull,
-                source=Source(
-                    server=context.options.server_address or self._host.server_address or report.server_address,
-                    port=context.server.port,
-                    image=PurePath(context.image.name).name,
-                    username=ticket.username,
-                    password=ticket.password,
-                    vrf=self._host.vrf,
-                ),
+                source=self._source(report, username=ticket.username, password=ticket.password),
                 target=target,
                 size_bytes=context.image.size_bytes,
                 limits=copy_limits(
@@ -179,6 +185,17 @@ class DeviceRun:
             self._update(transfer=context.server.wait(ticket.ticket_id, 2.0).record)
         self._update(pull=done)
         self._move(State.COPIED)
+
+    def _source(self, report: CheckReport, *, username: str, password: str) -> Source:
+        context = self._context
+        return Source(
+            server=context.options.server_address or self._host.server_address or report.server_address,
+            port=context.server.port,
+            image=context.image.name,
+            username=username,
+            password=password,
+            vrf=self._host.vrf,
+        )
 
     def _witness(self) -> Witnessed:
         """Return the server's account, and tell who watches."""
@@ -196,20 +213,33 @@ class DeviceRun:
         )
 
     def _restore(self, before: Snapshot, plan: TunePlan) -> None:
-        """Restore and prove; a lost session is opened anew, once."""
+        """Restore and prove. A device that we changed is worth waiting for: it may be rebooting, or its lines full."""
         touched = bool(plan.changes)
-        for attempt in (1, 2):
+        for pause_s in RESTORE_PAUSES_S if touched else RESTORE_PAUSES_S[:1]:
             try:
                 report: RestoreReport = self._do("restore", restore, before=before, changes=plan.changes)
-            except DeviceUnreachable as error:
-                if attempt == 1:
-                    continue
-                self._restore_failed(error, touched=touched)
             except Exception as error:  # noqa: BLE001 -- the journal keeps the device; the others go on
                 self._restore_failed(error, touched=touched)
+                self._forget_session()
+                time.sleep(pause_s)
             else:
+                self._update(restore_failure=None)
                 self._restored(report, touched=touched)
-            return
+                return
+        self._move_to_failed()
+
+    def _forget_session(self) -> None:
+        """Hang up, so that the next attempt logs in anew: whatever state the session was in is not to be trusted."""
+        found = self._task.host.connections.pop(CONNECTION, None)
+        if found is not None and found.connection is not None:
+            found.connection.abandon()
+
+    def _name_leftover(self, target: str) -> None:
+        """Name what a failed copy left on flash; nothing is deleted unless the operator asks."""
+        try:
+            self._update(partial_file=leftover(session_of(self._task), target))
+        except FlashferryError as error:
+            self._tell("check", "failed", f"could not look for what the copy left: {error.message}")
 
     def _restored(self, report: RestoreReport, *, touched: bool) -> None:
         self._update(restore=report)
@@ -230,52 +260,12 @@ class DeviceRun:
         if not touched:
             # Nothing was set, so nothing is left: only the proof is missing.
             self._context.journal.release(self._context.run_id, self._record.host)
-        if self._record.state is not State.FAILED:
-            self._move(State.FAILED)
-
-    def _fail(self, error: Exception) -> None:
-        """Take the first failure into the record."""
-        if self._record.failure is not None:
-            return
-        known = isinstance(error, FlashferryError | FtpServerError)
-        outcome = Outcome.FAILED if known else Outcome.ERROR
-        if self._context.interrupted():
-            outcome = Outcome.INTERRUPTED
-        self._update(outcome=outcome, failure=failure_of("stage", error))
-        if self._record.state in {State.PLANNED, State.CHECKED}:
-            self._move(State.FAILED)
-
-    def _do(self, step: str, task: Callable[..., Result], **arguments: Any) -> Any:
-        """Run one step as a Nornir subtask and return its typed result."""
-        if step != "restore" and self._context.interrupted():
-            raise Interrupted("stopped by the operator before this step", host=self._record.host, step=step)
-        self._tell(step, "started", "")
-        started = time.monotonic()
-        try:
-            result = self._task.run(task=task, name=step, **arguments)[0].result
-        except NornirSubTaskError as wrapped:
-            cause = wrapped.result[0].exception
-            if isinstance(cause, FlashferryError):
-                cause.at(host=self._record.host, step=step)
-            self._tell(step, "failed", sentence_of(cause))
-            raise cause from None
-        finally:
-            spent = self._record.seconds_by_step.get(step, 0.0) + time.monotonic() - started
-            self._update(seconds_by_step=self._record.seconds_by_step | {step: round(spent, 3)})
-        self._tell(step, "done", f"{time.monotonic() - started:.1f} s")
-        return result
 
     def _checked(self) -> CheckReport:
         assert self._record.check is not None
         return self._record.check
 
-    def _update(self, **values: Any) -> None:
-        self._record = replace(self._record, **values)
 
-    def _move(self, state: State) -> None:
-        self._context.journal.move(self._context.run_id, self._record.host, state)
-        self._update(state=state)
-
-    def _tell(self, step: str, status: str, text: str) -> None:
-        at_s = time.monotonic() - self._context.started_s
-        self._context.emit(Event(host=self._record.host, step=step, status=status, text=text, at_s=at_s))
+def _identity(report: CheckReport) -> str:
+    """Return what the device calls itself: its serial number alone is not unique among virtual routers."""
+    return f"{report.facts.serial_number}/{report.facts.hostname}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 
@@ -30,3 +31,13 @@ Emit = Callable[[Event], None]
 
 def silent(event: Event) -> None:
     """Take an event and tell nobody: for callers who only want the result."""
+
+
+def never_failing(emit: Emit) -> Emit:
+    """Return a function that tells an event and swallows every error: a closed terminal must not stop a restore."""
+
+    def tell(event: Event) -> None:
+        with suppress(Exception):
+            emit(event)
+
+    return tell

@@ -32,8 +32,8 @@ _MEANINGS = {
     ExitCode.USAGE: "wrong options or input; nothing was touched",
     ExitCode.DEVICES_FAILED: "some devices failed",
     ExitCode.REFUSED: "some devices were refused by the check, none failed",
-    ExitCode.RESTORE_INCOMPLETE: "a device's configuration is not proven to be what it was; run 'flashferry recover'",
-    ExitCode.INTERRUPTED: "interrupted by the operator; every device was restored",
+    ExitCode.RESTORE_INCOMPLETE: "a device's configuration is not proven to be what it was; the report says why",
+    ExitCode.INTERRUPTED: "interrupted by the operator; no device was left changed",
 }
 
 

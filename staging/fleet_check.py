@@ -10,7 +10,7 @@ from nornir.core.task import Result, Task
 
 from inventory.errors import FlashferryError
 from inventory.view import view
-from staging.events import Emit, Event, silent
+from staging.events import Emit, Event, never_failing, silent
 from staging.record import Failure, failure_of
 from staging.states import Outcome
 from tasks.check import CheckReport, Wanted, check_device
@@ -37,6 +37,7 @@ class CheckRecord:
 def check_fleet(nornir: Nornir, wanted: Wanted | None, *, emit: Emit = silent) -> tuple[CheckRecord, ...]:
     """Return a CheckRecord per device, in the order of the inventory; a device's fault is in its record."""
     started = time.monotonic()
+    emit = never_failing(emit)
     for host in nornir.inventory.hosts.values():
         view(host)
 

@@ -14,15 +14,17 @@ import os
 import secrets
 import sqlite3
 import threading
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from inventory.errors import ConfigInvalid
-from staging.codec import changes_from_json, snapshot_from_json, to_json
+from staging.codec import to_json
 from staging.states import State, is_allowed
+from staging.touched import COLUMNS, DamagedEntry, JournalUnusable, TouchedDevice, read_row
 from tasks.errors import DeviceRefused
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change
@@ -42,6 +44,7 @@ CREATE TABLE devices (
     port INTEGER NOT NULL,
     platform TEXT NOT NULL,
     state TEXT NOT NULL,
+    identity TEXT,
     touched INTEGER NOT NULL DEFAULT 0,
     snapshot TEXT,
     changes TEXT,
@@ -50,27 +53,8 @@ CREATE TABLE devices (
     updated_at TEXT NOT NULL,
     PRIMARY KEY (run_id, host)
 );
-CREATE UNIQUE INDEX lease ON devices (address, port) WHERE touched = 1;
+CREATE UNIQUE INDEX lease ON devices (identity) WHERE touched = 1;
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TouchedDevice:
-    """A device that a run tuned and has not proven restored.
-
-    Attributes:
-        target: Path of the copy that was under way, or None.
-    """
-
-    run_id: str
-    host: str
-    address: str
-    port: int
-    platform: str
-    state: State
-    snapshot: Snapshot
-    changes: tuple[Change, ...]
-    target: str | None
 
 
 def state_directory(given: Path | None = None) -> Path:
@@ -152,17 +136,29 @@ class Journal:
             (run_id, host, address, port, platform, State.PLANNED.value, _now()),
         )
 
-    def touch(self, run_id: str, host: str, *, snapshot: Snapshot, changes: tuple[Change, ...], target: str) -> None:
+    def touch(
+        self, run_id: str, host: str, *, identity: str, snapshot: Snapshot, changes: tuple[Change, ...], target: str
+    ) -> None:
         """Write what a device was and what we are about to set; on disk when this returns.
+
+        Args:
+            run_id: The run.
+            host: Inventory name.
+            identity: What the device calls itself (serial number and host name): the same router under two names or
+                addresses is still one device.
+            snapshot: What it was.
+            changes: What we are about to set; may be empty, the lease holds all the same.
+            target: Path of the copy, for `recover` to name what is left of it.
 
         Raises:
             DeviceRefused: Another run has the device in its hands, or left it unrestored.
         """
         try:
             self._write(
-                "UPDATE devices SET touched = 1, state = ?, snapshot = ?, changes = ?, target = ?, updated_at = ? "
-                "WHERE run_id = ? AND host = ?",
+                "UPDATE devices SET touched = 1, identity = ?, state = ?, snapshot = ?, changes = ?, target = ?, "
+                "updated_at = ? WHERE run_id = ? AND host = ?",
                 (
+                    identity,
                     State.JOURNALED.value,
                     json.dumps(to_json(snapshot)),
                     json.dumps(to_json(changes)),
@@ -174,7 +170,7 @@ class Journal:
             )
         except sqlite3.IntegrityError:
             raise DeviceRefused(
-                "another run is tuning this device, or died and left it tuned",
+                "another run has this device in its hands, or died before it was proven restored",
                 host=host,
                 step="snapshot",
                 hint="Wait for that run, or run 'flashferry recover'",
@@ -186,7 +182,7 @@ class Journal:
         Raises:
             ValueError: The table of states does not allow the step; a fault of ours.
         """
-        with self._lock, self._db:
+        with self._lock, _told(self.directory), self._db:
             (found,) = self._db.execute(
                 "SELECT state FROM devices WHERE run_id = ? AND host = ?", (run_id, host)
             ).fetchone()
@@ -203,6 +199,27 @@ class Journal:
             "UPDATE devices SET touched = 0, updated_at = ? WHERE run_id = ? AND host = ?", (_now(), run_id, host)
         )
 
+    def recovered(self, run_id: str, host: str) -> None:
+        """End the lease of a device of a dead run: it is proven restored, wherever that run left it."""
+        self._write(
+            "UPDATE devices SET touched = 0, state = ?, updated_at = ? WHERE run_id = ? AND host = ?",
+            (State.RESTORED.value, _now(), run_id, host),
+        )
+
+    @contextmanager
+    def recovery_lock(self) -> Iterator[None]:
+        """Keep a second recovery off the same devices for as long as the block runs.
+
+        Raises:
+            ConfigInvalid: Another recovery is running.
+        """
+        with (self.directory / "recover.lock").open("w") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigInvalid("another 'flashferry recover' is running", hint="Wait for it to end") from None
+            yield
+
     def record(self, run_id: str, host: str, record: object) -> None:
         """Keep a device's record as JSON."""
         self._write(
@@ -212,25 +229,16 @@ class Journal:
 
     def touched_devices(self) -> tuple[TouchedDevice, ...]:
         """Return all devices in anybody's hands, the oldest first; see `is_alive` for whose run lives."""
-        with self._lock:
-            found = self._db.execute(
-                "SELECT run_id, host, address, port, platform, state, snapshot, changes, target FROM devices "
-                "WHERE touched = 1 ORDER BY updated_at"
-            ).fetchall()
-        return tuple(
-            TouchedDevice(
-                run_id=run_id,
-                host=host,
-                address=address,
-                port=port,
-                platform=platform,
-                state=State(state),
-                snapshot=snapshot_from_json(json.loads(snapshot)),
-                changes=changes_from_json(json.loads(changes)),
-                target=target,
-            )
-            for run_id, host, address, port, platform, state, snapshot, changes, target in found
-        )
+        return tuple(row for row in self._touched_rows() if isinstance(row, TouchedDevice))
+
+    def damaged_entries(self) -> tuple[DamagedEntry, ...]:
+        """Return the devices in somebody's hands whose entry cannot be read; they hide no other."""
+        return tuple(row for row in self._touched_rows() if isinstance(row, DamagedEntry))
+
+    def _touched_rows(self) -> list[TouchedDevice | DamagedEntry]:
+        with self._lock, _told(self.directory):
+            found = self._db.execute(f"SELECT {COLUMNS} FROM devices WHERE touched = 1 ORDER BY updated_at").fetchall()  # noqa: S608 -- our own constant
+        return [read_row(row) for row in found]
 
     def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
@@ -247,9 +255,22 @@ class Journal:
                 self._db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
-        with self._lock, self._db:
+        with self._lock, _told(self.directory), self._db:
             self._db.execute(statement, values)
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@contextmanager
+def _told(directory: Path) -> Iterator[None]:
+    """Turn SQLite's errors into a sentence; that of the lease has a meaning of its own."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.Error as error:
+        raise JournalUnusable(
+            f"the journal in {directory} cannot be used: {error}", hint="Check the disk's room and the file's rights"
+        ) from None

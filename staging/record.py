@@ -12,6 +12,7 @@ from staging.states import Outcome, Restored, State
 from tasks.check import CheckReport
 from tasks.pull import PullReport
 from tasks.restore import RestoreReport
+from tasks.tune import TuneReport
 from tasks.tuning import Change
 from tasks.verify import VerifyReport
 from tcp.path import WindowChoice
@@ -40,11 +41,13 @@ class DeviceRecord:
         restore_failure: Why restoring failed, or None.
         check: What the device is and has.
         window: The window chosen and why, or None where nothing was tuned.
-        changes: What was set, with the lines before.
+        changes: What was to be set, with the lines before.
+        tune: What the lines were after tuning, or None where they were not set.
         pull: The copy by the device's own account.
         transfer: The copy by the server's account: SYN options, rates, verdict.
         verify: The hash that the device computed.
         restore: What restoring did and its proof.
+        partial_file: What a failed copy left on flash, or None.
         seconds_by_step: Wall time of each step.
     """
 
@@ -57,10 +60,12 @@ class DeviceRecord:
     check: CheckReport | None = None
     window: WindowChoice | None = None
     changes: tuple[Change, ...] = ()
+    tune: TuneReport | None = None
     pull: PullReport | None = None
     transfer: TransferRecord | None = None
     verify: VerifyReport | None = None
     restore: RestoreReport | None = None
+    partial_file: str | None = None
     seconds_by_step: dict[str, float]
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 from nornir.core.task import Result, Task
 
-from inventory.errors import FlashferryError
-from staging.events import Emit, Event, silent
-from staging.journal import Journal, TouchedDevice
+from staging.events import Emit, Event, never_failing, silent
+from staging.interrupted import Interrupted
+from staging.journal import Journal
 from staging.record import Failure, failure_of
-from staging.states import Restored, State, is_allowed
+from staging.states import Restored
+from staging.touched import DamagedEntry, TouchedDevice
 from tasks.connection import session_of
+from tasks.leftover import leftover
 from tasks.restore import RestoreReport, restore_device
-from tasks.session import DeviceSession
-from templates.rows import DirFile, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,9 @@ def pending(journal: Journal) -> tuple[TouchedDevice, ...]:
     return tuple(device for device in journal.touched_devices() if not journal.is_alive(device.run_id))
 
 
-def recover(nornir: Nornir, journal: Journal, *, emit: Emit = silent) -> tuple[RecoveryRecord, ...]:
+def recover(
+    nornir: Nornir, journal: Journal, *, emit: Emit = silent, interrupted: Callable[[], bool] = lambda: False
+) -> tuple[RecoveryRecord, ...]:
     """Restore every device that a dead run left tuned.
 
     Args:
@@ -55,25 +58,42 @@ def recover(nornir: Nornir, journal: Journal, *, emit: Emit = silent) -> tuple[R
             the journal, with the inventory's default credentials.
         journal: The journal of the dead runs.
         emit: Takes events; called from several threads.
+        interrupted: Whether the operator wants to stop: devices in hand are finished, others left for the next time.
+
+    Raises:
+        ConfigInvalid: Another recovery is running.
     """
-    devices = _by_key(pending(journal))
-    if not devices:
-        return ()
+    with journal.recovery_lock():
+        devices = _by_key(pending(journal))
+        damaged = tuple(_damaged(entry) for entry in journal.damaged_entries() if not journal.is_alive(entry.run_id))
+        return (*damaged, *_recover_all(nornir, journal, devices, never_failing(emit), interrupted))
+
+
+def _recover_all(
+    nornir: Nornir,
+    journal: Journal,
+    devices: dict[str, TouchedDevice],
+    emit: Emit,
+    interrupted: Callable[[], bool],
+) -> tuple[RecoveryRecord, ...]:
     started = time.monotonic()
-    fleet = _fleet(nornir, devices)
 
     def tell(host: str, status: str, text: str) -> None:
         emit(Event(host=host, step="recover", status=status, text=text, at_s=time.monotonic() - started))
 
     def one(task: Task) -> Result:
         device = devices[task.host.name]
-        tell(device.host, "started", f"run {device.run_id} left it {device.state.value}")
-        record = _recover_device(task, device, journal)
-        task.host.close_connections()
+        if interrupted():
+            record = _left(device, Interrupted("stopped by the operator before this device", step="recover"))
+        else:
+            tell(device.host, "started", f"run {device.run_id} left it {device.state.value}")
+            record = _recover_device(task, device, journal)
         tell(device.host, "failed" if record.failure else "done", record.failure.reason if record.failure else "")
         return Result(host=task.host, result=record)
 
-    results = fleet.run(task=one, name="recover")
+    if not devices:
+        return ()
+    results = _fleet(nornir, devices).run(task=one, name="recover")
     return tuple(results[name][0].result for name in devices)
 
 
@@ -90,19 +110,11 @@ def _recover_device(task: Task, device: TouchedDevice, journal: Journal) -> Reco
     try:
         session = session_of(task)
         report = restore_device(session, before=device.snapshot, changes=device.changes)
-        partial = _partial_file(session, device)
+        partial = leftover(session, device.target or "null:")
+        journal.recovered(device.run_id, device.host)
+        task.host.close_connections()
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' recovery
-        return RecoveryRecord(
-            host=device.host,
-            run_id=device.run_id,
-            restored=Restored.INCOMPLETE,
-            restore=None,
-            failure=failure_of("recover", error),
-            partial_file=None,
-        )
-    journal.release(device.run_id, device.host)
-    if is_allowed(device.state, State.RESTORED):
-        journal.move(device.run_id, device.host, State.RESTORED)
+        return _left(device, error)
     return RecoveryRecord(
         host=device.host,
         run_id=device.run_id,
@@ -113,15 +125,32 @@ def _recover_device(task: Task, device: TouchedDevice, journal: Journal) -> Reco
     )
 
 
-def _partial_file(session: DeviceSession, device: TouchedDevice) -> str | None:
-    """Name what the broken copy may have left; nothing is deleted unless the operator asks."""
-    if device.target is None or device.target == "null:":
-        return None
-    try:
-        found = rows(DirFile, session.ask(f"dir {device.target}"))
-    except FlashferryError:
-        return None
-    return f"{device.target}, {found[0].size_bytes} bytes" if found else None
+def _left(device: TouchedDevice, error: Exception) -> RecoveryRecord:
+    return RecoveryRecord(
+        host=device.host,
+        run_id=device.run_id,
+        restored=Restored.INCOMPLETE,
+        restore=None,
+        failure=failure_of("recover", error),
+        partial_file=None,
+    )
+
+
+def _damaged(entry: DamagedEntry) -> RecoveryRecord:
+    failure = Failure(
+        step="recover",
+        reason=f"the journal's entry of {entry.address} is damaged",
+        hint="Compare the device's ip tcp lines in the running configuration by hand",
+        kind="JournalUnusable",
+    )
+    return RecoveryRecord(
+        host=entry.host,
+        run_id=entry.run_id,
+        restored=Restored.INCOMPLETE,
+        restore=None,
+        failure=failure,
+        partial_file=None,
+    )
 
 
 def _fleet(nornir: Nornir, devices: dict[str, TouchedDevice]) -> Nornir:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nornir.core import Nornir
+from nornir.core.task import Result
 
 from ftpserver import FtpServer, FtpServerError, ServerSettings, may_bind
 from inventory.errors import ConfigInvalid
@@ -16,9 +17,12 @@ from inventory.view import HostView, view
 from staging.budget import payload_cap_bytes_per_s
 from staging.context import DeviceOptions, RunContext
 from staging.device_run import stage_device
-from staging.events import Emit, Event, silent
+from staging.events import Emit, Event, never_failing, silent
 from staging.journal import Journal
-from staging.record import DeviceRecord, RunReport
+from staging.record import DeviceRecord, RunReport, failure_of
+from staging.states import Restored
+from staging.touched import JournalUnusable
+from tasks.copy_dialogue import WORD, checked_name
 
 FTP_PORT = 21
 UNPRIVILEGED_FTP_PORT = 2121
@@ -106,7 +110,11 @@ def run_fleet(
         ConfigInvalid: The inventory or the image is wrong, or the server cannot start; no device was touched.
     """
     path = checked_image(image)
+    checked_name(path.name)
+    emit = never_failing(emit)
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
+    if (address := options.device.server_address) is not None and not WORD.fullmatch(address):
+        raise ConfigInvalid(f"server address {address!r}: expected an IPv4 address or a host name")
     started = time.monotonic()
     emit(Event(host=None, step="server", status="started", text=f"hashing {path.name}", at_s=0.0))
     with _serving(path, options) as server:
@@ -129,13 +137,9 @@ def run_fleet(
             started_s=started,
         )
         results = nornir.run(task=stage_device, name=options.verb, context=context)
-        journal.finish_run(run_id)
-    records: list[DeviceRecord] = []
-    for name in views:
-        found = results[name][0]
-        if found.exception is not None:
-            raise found.exception
-        records.append(found.result)
+        with suppress(JournalUnusable):
+            journal.finish_run(run_id)
+    records = [_record_of(name, results[name][0]) for name in views]
     return RunReport(
         run_id=run_id,
         verb=options.verb,
@@ -145,6 +149,14 @@ def run_fleet(
         devices=tuple(records),
         interrupted=interrupted(),
     )
+
+
+def _record_of(name: str, found: Result) -> DeviceRecord:
+    """Return a device's record, also where a fault of ours kept it from being made."""
+    if isinstance(found.result, DeviceRecord):
+        return found.result
+    failure = failure_of("stage", found.exception or RuntimeError())
+    return DeviceRecord(host=name, restored=Restored.INCOMPLETE, failure=failure, seconds_by_step={})
 
 
 def _enter(journal: Journal, run_id: str, device: HostView) -> None:

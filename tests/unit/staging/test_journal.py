@@ -35,7 +35,7 @@ def journal(tmp_path):
 def touched(journal: Journal, host: str = "r1", address: str = "192.0.2.1") -> str:
     run_id = journal.begin_run("stage")
     journal.add_device(run_id, host=host, address=address, port=22, platform="ios")
-    journal.touch(run_id, host, snapshot=BEFORE, changes=CHANGES, target="flash:x.bin")
+    journal.touch(run_id, host, identity="SN1/r1", snapshot=BEFORE, changes=CHANGES, target="flash:x.bin")
     return run_id
 
 
@@ -55,10 +55,10 @@ def test_a_released_device_is_nobodys(journal):
 
 
 def test_two_runs_cannot_tune_the_same_device(journal):
-    """The second run is refused with a way out, also under another inventory name."""
+    """The second run is refused with a way out, also under another inventory name and address."""
     touched(journal)
     with pytest.raises(DeviceRefused, match="flashferry recover"):
-        touched(journal, host="other-name")
+        touched(journal, host="other-name", address="192.0.2.99")
 
 
 def test_a_released_device_can_be_tuned_again(journal):

@@ -1,0 +1,9 @@
+"""The operator's wish to stop, as an error that ends a device's way at the next step."""
+
+from __future__ import annotations
+
+from inventory.errors import FlashferryError
+
+
+class Interrupted(FlashferryError):
+    """The operator stopped the run before this step."""

@@ -1,0 +1,78 @@
+"""Running a device's steps: each is timed, told, and leaves its trace in the record; the first failure stays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from nornir.core.exceptions import NornirSubTaskError
+from nornir.core.task import Result, Task
+
+from ftpserver import FtpServerError, Ticket
+from inventory.errors import FlashferryError
+from inventory.view import HostView, view
+from staging.context import RunContext
+from staging.events import Event
+from staging.interrupted import Interrupted
+from staging.record import DeviceRecord, failure_of, sentence_of
+from staging.states import Outcome, State
+
+
+class StepRunner:
+    """One device in a run. Its record grows step by step and is the only result."""
+
+    def __init__(self, task: Task, context: RunContext) -> None:
+        self._task = task
+        self._context = context
+        self._host: HostView = view(task.host)
+        self._record = DeviceRecord(host=task.host.name, seconds_by_step={})
+        self._ticket: Ticket | None = None
+
+    def _do(self, step: str, task: Callable[..., Result], **arguments: Any) -> Any:
+        """Run one step as a Nornir subtask and return its typed result."""
+        if step != "restore" and self._context.interrupted():
+            raise Interrupted("stopped by the operator before this step", host=self._record.host, step=step)
+        self._tell(step, "started", "")
+        started = time.monotonic()
+        try:
+            result = self._task.run(task=task, name=step, **arguments)[0].result
+        except NornirSubTaskError as wrapped:
+            cause = wrapped.result[0].exception
+            if isinstance(cause, FlashferryError):
+                cause.at(host=self._record.host, step=step)
+            self._tell(step, "failed", sentence_of(cause))
+            raise cause from None
+        finally:
+            spent = self._record.seconds_by_step.get(step, 0.0) + time.monotonic() - started
+            self._update(seconds_by_step=self._record.seconds_by_step | {step: round(spent, 3)})
+        self._tell(step, "done", f"{time.monotonic() - started:.1f} s")
+        return result
+
+    def _update(self, **values: Any) -> None:
+        self._record = replace(self._record, **values)
+
+    def _move(self, state: State) -> None:
+        self._context.journal.move(self._context.run_id, self._record.host, state)
+        self._update(state=state)
+
+    def _tell(self, step: str, status: str, text: str) -> None:
+        at_s = time.monotonic() - self._context.started_s
+        self._context.emit(Event(host=self._record.host, step=step, status=status, text=text, at_s=at_s))
+
+    def _fail(self, error: BaseException) -> None:
+        """Take the first failure into the record."""
+        if self._record.failure is not None:
+            return
+        known = isinstance(error, FlashferryError | FtpServerError)
+        outcome = Outcome.FAILED if known else Outcome.ERROR
+        if self._context.interrupted():
+            outcome = Outcome.INTERRUPTED
+        self._update(outcome=outcome, failure=failure_of("stage", error))
+        if self._record.state in {State.PLANNED, State.CHECKED}:
+            self._move(State.FAILED)
+
+    def _move_to_failed(self) -> None:
+        if self._record.state is not State.FAILED:
+            self._move(State.FAILED)
