@@ -3,15 +3,18 @@
 The control connection names the classes of its data connections, so these must not import it in turn.
 """
 
+import socket
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from socket import socket as Socket
-
     from ftpserver.desk import Desk
     from ftpserver.settings import ServerSettings
     from tcp.syn import SynOptions
+
+
+Connection: TypeAlias = socket.socket
+"""A name of its own, for a client's attribute `socket` hides the module's."""
 
 
 class Client(Protocol):
@@ -33,7 +36,7 @@ class Client(Protocol):
     control_syn: "SynOptions | None"
     command_log: deque[str]
     ioloop: Any
-    socket: "Socket"
+    socket: Connection
 
     @property
     def desk(self) -> "Desk":
@@ -49,7 +52,7 @@ class Client(Protocol):
     def quiet(self, *args: Any, **kwargs: Any) -> None:
         """Log nothing; what the library is given where it wants a logger."""
 
-    def take_data_connection(self, connection: "Socket") -> None:
+    def take_data_connection(self, connection: Connection) -> None:
         """Use a connection of this client's for its image."""
 
     def data_connection_failed(self, reason: str, reply: str, *, only_if_awaited: bool = False) -> None:
