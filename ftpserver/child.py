@@ -9,10 +9,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ftpserver import sockets
 from ftpserver.codec import decode
+from ftpserver.descriptors import hard_limit, sessions_allowed
 from ftpserver.errors import RequestRefused, ServerGone, ServerStartFailed
 from ftpserver.wire import Hello, Ready, line
 
@@ -27,7 +29,7 @@ _ANSWER_S = 20.0
 _STOP_S = 5.0
 
 
-def bound_listener(address: str, port: int) -> socket.socket:
+def bound_listener(address: str, port: int, dscp: int = 0) -> socket.socket:
     """Return a socket bound to the control address, ready to be listened on, that keeps SYNs.
 
     It is bound here and not in the server's process, so that a port in use is an error of the caller's thread and
@@ -52,6 +54,9 @@ def bound_listener(address: str, port: int) -> socket.socket:
         }.get(error.errno or 0, "check address and port")
         raise ServerStartFailed(f"cannot listen on {address} port {port}: {error.strerror}; {hint}") from error
     sockets.save_syn(listener)
+    if dscp:
+        # Inherited by every connection, so that its SYN-ACK is marked too.
+        sockets.set_dscp(listener, dscp)
     return listener
 
 
@@ -64,7 +69,7 @@ class Child:
         on_end: Called once with the reason when it is gone.
 
     Raises:
-        ServerStartFailed: It did not come up.
+        ServerStartFailed: It did not come up, or the host allows too few open files for the sessions wanted.
     """
 
     def __init__(
@@ -83,7 +88,9 @@ class Child:
         self._ended = False
         self._closing = False
         self._ready: Ready | None = None
-        listener = bound_listener(settings.listen_address, settings.port)
+        sessions = sessions_allowed(settings.limits.sessions, hard_limit())
+        settings = replace(settings, limits=replace(settings.limits, sessions=sessions))
+        listener = bound_listener(settings.listen_address, settings.port, settings.profile.dscp)
         # Not a `with`: it lives as long as the child, and holds what a crash wrote.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._socket, self._process = self._start(settings, listener)

@@ -18,6 +18,7 @@ from ftpserver import sockets
 from ftpserver.bans import CommandBudget
 from ftpserver.commands import COMMANDS, masked_command
 from ftpserver.data import ImageChannel
+from ftpserver.descriptors import MOST_SESSIONS
 from ftpserver.desk import Desk
 from ftpserver.listeners import ActiveConnector, PassiveListener
 from ftpserver.tickets import plain_address
@@ -88,7 +89,7 @@ class BoundedControl(FTPHandler):
         self._counted = self._anonymous = True
         self.desk.anonymous[self.client_address] += 1
         if (
-            self.desk.sessions > limits.sessions
+            self.desk.sessions > (limits.sessions or MOST_SESSIONS)
             or self.desk.anonymous[self.client_address] > limits.anonymous_sessions_per_address
             or self.desk.locked_out(self.client_address)
         ):

@@ -7,11 +7,12 @@ Facts
   a word. Ours refuses instead (425).
 - It answers a foreign data connection on the control connection, out of order. Ours drops the stranger silently and
   goes on waiting for its own client, so a stranger can neither steal the data nor spoil the transfer (RFC 2577).
-- TCP_SAVE_SYN and TCP_MAXSEG have to be set before the handshake.
+- TCP_SAVE_SYN and TCP_MAXSEG have to be set before the handshake, and the DSCP too if SYN and SYN-ACK are to carry it.
 """
 
 import errno
 import random
+import socket
 from typing import TYPE_CHECKING, Any
 
 from pyftpdlib.handlers.ftp.dispatchers import ActiveDTP, PassiveDTP
@@ -21,9 +22,8 @@ from ftpserver import sockets
 from ftpserver.tickets import names_source, plain_address
 
 if TYPE_CHECKING:
-    import socket
-
     from ftpserver.client import Client
+    from ftpserver.settings import SenderProfile
 
 
 class PassiveListener(PassiveDTP):
@@ -47,7 +47,7 @@ class PassiveListener(PassiveDTP):
             cmd_channel.respond(f"227 Entering passive mode ({named},{port // 256},{port % 256}).")
         self.call_later(self.timeout, self.handle_timeout)
 
-    def handle_accepted(self, sock: "socket.socket", addr: Any) -> None:
+    def handle_accepted(self, sock: socket.socket, addr: Any) -> None:
         """Take the client's connection; drop anybody else's."""
         channel = self.cmd_channel
         if not channel.connected:
@@ -91,9 +91,7 @@ class PassiveListener(PassiveDTP):
         self.set_reuse_addr()
         self.bind((local_address, port))
         sockets.save_syn(self.socket)
-        mss_bytes = self.cmd_channel.settings.profile.mss_bytes
-        if mss_bytes is not None:
-            sockets.set_mss(self.socket, mss_bytes)
+        _set_before_handshake(self.socket, self.cmd_channel.settings.profile)
         self.listen(1)
 
     def _named_address(self, local_address: str) -> str:
@@ -112,6 +110,11 @@ class ActiveConnector(ActiveDTP):
         self._target = f"{ip} port {port}"
         super().__init__(ip, port, cmd_channel)
 
+    def create_socket(self, family: int = socket.AF_INET, type: int = socket.SOCK_STREAM) -> None:  # noqa: A002 - the library's
+        """Make the socket that will call, with what its SYN has to carry."""
+        super().create_socket(family, type)
+        _set_before_handshake(self.socket, self.cmd_channel.settings.profile)
+
     def handle_timeout(self) -> None:
         """Give up connecting."""
         self.close()
@@ -127,3 +130,10 @@ class ActiveConnector(ActiveDTP):
             self.cmd_channel.data_connection_failed(
                 f"no data connection: {self._target} refused it", "425 Can't open data connection."
             )
+
+
+def _set_before_handshake(connection: socket.socket, profile: "SenderProfile") -> None:
+    if profile.dscp:
+        sockets.set_dscp(connection, profile.dscp)
+    if profile.mss_bytes is not None:
+        sockets.set_mss(connection, profile.mss_bytes)

@@ -7,7 +7,6 @@ defence the parent's process id is looked at twice a second.
 import json
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -15,6 +14,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ftpserver.codec import decode
+from ftpserver.descriptors import raise_soft_limit
 from ftpserver.grants import probe_grants
 from ftpserver.wire import Hello, Ready, line
 
@@ -39,7 +39,6 @@ _QUEUE_LIMIT = 2000
 # A late login with an expired ticket is still put down to it for so long.
 _FORGET_AFTER_S = 3600.0
 _BACKLOG = 1024
-_DESCRIPTORS_PER_SESSION = 4
 
 
 class ControlLink(AsyncChat):
@@ -207,17 +206,6 @@ class _Notices(logging.Handler):
         self._desk.notice(f"internal error: {kind.__name__ if kind else last_line[0][:200]}")
 
 
-def _allow_descriptors(desk: Desk, sessions: int) -> None:
-    """Take as many descriptors as the host lets us have, and say so if they are too few for all sessions."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard != resource.RLIM_INFINITY and hard < sessions * _DESCRIPTORS_PER_SESSION:
-        desk.notice(
-            f"open files: {sessions} sessions take {sessions * _DESCRIPTORS_PER_SESSION} descriptors, this host allows "
-            f"{hard}; raise LimitNOFILE or lower the number of sessions"
-        )
-
-
 def _read_hello(control: socket.socket) -> Hello:
     data = b""
     while not data.endswith(b"\n"):
@@ -237,7 +225,7 @@ def main(arguments: list[str]) -> None:
     library.handlers = [_Notices(service.desk)]
     library.propagate = False
     library.setLevel(logging.ERROR)
-    _allow_descriptors(service.desk, hello.settings.limits.sessions)
+    raise_soft_limit()
     service.run()
 
 

@@ -64,7 +64,8 @@ class Limits:
         login_deadline_s: A session that has not logged in by then is closed.
         idle_s: A logged-in session without commands or transfer is closed.
         data_connect_s: How long a data connection may take to come about.
-        sessions: Sessions in total.
+        sessions: Sessions in total; None for as many as the open-file limit carries, at most 4000. A number that the
+            limit does not carry is an error at start.
         anonymous_sessions_per_address: Sessions of one address that have not logged in yet.
         failed_login_delay_s: Wait before a failed login is answered.
         failed_logins: So many failures of one address within `ban_s` lock it out for `ban_s`, unless a ticket names it.
@@ -78,7 +79,7 @@ class Limits:
     login_deadline_s: float = 30.0
     idle_s: float = 300.0
     data_connect_s: float = 30.0
-    sessions: int = 4000
+    sessions: int | None = None
     anonymous_sessions_per_address: int = 1000
     failed_login_delay_s: float = 3.0
     failed_logins: int = 3
@@ -90,8 +91,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
-            if name != "failed_login_delay_s":
-                _require(getattr(self, name) > 0, f"{name}: expected more than 0, found {getattr(self, name)}")
+            value = getattr(self, name)
+            if name != "failed_login_delay_s" and value is not None:
+                _require(value > 0, f"{name}: expected more than 0, found {value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -279,3 +279,22 @@ def test_a_stopped_reader_costs_the_server_no_transfer(bench: "Bench") -> None:
         bench.fetch(client, bench.other_name)
     release.set()
     assert bench.final(first).state is TransferState.DELIVERED
+
+
+def test_too_few_open_files_are_one_clear_sentence(bench: "Bench") -> None:
+    """Under a hard limit that does not carry the sessions asked for nothing starts, and the sentence says so."""
+    script = (
+        "import resource, sys; from pathlib import Path; from ftpserver import *\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))\n"
+        "settings = ServerSettings(image_paths=(Path(sys.argv[1]),), limits=Limits(sessions=int(sys.argv[2])))\n"
+        "try:\n    with FtpServer(settings) as server: print(server.grants.open_files)\n"
+        "except FtpServerError as error: print(type(error).__name__, error)\n"
+    )
+    done = [
+        subprocess.run(
+            [sys.executable, "-c", script, str(bench.directory), sessions], capture_output=True, text=True, check=True
+        ).stdout
+        for sessions in ("500", "40")
+    ]
+    assert done[0].startswith("ServerStartFailed open files: 500 sessions take 2032 descriptors, the hard limit is 200")
+    assert done[1] == "200\n"
