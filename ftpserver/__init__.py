@@ -12,6 +12,7 @@ from ftpserver.errors import (
     TicketUnknown,
 )
 from ftpserver.grants import Grant, ServerGrants, may_bind, probe_grants
+from ftpserver.logins import FixedLogin
 from ftpserver.records import (
     EventKind,
     LoginFailure,
@@ -29,6 +30,7 @@ __all__ = [
     "Catalogue",
     "EventKind",
     "FileIdentity",
+    "FixedLogin",
     "FtpServer",
     "FtpServerError",
     "Grant",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ftpserver.bans import FailureBook
+from ftpserver.logins import FixedGrant
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from ftpserver.sender import effective_cap
 from ftpserver.tickets import Refusal, names_source, password_matches, source_allowed
@@ -13,6 +14,7 @@ from ftpserver.tickets import Refusal, names_source, password_matches, source_al
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ftpserver.catalogue import ImageFile
     from ftpserver.settings import ServerSettings
     from ftpserver.tickets import TicketGrant
     from tcp.sample import Sample
@@ -85,6 +87,8 @@ class Desk:
         self._emit = emit
         self._accounts: dict[str, Account] = {}
         self._by_username: dict[str, Account] = {}
+        self._fixed: dict[str, FixedGrant] = {}
+        self._guesses = FailureBook(settings.limits.failed_logins, settings.limits.ban_s)
         self._running: dict[str, Account] = {}
         self._site_caps: dict[str, int] = {}
         self._notices: set[str] = set()
@@ -114,6 +118,24 @@ class Desk:
         self._accounts[grant.ticket_id] = self._by_username[grant.username] = account
         return account.progress
 
+    def admit(self, fixed: FixedGrant) -> None:
+        """Let a fixed login in from now on; one of the same user is replaced."""
+        self._fixed[fixed.username] = fixed
+
+    def open(self, fixed: FixedGrant, image: "ImageFile", **known: Any) -> Account:
+        """Open an account for one transfer under a fixed login.
+
+        Args:
+            fixed: The login.
+            image: What is to be sent.
+            known: Fields of its progress: who the client is.
+        """
+        account = Account(fixed.grant(image), self.clock())
+        self._accounts[account.grant.ticket_id] = account
+        account.sessions = 1
+        self.change(account, EventKind.LOGIN, "fixed login", state=TransferState.LOGGED_IN, **known)
+        return account
+
     def expire(self, ticket_id: str) -> None:
         """Close the books on a ticket whose time is over, unless its transfer is still running."""
         account = self._accounts.get(ticket_id)
@@ -127,6 +149,7 @@ class Desk:
         account = self._accounts.get(ticket_id)
         if account is not None and account.sessions == 0 and account.channel is None:
             del self._accounts[ticket_id]
+            # A fixed login's has none.
             self._by_username.pop(account.grant.username, None)
 
     def revoke(self, ticket_id: str) -> None:
@@ -179,8 +202,11 @@ class Desk:
                 control_syn=syn,
             )
 
-    def login(self, username: str, password: str, address: str) -> Account | Refusal:
+    def login(self, username: str, password: str, address: str) -> Account | FixedGrant | Refusal:
         """Let a client in or say why not; the reason is for our own books."""
+        fixed = self._fixed.get(username)
+        if fixed is not None:
+            return self._fixed_login(fixed, password, address)
         account = self._by_username.get(username)
         matches = password_matches(account.grant if account is not None else None, password)
         refusal = self._refusal(account, matches, address)
@@ -190,6 +216,25 @@ class Desk:
         assert refusal is not None
         self.failures.note(address, self.clock())
         self._note_refusal(account, refusal, address, username)
+        return refusal
+
+    def _fixed_login(self, fixed: FixedGrant, password: str, address: str) -> FixedGrant | Refusal:
+        now_s = self.clock()
+        matches = password_matches(fixed, password)
+        if self._guesses.locked_out(address, now_s):
+            refusal = Refusal.LOCKED_OUT
+        elif not matches:
+            refusal = Refusal.WRONG_PASSWORD
+        elif fixed.source_addresses and not names_source(fixed.source_addresses, address):
+            refusal = Refusal.WRONG_SOURCE
+        else:
+            self._guesses.forgive(address)
+            self.failures.forgive(address)
+            return fixed
+        if refusal is not Refusal.LOCKED_OUT:
+            self._guesses.note(address, now_s)
+        self.failures.note(address, now_s)
+        self._note_refusal(None, refusal, address, fixed.username)
         return refusal
 
     def locked_out(self, address: str) -> bool:
@@ -225,6 +270,10 @@ class Desk:
                 sample=sample,
             )
         )
+
+    def tell(self, kind: EventKind, text: str, address: str) -> None:
+        """Tell the parent something about a client that no ticket is concerned with."""
+        self._emit(ServerEvent(kind=kind, at=self.wall(), text=text, peer_address=address))
 
     def notice(self, text: str) -> None:
         """Tell the parent something about the server as a whole, once."""

@@ -28,6 +28,7 @@ with warnings.catch_warnings():
     from ftpserver.session import ImageSession, session_class
 
 from ftpserver.errors import FtpServerError
+from ftpserver.logins import FixedGrant
 from ftpserver.records import EventKind, LoginFailure, ServerEvent
 from ftpserver.tickets import TicketGrant
 
@@ -109,6 +110,7 @@ class Service:
         self._server = _server(listener, session_class(self.desk, hello.settings), self._ioloop)
         self._operations: dict[str, Callable[[dict[str, Any]], Any]] = {
             "ticket": self._take_ticket,
+            "admit": lambda message: self.desk.admit(decode(FixedGrant, message["grant"])),
             "revoke": lambda message: self.desk.revoke(message["ticket_id"]),
             "set_cap": lambda message: self.desk.set_cap(message["ticket_id"], message["cap_bytes_per_s"]),
             "set_site_cap": lambda message: self.desk.set_site_cap(message["site"], message["cap_bytes_per_s"]),

@@ -16,6 +16,7 @@ from ftpserver.child import Child
 from ftpserver.codec import decode
 from ftpserver.errors import ServerGone, TicketUnknown
 from ftpserver.grants import ServerGrants
+from ftpserver.logins import FixedLogin, admit
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress
 from ftpserver.tickets import Ticket, TicketRequest, issue
 
@@ -83,7 +84,7 @@ class FtpServer:
 
     @property
     def unattributed_failures(self) -> tuple[LoginFailure, ...]:
-        """Logins that failed with a user no ticket has, the latest 200."""
+        """Logins that failed with a user no ticket has, or under a fixed login; the latest 200."""
         with self._changed:
             return tuple(self._failures)
 
@@ -119,6 +120,18 @@ class FtpServer:
         with self._changed:
             self._progress.setdefault(ticket.ticket_id, first)
         return ticket
+
+    def admit(self, login: FixedLogin) -> None:
+        """Let a fixed login fetch every image of the catalogue, any number of times; each transfer gets a ticket.
+
+        Called again for the same user it takes the place of the former, with the images' present state.
+
+        Raises:
+            ImageUnreadable: An image cannot be read.
+            ServerGone: The server's process ended.
+        """
+        images = tuple(self.image(name) for name in self.catalogue.names())
+        self._running().ask("admit", grant=admit(login, images))
 
     def progress(self, ticket_id: str) -> TransferProgress:
         """Return the newest snapshot of a ticket; costs no I/O.
@@ -232,9 +245,15 @@ class FtpServer:
         if "event" in message:
             self._on_event(decode(ServerEvent, message["event"]))
         elif "login_failure" in message:
-            with self._changed:
-                self._failures = [*self._failures, decode(LoginFailure, message["login_failure"])][-_MOST_FAILURES:]
-                self._changed.notify_all()
+            self._on_login_failure(decode(LoginFailure, message["login_failure"]))
+
+    def _on_login_failure(self, failure: LoginFailure) -> None:
+        with self._changed:
+            self._failures = [*self._failures, failure][-_MOST_FAILURES:]
+        text = f"login refused for {failure.peer_address}: {failure.reason}, user {failure.username_masked}"
+        self._on_event(
+            ServerEvent(kind=EventKind.LOGIN_FAILED, at=failure.at, text=text, peer_address=failure.peer_address)
+        )
 
     def _on_event(self, event: ServerEvent) -> None:
         with self._changed:

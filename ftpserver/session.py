@@ -1,17 +1,18 @@
-"""What a ticket allows: the commands a router needs, answered from its ticket alone.
+"""What a login allows: the commands a router needs, answered from its ticket or fixed login alone.
 
-No command resolves a path, lists, writes or changes anything on disk. What a client may know is the name and size of
-the one image its ticket is for.
+No command resolves a path, lists, writes or changes anything on disk. What a client may know is the size of the one
+image its ticket is for; under a fixed login, of an image it can name.
 """
 
 import os
 from typing import TYPE_CHECKING, Any
 
 from ftpserver import sockets
-from ftpserver.catalogue import open_image
+from ftpserver.catalogue import ImageFile, open_image
 from ftpserver.control import BoundedControl
 from ftpserver.desk import Account, Desk
 from ftpserver.errors import ImageUnreadable
+from ftpserver.logins import FixedGrant
 from ftpserver.records import EventKind, TransferState
 from ftpserver.retrieval import Retrieval
 from ftpserver.tickets import Refusal
@@ -29,6 +30,7 @@ class ImageSession(BoundedControl):
 
     def __init__(self, conn: "socket.socket", server: Any, ioloop: Any = None) -> None:
         self.account: Account | None = None
+        self._fixed: FixedGrant | None = None
         super().__init__(conn, server, ioloop=ioloop)
         # Images are binary: served unchanged whatever TYPE says, as vsftpd does by default.
         self._current_type = "i"
@@ -40,9 +42,14 @@ class ImageSession(BoundedControl):
         account.sessions -= 1
         if account.sessions == 0 and account.progress.state is TransferState.LOGGED_IN:
             text = account.progress.last_error or "the client left without fetching the image"
-            self.desk.change(
-                account, EventKind.NOTICE, text, state=TransferState.WAITING, last_error=text, peer_address=None
-            )
+            if self._fixed is not None:
+                self.desk.change(account, EventKind.FAILED, text, state=TransferState.FAILED)
+            else:
+                self.desk.change(
+                    account, EventKind.NOTICE, text, state=TransferState.WAITING, last_error=text, peer_address=None
+                )
+        if self._fixed is not None:
+            self.desk.forget(account.grant.ticket_id)
 
     # Login.
 
@@ -55,7 +62,7 @@ class ImageSession(BoundedControl):
         self.respond("331 Password required.")
 
     def ftp_PASS(self, line: str) -> None:  # noqa: N802
-        """Compare a password with the ticket's; neither is kept."""
+        """Compare a password with that of the ticket or fixed login; neither is kept."""
         if self.authenticated or not self.username:
             self.respond("503 Send USER first." if not self.authenticated else "503 Already logged in.")
             return
@@ -76,43 +83,55 @@ class ImageSession(BoundedControl):
         if self.attempted_logins >= self.settings.limits.failed_logins:
             self.close_when_done()
 
-    def _let_in(self, result: Account) -> None:
+    def _let_in(self, result: Account | FixedGrant) -> None:
         self._no_longer_anonymous()
-        self.account = result
-        result.sessions += 1
-        self.username = result.grant.ticket_id
         self.authenticated = True
-        info = sockets.read_info(self.socket)
-        if result.channel is None:
-            self.desk.change(
-                result,
-                EventKind.LOGIN,
-                self.control_syn.describe() if self.control_syn else "SYN not kept by the kernel",
-                state=TransferState.LOGGED_IN,
-                peer_address=self.client_address,
-                control_syn=self.control_syn,
-                rtt_s=info.rtt_s if info else None,
-                last_error="",
-            )
+        audit = self.control_syn.describe() if self.control_syn else "SYN not kept by the kernel"
+        if isinstance(result, FixedGrant):
+            self._fixed = result
+            self.username = "fixed login"
+            self.desk.tell(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
+        else:
+            self.account = result
+            result.sessions += 1
+            self.username = result.grant.ticket_id
+            if result.channel is None:
+                state = TransferState.LOGGED_IN
+                self.desk.change(result, EventKind.LOGIN, audit, state=state, last_error="", **self._who())
         self.respond("230 Logged in.")
 
-    # What a ticket allows.
+    def _who(self) -> dict[str, Any]:
+        info = sockets.read_info(self.socket)
+        return {
+            "peer_address": self.client_address,
+            "control_syn": self.control_syn,
+            "rtt_s": info.rtt_s if info else None,
+        }
+
+    # What a login allows.
 
     def ftp_RETR(self, file: str) -> None:  # noqa: N802
-        """Send the ticket's image."""
+        """Send an image."""
         offset_bytes, self._restart_position = self._restart_position, 0
-        account = self.account
-        assert account is not None
-        if not self._is_our_image(file) or account.refusal(self.desk.clock()) is not None:
+        image = self._image(file)
+        if image is None or self._used_up():
             self.respond("550 Not available.")
         elif self._busy():
             self.respond("450 Transfer in progress.")
         elif not self._data_connection_expected():
             self.respond("425 Use PASV or PORT first.")
-        elif offset_bytes >= account.grant.image.size_bytes:
+        elif offset_bytes >= image.size_bytes:
             self.respond("554 Offset beyond the end of the image.")
         else:
-            self._retrieve(account, offset_bytes)
+            self._retrieve(self._account_for(image), offset_bytes)
+
+    def _account_for(self, image: ImageFile) -> Account:
+        """Return the ticket's account; under a fixed login a new one for each transfer."""
+        if self._fixed is not None:
+            self._leave()
+            self.account = self.desk.open(self._fixed, image, **self._who())
+        assert self.account is not None
+        return self.account
 
     def _retrieve(self, account: Account, offset_bytes: int) -> None:
         image = account.grant.image
@@ -131,10 +150,9 @@ class ImageSession(BoundedControl):
         self.push_dtp_data(Retrieval(account, file, offset_bytes), isproducer=True, file=file, cmd="RETR")
 
     def ftp_SIZE(self, path: str) -> None:  # noqa: N802
-        """Tell the size of the ticket's image."""
-        assert self.account is not None
-        known = self._is_our_image(path)
-        self.respond(f"213 {self.account.grant.image.size_bytes}" if known else "550 Not available.")
+        """Tell the size of an image."""
+        image = self._image(path)
+        self.respond("550 Not available." if image is None else f"213 {image.size_bytes}")
 
     def ftp_REST(self, line: str) -> None:  # noqa: N802
         """Take an offset for the next RETR."""
@@ -182,6 +200,8 @@ class ImageSession(BoundedControl):
         """Note something about this session that may explain a failure."""
         if self.account is not None:
             self.desk.change(self.account, EventKind.NOTICE, text, last_error=text)
+        elif self._fixed is not None:
+            self.desk.tell(EventKind.NOTICE, text, self.client_address)
 
     def _drop_waiting_retrieval(self) -> bool:
         if self._closed:
@@ -192,9 +212,17 @@ class ImageSession(BoundedControl):
         queued[2].close()
         return True
 
-    def _is_our_image(self, text: str) -> bool:
+    def _image(self, text: str) -> ImageFile | None:
+        """Look a name up among what this login allows; no path is ever resolved."""
+        name = text.lstrip("/")
+        if self._fixed is not None:
+            return self._fixed.image(name)
         assert self.account is not None
-        return text.lstrip("/") == self.account.grant.image.name
+        image = self.account.grant.image
+        return image if name == image.name else None
+
+    def _used_up(self) -> bool:
+        return self._fixed is None and (self.account is None or self.account.refusal(self.desk.clock()) is not None)
 
     def _busy(self) -> bool:
         return self._out_dtp_queue is not None or (

@@ -18,6 +18,7 @@ import string
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from typing import Protocol
 
 from ftpserver.catalogue import ImageFile
 from ftpserver.errors import SettingsInvalid
@@ -54,11 +55,7 @@ class TicketRequest:
             )
         if self.cap_bytes_per_s is not None and self.cap_bytes_per_s < 1000:
             raise SettingsInvalid(f"ticket: expected a cap of at least 1000 bytes/s, found {self.cap_bytes_per_s}")
-        for source in self.source_addresses:
-            try:
-                ipaddress.ip_network(source, strict=False)
-            except ValueError:
-                raise SettingsInvalid(f"ticket: expected an IP address or network, found {source!r}") from None
+        checked_sources("ticket", self.source_addresses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +80,18 @@ class TicketGrant:
     request: TicketRequest
 
 
+class Sealed(Protocol):
+    """What a password is compared with."""
+
+    @property
+    def salt_hex(self) -> str:
+        """The salt."""
+
+    @property
+    def password_hash_hex(self) -> str:
+        """The salted hash."""
+
+
 class Refusal(StrEnum):
     """Why a login was refused; never told to the client, who reads the same words for all."""
 
@@ -92,6 +101,7 @@ class Refusal(StrEnum):
     EXPIRED = "ticket expired"
     USED_UP = "ticket used up"
     REVOKED = "ticket revoked"
+    LOCKED_OUT = "too many failed logins"
 
 
 def issue(request: TicketRequest, image: ImageFile) -> tuple[Ticket, TicketGrant]:
@@ -102,20 +112,26 @@ def issue(request: TicketRequest, image: ImageFile) -> tuple[Ticket, TicketGrant
         password=_random_text(_PASSWORD_LENGTH),
         image_name=image.name,
     )
-    salt = secrets.token_bytes(16)
+    salt_hex, password_hash_hex = seal(ticket.password)
     grant = TicketGrant(
         ticket_id=ticket.ticket_id,
         username=ticket.username,
-        salt_hex=salt.hex(),
-        password_hash_hex=_hash(salt, ticket.password).hex(),
+        salt_hex=salt_hex,
+        password_hash_hex=password_hash_hex,
         image=image,
         request=request,
     )
     return ticket, grant
 
 
-def password_matches(grant: TicketGrant | None, password: str) -> bool:
-    """Compare a password with a ticket's in constant time; without a ticket the same work is done for nothing."""
+def seal(password: str) -> tuple[str, str]:
+    """Return a new salt and the salted hash of a password, both as hex."""
+    salt = secrets.token_bytes(16)
+    return salt.hex(), _hash(salt, password).hex()
+
+
+def password_matches(grant: Sealed | None, password: str) -> bool:
+    """Compare a password with a grant's in constant time; without a grant the same work is done for nothing."""
     salt = bytes.fromhex(grant.salt_hex) if grant is not None else bytes(16)
     expected = bytes.fromhex(grant.password_hash_hex) if grant is not None else bytes(32)
     equal = hmac.compare_digest(_hash(salt, password), expected)
@@ -126,6 +142,19 @@ def source_allowed(grant: TicketGrant, address: str) -> bool:
     """Tell whether a ticket may be used from an address; IPv4 mapped into IPv6 counts as IPv4."""
     sources = grant.request.source_addresses
     return not sources or names_source(sources, address)
+
+
+def checked_sources(what: str, sources: tuple[str, ...]) -> None:
+    """Refuse what is no address and no network.
+
+    Raises:
+        SettingsInvalid: One is neither; `what` says where.
+    """
+    for source in sources:
+        try:
+            ipaddress.ip_network(source, strict=False)
+        except ValueError:
+            raise SettingsInvalid(f"{what}: expected an IP address or network, found {source!r}") from None
 
 
 def names_source(sources: tuple[str, ...], address: str) -> bool:
