@@ -5,9 +5,12 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lab.errors import LabError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +95,32 @@ def read_table(package: str, name: str) -> Table:
     folder = resources.files(package)
     path = folder.joinpath(f"{name}.toml")
     if not path.is_file():
-        known = sorted(item.name[:-5] for item in folder.iterdir() if item.name.endswith(".toml"))
-        raise LabError(f"{package}: there is no data file {name!r}; there are {', '.join(known)}.")
+        raise LabError(f"{package}: there is no data file {name!r}; there are {', '.join(data_names(package))}.")
+    return _parsed(f"{name}.toml", path.read_bytes())
+
+
+def read_file(path: Path) -> Table:
+    """Read a data file of the user's own.
+
+    Raises:
+        LabError: It cannot be read, or it is not TOML.
+    """
     try:
-        return Table(where=f"{name}.toml", values=tomllib.loads(path.read_text(encoding="utf-8")))
+        content = path.read_bytes()
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}; give the path of a TOML file.") from error
+    return _parsed(str(path), content)
+
+
+def data_names(package: str) -> tuple[str, ...]:
+    """Return the names of the data files of ``package``."""
+    return tuple(sorted(item.name[:-5] for item in resources.files(package).iterdir() if item.name.endswith(".toml")))
+
+
+def _parsed(where: str, content: bytes) -> Table:
+    try:
+        return Table(where=where, values=tomllib.loads(content.decode()))
+    except UnicodeDecodeError as error:
+        raise LabError(f"{where}: expected text in UTF-8, found byte {error.object[error.start]:#04x}.") from error
     except tomllib.TOMLDecodeError as error:
-        raise LabError(f"{name}.toml: not valid TOML: {error}.") from error
+        raise LabError(f"{where}: not valid TOML: {error}.") from error

@@ -7,7 +7,7 @@ import sys
 from typing import NoReturn
 
 from lab.errors import LabError
-from lab.namespaces import enter_descriptor, open_namespace
+from lab.namespaces import enter_namespace, enter_user_namespace
 
 
 def enter_core(pid: int) -> None:
@@ -19,11 +19,8 @@ def enter_core(pid: int) -> None:
         LabError: The process is gone, or this user may not enter.
     """
     try:
-        descriptor = open_namespace(pid)
-        try:
-            enter_descriptor(descriptor)
-        finally:
-            os.close(descriptor)
+        enter_user_namespace(pid)
+        enter_namespace(pid)
     except PermissionError as error:
         raise LabError(f"Entering the lab of process {pid} needs root; run it as root.") from error
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import struct
@@ -21,10 +22,11 @@ from typing import TYPE_CHECKING
 from lab.errors import LabError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 CLONE_NEWNET = 0x40000000
 """linux/sched.h"""
+_CLONE_NEWUSER = 0x10000000
 
 _TUNSETIFF = 0x400454CA
 _IFF_TUN_NO_PI = 0x0001 | 0x1000
@@ -56,30 +58,91 @@ class Interface:
 def probe() -> Probe:
     """Say whether this process may make namespaces and TUN interfaces; nothing stays behind."""
     if os.geteuid() != 0:
-        return Probe(may_run=False, reason="The lab needs root to make network namespaces; run it as root.")
+        return _needs_root()
     if not _TUN_PATH.exists():
         return Probe(may_run=False, reason=f"{_TUN_PATH} is missing; load the tun module (modprobe tun).")
+    return _tried(lambda: os.close(open_tun("probe0")), "a TUN interface")
+
+
+def probe_namespaces() -> Probe:
+    """Say whether this process may make namespaces and join them, without TUN; nothing stays behind."""
+    if os.geteuid() != 0:
+        return _needs_root()
+    return _tried(lambda: join_by_veth("probe0", "probe1", os.getpid()), "a veth interface")
+
+
+def _needs_root() -> Probe:
+    return Probe(may_run=False, reason="The lab needs root to make network namespaces; run it as root.")
+
+
+def _tried(attempt: Callable[[], None], what: str) -> Probe:
+    """Make a namespace in a thread of its own, which takes it along when it ends, and try something in it."""
     refusals: list[str] = []
-    # A thread of its own: its namespace ends with it, and the caller stays where it is.
-    thread = threading.Thread(target=_try_tun, args=(refusals,))
+
+    def try_it() -> None:
+        try:
+            unshare_network()
+        except OSError as error:
+            needed = "CAP_SYS_ADMIN is needed; containers often drop it"
+            refusals.append(f"The kernel refused a new network namespace ({error.strerror}); {needed}.")
+            return
+        try:
+            attempt()
+        except OSError as error:
+            refusals.append(f"The kernel refused {what} ({error.strerror}); CAP_NET_ADMIN is needed.")
+
+    thread = threading.Thread(target=try_it)
     thread.start()
     thread.join()
-    if refusals:
-        return Probe(may_run=False, reason=refusals[0])
-    return Probe(may_run=True, reason="Network namespaces and TUN work.")
+    return Probe(may_run=not refusals, reason=refusals[0] if refusals else f"A network namespace with {what} works.")
 
 
-def _try_tun(refusals: list[str]) -> None:
+def become_root_in_user_namespace() -> bool:
+    """Give an ordinary user a user namespace in which this process is root (user_namespaces(7)).
+
+    For good, and for the whole process, which must not have started threads yet. Files keep their owner outside.
+
+    Returns:
+        Whether it worked; many systems forbid it, such as Ubuntu 24.04 by AppArmor. True for root, who needs none.
+    """
+    user, group = os.geteuid(), os.getegid()
+    if user == 0:
+        return True
+    if _libc().unshare(_CLONE_NEWUSER) != 0:
+        return False
+    own = Path("/proc/self")
     try:
-        unshare_network()
-    except OSError as error:
-        needed = "CAP_SYS_ADMIN is needed; containers often drop it"
-        refusals.append(f"The kernel refused a new network namespace ({error.strerror}); {needed}.")
-        return
+        (own / "uid_map").write_text(f"0 {user} 1\n", encoding="ascii")
+        (own / "setgroups").write_text("deny\n", encoding="ascii")
+        (own / "gid_map").write_text(f"0 {group} 1\n", encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def enter_user_namespace(pid: int) -> None:
+    """Move this process to the user namespace of ``pid`` where that is another one: a lab without root lives in one.
+
+    Raises:
+        LabError: The process is gone, or this process has threads, which the kernel does not allow (setns(2)).
+        PermissionError: It is another user's.
+    """
+    theirs = Path(f"/proc/{pid}/ns/user")
     try:
-        os.close(open_tun("probe0"))
+        if theirs.samefile("/proc/self/ns/user"):
+            return
+        descriptor = os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise _gone(pid) from error
+    try:
+        _checked(_libc().setns(descriptor, _CLONE_NEWUSER), "setns")
     except OSError as error:
-        refusals.append(f"The kernel refused a TUN interface ({error.strerror}); CAP_NET_ADMIN is needed.")
+        if error.errno != errno.EINVAL:
+            raise
+        raise LabError(f"The lab of process {pid} is in a user namespace, which a program with threads cannot "
+                       "enter; enter it first, by 'flashferry lab exec'.") from error  # fmt: skip
+    finally:
+        os.close(descriptor)
 
 
 def unshare_network() -> None:
@@ -110,7 +173,7 @@ def open_namespace(pid: int | None = None) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise LabError(f"Process {pid} is gone, and its network namespace with it; start the lab anew.") from error
+        raise _gone(pid) from error
 
 
 @contextlib.contextmanager
@@ -118,17 +181,33 @@ def in_namespace(pid: int) -> Iterator[None]:
     """Put the calling thread into the namespace of ``pid`` for the length of a with block."""
     home = open_namespace()
     try:
-        target = open_namespace(pid)
-        try:
-            enter_descriptor(target)
-        finally:
-            os.close(target)
+        enter_namespace(pid)
         try:
             yield
         finally:
-            enter_descriptor(home)
+            if not _is_here(home):
+                enter_descriptor(home)
     finally:
         os.close(home)
+
+
+def enter_namespace(pid: int) -> None:
+    """Move the calling thread to the network namespace of ``pid``; where it is there already, no right is needed.
+
+    Raises:
+        LabError: There is no such process.
+        OSError: The kernel refused.
+    """
+    target = open_namespace(pid)
+    try:
+        if not _is_here(target):
+            enter_descriptor(target)
+    finally:
+        os.close(target)
+
+
+def _is_here(descriptor: int) -> bool:
+    return os.path.samestat(os.fstat(descriptor), Path("/proc/thread-self/ns/net").stat())
 
 
 def set_sysctl(name: str, value: str | int) -> None:
@@ -151,6 +230,21 @@ def open_tun(name: str) -> int:
     return descriptor
 
 
+def join_by_veth(name: str, peer_name: str, peer_pid: int) -> None:
+    """Join the calling thread's namespace with that of ``peer_pid`` by a pair of virtual Ethernet interfaces.
+
+    Raises:
+        OSError: The kernel refused.
+    """
+    from pyroute2 import IPRoute, NetlinkError
+
+    try:
+        with IPRoute() as netlink:
+            netlink.link("add", ifname=name, kind="veth", peer={"ifname": peer_name, "net_ns_pid": peer_pid})
+    except NetlinkError as error:
+        raise OSError(error.code, os.strerror(error.code)) from error
+
+
 def set_up_interfaces(interfaces: Sequence[Interface]) -> None:
     """Bring up interfaces of the calling thread's namespace, with addresses and routes."""
     from pyroute2 import IPRoute
@@ -165,6 +259,10 @@ def set_up_interfaces(interfaces: Sequence[Interface]) -> None:
                 netlink.addr("add", index=index, address=host, prefixlen=int(prefix))
             for route in interface.routes:
                 netlink.route("add", dst=route, oif=index)
+
+
+def _gone(pid: int | None) -> LabError:
+    return LabError(f"Process {pid} is gone, and its network namespace with it; start the lab anew.")
 
 
 def _libc() -> ctypes.CDLL:

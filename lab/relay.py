@@ -1,4 +1,4 @@
-"""The link process: joins a TUN interface in the core with one in the site, packet by packet.
+"""The link process: joins a site with the core and carries each packet through the link model.
 
 Run as ``python -m lab.relay`` by `lab.world`; settings come by standard input. The process itself
 stays in the core namespace and so keeps it alive.
@@ -7,6 +7,8 @@ stays in the core namespace and so keeps it alive.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import json
 import os
 import select
@@ -14,72 +16,79 @@ import signal
 import socket
 import time
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lab import helper
 from lab.errors import LabError
 from lab.link import LinkProfile, profile_from_json
 from lab.link_model import Direction
-from lab.namespaces import (
-    Interface,
-    in_namespace,
-    open_tun,
-    set_sysctl,
-    set_up_interfaces,
-    unshare_network,
-)
+from lab.link_setup import set_up_link
 
-_PACKETS_PER_TURN = 64
+if TYPE_CHECKING:
+    from lab.link_setup import Ends
+
+_PACKETS_PER_TURN = 128
+_LONGEST_PACKET_BYTES = 2048
 _LONGEST_WAIT_S = 60.0
 _LONGEST_REQUEST_BYTES = 65536
+_PAUSE_S = 0.0002
+"""Between two turns while packets flow: one turn then carries several, at the price of so much lateness each way."""
+_AHEAD_S = 0.0003
+"""How long before a packet arrives the process stays awake for it: waking up takes a tenth of a millisecond or more."""
+_SHORTENED = 0.998
+"""The kernel may round a time-out of select(2) up by a thousandth of it, whatever the timer slack."""
+_PR_SET_TIMERSLACK = 29  # linux/prctl.h
+_TIMER_SLACK_NS = 1000
 
 
 class Relay:
-    """Moves packets between two TUN descriptors through the link model.
+    """Moves packets between two TUN descriptors through the link model."""
 
-    Waits in select(2), whose time-out counts microseconds; that of epoll counts milliseconds, which would
-    show in the round-trip time.
-    """
-
-    def __init__(self, *, core_tun: int, site_tun: int, profile: LinkProfile, seed: int) -> None:
+    def __init__(self, ends: Ends, *, profile: LinkProfile, seed: int | str) -> None:
         self.profile = profile
         self.to_site = Direction(profile.to_site, seed=f"{seed}/to_site")
         self.to_core = Direction(profile.to_core, seed=f"{seed}/to_core")
         self.refused_packets = 0
-        self._paths = ((core_tun, self.to_site, site_tun), (site_tun, self.to_core, core_tun))
-        self.sources = (core_tun, site_tun)
+        self._paths = ((ends.core, self.to_site, ends.site), (ends.site, self.to_core, ends.core))
 
-    def deliver(self) -> float:
-        """Hand over what has arrived; return the seconds until something else will."""
-        wait_s = _LONGEST_WAIT_S
+    def turn(self) -> bool:
+        """Hand over what has arrived, then take what waits; tell whether anything moved.
+
+        In this order, for the kernel answers a packet within the write that hands it over: the answer starts on
+        its way back in the same turn.
+        """
+        moved = False
         for _, direction, sink in self._paths:
             for packet in direction.due(time.monotonic()):
+                moved = True
                 try:
                     os.write(sink, packet)
                 except OSError:
                     self.refused_packets += 1
-            next_s = direction.next_due_s()
-            if next_s is not None:
-                wait_s = min(wait_s, max(0.0, next_s - time.monotonic()))
-        return wait_s
+        for source, direction, _ in self._paths:
+            moved |= self._take(source, direction)
+        return moved
 
-    def take(self, source: int) -> None:
+    def wait_s(self) -> float:
+        """Return the seconds until the next packet arrives."""
+        times = [each for _, direction, _ in self._paths if (each := direction.next_due_s()) is not None]
+        return min(_LONGEST_WAIT_S, max(0.0, min(times) - time.monotonic())) if times else _LONGEST_WAIT_S
+
+    def _take(self, source: int, direction: Direction) -> bool:
         """Take waiting packets from one side."""
-        direction = self.to_site if source == self.sources[0] else self.to_core
+        taken = 0
         with contextlib.suppress(BlockingIOError):
-            for _ in range(_PACKETS_PER_TURN):
-                direction.offer(os.read(source, 65536), time.monotonic())
-
-    def change(self, changes: dict[str, Any]) -> None:
-        """Change the profile; packets under way keep their time."""
-        self.profile = self.profile.with_changes(changes)
-        self.to_site.profile, self.to_core.profile = self.profile.to_site, self.profile.to_core
+            while taken < _PACKETS_PER_TURN:
+                direction.offer(os.read(source, _LONGEST_PACKET_BYTES), time.monotonic())
+                taken += 1
+        return taken > 0
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer a request of the control socket."""
+        """Answer a request of the control socket: ``counters``, or ``set`` with changes of the profile."""
         try:
             if request["do"] == "set":
-                self.change(request["changes"])
+                self.profile = self.profile.with_changes(request["changes"])
+                self.to_site.profile, self.to_core.profile = self.profile.to_site, self.profile.to_core
             elif request["do"] != "counters":
                 raise LabError(f"link: unknown request {request['do']!r}; allowed are counters, set.")
         except LabError as error:
@@ -92,39 +101,6 @@ class Relay:
         }
 
 
-def set_up_core(settings: dict[str, Any]) -> tuple[int, int]:
-    """Make the core namespace and both ends of the link; return the TUN descriptors (core, site)."""
-    with in_namespace(settings["site_pid"]):
-        site_tun = open_tun("wan0")
-        _common_sysctls()
-        set_up_interfaces((
-            Interface(name="lo"),
-            Interface(name="wan0", addresses=tuple(settings["site_addresses"]), routes=("0.0.0.0/0",),
-                      txqueuelen=10000),
-        ))  # fmt: skip
-    unshare_network()
-    core_tun = open_tun("wan0")
-    _common_sysctls()
-    # The sender's buffer must never be the limit: 16 MB hold twice the largest window of the experiments.
-    set_sysctl("net/ipv4/tcp_wmem", "4096 65536 16777216")
-    set_up_interfaces((
-        Interface(name="lo"),
-        Interface(name="wan0", addresses=(settings["core_address"],), routes=(settings["site_network"],),
-                  txqueuelen=10000),
-    ))  # fmt: skip
-    return core_tun, site_tun
-
-
-def _common_sysctls() -> None:
-    # Metrics of an earlier copy (ssthresh, RTT) must not colour the next one.
-    set_sysctl("net/ipv4/tcp_no_metrics_save", 1)
-    # A new namespace inherits the host's forwarding; neither side is a router.
-    set_sysctl("net/ipv4/ip_forward", 0)
-    with contextlib.suppress(OSError):
-        set_sysctl("net/ipv6/conf/default/disable_ipv6", 1)
-        set_sysctl("net/ipv6/conf/all/disable_ipv6", 1)
-
-
 def _serve_request(listener: socket.socket, relay: Relay) -> None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         connection, _ = listener.accept()
@@ -134,31 +110,59 @@ def _serve_request(listener: socket.socket, relay: Relay) -> None:
             connection.sendall(json.dumps(relay.answer(json.loads(line))).encode() + b"\n")
 
 
+def _be_punctual() -> None:
+    """Do what can be done against late packets, which would look like jitter."""
+    with contextlib.suppress(OSError):
+        os.nice(-10)
+    # Sleeps are rounded up by the slack, 50 microseconds unless told otherwise (prctl(2)).
+    ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK_NS, 0, 0, 0)
+    # Packets make no reference cycles; a collection in between would hold them up.
+    gc.freeze()
+    gc.disable()
+
+
+def _carry(relay: Relay, ends: Ends, listener: socket.socket, owner: int) -> None:
+    """Carry packets until the owner ends.
+
+    Waits in select(2), whose time-out counts microseconds; that of epoll counts milliseconds, which would show in the
+    round-trip time. The last stretch before a packet arrives is waited for awake.
+    """
+    calls = [listener.fileno(), owner, 0]
+    everything = [ends.core, ends.site, *calls]
+    while True:
+        if relay.turn():
+            # Not when something is due at once: on a link without delay a packet leaves as it comes.
+            if relay.wait_s():
+                time.sleep(_PAUSE_S)
+            ready = select.select(calls, (), (), 0)[0]
+        elif (wait_s := relay.wait_s()) > 2 * _AHEAD_S:
+            ready = select.select(everything, (), (), wait_s * _SHORTENED - _AHEAD_S)[0]
+        else:
+            continue
+        if owner in ready or 0 in ready:
+            return
+        if calls[0] in ready:
+            _serve_request(listener, relay)
+
+
 def main() -> None:
     """Serve one link until the owner ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     settings = helper.read_settings()
     owner = helper.tie_to_owner(settings)
-    core_tun, site_tun = set_up_core(settings)
-    profile = profile_from_json(settings["profile"])
-    relay = Relay(core_tun=core_tun, site_tun=site_tun, profile=profile, seed=settings["seed"])
-    with contextlib.suppress(OSError):
-        os.nice(-10)  # late packets would look like jitter
+    ends = set_up_link(settings)
+    if ends is None:
+        helper.report(ready=True)
+        select.select([owner, 0], (), ())
+        return
+    relay = Relay(ends, profile=profile_from_json(settings["profile"]), seed=settings["seed"])
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(settings["control"])
         listener.listen()
+        _be_punctual()
         helper.report(ready=True)
-        waiting = [*relay.sources, listener.fileno(), owner, 0]
-        while True:
-            ready = select.select(waiting, (), (), relay.deliver())[0]
-            if owner in ready or 0 in ready:
-                return
-            for descriptor in ready:
-                if descriptor in relay.sources:
-                    relay.take(descriptor)
-                else:
-                    _serve_request(listener, relay)
+        _carry(relay, ends, listener, owner)
 
 
 if __name__ == "__main__":

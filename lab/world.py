@@ -1,42 +1,39 @@
-"""A world: devices at a site, behind a WAN link, reached from the core namespace.
+"""A world: devices at sites, each site behind a WAN link of its own, reached from the core namespace.
 
-Two helper processes carry it: the stand-ins, in the site's namespace, and the link, in the core's. Both end
+Two helper processes carry a site: its stand-ins, in the site's namespace, and its link, in the core's. They end
 with the process that started the world, however it ends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
 import shutil
-import subprocess
-import sys
 import tempfile
-import threading
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.control import ask
 from lab.errors import LabError
-from lab.namespaces import in_namespace, probe
+from lab.namespaces import in_namespace
 from lab.standin.device import check_lines
 from lab.standin.platform import load_platform
 from lab.state import LabState, started_ticks
-from lab.world_spec import SERVER_ADDRESS, SITE_NETWORK, DeviceAccess, DeviceSpec, WorldSpec, addressed
+from lab.world_rungs import Rung, addressing_of, best_rung, check_rung
+from lab.world_spec import DeviceAccess, DeviceSpec, Site, SiteSpec, WorldSpec, settle
+from lab.world_start import Ground, control_socket, start_helpers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lab.link import LinkProfile
 
-__all__ = ["DeviceAccess", "DeviceSpec", "FlashFile", "World", "WorldSpec", "in_core", "start_world"]
+__all__ = [
+    "DeviceAccess", "DeviceSpec", "FlashFile", "Rung", "Site", "SiteSpec", "World", "WorldSpec",
+    "best_rung", "in_core", "start_world",
+]  # fmt: skip
 
-FULL_RUNG = "namespaces with an emulated WAN"
-_START_TIMEOUT_S = 20.0
-_STOP_TIMEOUT_S = 3.0
 _DIRECTORY_PREFIX = "flashferry-lab-"
 
 
@@ -49,73 +46,35 @@ class FlashFile:
     path: Path
 
 
-class _Helper:
-    """A helper process: settings in, JSON lines out."""
-
-    def __init__(self, module: str, settings: dict[str, Any], log: Path) -> None:
-        self.log = log
-        with log.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-            )  # fmt: skip
-        self.tell(settings)
-
-    def tell(self, values: dict[str, Any]) -> None:
-        """Send one line."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(values).encode() + b"\n")
-            self.process.stdin.flush()
-
-    def hear(self) -> None:
-        """Wait for the next report.
-
-        Raises:
-            LabError: It reports an error, ended, or took too long.
-        """
-        assert self.process.stdout is not None
-        ready = select.select([self.process.stdout], (), (), _START_TIMEOUT_S)[0]
-        line = self.process.stdout.readline() if ready else b""
-        if not line:
-            tail = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
-            last = tail.strip().rpartition("\n")[2] or "it gave no reason"
-            raise LabError(f"A lab process did not start: {last}.")
-        report = json.loads(line)
-        if "error" in report:
-            raise LabError(report["error"])
-
-    def stop(self) -> None:
-        """End the process: politely by closing its pipe, then by signal."""
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
-        try:
-            self.process.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """A running world.
 
     Attributes:
         rung: What is emulated, in words; figures from a lower rung must be labelled with it.
-        profile: The link's profile at the start.
         server_address: The core's address, where a server for the devices listens.
-        devices: How to reach the devices.
+        sites: The sites, each with its link's profile at the start and its devices.
         core_pid: A live process in the core namespace.
+        site_pids: For each site a live process in its namespace.
+        directory: Private to the world, and gone with it.
     """
 
-    rung: str
-    profile: LinkProfile
+    rung: Rung
     server_address: str
-    devices: tuple[DeviceAccess, ...]
+    sites: tuple[Site, ...]
     core_pid: int
+    site_pids: tuple[int, ...]
     directory: Path
+
+    @property
+    def profile(self) -> LinkProfile:
+        """Profile of the first site's link at the start."""
+        return self.sites[0].profile
+
+    @property
+    def devices(self) -> tuple[DeviceAccess, ...]:
+        """How to reach the devices of all sites."""
+        return tuple(device for site in self.sites for device in site.devices)
 
     def running_config(self, name: str) -> str:
         """Return a device's running configuration, from the stamp to ``end``, behind SSH's back."""
@@ -138,17 +97,26 @@ class World:
         """
         self._device("fault", name, switches=switches)
 
-    def link_counters(self) -> dict[str, Any]:
-        """Return the link's counters in each direction, and its present profile."""
-        return ask(self.directory / "link.sock", {"do": "counters"})
-
-    def set_link(self, **changes: Any) -> None:
-        """Change the link while it runs, for example ``loss_ratio=0.001`` or ``to_site={"delay_s": 0.1}``.
+    def link_counters(self, site: str | None = None) -> dict[str, Any]:
+        """Return a link's counters in each direction, and its present profile; of the first site unless named.
 
         Raises:
-            LabError: There is no such setting.
+            LabError: There is no such site, or this rung has no link.
         """
-        ask(self.directory / "link.sock", {"do": "set", "changes": changes})
+        return self._link({"do": "counters"}, site or self.sites[0].name)
+
+    def set_link(self, site: str | None = None, **changes: Any) -> None:
+        """Change a link while it runs, for example ``loss_ratio=0.001`` or ``to_site={"delay_s": 0.1}``.
+
+        Args:
+            site: Whose link; that of every site unless named.
+            changes: Fields of `lab.link_model.DirectionProfile`.
+
+        Raises:
+            LabError: There is no such setting, its value is not allowed, or this rung has no link.
+        """
+        for name in [each.name for each in self.sites] if site is None else [site]:
+            self._link({"do": "set", "changes": changes}, name)
 
     def state(self) -> LabState:
         """Return what `lab.state.write_state` records of this world."""
@@ -162,37 +130,52 @@ class World:
             devices=self.devices,
         )
 
+    def _link(self, request: dict[str, Any], site: str) -> dict[str, Any]:
+        names = [each.name for each in self.sites]
+        if site not in names:
+            raise LabError(f"There is no site {site!r}; there are {', '.join(names)}.")
+        if self.rung is not Rung.FULL:
+            raise LabError(f"There is no WAN link to ask or change: the lab runs on {self.rung}.")
+        return ask(control_socket(self.directory, "link", names.index(site)), request)
+
     def _device(self, do: str, name: str, **more: Any) -> dict[str, Any]:
-        return ask(self.directory / "devices.sock", {"do": do, "name": name, **more})
+        places = {device.name: i for i, site in enumerate(self.sites) for device in site.devices}
+        if name not in places:
+            raise LabError(f"There is no device {name!r}; there are {', '.join(places)}.")
+        return ask(control_socket(self.directory, "devices", places[name]), {"do": do, "name": name, **more})
 
 
 @contextlib.contextmanager
-def start_world(spec: WorldSpec | None = None) -> Iterator[World]:
+def start_world(spec: WorldSpec | None = None, *, rung: Rung = Rung.FULL) -> Iterator[World]:
     """Start a world, and end it with the with block.
+
+    Args:
+        spec: What it is made of; one router behind the published WAN unless given.
+        rung: What to emulate; never stepped down by itself, for figures would lie. `best_rung` finds what is possible.
 
     Raises:
         LabError: It cannot be built here; the sentence says why.
     """
     spec = spec or WorldSpec()
-    devices = addressed(spec.devices)
-    profile = spec.link_profile()
-    check_devices(spec.devices)
-    able = probe()
-    if not able.may_run:
-        raise LabError(able.reason)
-    sweep_leftovers()
-    directory = Path(tempfile.mkdtemp(prefix=f"{_DIRECTORY_PREFIX}{os.getpid()}-{started_ticks(os.getpid())}-"))
-    helpers: list[_Helper] = []
-    try:
-        core_pid = _start(helpers, spec, devices, profile, directory)
+    with contextlib.ExitStack() as stack:
+        settle(spec)  # says what is wrong in the words of the specification, before anything is claimed
+        check_rung(rung)
+        addressing = stack.enter_context(addressing_of(rung))
+        sites = settle(spec, addressing)
+        check_devices(device for site in spec.all_sites for device in site.devices)
+        sweep_leftovers()
+        directory = Path(tempfile.mkdtemp(prefix=f"{_DIRECTORY_PREFIX}{os.getpid()}-{started_ticks(os.getpid())}-"))
+        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        ground = Ground(spec=spec, sites=sites, rung=rung, addressing=addressing, directory=directory)
+        places = start_helpers(stack, ground)
         yield World(
-            rung=FULL_RUNG, profile=profile, server_address=SERVER_ADDRESS, devices=devices,
-            core_pid=core_pid, directory=directory,
-        )  # fmt: skip
-    finally:
-        for helper in reversed(helpers):
-            helper.stop()
-        shutil.rmtree(directory, ignore_errors=True)
+            rung=rung,
+            server_address=addressing.server_address,
+            sites=sites,
+            core_pid=places.core_pid,
+            site_pids=places.site_pids,
+            directory=directory,
+        )
 
 
 def check_devices(devices: Iterable[DeviceSpec]) -> None:
@@ -201,8 +184,10 @@ def check_devices(devices: Iterable[DeviceSpec]) -> None:
     Raises:
         LabError: A platform or a configuration line is not known; it is named.
     """
+    devices = tuple(devices)
+    for platform in {spec.platform for spec in devices}:
+        load_platform(platform)
     for spec in devices:
-        load_platform(spec.platform)
         check_lines(spec.name, spec.config_lines)
 
 
@@ -219,38 +204,3 @@ def sweep_leftovers() -> None:
         words = path.name.removeprefix(_DIRECTORY_PREFIX).split("-")
         if len(words) >= 2 and words[0].isdecimal() and str(started_ticks(int(words[0]))) != words[1]:
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _start(
-    helpers: list[_Helper], spec: WorldSpec, devices: tuple[DeviceAccess, ...],
-    profile: LinkProfile, directory: Path,
-) -> int:  # fmt: skip
-    """Start both helpers and return the pid of the one in the core."""
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    life = {"owner_pid": os.getpid(), "tie_to_thread": in_main_thread}
-    standins = _Helper("lab.standin", life | {
-        "directory": str(directory),
-        "control": str(directory / "devices.sock"),
-        "devices": [_settings(own, access) for own, access in zip(spec.devices, devices, strict=True)],
-    }, directory / "devices.log")  # fmt: skip
-    helpers.append(standins)
-    standins.hear()
-    link = _Helper("lab.relay", life | {
-        "control": str(directory / "link.sock"),
-        "site_pid": standins.process.pid,
-        "site_addresses": [f"{access.address}/32" for access in devices],
-        "core_address": f"{SERVER_ADDRESS}/32",
-        "site_network": str(SITE_NETWORK),
-        "profile": profile.as_json(),
-        "seed": spec.seed,
-    }, directory / "link.log")  # fmt: skip
-    helpers.append(link)
-    link.hear()
-    standins.tell({"link_is_up": True})
-    standins.hear()
-    return link.process.pid
-
-
-def _settings(spec: DeviceSpec, access: DeviceAccess) -> dict[str, Any]:
-    """Return the settings of `lab.standin.device.DeviceSettings`, with the platform's name."""
-    return asdict(spec) | {"address": access.address}

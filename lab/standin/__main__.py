@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lab import helper
 from lab.errors import LabError
 from lab.namespaces import unshare_network
+from lab.standin.handshake import GATE
 
 if TYPE_CHECKING:
     from lab.standin.device import Device
@@ -90,7 +91,11 @@ def main() -> None:
     """Run the devices of one site."""
     settings = helper.read_settings()
     owner = helper.tie_to_owner(settings)
-    unshare_network()
+    if settings["has_own_network"]:
+        unshare_network()
+    else:
+        # The host's network: its switches are not ours to set.
+        GATE.leave_alone()
     helper.report(has_namespace=True)
     try:
         asyncio.run(serve(settings, owner))

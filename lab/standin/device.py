@@ -34,6 +34,7 @@ class DeviceSettings:
     username: str
     password: str = field(repr=False)
     enable_secret: str = field(repr=False)
+    port: int = 22
     privilege: int = 15
     serial: str = "9LABSTANDIN"
     config_lines: tuple[str, ...] = ()

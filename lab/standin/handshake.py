@@ -49,6 +49,10 @@ class OptionsGate:
         self._current = _AT_REST
         self._holders = 0
 
+    def leave_alone(self) -> None:
+        """From now on set no switch: connections open with the options that the host has."""
+        self._write = lambda _options: None
+
     @contextlib.contextmanager
     def opening(self, options: SynOptions) -> Iterator[None]:
         """Hold the switches at ``options`` for the length of a with block."""

@@ -14,7 +14,6 @@ from lab.standin.vty import Vty
 if TYPE_CHECKING:
     from lab.standin.device import Device
 
-_SSH_PORT = 22
 _HOST_KEY_BITS = 2048
 
 
@@ -118,7 +117,7 @@ async def listen(device: Device, key: asyncssh.SSHKey) -> asyncssh.SSHAcceptor:
 
     return await asyncssh.listen(
         device.settings.address,
-        _SSH_PORT,
+        device.settings.port,
         server_factory=lambda: _Server(device),
         server_host_keys=[key],
         server_version="Cisco-1.25",

@@ -108,7 +108,7 @@ TABLE = Table(where="x.toml", values={"rate": -1, "name": 5, "list": [1], "on": 
         (lambda: TABLE.tables("sub"), "sub: expected an array of tables"),
         (lambda: TABLE.text("absent"), "'absent' is missing"),
         (lambda: TABLE.only("rate"), r"unknown key 'name'; allowed are rate"),
-        (lambda: read_table("lab.profiles", "moon"), r"'moon'; there are lan, published"),
+        (lambda: read_table("lab.profiles", "moon"), r"'moon'; there are .*lan, .*published"),
     ],
 )
 def test_data_files_are_checked(read: object, message: str) -> None:
@@ -131,7 +131,7 @@ def test_addresses_are_given_and_checked() -> None:
     for devices, message in (
         ((), "at least one"),
         ((DeviceSpec(name="a", address="198.18.1.5"), DeviceSpec(name="b", address="198.18.1.5")), "address"),
-        ((DeviceSpec(name="a", address="10.0.0.1"),), "outside the site"),
+        ((DeviceSpec(name="a", address="10.0.0.1"),), "expected one in its site.s 198"),
     ):
         with pytest.raises(LabError, match=message):
             addressed(devices)

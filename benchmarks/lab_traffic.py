@@ -1,0 +1,77 @@
+"""One end of a bulk transfer or an echo, in a namespace of the lab: `python -m benchmarks.lab_traffic PID ROLE ...`.
+
+Roles: `sink ADDRESS` (prints its port, drops what comes, prints bytes per second of the time between first and last
+byte), `source ADDRESS PORT SECONDS CONTROL` (sends by the congestion control CONTROL), `ping ADDRESS COUNT` (ICMP
+echo, prints milliseconds as a JSON list).
+"""
+
+import json
+import socket
+import struct
+import sys
+import time
+
+from lab.enter import enter_core
+
+_BLOCK_BYTES = 1 << 20
+_GAP_S = 0.01
+
+
+def sink(address: str) -> None:
+    """Receive one connection to its end; MSG_TRUNC lets the kernel drop the bytes without copying them (tcp(7))."""
+    with socket.create_server((address, 0)) as listener:
+        print(listener.getsockname()[1], flush=True)
+        connection, _ = listener.accept()
+        room = bytearray(_BLOCK_BYTES)
+        total, first_s, last_s = 0, 0.0, 0.0
+        with connection:
+            while received := connection.recv_into(room, _BLOCK_BYTES, socket.MSG_TRUNC):
+                last_s = time.monotonic()
+                first_s = first_s or last_s
+                total += received
+    print(total / max(1e-9, last_s - first_s), flush=True)
+
+
+def source(address: str, port: int, seconds: float, control: str) -> None:
+    """Send for a while."""
+    block = bytes(_BLOCK_BYTES)
+    with socket.socket() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+        connection.connect((address, port))
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            connection.send(block)
+
+
+def ping(address: str, count: int) -> None:
+    """Time ICMP echoes (RFC 792): the far kernel answers, no process there has to wake up."""
+    times_ms = []
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as echo:
+        echo.settimeout(5)
+        for number in range(count):
+            head = struct.pack("!BBHHH", 8, 0, 0, 1, number)
+            total = sum(struct.unpack("!4H", head))
+            checksum = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+            start_s = time.monotonic()
+            echo.sendto(struct.pack("!BBHHH", 8, 0, checksum, 1, number), (address, 0))
+            answer = b""
+            while answer[20:21] != b"\0" or struct.unpack("!H", answer[26:28])[0] != number:
+                answer = echo.recv(256)
+            times_ms.append((time.monotonic() - start_s) * 1e3)
+            time.sleep(_GAP_S)
+    print(json.dumps(times_ms))
+
+
+def main(pid: str, role: str, *words: str) -> None:
+    """Enter the namespace of a process and play a role."""
+    enter_core(int(pid))
+    if role == "sink":
+        sink(words[0])
+    elif role == "source":
+        source(words[0], int(words[1]), float(words[2]), words[3])
+    else:
+        ping(words[0], int(words[1]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
