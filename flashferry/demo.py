@@ -100,7 +100,7 @@ def _compare(as_is: RunReport, tuned: RunReport, *, unchanged: str) -> ExitCode:
         return ExitCode.RESTORE_INCOMPLETE
     if code is ExitCode.OK:
         console().print(
-            "Next, on your own routers: copy the folder inventory/sample, put your devices in, then\n"
+            "Next, on your own routers: copy the folder inventory/template, put your devices in, then\n"
             "  flashferry check --inventory DIR --image FILE\n"
             "  flashferry stage --inventory DIR --image FILE --host NAME"
         )

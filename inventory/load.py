@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from inventory.errors import ConfigInvalid
+from inventory.shapes import check_entry
 
 SAMPLE = "sample"
 """Name under which the fleet that matches the lab can be asked for."""
@@ -39,13 +40,11 @@ def open_inventory(directory: Path, *, workers: int = 20) -> Nornir:
             f"no inventory at {directory}: expected a file {hosts}",
             hint=f"Give its folder with --inventory, or use --inventory {SAMPLE} for the lab's fleet",
         )
-    groups = _checked(directory / "groups.yaml")
-    known = _checked(hosts)
-    for name, host in known.items():
-        for group in host.get("groups") or ():
-            if group not in groups:
-                raise ConfigInvalid(f"{hosts}: group '{group}' is not in {directory / 'groups.yaml'}", host=name)
-    _checked(directory / "defaults.yaml", of_mappings=False)
+    groups = _entries(directory / "groups.yaml")
+    for path, entries in ((hosts, _entries(hosts)), (directory / "groups.yaml", groups)):
+        for name, entry in entries.items():
+            check_entry(path, name, entry, known_groups=frozenset(groups))
+    check_entry(directory / "defaults.yaml", "defaults", _content(directory / "defaults.yaml"))
     _quiet_nornir()
     return InitNornir(
         runner={"plugin": "threaded", "options": {"num_workers": workers}},
@@ -62,7 +61,20 @@ def open_inventory(directory: Path, *, workers: int = 20) -> Nornir:
     )
 
 
-def _checked(path: Path, *, of_mappings: bool = True) -> dict[str, dict[str, Any]]:
+def _entries(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the named mappings of hosts.yaml or groups.yaml."""
+    content = _content(path)
+    for name, entry in content.items():
+        if not isinstance(name, str):
+            raise ConfigInvalid(f"{path}: expected a name in text, found {name!r}", hint="Put it in quotes")
+        if entry is None:
+            content[name] = {}
+        elif not isinstance(entry, dict):
+            raise ConfigInvalid(f"{path}: expected a mapping, found {entry!r}", host=name)
+    return content
+
+
+def _content(path: Path) -> dict[str, Any]:
     """Return a YAML file's mapping; an absent file is an empty one."""
     if not path.exists():
         return {}
@@ -78,12 +90,6 @@ def _checked(path: Path, *, of_mappings: bool = True) -> dict[str, dict[str, Any
         return {}
     if not isinstance(content, dict):
         raise ConfigInvalid(f"{path}: expected a mapping, found {type(content).__name__}")
-    if of_mappings:
-        for name, entry in content.items():
-            if entry is None:
-                content[name] = {}
-            elif not isinstance(entry, dict):
-                raise ConfigInvalid(f"{path}: expected a mapping, found {entry!r}", host=str(name))
     return content
 
 

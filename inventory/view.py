@@ -6,6 +6,7 @@ here, once, with errors that name host and key; everything else in `data` belong
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,9 @@ from inventory.errors import ConfigInvalid
 
 DEFAULT_CAP_SHARE = 0.8
 """Share of a site's link that copies may take unless the inventory says otherwise."""
+
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""An address, a name or a VRF as one word: it goes into a command line, where a blank or line break ends it."""
 
 SUPPORTED_PLATFORMS = ("ios",)
 """NAPALM's name for both Cisco IOS and IOS-XE."""
@@ -94,9 +98,13 @@ def view(host: InventoryHost) -> HostView:
 
 def _text(host: str, data: Mapping[str, object], key: str) -> str | None:
     value = data.get(key)
-    if value is None or isinstance(value, str):
-        return value or None
-    raise ConfigInvalid(f"data key '{key}': expected text, found {value!r}", host=host)
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and WORD.fullmatch(value):
+        return value
+    raise ConfigInvalid(
+        f"data key '{key}': expected one word of letters, digits, '.', '_', '-', found {value!r}", host=host
+    )
 
 
 def _number(host: str, data: Mapping[str, object], key: str, *, low: float, high: float) -> float | None:

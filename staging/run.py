@@ -13,7 +13,7 @@ from nornir.core.task import Result
 
 from ftpserver import FtpServer, FtpServerError, ServerSettings, may_bind
 from inventory.errors import ConfigInvalid
-from inventory.view import HostView, view
+from inventory.view import WORD, HostView, view
 from staging.budget import payload_cap_bytes_per_s
 from staging.context import DeviceOptions, RunContext
 from staging.device_run import stage_device
@@ -22,7 +22,7 @@ from staging.journal import Journal
 from staging.record import DeviceRecord, RunReport, failure_of
 from staging.states import Restored
 from staging.touched import JournalUnusable
-from tasks.copy_dialogue import WORD, checked_name
+from tasks.copy_dialogue import checked_name
 
 FTP_PORT = 21
 UNPRIVILEGED_FTP_PORT = 2121

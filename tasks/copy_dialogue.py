@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from inventory.errors import ConfigInvalid
+from inventory.view import WORD
 from templates.rows import CopyError, CopyResult, last, rows
 
 MAX_COMMAND_LENGTH = 253
@@ -64,9 +65,6 @@ class CopyOutcome:
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """File names that a URL and an IOS command line carry unquoted: no blank, no `?` (help), no `%` (escape), no `|`."""
-
-WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""An address, a host name or a VRF as one word; a line break in it would be a command of its own."""
 
 
 def checked_name(image: str) -> str:

@@ -49,6 +49,7 @@ class Rig:
         self.inventory = folder / "inventory"
         self.inventory.mkdir()
         self.secrets: set[str] = set()
+        self.environment: dict[str, str] = {}
         self.write_inventory()
 
     def write_inventory(self, **changes: Any) -> None:
@@ -84,7 +85,7 @@ class Rig:
             text=True,
             cwd=self.folder,
             start_new_session=True,
-            env=os.environ | {"FLASHFERRY_STATE_DIR": str(self.state)},
+            env=os.environ | {"FLASHFERRY_STATE_DIR": str(self.state)} | self.environment,
         )
         try:
             with process:

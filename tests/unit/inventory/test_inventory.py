@@ -50,7 +50,8 @@ def test_data_of_the_group_reaches_the_host(tmp_path):
         ("r1: {hostname: h, platform: ios, data: {link_rate_bps: 5}}", "from 1000 to"),
         ("r1: {hostname: h, platform: ios, data: {cap_share: 1.5}}", "cap_share.*from 0.01 to 1"),
         ("r1: {hostname: h, platform: ios, data: {cap_share: true}}", "cap_share.*found True"),
-        ("r1: {hostname: h, platform: ios, data: {site: [a]}}", "site.*expected text"),
+        ("r1: {hostname: h, platform: ios, data: {site: [a]}}", "site.*expected one word"),
+        ("r1: {hostname: h, platform: ios, data: {vrf: 'A\\nreload'}}", "vrf.*expected one word"),
     ],
 )
 def test_a_wrong_value_is_told_with_host_and_key(tmp_path, hosts, message):
@@ -67,6 +68,16 @@ def test_a_wrong_value_is_told_with_host_and_key(tmp_path, hosts, message):
         ("r1: 5", None, "r1: .*expected a mapping, found 5"),
         ("r1: {hostname: [", None, "hosts.yaml line .*not valid YAML"),
         ("r1: {hostname: h}", "east: 7", "groups.yaml: expected a mapping, found 7"),
+        ("r1: {hostname: h, groups: 5}", None, r"r1: .*'groups': expected a list such as \[branch\], found 5"),
+        ("r1: {hostname: h, groups: branch}", None, "expected a list"),
+        ("r1: {hostname: h}", "east: {groups: [west]}", "east: .*group 'west' is not in"),
+        ("r1: {hostname: h, data: [1]}", None, r"r1: .*'data': expected a mapping, found \[1\]"),
+        ("r1: {hostname: h, connection_options: x}", None, "connection_options.*expected a mapping"),
+        ("r1: {hostname: 5}", None, "r1: .*'hostname': expected text, found int.*quotes"),
+        ("r1: {hostnam: h}", None, "unknown key 'hostnam'; did you mean 'hostname'"),
+        ("r1: {hostname: h, port: abc}", None, "'port': expected 1 to 65535, found 'abc'"),
+        ("r1: {hostname: h, data: {link_rate_bp: 5}}", None, "'link_rate_bp'.*did you mean 'link_rate_bps'"),
+        ("7: {hostname: h}", None, "expected a name in text, found 7"),
     ],
 )
 def test_a_broken_file_is_told_by_name(tmp_path, hosts, groups, message):
@@ -86,3 +97,28 @@ def test_no_log_file_is_left_in_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     open_inventory(sample_directory())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_secret_of_the_wrong_kind_is_not_shown(tmp_path):
+    """A password of digits without quotes is told by its key, never by its value."""
+    with pytest.raises(ConfigInvalid, match="'password': expected text, found int") as caught:
+        fleet(tmp_path, "r1: {hostname: h, password: 12345678}")
+    assert "12345678" not in str(caught.value)
+
+
+def test_defaults_of_the_wrong_shape_are_told(tmp_path):
+    """defaults.yaml is checked like a host."""
+    with pytest.raises(ConfigInvalid, match=r"defaults.yaml: key 'data': expected a mapping"):
+        fleet(tmp_path, "r1: {hostname: h}", defaults="data: 5")
+
+
+def test_users_own_data_is_left_alone(tmp_path):
+    """Data keys that are not ours belong to the user."""
+    fleet(tmp_path, "r1: {hostname: h, platform: ios, data: {rack: 7, role: [edge]}}")
+
+
+def test_the_template_to_copy_is_valid():
+    """What strangers are told to copy opens without a complaint and carries no credentials."""
+    opened = open_inventory(sample_directory().parent / "template").inventory
+    assert [view(host).site for host in opened.hosts.values()] == ["branch1"]
+    assert opened.defaults.password is None

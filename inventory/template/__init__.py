@@ -1,0 +1,1 @@
+"""An inventory to copy and fill in with your own routers."""
