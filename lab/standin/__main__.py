@@ -43,6 +43,8 @@ def answer(devices: dict[str, Device], request: dict[str, Any]) -> dict[str, Any
     device = devices.get(request.get("name", ""))
     if device is None:
         return {"error": f"There is no device {request.get('name')!r}; there are {', '.join(devices)}."}
+    from lab.standin.events import switch
+
     match request.get("do"):
         case "running":
             return {"text": device.running_text()}
@@ -53,7 +55,7 @@ def answer(devices: dict[str, Device], request: dict[str, Any]) -> dict[str, Any
             return {"files": rows, "free_bytes": device.flash.free_bytes}
         case "fault":
             try:
-                device.faults = device.faults.with_switches(request["switches"])
+                switch(device, request["switches"])
             except LabError as error:
                 return {"error": str(error)}
             return {"faults": {name: getattr(device.faults, name) for name in device.faults.__slots__}}
@@ -80,11 +82,11 @@ async def serve(settings: dict[str, Any], owner: int) -> None:
         writer.close()
 
     async with await asyncio.start_unix_server(control, settings["control"]):
-        acceptors = [await listen(device, key) for device in devices.values()]
+        listeners = [await listen(device, key) for device in devices.values()]
         helper.report(ready=True)
         await over.wait()
-        for acceptor in acceptors:
-            acceptor.close()
+        for listener in listeners:
+            listener.close()
 
 
 def main() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
-from lab.standin import show, show_files
+from lab.standin import configure, copy_files, reloading, show, show_files, show_tcp, verify
+from lab.standin.copy_files import RUNNING, STARTUP, copy_local
 from lab.standin.copy_ftp import copy_ftp
 from lab.standin.grammar import Node
 from lab.standin.vty import Command, Vty
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from lab.standin.platform import Platform
 
 Arguments = tuple[str, ...]
 
@@ -19,39 +23,40 @@ async def _nothing(_: Vty, __: Arguments) -> None:
     """A terminal setting that has no effect here: answered by the prompt alone."""
 
 
-async def _enable(vty: Vty, _: Arguments) -> None:
-    """`enable`: three tries for the secret; without a configured one there is no way on a vty."""
-    if vty.privilege > 1:
+async def _length(vty: Vty, arguments: Arguments) -> None:
+    vty.rows = int(arguments[0])
+
+
+async def _no_length(vty: Vty, _: Arguments) -> None:
+    vty.rows = 24
+
+
+async def _enable(vty: Vty, arguments: Arguments) -> None:
+    """`enable [level]`: three tries for the secret; without a configured one there is no way on a vty."""
+    level = int(arguments[0]) if arguments else 15
+    if vty.privilege >= level:
+        vty.privilege = level
         return
     if vty.device.running.find("enable secret") is None:
         vty.terminal.write("% No password set\n")
         return
+    right = 0
     for _try in range(3):
         vty.terminal.write("Password: ")
         secret, _ended = await vty.terminal.line(echo=False)
-        if vty.device.enable_fits(secret):
-            vty.privilege = 15
+        right += vty.device.enable_fits(secret)
+        if right > vty.device.faults.password_twice:
+            vty.privilege = level
             return
     vty.terminal.write("% Bad secrets\n\n")
 
 
-async def _disable(vty: Vty, _: Arguments) -> None:
-    vty.privilege = 1
+async def _disable(vty: Vty, arguments: Arguments) -> None:
+    vty.privilege = int(arguments[0]) if arguments else 1
 
 
 async def _exit(vty: Vty, _: Arguments) -> None:
     vty.is_over = True
-
-
-async def _configure_terminal(vty: Vty, _: Arguments) -> None:
-    vty.terminal.write("Enter configuration commands, one per line.  End with CNTL/Z.\n")
-    vty.enter_configuration()
-
-
-async def _configure(vty: Vty, arguments: Arguments) -> None:
-    answer = await vty.terminal.ask("Configuring from terminal, memory, or network [terminal]? ", "terminal")
-    if "terminal".startswith(answer.lower()):
-        await _configure_terminal(vty, arguments)
 
 
 async def _monitor(vty: Vty, _: Arguments) -> None:
@@ -63,20 +68,34 @@ async def _no_monitor(vty: Vty, _: Arguments) -> None:
 
 
 async def _write(vty: Vty, _: Arguments) -> None:
-    """`write memory`."""
-    vty.terminal.write("Building configuration...\n")
-    vty.device.save(vty.user)
-    vty.terminal.write("[OK]\n")
+    await copy_files.write_memory(vty)
 
 
-async def _copy_run_start(vty: Vty, arguments: Arguments) -> None:
-    name = "startup-config"
-    if vty.device.running.value("file prompt") != "quiet":
-        name = await vty.terminal.ask("Destination filename [startup-config]? ", name)
-    if name != "startup-config":
-        vty.terminal.write(f"%Error copying nvram:{name} (Invalid argument)\n")
-        return
-    await _write(vty, arguments)
+async def _copy(vty: Vty, arguments: Arguments, *, source: str | None = None, target: str | None = None) -> None:
+    """`copy`: what is not a keyword of the command is the next argument."""
+    names = iter(arguments)
+    source, target = source or next(names), target or next(names)
+    if source.lower().startswith("ftp:"):
+        vrf = next(names, None)
+        if vrf is not None and vty.device.running.find(f"vrf definition {vrf}") is None:
+            vty.terminal.write(f"% VRF {vrf} does not exist\n")
+            return
+        await copy_ftp(vty, source, target)
+    else:
+        await copy_local(vty, source, target)
+
+
+def _copies() -> dict[str, Callable[[Vty, Arguments], Awaitable[None]]]:
+    named = {"running-config": RUNNING, "startup-config": STARTUP}
+    found: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {}
+    for form in ("copy", "copy /noverify"):
+        found[f"{form} FS: FS:"] = found[f"{form} FS: FS: vrf WORD"] = _copy
+    for word, full in named.items():
+        found[f"copy {word} FS:"] = functools.partial(_copy, source=full)
+        found[f"copy FS: {word}"] = functools.partial(_copy, target=full)
+    found["copy running-config startup-config"] = functools.partial(_copy, source=RUNNING, target=STARTUP)
+    found["copy startup-config running-config"] = functools.partial(_copy, source=STARTUP, target=RUNNING)
+    return found
 
 
 _USER_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
@@ -84,10 +103,18 @@ _USER_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show clock": show.clock_now,
     "show hosts": show.hosts,
     "show ip interface brief": show.ip_interface_brief,
+    "show interfaces": show.interfaces,
     "show inventory": show.inventory,
-    "show tcp brief": show.tcp_brief,
-    "show tcp brief numeric": show.tcp_brief,
-    "show tcp brief all": show.tcp_brief,
+    "show ip ssh": show.ip_ssh,
+    "show memory statistics": show.memory,
+    "show processes cpu": show.processes_cpu,
+    "show tcp": show_tcp.blocks,
+    "show tcp brief": show_tcp.brief,
+    "show tcp brief numeric": show_tcp.brief,
+    "show tcp brief all": show_tcp.brief,
+    "show tcp statistics": show_tcp.statistics,
+    "show tcp tcb WORD": show_tcp.tcb,
+    "show terminal": show.terminal,
     "show users": show.users,
     "show privilege": show.privilege,
 }
@@ -99,52 +126,79 @@ _PRIVILEGED_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show file systems": show_files.file_systems,
     "show boot": show.boot,
     "show bootvar": show.boot,
-    "show archive": show.archive,
+    "show archive": configure.show_archive,
+    "show archive config differences": configure.show_differences,
+    "show archive config differences FS:": configure.show_differences,
+    "show archive config differences FS: FS:": configure.show_differences,
+    "show archive config incremental-diffs FS:": configure.show_incremental,
+    "show archive config incremental-diffs FS: ignorecase": configure.show_incremental,
+    "show archive config rollback timer": configure.show_rollback_timer,
     "dir": show_files.directory,
     "dir FS:": show_files.directory,
     "more FS:": show_files.more,
 }
 _USER_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
     "enable": _enable,
-    "enable <15-15>": _enable,
+    "enable <1-15>": _enable,
     "disable": _disable,
+    "disable <0-14>": _disable,
     "exit": _exit,
     "logout": _exit,
     "quit": _exit,
-    "terminal length <0-512>": _nothing,
+    "terminal length <0-512>": _length,
+    "terminal no length": _no_length,
     "terminal width <0-512>": _nothing,
     "terminal no monitor": _no_monitor,
     "terminal monitor": _monitor,
 }
 _PRIVILEGED_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
-    "configure": _configure,
-    "configure terminal": _configure_terminal,
+    "archive config": configure.archive_config,
+    "configure confirm": configure.confirm,
+    "configure replace FS:": configure.replace,
+    "configure replace FS: LINE": configure.replace,
+    "configure revert now": configure.revert_now,
+    "configure revert timer <1-120>": configure.revert_timer,
     "write": _write,
     "write memory": _write,
-    "copy running-config startup-config": _copy_run_start,
-    "copy FS: FS:": copy_ftp,
-    "copy /noverify FS: FS:": copy_ftp,
     "delete FS:": show_files.delete,
     "delete /force FS:": show_files.delete_forced,
-    "verify /md5 FS:": show_files.verify_md5,
-    "verify /md5 FS: WORD": show_files.verify_md5,
-    "verify /sha512 FS:": show_files.verify_sha512,
-    "verify /sha512 FS: WORD": show_files.verify_sha512,
+    "mkdir FS:": show_files.make_directory,
+    "rmdir FS:": show_files.remove_directory,
+    "rename FS: FS:": show_files.rename,
+    "verify FS:": verify.verify_plain,
+    "verify /md5 FS:": verify.verify_md5,
+    "verify /md5 FS: WORD": verify.verify_md5,
+    "verify /sha512 FS:": verify.verify_sha512,
+    "verify /sha512 FS: WORD": verify.verify_sha512,
+    "reload": reloading.reload,
+    **_copies(),
+}
+_CONFIGURE: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
+    "configure": configure.ask_source,
+    "configure terminal": configure.terminal,
+    "configure terminal revert timer <1-120>": configure.terminal_revert,
 }
 
 
-def build_trees() -> tuple[Node[Command], Node[Command]]:
-    """Return the commands of user mode and of privileged mode."""
+@functools.cache
+def build_trees(platform: Platform) -> tuple[Node[Command], Node[Command]]:
+    """Return the commands of user mode and of privileged mode of a platform."""
     user: Node[Command] = Node()
     privileged: Node[Command] = Node()
-    for specification, function in _USER_SHOW.items():
-        for tree in (user, privileged):
-            tree.add(specification, Command(show=function))
-    for specification, dialogue in _USER_RUN.items():
-        for tree in (user, privileged):
-            tree.add(specification, Command(run=dialogue))
-    for specification, function in _PRIVILEGED_SHOW.items():
-        privileged.add(specification, Command(show=function))
-    for specification, dialogue in _PRIVILEGED_RUN.items():
-        privileged.add(specification, Command(run=dialogue))
+    modes = {"config-transaction": configure.transaction} if platform.is_controller_managed else _CONFIGURE
+    outputs = {name: functools.partial(_fixed, text=text) for name, text in platform.outputs.items()}
+    for trees, shows, runs in (
+        ((user, privileged), _USER_SHOW, _USER_RUN),
+        ((privileged,), _PRIVILEGED_SHOW | outputs, _PRIVILEGED_RUN | modes),
+    ):
+        for tree in trees:
+            for specification, function in shows.items():
+                tree.add(specification, Command(show=function))
+            for specification, dialogue in runs.items():
+                tree.add(specification, Command(run=dialogue))
     return user, privileged
+
+
+def _fixed(_: Vty, __: Arguments, *, text: str) -> str:
+    """Print what the platform's data file says."""
+    return text

@@ -42,6 +42,16 @@ class Configuration:
         """Return an independent copy."""
         return copy.deepcopy(self)
 
+    def refilled(self, lines: list[Line]) -> Configuration:
+        """Return a configuration with the same places that holds these lines instead."""
+        other = self.copy()
+        for slot in other.slots():
+            slot.lines.clear()
+        for line in lines:
+            placed = other.put(line.text, key=line.text)
+            placed.children = copy.deepcopy(line.children)
+        return other
+
     def slots(self) -> list[Slot]:
         """Return the places."""
         return [item for item in self.items if isinstance(item, Slot)]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """A live connection; addresses are (host, port)."""
+    """A live connection; addresses are (host, port), ``opened_s`` is a monotonic time."""
 
     tcb: str
     local: tuple[str, int]
     foreign: tuple[str, int]
+    opened_s: float
     state: str = "ESTAB"
 
 
@@ -23,12 +25,14 @@ class ConnectionTable:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows: dict[str, Connection] = {}
+        self.opened = 0
 
     def add(self, local: tuple[str, int], foreign: tuple[str, int]) -> str:
         """Enter a connection and return its TCB address."""
         with self._lock:
             tcb = f"7F{random.getrandbits(40):010X}"
-            self._rows[tcb] = Connection(tcb=tcb, local=local[:2], foreign=foreign[:2])
+            self.opened += 1
+            self._rows[tcb] = Connection(tcb=tcb, local=local[:2], foreign=foreign[:2], opened_s=time.monotonic())
             return tcb
 
     def remove(self, tcb: str) -> None:

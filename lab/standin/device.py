@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from lab.errors import LabError
 from lab.standin import clock
+from lab.standin.archive import Archive
 from lab.standin.config_apply import apply
 from lab.standin.config_rules import GLOBAL_TREE
+from lab.standin.config_text import parse_lines
 from lab.standin.connections import ConnectionTable
 from lab.standin.faults import Faults
 from lab.standin.flash import Flash
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lab.standin.config_rules import ConfigAction
+    from lab.standin.configuration import Line
+    from lab.standin.listener import Listener
     from lab.standin.platform import Platform
 
 
@@ -61,11 +65,18 @@ class Device:
     def __init__(self, platform: Platform, settings: DeviceSettings, root: Path) -> None:
         self.platform = platform
         self.settings = settings
-        self.flash = Flash(platform.flash, root, free_bytes=settings.flash_free_bytes)
+        root.mkdir(mode=0o700)
+        self.flash = Flash(platform.flash, root / "0", free_bytes=settings.flash_free_bytes)
+        others = enumerate(platform.other_flashes, start=1)
+        self.file_systems = (self.flash, *(Flash(figures, root / str(i)) for i, figures in others))
         self.connections = ConnectionTable()
+        self.archive = Archive(self)
+        self.listener: Listener | None = None
         self.faults = Faults()
         self.monitors: list[Callable[[str], None]] = []
         self.vtys: dict[int, tuple[str, str]] = {}
+        self.is_modified = False
+        self.image = platform.image
         self._booted_s = time.monotonic()
         self.running = platform.configuration(serial=settings.serial, address=settings.address)
         for found in check_lines(settings.name, self._first_lines()):
@@ -73,6 +84,7 @@ class Device:
         self._changed: tuple[datetime, str] = (clock.now(), "")
         self._saved: tuple[datetime, str] | None = None
         self.startup_text = self._stamped(self.running.render())
+        self._blank = self.running.refilled([])
 
     @property
     def hostname(self) -> str:
@@ -84,18 +96,60 @@ class Device:
         """Seconds since it booted."""
         return time.monotonic() - self._booted_s
 
+    def clock_line(self) -> str:
+        """Return what `show clock` prints."""
+        return clock.clock_line(clock.now())
+
+    def knows_prefix(self, prefix: str) -> bool:
+        """Tell whether a name before a colon means anything to this device."""
+        return prefix.lower() in self.platform.prefixes
+
+    def file_system(self, prefix: str) -> Flash | None:
+        """Return the file system that a name before a colon means; None for those that hold no files of ours."""
+        return next((each for each in self.file_systems if each.owns(prefix)), None)
+
     def running_text(self) -> str:
         """Return the running configuration as the device would show it, from the stamp to ``end``."""
         return self._stamped(self.running.render())
 
     def touch(self, user: str) -> None:
-        """Note that a user has left configuration mode: the last-change stamp and the syslog line."""
+        """Note that a user has left configuration mode: the last-change stamp."""
         self._changed = (clock.now(), user)
+        self.is_modified = True
 
     def save(self, user: str) -> None:
         """Write the running configuration to the startup configuration."""
         self._saved = (clock.now(), user)
         self.startup_text = self.running_text()
+        self.is_modified = False
+        if self.archive.saves_on_write:
+            self.archive.store()
+
+    def shut_down(self) -> None:
+        """Lose what a device loses without power: sessions, connections, the running configuration."""
+        self.archive.confirm()
+        self.monitors.clear()
+        self.vtys.clear()
+
+    def restart(self, seconds: float | None = None) -> None:
+        """Drop every session and come back after a while, by default as long as the platform takes."""
+        if self.listener is not None:
+            self.listener.restart(self.platform.boot_s if seconds is None else seconds)
+
+    def boot(self) -> None:
+        """Come up with the startup configuration and the image that it names."""
+        self._booted_s = time.monotonic()
+        self.running = self._blank.refilled(parse_lines(self.startup_text))
+        self.is_modified = False
+        self.image = next((name for name in map(self._bootable, self.running.lines()) if name), self.platform.image)
+
+    def _bootable(self, line: Line) -> str | None:
+        """Return the file that a `boot system` line names, if it is there."""
+        if not line.text.startswith("boot system "):
+            return None
+        prefix, _, name = line.text.split()[-1].partition(":")
+        flash = self.file_system(prefix)
+        return f"{prefix}:{name}" if flash is not None and flash.find(name.lstrip("/")) else None
 
     def syslog(self, text: str) -> None:
         """Send a syslog line to the sessions that monitor."""

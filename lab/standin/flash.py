@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote, unquote
@@ -25,13 +25,14 @@ class NoSpaceError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """A file on the flash."""
+    """A file or a directory on the flash; a directory has no size and no path of its own."""
 
     name: str
     inode: int
     size_bytes: int
     modified: datetime
     path: Path
+    is_directory: bool = False
 
 
 class Flash:
@@ -47,6 +48,7 @@ class Flash:
         self.figures = figures
         self.root = root
         self._inodes: dict[str, int] = {}
+        self._directories: dict[str, datetime] = {}
         self._overhead_bytes = figures.overhead_bytes
         root.mkdir(mode=0o700)
         for stock in figures.files:
@@ -55,6 +57,8 @@ class Flash:
                 file.truncate(stock.size_bytes)
             os.utime(path, (stock.modified.timestamp(),) * 2)
             self._inode(stock.name)
+        for name in figures.directories:
+            self.make_directory(name)
         if free_bytes is not None:
             self._overhead_bytes += max(0, self.free_bytes - free_bytes)
 
@@ -72,8 +76,41 @@ class Flash:
         return self.root / quote(name, safe="")
 
     def entries(self) -> list[FileEntry]:
-        """Return the files in the order of their inodes."""
+        """Return the files, without directories, in the order of their inodes."""
         return sorted((self._entry(path) for path in self.root.iterdir()), key=lambda entry: entry.inode)
+
+    def listing(self, directory: str = "") -> list[FileEntry]:
+        """Return the files and directories within a directory, the root by default."""
+        start = f"{directory}/" if directory else ""
+        both = [*self.entries(), *map(self._directory, self._directories)]
+        inside = [e for e in both if e.name.startswith(start) and "/" not in e.name[len(start) :].strip("/")]
+        return sorted((replace(e, name=e.name[len(start) :]) for e in inside), key=lambda entry: entry.inode)
+
+    def is_directory(self, name: str) -> bool:
+        """Tell whether there is a directory of this name; the empty name is the root."""
+        return not name or name in self._directories
+
+    def make_directory(self, name: str) -> None:
+        """Make a directory."""
+        self._directories[name] = datetime.now(UTC)
+
+    def remove_directory(self, name: str) -> bool:
+        """Remove a directory; False when there is none or it is not empty."""
+        if name not in self._directories or self.listing(name):
+            return False
+        del self._directories[name]
+        return True
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name."""
+        self.path(old).rename(self.path(new))
+        self._inodes[new] = self._inodes.pop(old)
+
+    def _directory(self, name: str) -> FileEntry:
+        return FileEntry(
+            name=name, inode=self._inode(name), size_bytes=self.figures.block_bytes, modified=self._directories[name],
+            path=self.root, is_directory=True,
+        )  # fmt: skip
 
     def find(self, name: str) -> FileEntry | None:
         """Return a file, or None."""
@@ -89,6 +126,21 @@ class Flash:
     def delete(self, name: str) -> None:
         """Remove a file; one that is not there is no error."""
         self.path(name).unlink(missing_ok=True)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a small file at once.
+
+        Raises:
+            NoSpaceError: It does not fit.
+        """
+        if len(content) > self.free_bytes:
+            raise NoSpaceError
+        self._inode(name)
+        self.path(name).write_bytes(content)
+
+    def name_written(self, name: str) -> None:
+        """Give a file that is about to be written its inode, so that `dir` lists it in the order of arrival."""
+        self._inode(name)
 
     def _blocks(self, size: int) -> int:
         block = self.figures.block_bytes
@@ -131,6 +183,7 @@ class FlashWriter:
     """Writes one file at the flash's speed; the room left is fixed when it opens."""
 
     def __init__(self, flash: Flash, name: str, pace: Pace, *, room_bytes: int | None = None) -> None:
+        flash.name_written(name)
         self.path = flash.path(name)
         self._pace = pace
         self._room_bytes = flash.free_bytes if room_bytes is None else room_bytes

@@ -9,6 +9,7 @@ _URL = re.compile(
     r"ftp:(?://(?:(?P<user>[^:@/]*)(?::(?P<word>[^@/]*))?@)?(?P<host>[^:/]*)(?::(?P<port>\d*))?)?(?P<path>/.*)?"
 )
 _PASV = re.compile(r"(\d+),(\d+),(\d+),(\d+),(\d+),(\d+)")
+_EPSV = re.compile(r"\(\|\|\|(\d{1,5})\|\)")
 _SIZE = re.compile(r"\((\d+) bytes")
 _LONGEST_LINE_BYTES = 8192
 
@@ -19,13 +20,17 @@ class FtpProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FtpUrl:
-    """What `copy ftp://user:password@host:port/path` names."""
+    """What `copy ftp://user:password@host:port/path` names.
+
+    ``port_is_open``: a colon without a port stands behind the host; the device then asks for the host.
+    """
 
     host: str
     port: int
     path: str
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+    port_is_open: bool = False
 
     @property
     def shown(self) -> str:
@@ -51,6 +56,7 @@ def parse_url(text: str) -> FtpUrl | None:
         path=(found["path"] or "")[1:],
         user=found["user"],
         password=found["word"],
+        port_is_open=found["port"] == "",
     )
 
 
@@ -114,6 +120,18 @@ def passive_address(text: str) -> tuple[str, int]:
     if len(numbers) != 6 or max(numbers) > 255:
         raise FtpProtocolError("a 227 reply without an address")
     return ".".join(map(str, numbers[:4])), numbers[4] * 256 + numbers[5]
+
+
+def extended_passive_port(text: str) -> int:
+    """Return the port of a 229 reply (RFC 2428).
+
+    Raises:
+        FtpProtocolError: There is no port in it.
+    """
+    found = _EPSV.search(text)
+    if found is None or not 0 < int(found[1]) < 65536:
+        raise FtpProtocolError("a 229 reply without a port")
+    return int(found[1])
 
 
 def announced_size(text: str) -> int | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import select
 import socket
 import threading
 import time
@@ -20,9 +21,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from lab.standin import receive_window
 from lab.standin.flash import NoSpaceError
-from lab.standin.ftp_protocol import FtpProtocolError, FtpUrl, Reply, ReplyReader, announced_size, passive_address
-from lab.standin.handshake import GATE
+from lab.standin.ftp_protocol import (
+    FtpProtocolError,
+    FtpUrl,
+    Reply,
+    ReplyReader,
+    announced_size,
+    extended_passive_port,
+    passive_address,
+)
+from lab.standin.handshake import GATE, LONGEST_HOLD_S
 from lab.standin.outgoing import open_connection
+from lab.standin.results import PullResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +68,20 @@ class AbortedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequest:
-    """What to fetch, as whom, and with which TCP."""
+    """What to fetch, as whom, and with which TCP.
+
+    Attributes:
+        url: What to fetch.
+        user: As whom.
+        password: With which password.
+        source_address: From which address.
+        tcp: Window, options and patience.
+        reply_timeout_s: How long a reply may take.
+        passive: The server listens for the data connection, else the device does.
+        extended_passive: EPSV is tried before PASV (RFC 2428).
+        silent_start_s: No data is read for so long, as a fault.
+        dead_control: No final reply is seen, as a fault.
+    """
 
     url: FtpUrl
     user: str
@@ -67,14 +90,9 @@ class PullRequest:
     tcp: TcpSettings
     reply_timeout_s: float
     passive: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullResult:
-    """What came, by the device's own monotonic clock."""
-
-    size_bytes: int
-    seconds: float
+    extended_passive: bool = False
+    silent_start_s: float = 0.0
+    dead_control: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,10 +100,12 @@ class PullHooks:
     """What the pull tells its device; all are called in the pull's thread.
 
     Attributes:
-        open_sink: Called with the announced size, or None, when the transfer opens; may raise NoSpaceError.
+        may_begin: Called when the source is open, before the clock starts; False ends the copy.
+        open_sink: Called with the announced size, or None, when the transfer begins; may raise NoSpaceError.
         progress: Called with the bytes so far.
     """
 
+    may_begin: Callable[[], bool]
     open_sink: Callable[[int | None], Sink]
     progress: Callable[[int], None]
 
@@ -140,13 +160,10 @@ class Pull:
         control = self._connect((request.url.host, request.url.port))
         control.settimeout(request.reply_timeout_s)
         self._login(control)
-        data, listener = self._prepare_data(control)
-        self._send(control, f"RETR {request.url.path}")
-        self._expect(self._reply(control), refused="No such file or directory", preliminary=True)
+        data = self._open_data(control)
+        if not hooks.may_begin():
+            raise AbortedError
         opened_s = time.monotonic()
-        if listener is not None:
-            data = self._accept(listener)
-        assert data is not None
         sink = hooks.open_sink(announced_size(self._last_text))
         try:
             size = self._receive(data, sink, hooks.progress)
@@ -154,10 +171,19 @@ class Pull:
             sink.close()
         seconds = time.monotonic() - opened_s
         self._close(data)
-        self._expect(self._reply(control), refused="I/O error", verb="reading")
+        self._await_final_reply(control)
+        return PullResult(size_bytes=size, seconds=seconds)
+
+    def _await_final_reply(self, control: socket.socket) -> None:
+        try:
+            if self.request.dead_control:
+                self._stop.wait(self.request.reply_timeout_s)
+                raise TimeoutError
+            self._expect(self._reply(control), refused="I/O error", verb="reading")
+        except TimeoutError as error:
+            raise CopyError("reading", "Timed out") from error
         with contextlib.suppress(OSError, FtpProtocolError, CopyError):
             self._send(control, "QUIT")
-        return PullResult(size_bytes=size, seconds=seconds)
 
     def _login(self, control: socket.socket) -> None:
         self._expect(self._reply(control), refused="Connection refused by remote host")
@@ -170,40 +196,62 @@ class Pull:
         self._send(control, "TYPE I")
         self._expect(self._reply(control), refused="Protocol error")
 
-    def _prepare_data(self, control: socket.socket) -> tuple[socket.socket | None, socket.socket | None]:
-        """Open the data connection, or the listener that the server will connect to."""
+    def _open_data(self, control: socket.socket) -> socket.socket:
+        """Open the file and the data connection."""
         if not self.request.passive:
-            return None, self._listen(control)
+            return self._open_active(control)
+        data = self._connect(self._passive_address(control))
+        data.settimeout(self.request.reply_timeout_s)
+        receive_window.before_data(data, self.request.tcp.window_bytes)
+        self._retrieve(control)
+        self._expect_opened(control)
+        return data
+
+    def _passive_address(self, control: socket.socket) -> tuple[str, int]:
+        if self.request.extended_passive:
+            self._send(control, "EPSV")
+            reply = self._reply(control)
+            if reply.code == 229:
+                return control.getpeername()[0], extended_passive_port(reply.text)
         self._send(control, "PASV")
         reply = self._reply(control)
         self._expect(reply, refused="Protocol error")
-        data = self._connect(passive_address(reply.text))
-        data.settimeout(self.request.reply_timeout_s)
-        receive_window.before_data(data, self.request.tcp.window_bytes)
-        return data, None
+        return passive_address(reply.text)
 
-    def _listen(self, control: socket.socket) -> socket.socket:
-        listener = socket.socket()
-        receive_window.before_connect(listener, self.request.tcp.window_bytes)
-        listener.bind((self.request.source_address, 0))
-        listener.listen(1)
-        listener.settimeout(self.request.reply_timeout_s)
+    def _open_active(self, control: socket.socket) -> socket.socket:
+        """Listen for the server: some connect at PORT, some at RETR, so the options hold over both."""
+        listener = self._listen()
         host, port = listener.getsockname()
         self._keep(listener, host, (control.getpeername()[0], 0))
-        self._send(control, f"PORT {host.replace('.', ',')},{port // 256},{port % 256}")
-        self._expect(self._reply(control), refused="Protocol error")
-        return listener
-
-    def _accept(self, listener: socket.socket) -> socket.socket:
         with GATE.opening(self.request.tcp.syn_options):
-            data, peer = listener.accept()
+            self._send(control, f"PORT {host.replace('.', ',')},{port // 256},{port % 256}")
+            self._expect(self._reply(control), refused="Protocol error")
+            self._retrieve(control)
+            select.select([listener], (), (), LONGEST_HOLD_S)
+        self._expect_opened(control)
+        data, peer = listener.accept()
         data.settimeout(self.request.reply_timeout_s)
         self._keep(data, data.getsockname(), peer)
         receive_window.before_data(data, self.request.tcp.window_bytes)
         return data
 
+    def _listen(self) -> socket.socket:
+        listener = socket.socket()
+        receive_window.before_connect(listener, self.request.tcp.window_bytes)
+        listener.bind((self.request.source_address, 0))
+        listener.listen(1)
+        listener.settimeout(self.request.reply_timeout_s)
+        return listener
+
+    def _retrieve(self, control: socket.socket) -> None:
+        self._send(control, f"RETR {self.request.url.path}")
+
+    def _expect_opened(self, control: socket.socket) -> None:
+        self._expect(self._reply(control), refused="No such file or directory", preliminary=True)
+
     def _receive(self, data: socket.socket, sink: Sink, progress: Callable[[int], None]) -> int:
         size = 0
+        self._stop.wait(self.request.silent_start_s)
         while chunk := data.recv(_CHUNK_BYTES):
             if not size:
                 receive_window.after_first_data(data, self.request.tcp.window_bytes)

@@ -32,11 +32,13 @@ class Matched(Generic[Action]):
         action: What was registered for it.
         arguments: The words that are not keywords, as typed.
         words: All words, keywords written out.
+        file_systems: Names in front of a colon where a file is named, each with its column.
     """
 
     action: Action
     arguments: tuple[str, ...]
     words: tuple[str, ...]
+    file_systems: tuple[tuple[str, int], ...] = ()
 
     @property
     def text(self) -> str:
@@ -94,6 +96,7 @@ def match(root: Node[Action], line: str) -> Matched[Action] | Invalid | Incomple
     node = root
     arguments: list[str] = []
     words: list[str] = []
+    places: list[tuple[str, int]] = []
     tokens = [_Token(m.group(), m.start()) for m in re.finditer(r"\S+", line)]
     for token in tokens:
         found = _keyword(node, token.text)
@@ -109,12 +112,14 @@ def match(root: Node[Action], line: str) -> Matched[Action] | Invalid | Incomple
         value = line[token.start :].rstrip() if parameter == "LINE" else token.text
         arguments.append(value)
         words.append(value)
+        if parameter == "FS:":
+            places.append((value.partition(":")[0].lower(), token.start))
         node = node.parameters[parameter]
         if parameter == "LINE":
             break
     if node.action is None:
         return Incomplete()
-    return Matched(action=node.action, arguments=tuple(arguments), words=tuple(words))
+    return Matched(action=node.action, arguments=tuple(arguments), words=tuple(words), file_systems=tuple(places))
 
 
 def walk(root: Node[Action], line: str) -> Node[Action] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lab.standin.configuration import Configuration, Line
 
-_KINDS = ("GigabitEthernet", "Loopback", "Tunnel", "Vlan", "TenGigabitEthernet")
+_KINDS = ("GigabitEthernet", "FastEthernet", "Ethernet", "Loopback", "Tunnel", "Vlan", "TenGigabitEthernet")
 _VIRTUAL = ("Loopback", "Tunnel", "Vlan")
 
 
@@ -53,6 +53,52 @@ def brief(configuration: Configuration) -> str:
         method = "NVRAM" if address else "unset"
         rows.append(f"{name:<22} {address or 'unassigned':<15} YES {method:<6} {status:<21} {protocol:<8}")
     return "".join(f"{row}\n" for row in rows)
+
+
+def detail(configuration: Configuration) -> str:
+    """Return `show interfaces`: the lines of the Cisco command reference; counters stay at zero."""
+    return "".join(_detail(number, section) for number, section in enumerate(interface_lines(configuration), start=1))
+
+
+def _detail(number: int, section: Line) -> str:
+    name = section.text.removeprefix("interface ")
+    address = address_of(section)
+    state = "administratively down, line protocol is down" if is_shut(section) else "up, line protocol is up"
+    about = [c.text.removeprefix("description ") for c in section.children if c.text.startswith("description ")]
+    mac = f"0050.56bf.{number:04x}"
+    rows = [f"{name} is {state} ", f"  Hardware is CSR vNIC, address is {mac} (bia {mac})"]
+    rows += [f"  Description: {about[0]}"] if about else []
+    rows += [f"  Internet address is {address}/24"] if address else []
+    return "".join(f"{row}\n" for row in (*rows, *_COUNTERS))
+
+
+_COUNTERS = (
+    "  MTU 1500 bytes, BW 1000000 Kbit/sec, DLY 10 usec, ",
+    "     reliability 255/255, txload 1/255, rxload 1/255",
+    "  Encapsulation ARPA, loopback not set",
+    "  Keepalive set (10 sec)",
+    "  Full Duplex, 1000Mbps, link type is auto, media type is Virtual",
+    "  output flow-control is unsupported, input flow-control is unsupported",
+    "  ARP type: ARPA, ARP Timeout 04:00:00",
+    "  Last input 00:00:00, output 00:00:00, output hang never",
+    '  Last clearing of "show interface" counters never',
+    "  Input queue: 0/375/0/0 (size/max/drops/flushes); Total output drops: 0",
+    "  Queueing strategy: fifo",
+    "  Output queue: 0/40 (size/max)",
+    "  5 minute input rate 0 bits/sec, 0 packets/sec",
+    "  5 minute output rate 0 bits/sec, 0 packets/sec",
+    "     0 packets input, 0 bytes, 0 no buffer",
+    "     Received 0 broadcasts (0 IP multicasts)",
+    "     0 runts, 0 giants, 0 throttles ",
+    "     0 input errors, 0 CRC, 0 frame, 0 overrun, 0 ignored",
+    "     0 watchdog, 0 multicast, 0 pause input",
+    "     0 packets output, 0 bytes, 0 underruns",
+    "     0 output errors, 0 collisions, 0 interface resets",
+    "     0 unknown protocol drops",
+    "     0 babbles, 0 late collision, 0 deferred",
+    "     0 lost carrier, 0 no carrier, 0 pause output",
+    "     0 output buffer failures, 0 output buffers swapped out",
+)
 
 
 def source_address(configuration: Configuration, interface: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.standin import clock
-from lab.standin.interfaces import brief
+from lab.standin.interfaces import brief, detail
 
 if TYPE_CHECKING:
     from lab.standin.vty import Vty
@@ -17,8 +17,9 @@ def version(vty: Vty, _: Arguments) -> str:
     """`show version`."""
     device = vty.device
     return device.platform.texts["version"].format(
-        hostname=device.hostname, uptime=clock.duration(device.uptime_s), serial=device.settings.serial
-    )
+        hostname=device.hostname, uptime=clock.duration(device.uptime_s), serial=device.settings.serial,
+        image=device.image,
+    )  # fmt: skip
 
 
 def running_config(vty: Vty, _: Arguments) -> str:
@@ -86,23 +87,11 @@ def inventory(vty: Vty, _: Arguments) -> str:
 def boot(vty: Vty, _: Arguments) -> str:
     """`show boot`: the variable follows the `boot system` lines."""
     lines = [line.text for line in vty.device.running.lines() if line.text.startswith("boot system ")]
-    names = "".join(f"{line.split()[-1]},12;" for line in lines)
+    files = [line.split()[-1] for line in lines]
+    names = "".join(f"{name},12;" for name in files)
     variable = f"= {names}" if names else "does not exist"
-    return vty.device.platform.texts["boot"].format(variable=variable)
-
-
-def tcp_brief(vty: Vty, _: Arguments) -> str:
-    """`show tcp brief`: the live connections of the device, SSH and FTP."""
-    rows = ["TCB       Local Address               Foreign Address             (state)"]
-    for row in vty.device.connections.rows():
-        local, foreign = (f"{host}.{port}" for host, port in (row.local, row.foreign))
-        rows.append(f"{row.tcb}  {local:<26}  {foreign:<26}  {row.state}")
-    return "".join(f"{row}\n" for row in rows)
-
-
-def archive(_: Vty, __: Arguments) -> str:
-    """`show archive` without an archive path."""
-    return " Archive feature not enabled\n"
+    path_list, now = ";".join(files), vty.device.image
+    return vty.device.platform.texts["boot"].format(variable=variable, path_list=path_list, image=now)
 
 
 def users(vty: Vty, _: Arguments) -> str:
@@ -115,6 +104,66 @@ def users(vty: Vty, _: Arguments) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
+def ip_ssh(vty: Vty, _: Arguments) -> str:
+    """`show ip ssh`: lines of the capture of IOS-XE 17 (genieparser); with legacy SSH the algorithms of IOS 15."""
+    version = vty.device.running.value("ip ssh version") or "1.99"
+    head = f"SSH Enabled - version {version if '.' in version else version + '.0'}"
+    rows = [head, *(_OLD_SSH if vty.device.platform.has_legacy_ssh else _NEW_SSH)]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def memory(_: Vty, __: Arguments) -> str:
+    """`show memory statistics`: shape of the Cisco command reference, with fixed figures."""
+    head = "                Head    Total(b)     Used(b)     Free(b)   Lowest(b)  Largest(b)\n"
+    row = "7F0F85CD8010   2119884656   279312384   1840572272   1839312432   1048575908"
+    return (
+        f"{head}Processor  {row}\nlsmpi_io  7F0F851681A8     3149400     3148576         824         824         412\n"
+    )
+
+
+def processes_cpu(_: Vty, __: Arguments) -> str:
+    """`show processes cpu`: shape of the capture of ntc-templates, with few processes."""
+    return "".join(f"{row}\n" for row in _PROCESSES)
+
+
+def interfaces(vty: Vty, _: Arguments) -> str:
+    """`show interfaces`."""
+    return detail(vty.device.running)
+
+
+def terminal(vty: Vty, _: Arguments) -> str:
+    """`show terminal`: what matters of it here."""
+    return f'Line {vty.number + 1}, Location: "", Type: "vt100"\nLength: {vty.rows} lines, Width: 80 columns\n'
+
+
 def privilege(vty: Vty, _: Arguments) -> str:
     """`show privilege`."""
     return f"Current privilege level is {vty.privilege}\n"
+
+
+_PROCESSES = (
+    "CPU utilization for five seconds: 4%/0%; one minute: 6%; five minutes: 5%",
+    " PID Runtime(ms)   Invoked      uSecs   5Sec   1Min   5Min TTY Process ",
+    "   1           0        22          0  0.00%  0.00%  0.00%   0 Chunk Manager    ",
+    "   2          81    275153          0  0.00%  0.00%  0.00%   0 Load Meter       ",
+    "   3           0         1          0  0.00%  0.00%  0.00%   0 Connection Mgr   ",
+    "   4    12798734    606112      21116  0.00%  1.18%  0.92%   0 Check heaps      ",
+    "   5           0       175          0  0.00%  0.00%  0.00%   0 Pool Manager     ",
+)
+_NEW_SSH = (
+    "Authentication methods:publickey,keyboard-interactive,password",
+    "Hostkey Algorithms:rsa-sha2-512,rsa-sha2-256",
+    "Encryption Algorithms:aes128-gcm@openssh.com,aes256-gcm@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr",
+    "MAC Algorithms:hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,hmac-sha2-256,hmac-sha2-512",
+    "KEX Algorithms:curve25519-sha256,ecdh-sha2-nistp256,ecdh-sha2-nistp384,diffie-hellman-group14-sha256",
+    "Authentication timeout: 120 secs; Authentication retries: 3",
+    "Minimum expected Diffie Hellman key size : 2048 bits",
+)
+_OLD_SSH = (
+    "Authentication methods:publickey,keyboard-interactive,password",
+    "Hostkey Algorithms:ssh-rsa",
+    "Encryption Algorithms:aes128-ctr,aes192-ctr,aes256-ctr,aes128-cbc,3des-cbc,aes192-cbc,aes256-cbc",
+    "MAC Algorithms:hmac-sha1,hmac-sha1-96",
+    "Authentication timeout: 120 secs; Authentication retries: 3",
+    "Minimum expected Diffie Hellman key size : 1024 bits",
+)

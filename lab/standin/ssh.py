@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING, Any
 import asyncssh
 
 from lab.standin.commands import build_trees
+from lab.standin.config_text import banner_text
+from lab.standin.grammar import Node
+from lab.standin.listener import Listener
+from lab.standin.scp import DeviceFiles
 from lab.standin.terminal import Terminal
-from lab.standin.vty import Vty
+from lab.standin.vty import Command, Vty
 
 if TYPE_CHECKING:
     from lab.standin.device import Device
 
 _HOST_KEY_BITS = 2048
+_LEGACY: dict[str, Any] = {
+    "kex_algs": ["diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1", "diffie-hellman-group1-sha1"],
+    "encryption_algs": ["aes128-ctr", "aes192-ctr", "aes256-ctr", "aes128-cbc", "3des-cbc", "aes192-cbc", "aes256-cbc"],
+    "mac_algs": ["hmac-sha1", "hmac-sha1-96"],
+}
+"""What IOS 15 offers (IOSv; paramiko 5 has none of these key exchanges left). Its host key signs with SHA-1 only."""
+
+Trees = tuple[Node[Command], Node[Command]]
 
 
 class _Server(asyncssh.SSHServer):
@@ -35,6 +47,8 @@ class _Server(asyncssh.SSHServer):
             conn.abort()
             return
         self._tcb = self._device.connections.add(conn.get_extra_info("sockname"), peer)
+        if self._device.listener is not None:
+            self._device.listener.joined(conn)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Give the vty line back."""
@@ -42,9 +56,14 @@ class _Server(asyncssh.SSHServer):
             self._device.vtys.pop(self.vty, None)
         if self._tcb is not None:
             self._device.connections.remove(self._tcb)
+        if self._device.listener is not None and self._connection is not None:
+            self._device.listener.left(self._connection)
 
     def begin_auth(self, _username: str) -> bool:
-        """A password is always asked."""
+        """A password is always asked; the login banner comes before it."""
+        line = self._device.running.find("banner login")
+        if line is not None and self._connection is not None:
+            self._connection.send_auth_banner(banner_text(line.text).strip("\n") + "\r\n")
         return True
 
     def password_auth_supported(self) -> bool:
@@ -85,7 +104,7 @@ class _SshChannel:
         self._process.channel.get_connection().abort()
 
 
-async def _serve_session(device: Device, trees: Any, process: asyncssh.SSHServerProcess[bytes]) -> None:
+async def _serve_session(device: Device, trees: Trees, process: asyncssh.SSHServerProcess[bytes]) -> None:
     terminal = Terminal(_SshChannel(process), longest_line=device.platform.line_limit_chars)
     vty = Vty(
         device, terminal,
@@ -93,6 +112,7 @@ async def _serve_session(device: Device, trees: Any, process: asyncssh.SSHServer
         user=process.get_extra_info("username"),
         peer=process.get_extra_info("peername")[0],
         trees=trees,
+        rows=process.get_terminal_size()[1] if process.term_type else 0,
     )  # fmt: skip
     pump = asyncio.ensure_future(terminal.pump())
     try:
@@ -108,22 +128,39 @@ async def make_host_key() -> asyncssh.SSHKey:
     return await asyncio.to_thread(asyncssh.generate_private_key, "ssh-rsa", key_size=_HOST_KEY_BITS)
 
 
-async def listen(device: Device, key: asyncssh.SSHKey) -> asyncssh.SSHAcceptor:
+def _key_pair(device: Device, key: asyncssh.SSHKey) -> asyncssh.SSHKeyPair:
+    """Return the key with the signatures it offers: legacy SSH knows ``ssh-rsa`` only."""
+    pair: asyncssh.SSHKeyPair = asyncssh.load_keypairs([key])[0]
+    if device.platform.has_legacy_ssh:
+        pair.host_key_algorithms = (b"ssh-rsa",)
+    return pair
+
+
+async def listen(device: Device, key: asyncssh.SSHKey) -> Listener:
     """Serve a device on its own address."""
-    trees = build_trees()
+    trees = build_trees(device.platform)
 
     async def session(process: asyncssh.SSHServerProcess[bytes]) -> None:
         await _serve_session(device, trees, process)
 
-    return await asyncssh.listen(
-        device.settings.address,
-        device.settings.port,
-        server_factory=lambda: _Server(device),
-        server_host_keys=[key],
-        server_version="Cisco-1.25",
-        process_factory=session,
-        encoding=None,
-        line_editor=False,
-        login_timeout=120,
-        keepalive_interval=0,
-    )
+    async def open_port(key: asyncssh.SSHKey) -> asyncssh.SSHAcceptor:
+        return await asyncssh.listen(
+            device.settings.address,
+            device.settings.port,
+            server_factory=lambda: _Server(device),
+            server_host_keys=[_key_pair(device, key)],
+            server_version="Cisco-1.25",
+            process_factory=session,
+            sftp_factory=lambda channel: DeviceFiles(channel, device),
+            allow_scp=True,
+            encoding=None,
+            line_editor=False,
+            login_timeout=120,
+            keepalive_interval=0,
+            reuse_address=True,
+            **(_LEGACY if device.platform.has_legacy_ssh else {}),
+        )
+
+    device.listener = Listener(device, key, open_port)
+    await device.listener.start()
+    return device.listener

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,12 +25,20 @@ class TcpSettings:
     synwait_s: float
 
 
-def tcp_settings(configuration: Configuration, figures: TcpFigures) -> TcpSettings:
+def tcp_settings(configuration: Configuration, figures: TcpFigures, *, ineffective: str | None = None) -> TcpSettings:
     """Read the `ip tcp` lines.
 
     A window above 65535 makes IOS offer window scaling (Cisco TCP Window Scaling feature guide); without the line
     the platform's own figures hold.
+
+    Args:
+        configuration: The running configuration.
+        figures: What holds without lines.
+        ineffective: Lines that this expression finds are not followed, as a fault.
     """
+    if ineffective:
+        lines = [line for line in configuration.lines() if not re.search(ineffective, line.text)]
+        configuration = configuration.refilled(lines)
     line = configuration.value("ip tcp window-size")
     window_bytes = int(line) if line else figures.default_window_bytes
     synwait = configuration.value("ip tcp synwait-time")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ESCAPE_KEY = 0x1E  # Ctrl-Shift-6, the default escape character
+_GARBLED_EVERY = 7  # a garbled echo loses each seventh character
 
 
 class DisconnectedError(Exception):
@@ -42,6 +43,8 @@ class Terminal:
         self._arrived = asyncio.Event()
         self._last_was_cr = False
         self.closed = asyncio.Event()
+        self.idle_s: float | None = None
+        self.garbles = False
         self.on_escape: Callable[[], None] | None = None
 
     async def pump(self) -> None:
@@ -72,13 +75,16 @@ class Terminal:
         """Return the next key.
 
         Raises:
-            DisconnectedError: There is none and there will be none.
+            DisconnectedError: There is none and there will be none, or none came for `idle_s`.
         """
         while not self._keys:
             if self.closed.is_set():
                 raise DisconnectedError
             self._arrived.clear()
-            await self._arrived.wait()
+            try:
+                await asyncio.wait_for(self._arrived.wait(), self.idle_s)
+            except TimeoutError:
+                raise DisconnectedError from None
         return self._keys.popleft()
 
     async def line(self, *, echo: bool = True, start: str = "", takes_help: bool = False) -> tuple[str, Ended]:
@@ -86,7 +92,7 @@ class Terminal:
         editor = LineEditor(echo=echo, longest=self._longest_line, start=start, takes_help=takes_help)
         while True:
             step = editor.feed(await self.key())
-            if step.echo:
+            if step.echo and not (self.garbles and step.ended is None and len(editor.text) % _GARBLED_EVERY == 0):
                 self.write_bytes(step.echo)
             if step.ended is not None:
                 return editor.text, step.ended

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lab.standin.config_apply import apply
-from lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES, ConfigAction
+from lab.standin.config_session import ConfigSession
+from lab.standin.config_text import banner_text
 from lab.standin.editor import Ended
 from lab.standin.filters import BadFilterError, filter_text, split_pipe
 from lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match, walk
-from lab.standin.interfaces import canonical_interface
+from lab.standin.levels import allows, exec_timeout_s
+from lab.standin.pager import page
+from lab.standin.refusals import refusal
 from lab.standin.terminal import DisconnectedError, Terminal
 
 if TYPE_CHECKING:
+    from lab.standin.configuration import Configuration
     from lab.standin.device import Device
+
+_LOAD_HEADER = "Load for five secs: 4%/0%; one minute: 6%; five minutes: 5%\nTime source is NTP, {clock}\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,39 +43,43 @@ class Vty:
         user: Who logged in.
         peer: The address they come from.
         trees: The exec commands of user and privileged mode.
+        rows: Height of the user's window, 0 when it is not known.
     """
 
     def __init__(
         self, device: Device, terminal: Terminal, *, number: int, user: str, peer: str,
-        trees: tuple[Node[Command], Node[Command]],
+        trees: tuple[Node[Command], Node[Command]], rows: int = 24,
     ) -> None:  # fmt: skip
         self.device = device
         self.terminal = terminal
         self.number = number
         self.user = user
         self.peer = peer
+        self.rows = rows
         self.privilege = device.privilege_of(user)
         self.is_over = False
         self._trees = trees
-        self._mode = ""
-        self._section = ""
+        self._session: ConfigSession | None = None
 
     @property
     def prompt(self) -> str:
         """The prompt of the present mode."""
         name = self.device.hostname
-        if self._mode:
-            return f"{name[: self.device.platform.config_prompt_chars]}({self._mode})#"
+        if self._session is not None:
+            return f"{name[: self.device.platform.config_prompt_chars]}({self._session.mode})#"
         return name + ("#" if self.privilege > 1 else ">")
 
     async def run(self) -> None:
-        """Serve the session until the user leaves or is gone."""
-        self.terminal.write("\n")
+        """Serve the session until the user leaves, is idle for too long, or is gone."""
+        self._greet()
         try:
             start = ""
             while not self.is_over:
-                self.terminal.write(self.prompt + start)
-                line, ended = await self.terminal.line(start=start, takes_help=True)
+                await asyncio.sleep(self.device.faults.prompt_delay_s)
+                self.terminal.write(("" if self._in_banner else self.prompt) + start)
+                self.terminal.garbles = self.device.faults.garble_echo
+                self.terminal.idle_s = exec_timeout_s(self.device.running, self.number)
+                line, ended = await self.terminal.line(start=start, takes_help=not self._in_banner)
                 start = await self._take(line, ended)
         except DisconnectedError:
             pass
@@ -77,9 +87,9 @@ class Vty:
             self._leave_configuration()
             self.monitor(on=False)
 
-    def enter_configuration(self) -> None:
-        """Begin configuration mode."""
-        self._mode, self._section = "config", ""
+    def enter_configuration(self, target: Configuration | None = None) -> None:
+        """Begin configuration mode, on the running configuration or on a copy that is committed later."""
+        self._session = ConfigSession(self.device, target)
 
     def monitor(self, *, on: bool) -> None:
         """Switch syslog lines on this session (`terminal monitor`)."""
@@ -87,6 +97,16 @@ class Vty:
             self.device.monitors.remove(self._on_syslog)
         if on:
             self.device.monitors.append(self._on_syslog)
+
+    @property
+    def _in_banner(self) -> bool:
+        return self._session is not None and self._session.in_banner
+
+    def _greet(self) -> None:
+        """Show what stands before the first prompt; the login banner came with the SSH authentication."""
+        running = self.device.running
+        texts = [banner_text(getattr(running.find(f"banner {kind}"), "text", None)) for kind in ("motd", "exec")]
+        self.terminal.write("\n" + "".join(f"{text.strip(chr(10))}\n\n" for text in texts if text))
 
     def _on_syslog(self, line: str) -> None:
         self.terminal.write(f"\n{line}\n")
@@ -100,111 +120,92 @@ class Vty:
             self.is_over = True
         elif ended is Ended.CTRL_Z or ended is Ended.CANCEL:
             self._leave_configuration()
-        elif self._mode:
-            await self._configure(line)
+        elif self._session is not None:
+            await self._configure(self._session, line)
         elif line.strip() and not line.lstrip().startswith("!"):
             await self._execute(line)
         return ""
 
     async def _execute(self, line: str, *, offset: int = 0) -> None:
+        pattern = self.device.faults.refuse_exec_pattern
+        if pattern is not None and re.search(pattern, line):
+            self.terminal.write("Command authorization failed.\n\n")
+            return
         command, pipe = split_pipe(line)
-        found = match(self._trees[self.privilege > 1], command)
+        found = self._find(command)
         if not isinstance(found, Matched):
-            self._reject(found, command, offset)
+            self.terminal.write(refusal(found, command, column=len(self.prompt) + offset))
         elif found.action.show is not None:
-            self._show(found.action.show(self, found.arguments), pipe, offset + len(command) + 2)
+            await self._show(found.action.show(self, found.arguments), pipe, offset + len(command) + 2)
         elif found.action.run is not None:
             await found.action.run(self, found.arguments)
 
-    def _show(self, text: str, pipe: str | None, offset: int) -> None:
+    def _find(self, command: str) -> Matched[Command] | Invalid | Incomplete | Ambiguous:
+        """Match a command that this session may use; names of file systems must be the device's."""
+        found = match(self._trees[self.privilege > 1], command)
+        if not isinstance(found, Matched):
+            return found
+        if 1 < self.privilege < 15 and not allows(self.device.running, self.privilege, found, self._trees[0]):
+            return Invalid(offset=len(command) - len(command.lstrip()))
+        foreign = [at for prefix, at in found.file_systems if not self.device.knows_prefix(prefix)]
+        return Invalid(offset=foreign[0]) if foreign else found
+
+    async def _show(self, text: str, pipe: str | None, offset: int) -> None:
+        if self.device.faults.load_header:
+            text = _LOAD_HEADER.format(clock=self.device.clock_line().lstrip("*")) + text
         if pipe is not None:
             try:
                 # The blank line that parts the header of some outputs goes through the filter like any other.
                 text = filter_text(text, pipe)
             except BadFilterError as error:
-                self._reject(Invalid(offset=error.offset), "", offset)
+                column = len(self.prompt) + offset
+                self.terminal.write(refusal(Invalid(offset=error.offset), "", column=column))
                 return
-        self.terminal.write(text)
+        await page(self.terminal, text, self.rows)
 
-    async def _configure(self, line: str) -> None:
-        words = line.split()
-        if not words or words[0].startswith("!"):
+    async def _configure(self, session: ConfigSession, line: str) -> None:
+        words = line.lower().split()
+        if session.in_banner:
+            session.take(line)
+        elif not words or words[0].startswith("!"):
             return
-        pattern = self.device.faults.refuse_config_pattern
-        if words[0].lower() == "do" and len(words) > 1:
+        elif words[0] == "do" and len(words) > 1:
             start = line.lower().index("do") + 3
             await self._execute(line[start:], offset=start)
-        elif words[0].lower() == "end":
+        elif words[0] == "commit" and session.target is not self.device.running:
+            self._commit(session)
+        elif words[0] == "end":
             self._leave_configuration()
-        elif words[0].lower() in {"exit", "exi", "ex"}:
-            self._leave_section()
-        elif pattern is not None and re.search(pattern, line):
-            self.terminal.write("Command authorization failed.\n\n")
+        elif words[0] in {"exit", "exi", "ex"}:
+            if not session.leave_section():
+                self._leave_configuration()
         else:
-            self._configure_line(line)
+            column = len(self.prompt)
+            answer = session.take(line)
+            self.terminal.write(answer if isinstance(answer, str) else refusal(answer, line, column=column))
 
-    def _configure_line(self, line: str) -> None:
-        tree = SECTION_TREES.get(self._mode)
-        found: Matched[ConfigAction] | Invalid | Incomplete | Ambiguous
-        found = match(tree, line) if tree is not None else Invalid(offset=0)
-        if isinstance(found, Matched):
-            apply(self.device.running, found, mode=self._mode, section=self._section)
-            return
-        # A line that fits no command of the section leaves it, if it is a global command.
-        in_global = match(GLOBAL_TREE, line)
-        if not isinstance(in_global, Matched):
-            self._reject(in_global if tree is None or not isinstance(in_global, Invalid) else found, line, 0)
-            return
-        self._configure_globally(in_global, line)
-
-    def _configure_globally(self, found: Matched[ConfigAction], line: str) -> None:
-        if found.action.rule.specification == "interface WORD":
-            name = canonical_interface(found.arguments[0], self.device.running)
-            if name is None:
-                self._reject(Invalid(offset=line.index(found.arguments[0])), line, 0)
-                return
-            words = (*found.words[:-1], name)
-            found = Matched(action=found.action, arguments=(name,), words=words)
-        section = found.action.rule.section if found.action.form == "set" else None
-        key = found.action.key(found)
-        if section is None or self.device.running.find(key) is None:
-            apply(self.device.running, found)
-        self._mode, self._section = section or "config", key if section else ""
-        if found.words[0] == "ip" and found.words[1:3] == ("ssh", "window-size"):
-            self.terminal.write(_SSH_WINDOW_NOTE)
-
-    def _leave_section(self) -> None:
-        if self._section:
-            self._mode, self._section = "config", ""
-        else:
-            self._leave_configuration()
+    def _commit(self, session: ConfigSession) -> None:
+        """`commit` of a device in controller mode."""
+        self.device.running = session.target
+        self.enter_configuration(session.target.copy())
+        self.terminal.write("Commit complete.\n")
 
     def _leave_configuration(self) -> None:
-        if not self._mode:
+        if self._session is None:
             return
-        self._mode, self._section = "", ""
+        self._session = None
         self.device.touch(self.user)
         self.device.syslog(f"%SYS-5-CONFIG_I: Configured from console by {self.user} on vty{self.number} ({self.peer})")
-
-    def _reject(self, found: Invalid | Incomplete | Ambiguous, command: str, offset: int) -> None:
-        """Print the error as IOS does: the caret stands under the character in the echoed line."""
-        if isinstance(found, Invalid):
-            blanks = " " * (len(self.prompt) + offset + found.offset)
-            self.terminal.write(f"{blanks}^\n% Invalid input detected at '^' marker.\n\n")
-        elif isinstance(found, Incomplete):
-            self.terminal.write("% Incomplete command.\n\n")
-        else:
-            self.terminal.write(f'% Ambiguous command:  "{command.strip()}"\n')
 
     def _help(self, line: str) -> None:
         """Answer a question mark: the words that may follow."""
         head, _, part = line.rpartition(" ")
-        if self._mode:
-            tree: Node[ConfigAction] | None = walk(SECTION_TREES.get(self._mode, GLOBAL_TREE), head)
-            words = tree.helps() if tree is not None else []
-        else:
-            place = walk(self._trees[self.privilege > 1], head)
+        if self._session is not None:
+            place = walk(self._session.tree, head)
             words = place.helps() if place is not None else []
+        else:
+            node = walk(self._trees[self.privilege > 1], head)
+            words = node.helps() if node is not None else []
         fitting = [word for word in words if word.startswith(part.lower())]
         if part and fitting:
             self.terminal.write("  ".join(fitting) + "\n\n")
@@ -212,9 +213,3 @@ class Vty:
             self.terminal.write("".join(f"  {word}\n" for word in fitting) + "\n")
         else:
             self.terminal.write("% Unrecognized command\n")
-
-
-_SSH_WINDOW_NOTE = (
-    "\n%% Warning: This cli may have impact on CPU. So,use only for SCP\n"
-    "Please configure ip tcp window-size<> with same value,for this CLI to work\n\n"
-)

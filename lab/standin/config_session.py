@@ -1,0 +1,118 @@
+"""Configuration mode: from typed lines to the running configuration, for a vty, a file or another user."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lab.standin.config_apply import apply
+from lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES, ConfigAction
+from lab.standin.config_text import banner_line, banner_start
+from lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match
+from lab.standin.interfaces import canonical_interface
+
+if TYPE_CHECKING:
+    from lab.standin.configuration import Configuration
+    from lab.standin.device import Device
+
+Refusal = Invalid | Incomplete | Ambiguous
+
+
+class ConfigSession:
+    """One user's way through the configuration modes.
+
+    Args:
+        device: Whose configuration; its faults decide what is refused or does not take.
+        target: What is changed; None for the running configuration.
+    """
+
+    def __init__(self, device: Device, target: Configuration | None = None) -> None:
+        self.mode = "config"
+        self.section = ""
+        self._device = device
+        self._target = target
+        self._banner: tuple[str, str, list[str]] | None = None
+
+    @property
+    def in_banner(self) -> bool:
+        """Whether the next line is text of a banner."""
+        return self._banner is not None
+
+    @property
+    def target(self) -> Configuration:
+        """What is changed."""
+        return self._device.running if self._target is None else self._target
+
+    @property
+    def tree(self) -> Node[ConfigAction]:
+        """The commands of the present mode, for help."""
+        return SECTION_TREES.get(self.mode, GLOBAL_TREE)
+
+    def leave_section(self) -> bool:
+        """Go up one mode; False when that leaves configuration mode."""
+        was_in_section = bool(self.section)
+        self.mode, self.section = "config", ""
+        return was_in_section
+
+    def take(self, line: str) -> str | Refusal:
+        """Act on a line that is no ``exit``, ``end`` or ``do``; return what is printed, or how it is refused."""
+        if self._banner is not None:
+            return self._banner_row(line)
+        start = banner_start(line)
+        if start is not None:
+            self._banner = (start[0], start[1], [])
+            self._banner_row(start[2])
+            return self._prompt_for_text() if self.in_banner else ""
+        faults = self._device.faults
+        if faults.refuse_config_pattern and re.search(faults.refuse_config_pattern, line):
+            return "Command authorization failed.\n\n"
+        if faults.ignore_config_pattern and re.search(faults.ignore_config_pattern, line):
+            return ""
+        return self._match(line)
+
+    def _match(self, line: str) -> str | Refusal:
+        tree = SECTION_TREES.get(self.mode)
+        found: Matched[ConfigAction] | Refusal = match(tree, line) if tree is not None else Invalid(offset=0)
+        if isinstance(found, Matched):
+            apply(self.target, found, mode=self.mode, section=self.section)
+            return ""
+        # A line that fits no command of the section leaves it, if it is a global command.
+        in_global = match(GLOBAL_TREE, line)
+        if not isinstance(in_global, Matched):
+            return in_global if tree is None or not isinstance(in_global, Invalid) else found
+        return self._globally(in_global, line)
+
+    def _globally(self, found: Matched[ConfigAction], line: str) -> str | Refusal:
+        if found.action.rule.specification == "interface WORD":
+            name = canonical_interface("".join(found.arguments), self.target)
+            if name is None:
+                return Invalid(offset=line.index(found.arguments[0]))
+            words = (*found.words[: found.words.index("interface") + 1], name)
+            found = Matched(action=found.action, arguments=(name,), words=words)
+        section = found.action.rule.section if found.action.form == "set" else None
+        key = found.action.key(found)
+        if section is None or self.target.find(key) is None:
+            apply(self.target, found)
+        self.mode, self.section = section or "config", key if section else ""
+        return _SSH_WINDOW_NOTE if found.words[:3] == ("ip", "ssh", "window-size") else ""
+
+    def _prompt_for_text(self) -> str:
+        assert self._banner is not None
+        return f"Enter TEXT message.  End with the character '{self._banner[1]}'.\n"
+
+    def _banner_row(self, row: str) -> str:
+        """Take a row of a banner; the delimiter ends it."""
+        assert self._banner is not None
+        key, delimiter, rows = self._banner
+        text, found, _ = row.partition(delimiter)
+        rows.append(text)
+        if found:
+            self._banner = None
+            self.target.put(banner_line(key, "\n".join(rows)), key=key)
+        return ""
+
+
+_SSH_WINDOW_NOTE = (
+    "\n%% Warning: This cli may have impact on CPU. So,use only for SCP\n"
+    "Please configure ip tcp window-size<> with same value,for this CLI to work\n\n"
+)
