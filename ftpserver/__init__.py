@@ -24,6 +24,7 @@ from ftpserver.records import (
 )
 from ftpserver.server import FtpServer
 from ftpserver.settings import Limits, SenderProfile, ServerSettings
+from ftpserver.site_rates import SiteRates, delivery_of, network_of
 from ftpserver.tickets import Ticket, TicketRequest
 
 __all__ = [
@@ -48,12 +49,15 @@ __all__ = [
     "ServerSettings",
     "ServerStartFailed",
     "SettingsInvalid",
+    "SiteRates",
     "Ticket",
     "TicketRequest",
     "TicketUnknown",
     "TransferProgress",
     "TransferRecord",
     "TransferState",
+    "delivery_of",
     "may_bind",
+    "network_of",
     "probe_grants",
 ]

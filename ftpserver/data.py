@@ -27,8 +27,9 @@ from ftpserver.tuning import Tuning
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ftpserver.accounts import Account
+    from ftpserver.caps import Cap
     from ftpserver.client import Client
-    from ftpserver.desk import Account
 
 _CHUNK_BYTES = 256 * 1024
 
@@ -121,10 +122,10 @@ class ImageChannel(DTPHandler):
 
     # What the desk calls.
 
-    def apply_cap(self, cap_bytes_per_s: int | None) -> None:
+    def apply_cap(self, cap: "Cap | None") -> None:
         """Put a pacing cap in force, now."""
         if not self._closed and self._tuning is not None:
-            self._tuning.apply_cap(cap_bytes_per_s)
+            self._tuning.apply_cap(cap)
 
     def cut(self, reason: str) -> None:
         """End the transfer with a reason."""

@@ -3,61 +3,25 @@
 import time
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from ftpserver.accounts import Account, Channel
 from ftpserver.bans import FailureBook
-from ftpserver.logins import FixedGrant
+from ftpserver.caps import Cap, SiteCaps, given_cap, least_cap
+from ftpserver.door import FixedDoor
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
-from ftpserver.sender import effective_cap
+from ftpserver.site_rates import network_of
 from ftpserver.tickets import Refusal, names_source, password_matches, source_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ftpserver.catalogue import ImageFile
+    from ftpserver.logins import FixedGrant
     from ftpserver.settings import ServerSettings
     from ftpserver.tickets import TicketGrant
     from tcp.sample import Sample
     from tcp.syn import SynOptions
-
-
-class Channel(Protocol):
-    """A running transfer, as the desk needs to see it."""
-
-    def apply_cap(self, cap_bytes_per_s: int | None) -> None:
-        """Put a pacing cap in force, now."""
-
-    def cut(self, reason: str) -> None:
-        """End the transfer, with a reason for its record."""
-
-
-class Account:
-    """One ticket in the serving process and what has become of it."""
-
-    def __init__(self, grant: "TicketGrant", now_s: float) -> None:
-        self.grant = grant
-        self.expires_s = now_s + grant.request.lifetime_s
-        self.cap_bytes_per_s = grant.request.cap_bytes_per_s
-        self.revoked = False
-        self.channel: Channel | None = None
-        self.sessions = 0
-        self.progress = TransferProgress(
-            ticket_id=grant.ticket_id,
-            state=TransferState.WAITING,
-            sequence=0,
-            size_bytes=grant.image.size_bytes,
-            tries_left=grant.request.tries,
-        )
-
-    def refusal(self, now_s: float) -> Refusal | None:
-        """Return why this ticket is no longer good; None if it is."""
-        if self.revoked:
-            return Refusal.REVOKED
-        if self.progress.state is TransferState.DELIVERED or self.progress.tries_left < 1:
-            return Refusal.USED_UP
-        if now_s >= self.expires_s:
-            return Refusal.EXPIRED
-        return None
 
 
 class Desk:
@@ -87,10 +51,9 @@ class Desk:
         self._emit = emit
         self._accounts: dict[str, Account] = {}
         self._by_username: dict[str, Account] = {}
-        self._fixed: dict[str, FixedGrant] = {}
-        self._guesses = FailureBook(settings.limits.failed_logins, settings.limits.ban_s)
+        self._door = FixedDoor(settings.limits)
         self._running: dict[str, Account] = {}
-        self._site_caps: dict[str, int] = {}
+        self._site_caps = SiteCaps()
         self._notices: set[str] = set()
 
     @property
@@ -103,14 +66,14 @@ class Desk:
         account.channel = channel
         self._running[account.grant.ticket_id] = account
         channel.apply_cap(self.cap_of(account))
-        self._share(account.grant.request.site)
+        self._share(self._site(account))
 
     def end(self, account: Account, channel: Channel) -> None:
         """Note that it has ended, unless a new one has taken its place already; others get its share."""
         if account.channel is channel:
             account.channel = None
             self._running.pop(account.grant.ticket_id, None)
-            self._share(account.grant.request.site)
+            self._share(self._site(account))
 
     def add(self, grant: "TicketGrant") -> TransferProgress:
         """Take a new ticket in."""
@@ -118,11 +81,11 @@ class Desk:
         self._accounts[grant.ticket_id] = self._by_username[grant.username] = account
         return account.progress
 
-    def admit(self, fixed: FixedGrant) -> None:
+    def admit(self, fixed: "FixedGrant") -> None:
         """Let a fixed login in from now on; one of the same user is replaced."""
-        self._fixed[fixed.username] = fixed
+        self._door.admit(fixed)
 
-    def open(self, fixed: FixedGrant, image: "ImageFile", **known: Any) -> Account:
+    def open(self, fixed: "FixedGrant", image: "ImageFile", **known: Any) -> Account:
         """Open an account for one transfer under a fixed login.
 
         Args:
@@ -168,20 +131,16 @@ class Desk:
         if account.channel is not None:
             account.channel.apply_cap(self.cap_of(account))
 
-    def set_site_cap(self, site: str, cap_bytes_per_s: int | None) -> None:
+    def set_site_cap(self, site: str, cap: Cap | None) -> None:
         """Change what all transfers of a site may take together; None lifts it."""
-        if cap_bytes_per_s is None:
-            self._site_caps.pop(site, None)
-        else:
-            self._site_caps[site] = cap_bytes_per_s
+        self._site_caps.put(site, cap)
         self._share(site, changed=True)
 
-    def cap_of(self, account: Account) -> int | None:
+    def cap_of(self, account: Account) -> Cap | None:
         """Return the cap that holds for a ticket's transfer now: the least of profile, ticket and share of the site."""
-        site = account.grant.request.site
-        site_cap = self._site_caps.get(site) if site else None
-        share = None if site_cap is None else max(1000, site_cap // max(1, len(self._at_site(site))))
-        return effective_cap(self._own_cap(account), share)
+        site = self._site(account)
+        share = self._site_caps.share(site, len(self._at_site(site))) if site in self._site_caps else None
+        return least_cap(*self._own_caps(account), share)
 
     def connected(self, address: str, syn: "SynOptions | None") -> None:
         """Note that a client came; it is put down to a ticket if exactly one waits for its address."""
@@ -202,9 +161,9 @@ class Desk:
                 control_syn=syn,
             )
 
-    def login(self, username: str, password: str, address: str) -> Account | FixedGrant | Refusal:
+    def login(self, username: str, password: str, address: str) -> "Account | FixedGrant | Refusal":
         """Let a client in or say why not; the reason is for our own books."""
-        fixed = self._fixed.get(username)
+        fixed = self._door.find(username)
         if fixed is not None:
             return self._fixed_login(fixed, password, address)
         account = self._by_username.get(username)
@@ -218,22 +177,12 @@ class Desk:
         self._note_refusal(account, refusal, address, username)
         return refusal
 
-    def _fixed_login(self, fixed: FixedGrant, password: str, address: str) -> FixedGrant | Refusal:
-        now_s = self.clock()
-        matches = password_matches(fixed, password)
-        if self._guesses.locked_out(address, now_s):
-            refusal = Refusal.LOCKED_OUT
-        elif not matches:
-            refusal = Refusal.WRONG_PASSWORD
-        elif fixed.source_addresses and not names_source(fixed.source_addresses, address):
-            refusal = Refusal.WRONG_SOURCE
-        else:
-            self._guesses.forgive(address)
+    def _fixed_login(self, fixed: "FixedGrant", password: str, address: str) -> "FixedGrant | Refusal":
+        refusal = self._door.refusal(fixed, password, address, self.clock())
+        if refusal is None:
             self.failures.forgive(address)
             return fixed
-        if refusal is not Refusal.LOCKED_OUT:
-            self._guesses.note(address, now_s)
-        self.failures.note(address, now_s)
+        self.failures.note(address, self.clock())
         self._note_refusal(None, refusal, address, fixed.username)
         return refusal
 
@@ -281,22 +230,29 @@ class Desk:
             self._notices.add(text)
             self._emit(ServerEvent(kind=EventKind.NOTICE, at=self.wall(), text=text))
 
+    def _site(self, account: Account) -> str:
+        """Return the site a ticket's transfer counts for: the one it names, or else its client's network."""
+        address = account.progress.peer_address
+        if account.grant.request.site or not self.settings.sites_by_network or address is None:
+            return account.grant.request.site
+        return network_of(address)
+
     def _at_site(self, site: str) -> "list[Account]":
-        return [account for account in self._running.values() if account.grant.request.site == site]
+        return [account for account in self._running.values() if self._site(account) == site] if site else []
 
     def _share(self, site: str, *, changed: bool = False) -> None:
         """Divide a site's cap among its running transfers; where there is none there is nothing to divide."""
-        site_cap = self._site_caps.get(site)
-        if site_cap is None and not changed:
+        if site not in self._site_caps and not changed:
             return
         members = self._at_site(site)
-        share = None if site_cap is None else max(1000, site_cap // max(1, len(members)))
+        share = self._site_caps.share(site, len(members))
         for account in members:
             if account.channel is not None:
-                account.channel.apply_cap(effective_cap(self._own_cap(account), share))
+                account.channel.apply_cap(least_cap(*self._own_caps(account), share))
 
-    def _own_cap(self, account: Account) -> int | None:
-        return effective_cap(self.settings.profile.cap_bytes_per_s, account.cap_bytes_per_s)
+    def _own_caps(self, account: Account) -> tuple[Cap | None, Cap | None]:
+        profile = given_cap(self.settings.profile.cap_bytes_per_s, "the server's profile")
+        return profile, given_cap(account.cap_bytes_per_s, "the ticket")
 
     def _refusal(self, account: Account | None, matches: bool, address: str) -> Refusal | None:
         if account is None:

@@ -1,14 +1,11 @@
 """Digests that were made once, kept by the state of the file they belong to."""
 
-import json
-import logging
-import os
-import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-_LOG = logging.getLogger("flashferry.ftpserver.catalogue")
+from ftpserver import json_file
+
 _MOST_ENTRIES = 1000
 
 
@@ -47,24 +44,16 @@ class HashCache:
 
 
 def _load(path: Path) -> dict[str, Digests]:
+    consequence = "images are hashed anew"
+    data = json_file.load(path, consequence)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
         return {str(key): Digests(md5=str(md5), sha512=str(sha512)) for key, (md5, sha512) in data.items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        _LOG.warning("hash cache %s cannot be read (%s); images are hashed anew", path, error)
+    except (ValueError, TypeError, AttributeError) as error:
+        if data is not None:
+            json_file.complain(path, error, consequence)
         return {}
 
 
 def _store(path: Path, entries: dict[str, Digests]) -> None:
-    text = json.dumps({key: (digests.md5, digests.sha512) for key, digests in entries.items()})
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Written beside and renamed, so that a crash leaves the old cache and not half of a new one.
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).replace(path)
-    except OSError as error:
-        _LOG.warning("hash cache %s cannot be written (%s); images will be hashed again", path, error)
+    data = {key: (digests.md5, digests.sha512) for key, digests in entries.items()}
+    json_file.store(path, data, "images will be hashed again")

@@ -13,6 +13,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from ftpserver.caps import given_cap
 from ftpserver.codec import decode
 from ftpserver.descriptors import raise_soft_limit
 from ftpserver.grants import probe_grants
@@ -113,7 +114,9 @@ class Service:
             "admit": lambda message: self.desk.admit(decode(FixedGrant, message["grant"])),
             "revoke": lambda message: self.desk.revoke(message["ticket_id"]),
             "set_cap": lambda message: self.desk.set_cap(message["ticket_id"], message["cap_bytes_per_s"]),
-            "set_site_cap": lambda message: self.desk.set_site_cap(message["site"], message["cap_bytes_per_s"]),
+            "set_site_cap": lambda message: self.desk.set_site_cap(
+                message["site"], given_cap(message["cap_bytes_per_s"], message["source"])
+            ),
             "drain": lambda _: self.drain(),
             "stop": lambda _: self.stop(),
         }

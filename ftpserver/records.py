@@ -38,6 +38,7 @@ class SenderReport:
         reason: Why the policy chose so, and what the kernel refused.
         cap_asked_bytes_per_s: Pacing cap asked for; None for none.
         cap_bytes_per_s: Pacing cap in force; None for none.
+        cap_source: Where the cap comes from, in words: given, or learned from what and when; empty without a cap.
     """
 
     congestion_control_asked: str
@@ -46,6 +47,7 @@ class SenderReport:
     reason: str
     cap_asked_bytes_per_s: int | None
     cap_bytes_per_s: int | None
+    cap_source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

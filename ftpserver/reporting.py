@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from ftpserver.records import EventKind, TransferState
 
 if TYPE_CHECKING:
+    from ftpserver.accounts import Account, Channel
     from ftpserver.client import Client
-    from ftpserver.desk import Account, Channel
     from ftpserver.transfer import Transfer
     from ftpserver.tuning import Tuning
 

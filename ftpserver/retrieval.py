@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ftpserver.catalogue import FileIdentity
 
 if TYPE_CHECKING:
-    from ftpserver.desk import Account
+    from ftpserver.accounts import Account
 
 PEER_GONE = frozenset(
     {

@@ -56,9 +56,3 @@ def choose_sender(asked: str, *, sack: bool, window_scaling: bool, cap_known: bo
     if not cap_known:
         return SenderChoice(congestion_control="cubic", reason="no cap known, without which BBR is unfair")
     return SenderChoice(congestion_control="bbr", reason="SACK, a scaled window and a cap")
-
-
-def effective_cap(*caps_bytes_per_s: int | None) -> int | None:
-    """Return the least of the caps that are given; None if none is."""
-    given = [cap for cap in caps_bytes_per_s if cap is not None]
-    return min(given) if given else None

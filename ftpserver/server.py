@@ -212,13 +212,18 @@ class FtpServer:
         self.progress(ticket_id)
         self._running().ask("set_cap", ticket_id=ticket_id, cap_bytes_per_s=cap_bytes_per_s)
 
-    def set_site_cap(self, site: str, cap_bytes_per_s: int | None) -> None:
+    def set_site_cap(self, site: str, cap_bytes_per_s: int | None, source: str = "given for the site") -> None:
         """Set what the running transfers of a site share; None lifts it.
+
+        Args:
+            site: Its name, as in `TicketRequest.site`, or a client's network (`ServerSettings.sites_by_network`).
+            cap_bytes_per_s: Payload bytes per second of all its transfers together.
+            source: Where the figure comes from, for the records.
 
         Raises:
             ServerGone: The server's process ended.
         """
-        self._running().ask("set_site_cap", site=site, cap_bytes_per_s=cap_bytes_per_s)
+        self._running().ask("set_site_cap", site=site, cap_bytes_per_s=cap_bytes_per_s, source=source)
 
     def drain(self) -> None:
         """Take no new sessions; the server ends when its running transfers have, as on SIGTERM.

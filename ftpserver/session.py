@@ -8,9 +8,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ftpserver import sockets
+from ftpserver.accounts import Account
 from ftpserver.catalogue import ImageFile, open_image
 from ftpserver.control import BoundedControl
-from ftpserver.desk import Account, Desk
+from ftpserver.desk import Desk
 from ftpserver.errors import ImageUnreadable
 from ftpserver.logins import FixedGrant
 from ftpserver.records import EventKind, TransferState

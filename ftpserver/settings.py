@@ -109,6 +109,8 @@ class ServerSettings:
         masquerade_networks: Pairs of client network and address to name to clients from there; first match wins.
         profile: How data is sent.
         limits: What a client may take.
+        sites_by_network: Whether a transfer whose ticket names no site counts for the network of its client: the /24,
+            with IPv6 the /48 (`site_rates.network_of`).
         sample_interval_s: How often TCP_INFO is read per transfer; 0.05 to 60.
         stream_samples: Whether each reading goes out with its progress event, for telemetry as JSON lines.
         hash_cache_path: File that keeps digests between runs; None keeps them in memory only.
@@ -122,6 +124,7 @@ class ServerSettings:
     masquerade_networks: tuple[tuple[str, str], ...] = ()
     profile: SenderProfile = field(default_factory=SenderProfile)
     limits: Limits = field(default_factory=Limits)
+    sites_by_network: bool = False
     sample_interval_s: float = 1.0
     stream_samples: bool = False
     hash_cache_path: Path | None = None

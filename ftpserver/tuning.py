@@ -8,6 +8,7 @@ from ftpserver.records import SenderReport
 from ftpserver.sender import SenderChoice, choose_sender
 
 if TYPE_CHECKING:
+    from ftpserver.caps import Cap
     from ftpserver.settings import SenderProfile
     from tcp.info import TcpInfo
 
@@ -27,7 +28,7 @@ class Tuning:
     ) -> None:
         self._socket = connection
         self._profile = profile
-        self._cap_asked: int | None = None
+        self._cap: Cap | None = None
         self._gave_up_bbr = False
         self.refused = ""
         sockets.set_notsent_lowat(connection, profile.notsent_lowat_bytes)
@@ -43,10 +44,10 @@ class Tuning:
             )
         )
 
-    def apply_cap(self, cap_bytes_per_s: int | None) -> None:
+    def apply_cap(self, cap: "Cap | None") -> None:
         """Put a pacing cap in force, now."""
-        self._cap_asked = cap_bytes_per_s
-        sockets.set_cap(self._socket, cap_bytes_per_s)
+        self._cap = cap
+        sockets.set_cap(self._socket, cap.bytes_per_s if cap else None)
 
     def be_patient(self) -> None:
         """Let the kernel wait for a closed window as long as we would ourselves."""
@@ -74,8 +75,9 @@ class Tuning:
             congestion_control_chosen=self._choice.congestion_control,
             congestion_control=self.in_force(),
             reason=f"{self._choice.reason}; {self.refused}" if self.refused else self._choice.reason,
-            cap_asked_bytes_per_s=self._cap_asked,
+            cap_asked_bytes_per_s=self._cap.bytes_per_s if self._cap else None,
             cap_bytes_per_s=sockets.cap(self._socket),
+            cap_source=self._cap.source if self._cap else "",
         )
 
     def _ask_for(self, choice: SenderChoice) -> None:

@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+from ftpserver.accounts import Account
 from ftpserver.bans import CommandBudget, FailureBook
+from ftpserver.caps import Cap
 from ftpserver.catalogue import FileIdentity, ImageFile
-from ftpserver.desk import Account, Desk, mask
+from ftpserver.desk import Desk, mask
+from ftpserver.logins import FixedLogin, admit
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferState
 from ftpserver.settings import Limits, SenderProfile, ServerSettings
 from ftpserver.tickets import Refusal, Ticket, TicketRequest, issue
@@ -49,8 +52,8 @@ class _Channel:
         self.caps: list[int | None] = []
         self.cuts: list[str] = []
 
-    def apply_cap(self, cap_bytes_per_s: int | None) -> None:
-        self.caps.append(cap_bytes_per_s)
+    def apply_cap(self, cap: Cap | None) -> None:
+        self.caps.append(cap.bytes_per_s if cap else None)
 
     def cut(self, reason: str) -> None:
         self.cuts.append(reason)
@@ -98,10 +101,10 @@ def test_a_connection_is_put_down_only_to_a_single_waiting_ticket() -> None:
 def test_a_site_s_cap_is_shared_and_the_least_cap_holds() -> None:
     """Each running transfer gets its share, never more than ticket and profile allow."""
     room = _Room(cap_bytes_per_s=900_000)
-    room.desk.set_site_cap("branch", 1_000_000)
+    room.desk.set_site_cap("branch", Cap(bytes_per_s=1_000_000, source="given"))
     first, second = room.account(room.ticket(site="branch")), room.account(room.ticket(site="branch"))
     outside = room.account(room.ticket(cap_bytes_per_s=100_000))
-    assert room.desk.cap_of(first) == 900_000
+    assert room.desk.cap_of(first) == Cap(bytes_per_s=900_000, source="the server's profile")
     channels = [_Channel(), _Channel(), _Channel()]
     for account, channel in zip((first, second, outside), channels, strict=True):
         room.desk.begin(account, channel)
@@ -157,6 +160,25 @@ def test_tickets_long_expired_are_dropped_unless_in_use() -> None:
     room.desk.forget(ticket.ticket_id)
     room.desk.forget(ticket.ticket_id)
     assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.UNKNOWN_USER
+
+
+def test_a_fixed_login_s_transfers_leave_no_account() -> None:
+    """Each transfer has an account while it runs, and none once its session has gone on."""
+    room = _Room()
+    fixed = admit(FixedLogin(username="lab", password="Bench-2026"), (IMAGE,))
+    room.desk.admit(fixed)
+    assert room.desk.login("lab", "Bench-2026", "192.0.2.1") is fixed
+    account = room.desk.open(fixed, IMAGE, peer_address="192.0.2.1")
+    channel = _Channel()
+    room.desk.begin(account, channel)
+    room.desk.forget(account.grant.ticket_id)
+    assert room.desk.running == [account]
+    room.desk.end(account, channel)
+    account.sessions = 0
+    room.desk.forget(account.grant.ticket_id)
+    assert room.desk._accounts == {}
+    (event,) = room.events
+    assert (event.kind, event.peer_address) == (EventKind.LOGIN, "192.0.2.1")
 
 
 def test_lockouts_spare_addresses_a_live_ticket_names() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ftpserver.errors import SettingsInvalid
-from ftpserver.sender import choose_sender, effective_cap
+from ftpserver.sender import choose_sender
 from ftpserver.settings import Limits, SenderProfile, ServerSettings
 
 
@@ -78,9 +78,3 @@ def test_what_is_tried_when_the_kernel_refuses() -> None:
     assert choose_sender("bbr", sack=True, window_scaling=True, cap_known=True).candidates == ("bbr", "cubic", "reno")
     assert choose_sender("cubic", sack=True, window_scaling=True, cap_known=True).candidates == ("cubic", "reno")
     assert choose_sender("system", sack=True, window_scaling=True, cap_known=True).candidates == ()
-
-
-def test_the_least_cap_holds() -> None:
-    """Caps that are not given do not count."""
-    assert effective_cap(None, 5, 3, None) == 3
-    assert effective_cap(None, None) is None
