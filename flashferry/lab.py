@@ -16,6 +16,8 @@ from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lab.state import LabState
     from lab.world import World, WorldSpec
 
@@ -23,7 +25,17 @@ app = typer.Typer(
     help="Stand-in routers behind an emulated WAN, to rehearse on.", no_args_is_help=True, rich_markup_mode=None
 )
 
-SeedOption = Annotated[int, typer.Option("--seed", help="Seeds the link's random losses.")]
+_SSH_PORT = 22
+SeedSetting = typer.Option("--seed", help="Seeds the links' random losses.")
+SeedOption = Annotated[int, SeedSetting]
+DEFAULT_WORLD = "published"
+WorldArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[WORLD]",
+        help="A world of the lab (published, two-sites, fleet), or a file of your own that ends in .toml.",
+    ),
+]
 
 
 def sample_world(seed: int = 1) -> WorldSpec:
@@ -34,20 +46,32 @@ def sample_world(seed: int = 1) -> WorldSpec:
 
 
 @app.command()
-def up(seed: SeedOption = 1, json: JsonOption = False) -> None:
-    """Start the lab and keep it until Ctrl-C."""
+def up(
+    world: WorldArgument = DEFAULT_WORLD, seed: Annotated[int | None, SeedSetting] = None, json: JsonOption = False
+) -> None:
+    """Start a lab and keep it until Ctrl-C."""
     from lab.errors import LabError
+    from lab.namespaces import become_root_in_user_namespace
     from lab.state import remove_state, write_state
-    from lab.world import start_world
+    from lab.world import best_rung, start_world
+    from lab.world_file import load_world
+    from lab.world_inventory import write_inventory
 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        with start_world(sample_world(seed)) as world:
-            write_state(world.state())
+        spec = load_world(world, seed=seed)
+        become_root_in_user_namespace()  # where the system lets an ordinary user; else a lower rung is left
+        reach = best_rung()
+        with start_world(spec, rung=reach.rung) as started:
+            inventory = write_inventory(started, started.directory / "inventory")
+            write_state(started.state())
             try:
-                typer.echo(result_document("lab", ExitCode.OK, _described(world)) if json else _introduction(world))
+                if json:
+                    typer.echo(result_document("lab", ExitCode.OK, _described(started, inventory, reach.reason)))
+                else:
+                    typer.echo(_introduction(started, inventory, reach.reason))
                 stop.wait()
             finally:
                 remove_state()
@@ -106,30 +130,37 @@ def _running() -> LabState:
     return state
 
 
-def _introduction(world: World) -> str:
-    devices = "\n".join(
-        f"  {one.name:<8} {one.username}@{one.address}  password {one.password}  enable {one.enable_secret}"
-        f"  {one.platform}"
-        for one in world.devices
-    )
-    first = world.devices[0].name
-    return (
-        f"The lab is up: {world.rung}, profile {world.profile.name}. Ctrl-C ends it and leaves nothing behind.\n"
-        f"{devices}\n"
-        "In another terminal:\n"
-        "  flashferry lab exec flashferry check --inventory sample\n"
-        f"  flashferry lab ssh {first}"
-    )
+def _introduction(world: World, inventory: Path, reason: str) -> str:
+    lines = [f"The lab is up: {world.rung}. Ctrl-C ends it and leaves nothing behind."]
+    if reason:
+        lines.append(f"No WAN here, so no figure of this lab stands for one. {reason}")
+    for site in world.sites:
+        link = f"{site.profile.name}: {site.profile.describe()}" if not reason else "no link"
+        lines.append(f"site {site.name}, {link}")
+        lines += [
+            f"  {one.name:<10} {one.username}@{one.address}{'' if one.port == _SSH_PORT else f':{one.port}'}"
+            f"  password {one.password}  enable {one.enable_secret}  {one.platform}"
+            for one in site.devices
+        ]
+    lines += [
+        "In another terminal:",
+        f"  flashferry lab exec flashferry check --inventory {inventory}",
+        f"  flashferry lab ssh {world.devices[0].name}",
+    ]
+    return "\n".join(lines)
 
 
-def _described(world: World) -> dict[str, object]:
+def _described(world: World, inventory: Path, reason: str) -> dict[str, object]:
     return {
-        "rung": world.rung,
+        "rung": str(world.rung),
+        "reason": reason or None,
         "profile": world.profile.name,
         "server_address": world.server_address,
         "core_pid": world.core_pid,
+        "inventory": str(inventory),
+        "sites": [{"name": site.name, "network": site.network, "link": site.profile.as_json()} for site in world.sites],
         "devices": [
-            {"name": one.name, "address": one.address, "port": one.port, "platform": one.platform}
+            {"name": one.name, "site": one.site, "address": one.address, "port": one.port, "platform": one.platform}
             for one in world.devices
         ],
     }

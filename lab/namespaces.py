@@ -68,7 +68,7 @@ def probe_namespaces() -> Probe:
     """Say whether this process may make namespaces and join them, without TUN; nothing stays behind."""
     if os.geteuid() != 0:
         return _needs_root()
-    return _tried(lambda: join_by_veth("probe0", "probe1", os.getpid()), "a veth interface")
+    return _tried(lambda: join_by_veth("probe0", "probe1", threading.get_native_id()), "a veth interface")
 
 
 def _needs_root() -> Probe:

@@ -45,12 +45,22 @@ def state_path() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and Path(runtime).is_dir():
         return Path(runtime, _FILE_NAME)
-    folder = Path(tempfile.gettempdir(), f"flashferry-{os.getuid()}")
+    folder = Path(tempfile.gettempdir(), f"flashferry-{_outer_user()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise LabError(f"{folder} is not private to this user; remove it or set XDG_RUNTIME_DIR.")
     return folder / _FILE_NAME
+
+
+def _outer_user() -> int:
+    """Return this user's number outside a user namespace, so that a lab in one is found from without."""
+    user = os.getuid()
+    for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines():
+        inside, outside, count = map(int, line.split())
+        if inside <= user < inside + count:
+            return outside + user - inside
+    return user
 
 
 def write_state(state: LabState) -> Path:

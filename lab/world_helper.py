@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _START_TIMEOUT_S = 20.0
 _STOP_TIMEOUT_S = 3.0
+_LONGEST_LOG_BYTES = 2**20
 
 
 class Helper:
@@ -30,12 +31,13 @@ class Helper:
     """
 
     def __init__(self, module: str, settings: dict[str, Any], log: Path) -> None:
-        self.log = log
-        with log.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-            )  # fmt: skip
+        self._log = log.open("w+b")
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+            # Ctrl-C is for the owner, which ends its helpers itself, also while they start.
+            start_new_session=True,
+        )  # fmt: skip
         in_main_thread = threading.current_thread() is threading.main_thread()
         self.tell({"owner_pid": os.getpid(), "tie_to_thread": in_main_thread} | settings)
 
@@ -56,7 +58,8 @@ class Helper:
         ready = select.select([self.process.stdout], (), (), _START_TIMEOUT_S)[0]
         line = self.process.stdout.readline() if ready else b""
         if not line:
-            tail = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+            # By our own descriptor: a helper that ends takes the world's directory along.
+            tail = os.pread(self._log.fileno(), _LONGEST_LOG_BYTES, 0).decode(errors="replace")
             last = tail.strip().rpartition("\n")[2] or "it gave no reason"
             raise LabError(f"A lab process did not start: {last}.")
         report = json.loads(line)
@@ -74,3 +77,4 @@ class Helper:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self._log.close()

@@ -89,6 +89,7 @@ def session(world: World, device: DeviceAccess, **more: Any) -> Iterator[Any]:
         connection = netmiko.ConnectHandler(
             device_type="cisco_xe",
             host=device.address,
+            port=device.port,
             username=device.username,
             password=device.password,
             secret=device.enable_secret,
@@ -113,7 +114,7 @@ def copy(connection: Any, command: str, *answers: tuple[str, str], timeout_s: fl
 
 
 SYN = 0x02
-SSH_PORT = 22
+SSH_PORTS = {22, 2222}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +145,7 @@ class Wire:
             packet = self.socket.recv(2048)
             if packet[9] == socket.IPPROTO_TCP:
                 found.append(_segment(packet))
-        return [each for each in found if each.source != self._core and SSH_PORT not in each.ports]
+        return [each for each in found if each.source != self._core and not SSH_PORTS & set(each.ports)]
 
     def syns(self) -> list[Segment]:
         """Return the SYNs of devices since the last call."""

@@ -1,0 +1,1 @@
+"""Sample worlds, as data: `flashferry lab up NAME` starts one."""

@@ -1,0 +1,80 @@
+"""`flashferry lab up` starts the world it is given, says how to reach it, and leaves nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WORLD = """
+[[sites]]
+name = "east"
+link = "lan"
+[[sites.devices]]
+name = "e1"
+
+[[sites]]
+name = "west"
+[sites.link]
+profile = "dsl"
+jitter_ms = 0
+[[sites.devices]]
+name = "w"
+count = 2
+"""
+
+
+def _up(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "flashferry", "lab", "up", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"XDG_RUNTIME_DIR": str(folder)},
+    )
+
+
+@pytest.mark.lab
+def test_a_world_of_ones_own_comes_up(tmp_path: Path) -> None:
+    """Rung, sites, devices and a ready inventory are told; a second lab is refused; Ctrl-C takes everything away."""
+    from inventory.load import open_inventory
+
+    (tmp_path / "mine.toml").write_text(WORLD)
+    with _up(tmp_path, "mine.toml", "--json") as lab:
+        text = ""
+        while not text.endswith("\n}\n"):
+            text += lab.stdout.readline()
+        told = json.loads(text)
+        hosts = open_inventory(Path(told["inventory"])).inventory.hosts
+        with _up(tmp_path) as second:
+            _, complaint = second.communicate(timeout=30)
+        lab.send_signal(signal.SIGINT)
+        assert lab.wait(timeout=30) == 0
+    assert told["rung"] == "namespaces with an emulated WAN"
+    assert told["reason"] is None
+    assert [site["name"] for site in told["sites"]] == ["east", "west"]
+    assert told["sites"][1]["link"]["to_core"]["rate_bps"] == 1e6
+    assert [(one["name"], one["site"]) for one in told["devices"]] == [("e1", "east"), ("w1", "west"), ("w2", "west")]
+    assert {name: host.hostname for name, host in hosts.items()} == {
+        one["name"]: one["address"] for one in told["devices"]
+    }
+    assert hosts["w1"]["link_rate_bps"] == 16_000_000
+    assert second.returncode == 2
+    assert "already running" in complaint
+    assert not Path(told["inventory"]).exists()
+    assert list(tmp_path.glob("*.json")) == []
+
+
+def test_a_wrong_world_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    """File, place, key and what is allowed; exit code 2, and nothing starts."""
+    (tmp_path / "mine.toml").write_text(WORLD.replace("jitter_ms = 0", "jitter_ms = 99"))
+    with _up(tmp_path, "mine.toml") as lab:
+        out, complaint = lab.communicate(timeout=30)
+    assert lab.returncode == 2
+    assert out == ""
+    assert "jitter_s: expected at most the delay" in complaint
+    assert "mine.toml: sites[1]: link" in complaint

@@ -1,0 +1,173 @@
+"""World files: what they say becomes a world, and what is wrong is named by file, key and what is allowed."""
+
+from pathlib import Path
+
+import pytest
+
+from lab.datafile import data_names
+from lab.errors import LabError
+from lab.link import load_profile
+from lab.world_file import load_world
+from lab.world_spec import Addressing, DeviceSpec, SiteSpec, WorldSpec, settle
+
+GOOD = """
+description = "for a test"
+seed = 7
+
+[[sites]]
+name = "north"
+link = "lan"
+
+[[sites.devices]]
+name = "n1"
+platform = "csr1000v-16.11"
+address = "198.18.1.40"
+privilege = 1
+config = ["ip tcp window-size 65535"]
+
+[[sites.devices]]
+name = "n-spare"
+count = 2
+
+[[sites]]
+name = "south"
+
+[sites.link]
+profile = "published"
+delay_ms = 10
+
+[sites.link.to_core]
+rate_kbit_s = 1000
+
+[[sites.devices]]
+name = "s1"
+"""
+
+
+def _load(tmp_path: Path, text: str, **more: int) -> WorldSpec:
+    path = tmp_path / "w.toml"
+    path.write_text(text)
+    return load_world(str(path), **more)
+
+
+def test_a_world_file_becomes_a_world(tmp_path: Path) -> None:
+    """Sites, links with what differs from their profile, devices one by one or by count."""
+    spec = _load(tmp_path, GOOD)
+    assert spec.seed == 7
+    north, south = spec.sites
+    assert [device.name for device in north.devices] == ["n1", "n-spare1", "n-spare2"]
+    assert north.devices[0] == DeviceSpec(
+        name="n1", address="198.18.1.40", privilege=1, config_lines=("ip tcp window-size 65535",)
+    )
+    assert north.profile == load_profile("lan")
+    assert south.profile.rtt_s == pytest.approx(0.02)
+    assert (south.profile.to_site.rate_bps, south.profile.to_core.rate_bps) == (50e6, 1e6)
+    assert _load(tmp_path, GOOD, seed=9).seed == 9
+
+
+def test_a_link_may_be_a_file_beside_the_world(tmp_path: Path) -> None:
+    """A relative path starts at the world file's folder."""
+    (tmp_path / "mine.toml").write_text('source = "a test"\ndelay_ms = 3\nrate_kbit_s = 9000\n')
+    spec = _load(tmp_path, GOOD.replace('link = "lan"', 'link = "mine.toml"'))
+    assert spec.sites[0].profile.rtt_s == pytest.approx(0.006)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('link = "lan"', 'link = "moon"', r"there is no data file 'moon'; there are .*published"),
+        ('link = "lan"', "", r"w\.toml: sites\[0\]: the key 'link' is missing"),
+        ('link = "lan"', 'lnik = "lan"', r"w\.toml: sites\[0\]: unknown key 'lnik'; allowed are devices, link, name"),
+        ("delay_ms = 10", "delay_ms = -1", r"w\.toml: sites\[1\]: link: delay_ms: expected a number from 0 to 10000"),
+        ("delay_ms = 10", "dealy_ms = 1", r"w\.toml: sites\[1\]: link: unknown key 'dealy_ms'; allowed are .*delay_ms"),
+        ('profile = "published"', "", r"sites\[1\]: link: the key 'profile' is missing"),
+        ("rate_kbit_s = 1000", "rate_kbit_s = 'x'", r"sites\[1\]: link: to_core: rate_kbit_s: expected a number"),
+        ("count = 2", "count = 0", r"w\.toml: sites\[0\]: devices\[1\]: count: expected a whole number from 1 to 4000"),
+        ("count = 2", 'count = 2\naddress = "198.18.1.50"', r"devices\[1\]: address: expected none beside count"),
+        ('"n1"', '"1n"', r"devices\[0\]: name: expected letters, digits and hyphens behind a letter, found '1n'"),
+        ("privilege = 1", "privilege = 16", "privilege: expected a whole number from 0 to 15, found 16"),
+        ("seed = 7", "seed = 'x'", r"w\.toml: seed: expected a whole number"),
+        ("seed = 7", "sede = 7", r"w\.toml: unknown key 'sede'; allowed are description, seed, sites"),
+        ("[[sites]]", "[[sites", r"w\.toml: not valid TOML: .*line"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    """File, place, key, what is allowed and what was found."""
+    assert old in GOOD
+    with pytest.raises(LabError, match=message):
+        _load(tmp_path, GOOD.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed = 1", r"sites: expected at least one table \[\[sites\]\]"),
+        ('[[sites]]\nname = "a"\nlink = "lan"', r"sites\[0\]: devices: expected at least one table"),
+        ("sites = 3", "sites: expected an array of tables, found 3"),
+    ],
+)
+def test_an_empty_world_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    """A world needs a site, a site needs a device."""
+    with pytest.raises(LabError, match=message):
+        _load(tmp_path, text)
+
+
+def test_names_of_worlds_are_listed() -> None:
+    """A world that is not there is answered with those that are; a file that is not there by its path."""
+    with pytest.raises(LabError, match=r"'moon'; there are .*published, two-sites"):
+        load_world("moon")
+    with pytest.raises(LabError, match=r"/nowhere/w\.toml: No such file"):
+        load_world("/nowhere/w.toml")
+
+
+def test_the_worlds_of_the_lab_can_be_settled() -> None:
+    """Every sample has addresses and links without a clash; the default one is the published path with one router."""
+    for name in data_names("lab.worlds"):
+        assert settle(load_world(name))
+    (site,) = settle(load_world("published"))
+    assert site.profile == load_profile("published")
+    assert [(device.name, device.address) for device in site.devices] == [("xe1", "198.18.1.11")]
+
+
+def test_every_site_has_a_network_of_its_own_with_room() -> None:
+    """A large site gets a larger network, aligned; the next one lies behind it."""
+    sizes = {"small": 5, "large": 1000, "last": 1}
+    spec = WorldSpec(
+        sites=tuple(
+            SiteSpec(
+                name=name, profile="lan", devices=tuple(DeviceSpec(name=f"{name}{i}") for i in range(count))
+            )
+            for name, count in sizes.items()
+        )
+    )  # fmt: skip
+    sites = settle(spec)
+    assert [site.network for site in sites] == ["198.18.1.0/24", "198.18.4.0/22", "198.18.8.0/24"]
+    assert sites[1].devices[-1].address == "198.18.7.242"
+    assert len({device.address for site in sites for device in site.devices}) == 1006
+    moved = settle(spec, Addressing(prefix="127.30", server_address="127.0.0.1", port=2222))
+    assert (moved[1].network, moved[1].devices[0].address) == ("127.30.4.0/22", "127.30.4.11")
+    assert moved[0].devices[0].port == 2222
+
+
+@pytest.mark.parametrize(
+    ("sites", "message"),
+    [
+        ((("a", "r1"), ("a", "r2")), "Two sites have the name 'a'"),
+        ((("a", "r1"), ("b", "r1")), "Two devices have the name 'r1'"),
+    ],
+)
+def test_sites_and_devices_are_told_apart_by_name(sites: tuple[tuple[str, str], ...], message: str) -> None:
+    """Names are unique in a world, not only in a site."""
+    spec = WorldSpec(
+        sites=tuple(SiteSpec(name=a, profile="lan", devices=(DeviceSpec(name=b),)) for a, b in sites)
+    )  # fmt: skip
+    with pytest.raises(LabError, match=message):
+        settle(spec)
+
+
+def test_more_devices_than_addresses_are_refused() -> None:
+    """The range for benchmarks is finite; the sentence says so before anything starts."""
+    many = tuple(DeviceSpec(name=f"r{i}") for i in range(40_000))
+    spec = WorldSpec(sites=tuple(SiteSpec(name=n, profile="lan", devices=many) for n in "ab"))
+    with pytest.raises(LabError, match=r"no room is left in 198\.18\.0\.0/16"):
+        settle(spec)
