@@ -31,6 +31,11 @@ class Slot:
     has_sections: bool = False
     lines: list[Line] = field(default_factory=list)
 
+    def sort(self) -> None:
+        """Put the lines into the order in which IOS prints them, where that is the alphabet's."""
+        if self.is_sorted:
+            self.lines.sort(key=lambda each: each.text.removeprefix("no "))
+
 
 @dataclass(slots=True)
 class Configuration:
@@ -48,8 +53,9 @@ class Configuration:
         for slot in other.slots():
             slot.lines.clear()
         for line in lines:
-            placed = other.put(line.text, key=line.text)
-            placed.children = copy.deepcopy(line.children)
+            slot = other.slot_of(line.text)
+            slot.lines.append(copy.deepcopy(line))
+            slot.sort()
         return other
 
     def slots(self) -> list[Slot]:
@@ -75,11 +81,10 @@ class Configuration:
         if found is not None:
             found.text = text
             return found
-        slot = self._slot_of(text)
+        slot = self.slot_of(text)
         line = Line(text)
         slot.lines.append(line)
-        if slot.is_sorted:
-            slot.lines.sort(key=lambda each: each.text.removeprefix("no "))
+        slot.sort()
         return line
 
     def remove(self, key: str) -> bool:
@@ -127,7 +132,8 @@ class Configuration:
                 return True
         return False
 
-    def _slot_of(self, text: str) -> Slot:
+    def slot_of(self, text: str) -> Slot:
+        """Return the place where a line stands."""
         bare = text.removeprefix("no ")
         fitting = [s for s in self.slots() if s.prefix == "*" or (bare + " ").startswith(s.prefix.removeprefix("no "))]
         return max(fitting, key=lambda slot: len(slot.prefix) if slot.prefix != "*" else 0)
@@ -150,7 +156,7 @@ def parse_configuration(text: str) -> Configuration:
             if last is None:
                 raise ValueError(f"no section above the line {raw!r}")
             last.children.append(Line(raw[1:]))
-        elif raw.startswith("!") or not raw:
+        elif raw.startswith("!") or raw in {"", "end"}:
             if slot is not None and slot.has_sections and last is not None:
                 last = None  # the separator that the slot prints itself
             else:

@@ -69,7 +69,7 @@ class Flash:
 
     def owns(self, prefix: str) -> bool:
         """Tell whether a name before a colon means this file system."""
-        return prefix.lower() in {self.figures.name, *self.figures.aliases}
+        return bool(prefix) and prefix.lower() in {self.figures.name, *self.figures.aliases}
 
     def path(self, name: str) -> Path:
         """Return where a file is kept; any name is safe."""

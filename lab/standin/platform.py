@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -88,6 +88,8 @@ class Platform:
         vty_lines: How many sessions there may be.
         line_limit_chars: Longest line of a command.
         config_prompt_chars: What is left of the host name in configuration prompts.
+        directory_flags: The flags of a directory in `dir`.
+        year: The last year of the copyright notices.
         dir_size_chars: Width of the size column of `dir`.
         boot_s: How long a reload takes.
         has_legacy_ssh: SSH with SHA-1 algorithms only.
@@ -110,6 +112,8 @@ class Platform:
     line_limit_chars: int
     config_prompt_chars: int
     dir_size_chars: int
+    directory_flags: str
+    year: int
     boot_s: float
     has_legacy_ssh: bool
     is_controller_managed: bool
@@ -143,7 +147,7 @@ def load_platform(name: str) -> Platform:
     Raises:
         LabError: There is no such platform, or a value is not allowed; file and key are named.
     """
-    table = read_table(_PACKAGE, name)
+    table = _table(name)
     table.only(*_KEYS)
     texts = table.table("texts")
     texts.only(*_TEXTS)
@@ -155,6 +159,8 @@ def load_platform(name: str) -> Platform:
         line_limit_chars=table.integer("line_limit_chars", 254, low=80, high=10000),
         config_prompt_chars=table.integer("config_prompt_chars", 20, low=1, high=63),
         dir_size_chars=table.integer("dir_size_chars", 15, low=1, high=20),
+        directory_flags=table.text("directory_flags", "drwx"),
+        year=table.integer("year", low=1990, high=2100),
         boot_s=table.number("boot_s", low=0, high=3600),
         has_legacy_ssh=table.flag("has_legacy_ssh", False),
         is_controller_managed=table.flag("is_controller_managed", False),
@@ -170,8 +176,21 @@ def load_platform(name: str) -> Platform:
     )
 
 
+def _table(name: str) -> Table:
+    """Read a data file; what it does not say comes from its ``base``, table by table."""
+    own = read_table(_PACKAGE, name)
+    if "base" not in own.values:
+        return own
+    values = dict(_table(own.text("base")).values)
+    for key, value in own.values.items():
+        old = values.get(key)
+        values[key] = old | value if isinstance(old, dict) and isinstance(value, dict) else value
+    return replace(own, values=values)
+
+
 _KEYS = (
-    "family", "sources", "vty_lines", "line_limit_chars", "config_prompt_chars", "dir_size_chars", "boot_s",
+    "base", "family", "sources", "directory_flags", "year",
+    "vty_lines", "line_limit_chars", "config_prompt_chars", "dir_size_chars", "boot_s",
     "has_legacy_ssh", "is_controller_managed", "image", "configuration", "file_systems",
     "tcp", "copy", "flash", "other_flashes", "texts", "outputs",
 )  # fmt: skip

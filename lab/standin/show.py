@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lab.standin import clock
 from lab.standin.interfaces import brief, detail
+from lab.standin.notices import CRYPTOGRAPHY, XE_LICENCE
 
 if TYPE_CHECKING:
     from lab.standin.vty import Vty
@@ -15,11 +16,16 @@ Arguments = tuple[str, ...]
 
 def version(vty: Vty, _: Arguments) -> str:
     """`show version`."""
-    device = vty.device
-    return device.platform.texts["version"].format(
-        hostname=device.hostname, uptime=clock.duration(device.uptime_s), serial=device.settings.serial,
+    device, platform = vty.device, vty.device.platform
+    return platform.texts["version"].format(
+        hostname=device.hostname,
+        uptime=clock.duration(device.uptime_s),
+        serial=device.settings.serial,
         image=device.image,
-    )  # fmt: skip
+        mode="Controller-Managed" if platform.is_controller_managed else "Autonomous",
+        xe_licence=XE_LICENCE.format(year=platform.year),
+        cryptography=CRYPTOGRAPHY,
+    )
 
 
 def running_config(vty: Vty, _: Arguments) -> str:

@@ -8,7 +8,7 @@ from lab.standin import clock
 
 if TYPE_CHECKING:
     from lab.standin.flash import FileEntry, Flash
-    from lab.standin.platform import FlashFigures
+    from lab.standin.platform import FlashFigures, Platform
     from lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
@@ -28,6 +28,7 @@ def shown_name(flash: Flash | None, text: str) -> str:
 def directory(vty: Vty, arguments: Arguments) -> str:
     """`dir [FS:[file]]`: a file system, a directory or one file; the device answers with its own name for it."""
     text = arguments[0] if arguments else vty.device.flash.prefix
+    text = "nvram:" if text == ":" else text  # a device without flash
     prefix, name = split_file(text)
     if prefix in {"system", "nvram"}:
         return _configuration_files(vty, prefix, name)
@@ -36,14 +37,14 @@ def directory(vty: Vty, arguments: Arguments) -> str:
         return f"%Error opening {text} (No such device)\n"
     name = name.rstrip("/")
     header = f"Directory of {flash.prefix}/{name}\n\n"
-    width = vty.device.platform.dir_size_chars
+    look = vty.device.platform
     if flash.is_directory(name):
-        rows = "".join(_row(entry, width) for entry in flash.listing(name)) or "No files in directory\n"
+        rows = "".join(_row(entry, look) for entry in flash.listing(name)) or "No files in directory\n"
         return f"{header}{rows}\n{_totals(vty, flash)}"
     entry = flash.find(name)
     if entry is None:
         return f"%Error opening {flash.prefix}/{name} (No such file or directory)\n"
-    return f"{header}{_row(entry, width)}\n{_totals(vty, flash)}"
+    return f"{header}{_row(entry, look)}\n{_totals(vty, flash)}"
 
 
 def free_bytes(vty: Vty, flash: Flash | None = None) -> int:
@@ -55,9 +56,9 @@ def _totals(vty: Vty, flash: Flash) -> str:
     return f"{flash.figures.size_bytes} bytes total ({free_bytes(vty, flash)} bytes free)\n"
 
 
-def _row(entry: FileEntry, width: int) -> str:
-    flags = "drwx" if entry.is_directory else "-rw-"
-    size = f"{entry.size_bytes:{width}d}"
+def _row(entry: FileEntry, look: Platform) -> str:
+    flags = look.directory_flags if entry.is_directory else "-rw-"
+    size = f"{entry.size_bytes:{look.dir_size_chars}d}"
     return f"{entry.inode:5d}  {flags}  {size}  {clock.file_stamp(entry.modified)}  {entry.name}\n"
 
 
