@@ -229,12 +229,13 @@ class ImageChannel(DTPHandler):
         assert tuning is not None
         assert reporter is not None
         silent_s = now_s - transfer.progressed_s
-        if silent_s >= self.cmd_channel.settings.profile.give_up_after_s:
+        profile = self.cmd_channel.settings.profile
+        if silent_s >= profile.give_up_after_s:
             self._fail(f"nothing acknowledged for {silent_s:.0f} s", "426 No progress; transfer aborted.")
             return
         if transfer.zero_window:
             tuning.be_patient()
-        if transfer.loses_heavily(now_s):
+        if transfer.loses_heavily(now_s, profile.fall_back_after_s):
             tuning.give_up_bbr()
         reporter.progress(now_s)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ftpserver.errors import SettingsInvalid
+from ftpserver.sender import FALL_BACK_AFTER_S
 
 CONGESTION_CONTROLS = ("auto", "bbr", "cubic", "reno", "system")
 
@@ -24,6 +25,7 @@ class SenderProfile:
         dscp: Differentiated services code point of data and control, 0 to 63 (1 is lower effort, RFC 8622).
         mss_bytes: Segment size to ask for on data connections, 88 to 32767; None leaves it to the path.
         notsent_lowat_bytes: Unsent bytes the kernel may hold (TCP_NOTSENT_LOWAT); few keep aborts honest.
+        fall_back_after_s: BBR gives way to CUBIC when more than 5 % was sent again for so long.
         unacked_limit_s: A peer that acknowledges nothing for so long is gone (TCP_USER_TIMEOUT).
         stall_after_s: Without acknowledged bytes for so long a transfer is shown as stalled.
         give_up_after_s: Without acknowledged bytes for so long it fails, also when a zero window is kept alive.
@@ -34,6 +36,7 @@ class SenderProfile:
     dscp: int = 0
     mss_bytes: int | None = None
     notsent_lowat_bytes: int = 512 * 1024
+    fall_back_after_s: float = FALL_BACK_AFTER_S
     unacked_limit_s: float = 60.0
     stall_after_s: float = 10.0
     give_up_after_s: float = 900.0
@@ -52,7 +55,7 @@ class SenderProfile:
             self.mss_bytes is None or 88 <= self.mss_bytes <= 32767,
             f"mss_bytes: expected 88 to 32767 or none, found {self.mss_bytes}",
         )
-        for name in ("notsent_lowat_bytes", "unacked_limit_s", "stall_after_s", "give_up_after_s"):
+        for name in ("notsent_lowat_bytes", "fall_back_after_s", "unacked_limit_s", "stall_after_s", "give_up_after_s"):
             _require(getattr(self, name) > 0, f"{name}: expected more than 0, found {getattr(self, name)}")
 
 

@@ -121,9 +121,9 @@ class Transfer:
         origin_s = self._first_byte_s if self._first_byte_s is not None else self.start.now_s
         return Sample.from_info(max(0.0, now_s - origin_s), self.info, all_written=self.all_written)
 
-    def loses_heavily(self, now_s: float) -> bool:
-        """Tell whether more than 5 % was sent again in every reading of the last 10 s."""
-        return self._heavy_loss_since_s is not None and now_s - self._heavy_loss_since_s >= FALL_BACK_AFTER_S
+    def loses_heavily(self, now_s: float, for_s: float = FALL_BACK_AFTER_S) -> bool:
+        """Tell whether more than 5 % was sent again in every reading of the last `for_s` seconds."""
+        return self._heavy_loss_since_s is not None and now_s - self._heavy_loss_since_s >= for_s
 
     def record(
         self, *, outcome: str, raw_info: bytes | None, now_s: float, sender: SenderReport, commands: tuple[str, ...]

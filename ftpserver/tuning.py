@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ftpserver import sockets
 from ftpserver.records import SenderReport
-from ftpserver.sender import SenderChoice, choose_sender
+from ftpserver.sender import FALL_BACK_SHARE, SenderChoice, choose_sender
 
 if TYPE_CHECKING:
     from ftpserver.caps import Cap
@@ -58,7 +58,8 @@ class Tuning:
         if self._gave_up_bbr or not self.in_force().startswith("bbr"):
             return
         self._gave_up_bbr = True
-        reason = f"{self._choice.reason}; given up, more than 5 % was sent again for 10 s"
+        for_s = self._profile.fall_back_after_s
+        reason = f"{self._choice.reason}; given up, more than {FALL_BACK_SHARE:.0%} was sent again for {for_s:g} s"
         self._ask_for(SenderChoice(congestion_control="cubic", reason=reason))
 
     def in_force(self) -> str:

@@ -1,0 +1,107 @@
+"""The server before an emulated WAN that turns bad in mid-flow."""
+
+import contextlib
+import ftplib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ftpserver import FtpServer, SenderProfile, ServerSettings, Ticket, TicketRequest, TransferProgress, TransferState
+from lab.namespaces import in_namespace
+from lab.world import World, in_core, start_world
+
+pytestmark = pytest.mark.lab
+
+IMAGE = "image.bin"
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with start_world() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FtpServer]:
+    """A server in the core that gives BBR up, and a silent peer, after a second instead of ten and sixty."""
+    image: Path = tmp_path_factory.mktemp("images") / IMAGE
+    image.write_bytes(os.urandom(1 << 20) * 40)
+    profile = SenderProfile(congestion_control="bbr", fall_back_after_s=1.0, unacked_limit_s=1.0)
+    settings = ServerSettings(
+        image_paths=(image,), listen_address=world.server_address, profile=profile, sample_interval_s=0.1
+    )
+    with in_core(world):
+        running = FtpServer(settings).__enter__()
+    with contextlib.closing(running):
+        if not running.grants.grants("bbr") or not running.grants.grants("cubic"):
+            pytest.skip("this kernel grants bbr or cubic not even to root")
+        yield running
+
+
+@contextlib.contextmanager
+def _fetching(world: World, server: FtpServer) -> Iterator[Ticket]:
+    """A client at the site that fetches an image and forgets it, whatever comes of that."""
+    ticket = server.issue_ticket(TicketRequest(image_name=IMAGE))
+
+    def fetch() -> None:
+        with in_namespace(world.site_pids[0]), contextlib.suppress(*ftplib.all_errors), ftplib.FTP() as client:
+            client.connect(world.server_address, server.port, timeout=3)
+            client.login(ticket.username, ticket.password)
+            client.retrbinary(f"RETR {IMAGE}", lambda _: None)
+
+    thread = threading.Thread(target=fetch)
+    thread.start()
+    try:
+        yield ticket
+    finally:
+        world.set_link(loss_ratio=0.0)
+        server.revoke(ticket.ticket_id)
+        thread.join()
+
+
+def _until_moving(server: FtpServer, ticket: Ticket) -> TransferProgress:
+    progress = server.progress(ticket.ticket_id)
+    for _ in range(200):
+        if progress.state is TransferState.TRANSFERRING and progress.bytes_acked > 100_000:
+            return progress
+        progress = server.wait(ticket.ticket_id, 5)
+    raise AssertionError(f"nothing moves: {progress}")
+
+
+def test_bbr_gives_way_to_cubic_in_mid_flow(world: World, server: FtpServer) -> None:
+    """Where more than 5 % is sent again the flow goes on under CUBIC, read back from the kernel, with the reason."""
+    with _fetching(world, server) as ticket:
+        assert _until_moving(server, ticket).congestion_control == "bbr"
+        world.set_link(to_site={"loss_ratio": 0.12})
+        progress = server.progress(ticket.ticket_id)
+        for _ in range(100):
+            if progress.congestion_control == "cubic":
+                break
+            progress = server.wait(ticket.ticket_id, 5)
+        acked = progress.bytes_acked
+        for _ in range(50):
+            if progress.bytes_acked > acked:
+                break
+            progress = server.wait(ticket.ticket_id, 5)
+        server.revoke(ticket.ticket_id)
+        record = server.wait_final(ticket.ticket_id, 5).record
+    assert progress.bytes_acked > acked
+    assert record is not None
+    assert (record.sender.congestion_control, record.sender.congestion_control_chosen) == ("cubic", "cubic")
+    assert record.sender.reason == "the profile asks for it; given up, more than 5% was sent again for 1 s"
+
+
+def test_a_peer_that_falls_silent_is_given_up(world: World, server: FtpServer) -> None:
+    """A path that swallows everything ends the transfer after the unacknowledged limit, with that as its reason."""
+    with _fetching(world, server) as ticket:
+        _until_moving(server, ticket)
+        world.set_link(loss_ratio=1.0)
+        failed = server.wait_final(ticket.ticket_id, 15)
+    assert failed.state is TransferState.FAILED
+    assert failed.last_error == "data connection lost: Connection timed out"
+    assert failed.bytes_acked < failed.size_bytes
+    assert failed.record is not None
+    assert failed.record.outcome == failed.last_error
