@@ -45,6 +45,9 @@ _SETTLE_S = 30.0
 # Longer than any limit of the server under test.
 _CALM_S = 5.0
 _SMALL = ("full", "pause")
+_TRIES = 10_000
+# Two sessions with one ticket at the same time would end each other's transfer, by design.
+_LEAST_TICKETS = 1000
 _GROWTH_ALLOWED = 0.10
 
 
@@ -83,7 +86,9 @@ class Soak:
     def issue(self, kinds: list[str]) -> list[tuple[str, str]]:
         """Issue a ticket per session."""
         tickets = [
-            self.server.issue_ticket(TicketRequest(image_name="small.bin" if kind in _SMALL else "large.bin"))
+            self.server.issue_ticket(
+                TicketRequest(image_name="small.bin" if kind in _SMALL else "large.bin", tries=_TRIES)
+            )
             for kind in kinds
         ]
         return [(ticket.username, ticket.password) for ticket in tickets]
@@ -140,13 +145,18 @@ def kernel_sockets() -> int:
     return sum(state not in ("06", "0A") for state in states)
 
 
-def mixed(count: int, *, can_vanish: bool, seed: int) -> list[str]:
+def mixed(count: int, leave_out: frozenset[str], seed: int) -> list[str]:
     """Return the kinds of so many sessions, shuffled; the same for the same seed."""
-    parts = {kind: part for kind, part in _MIX.items() if can_vanish or kind != "half_open"}
-    kinds = [kind for kind, part in parts.items() for _ in range(part)]
+    kinds = [kind for kind, part in _MIX.items() if kind not in leave_out for _ in range(part)]
     kinds = (kinds * (count // len(kinds) + 1))[:count]
     random.Random(seed).shuffle(kinds)
     return kinds
+
+
+def planned(count: int, tickets: int, *, can_vanish: bool) -> list[str]:
+    """Return the kinds of all sessions; where tickets serve again, none that delivers and so uses its ticket up."""
+    leave_out = frozenset(() if can_vanish else ("half_open",)) | frozenset(_SMALL if tickets < count else ())
+    return mixed(_FIRST, leave_out, 0) + mixed(count - _FIRST, leave_out, 1)
 
 
 def verdicts(first: Reading, last: Reading) -> list[str]:
@@ -165,6 +175,14 @@ def verdicts(first: Reading, last: Reading) -> list[str]:
             f"{last.rss_bytes / 1e6:.1f} MB, {per_session:,.0f} bytes per session"
         )
     return found
+
+
+def _growth(readings: list[Reading]) -> int | None:
+    """Return by how much memory grew per session in the last batch, where first-time effects are over."""
+    if len(readings) < 3:
+        return None
+    before, after = readings[-2:]
+    return round((after.rss_bytes - before.rss_bytes) / (after.sessions - before.sessions))
 
 
 def _settings(directory: Path) -> ServerSettings:
@@ -196,16 +214,17 @@ def _client() -> "Iterator[subprocess.Popen[str]]":
         client.wait()
 
 
-def _soak(count: int, directory: Path) -> dict[str, Any]:
+def _soak(count: int, tickets: int, directory: Path) -> dict[str, Any]:
     for name, size_bytes in _SIZES_BYTES.items():
         (directory / name).write_bytes(random.Random(name).randbytes(size_bytes))
     can_vanish = os.geteuid() == 0
-    kinds = mixed(_FIRST, can_vanish=can_vanish, seed=0) + mixed(count - _FIRST, can_vanish=can_vanish, seed=1)
+    kinds = planned(count, tickets, can_vanish=can_vanish)
     with FtpServer(_settings(directory)) as server, _client() as client:
         soak = Soak(server=server, client=client)
         empty = soak.reading()
         # All tickets first: what is kept per ticket for hours is told apart from what sessions leave.
-        credentials = soak.issue(kinds)
+        issued_for = soak.issue(kinds[:tickets])
+        credentials = (issued_for * (count // len(issued_for) + 1))[:count]
         issued = soak.reading()
         readings = []
         for first in (0, *range(_FIRST, count, _BATCH)):
@@ -217,12 +236,14 @@ def _soak(count: int, directory: Path) -> dict[str, Any]:
             "kernel": platform.release(),
             "python": platform.python_version(),
             "took_s": round(time.monotonic() - soak.started_s, 1),
-            "ticket_bytes": round((issued.rss_bytes - empty.rss_bytes) / count),
-            "parent_ticket_bytes": round((issued.parent_rss_bytes - empty.parent_rss_bytes) / count),
+            "tickets": len(issued_for),
+            "ticket_bytes": round((issued.rss_bytes - empty.rss_bytes) / len(issued_for)),
+            "parent_ticket_bytes": round((issued.parent_rss_bytes - empty.parent_rss_bytes) / len(issued_for)),
             "readings": [asdict(reading) for reading in (empty, issued, *readings)],
             "done": dict(soak.done),
             "errors": dict(soak.errors),
             "notices": [*server.notices, *([] if can_vanish else ["half_open left out: it takes root"])],
+            "last_batch_bytes_per_session": _growth(readings),
             "verdicts": verdicts(readings[0], readings[-1]),
         }
 
@@ -235,19 +256,28 @@ def main(arguments: list[str]) -> int:
     """Run the command; 1 if anything is not where it was or a session ended otherwise than it must."""
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}", description=__doc__)
     parser.add_argument("--sessions", type=int, default=10_000, help="sessions in all (default: 10000)")
+    parser.add_argument(
+        "--tickets",
+        type=int,
+        help="let so many tickets, at least 1000, serve all sessions, of which none delivers then (default: one each)",
+    )
     parser.add_argument("--results", type=Path, default=_RESULTS, help="directory for the JSON file")
     options = parser.parse_args(arguments)
+    tickets = options.sessions if options.tickets is None else options.tickets
+    if options.sessions <= _FIRST or tickets < min(options.sessions, _LEAST_TICKETS):
+        parser.error(f"expected more than {_FIRST} sessions and at least {_LEAST_TICKETS} tickets")
     isolation.enter_namespace(_MODULE, arguments)
     isolation.prepare("host")
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="ferry-soak-") as directory:
-            result = _soak(options.sessions, Path(directory))
+            result = _soak(options.sessions, tickets, Path(directory))
     except KeyboardInterrupt:
         report.print_progress("interrupted; server and clients were stopped, nothing was written")
         return 130
     options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "soak.json").write_text(json.dumps(result, indent=1) + "\n")
+    name = "soak.json" if tickets >= options.sessions else "soak_few_tickets.json"
+    (options.results / name).write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
     return 1 if result["verdicts"] or result["errors"] else 0
 
