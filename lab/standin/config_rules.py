@@ -123,6 +123,11 @@ GLOBAL_RULES: tuple[Rule, ...] = (
     Rule(specification="ip scp server enable"),
     Rule(specification="ip ssh version <1-2>"),
     Rule(specification="ip ssh window-size <1-1073741824>"),
+    Rule(specification="ip ssh bulk-mode"),
+    Rule(specification="ip ssh bulk-mode <131072-1073741824>", group="ip ssh bulk-mode"),
+    Rule(specification="ip ssh time-out <1-120>"),
+    Rule(specification="ip ssh authentication-retries <0-5>"),
+    Rule(specification="ip ssh source-interface WORD"),
     Rule(specification="ip forward-protocol nd"),
     Rule(specification="interface WORD", naming=1, section="config-if"),
     Rule(specification="line con <0-0>", naming=1, section="config-line"),
@@ -131,10 +136,12 @@ GLOBAL_RULES: tuple[Rule, ...] = (
     Rule(specification="redundancy", section="config-red"),
     Rule(specification="control-plane", section="config-cp"),
     Rule(specification="router LINE", is_free=True, section="config-router"),
+    Rule(specification="line vty <0-15>", naming=1, section="config-line"),
     Rule(specification="vrf definition WORD", naming=1, section="config-vrf"),
+    Rule(specification="banner WORD LINE", naming=1),
     *_free("aaa", "access-list", "alias", "boot system", "cdp", "clock timezone", "crypto", "event manager",
            "ip access-list", "ip http client", "ip name-server", "ip route", "ip ssh client", "ip tftp",
-           "lldp", "logging", "ntp", "platform", "service", "snmp-server"),
+           "lldp", "logging", "ntp", "platform", "privilege", "service", "snmp-server"),
 )  # fmt: skip
 
 SECTION_RULES: dict[str, tuple[Rule, ...]] = {

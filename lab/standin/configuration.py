@@ -8,7 +8,6 @@ its state, in a fixed order; so a line that is taken out and put back stands whe
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 
 _MARK = "!@"
@@ -21,6 +20,10 @@ class Line:
     text: str
     children: list[Line] = field(default_factory=list)
 
+    def copy(self) -> Line:
+        """Return an independent copy."""
+        return Line(self.text, [child.copy() for child in self.children])
+
 
 @dataclass(slots=True, kw_only=True)
 class Slot:
@@ -30,6 +33,11 @@ class Slot:
     is_sorted: bool = False
     has_sections: bool = False
     lines: list[Line] = field(default_factory=list)
+
+    def copy(self) -> Slot:
+        """Return an independent copy."""
+        lines = [line.copy() for line in self.lines]
+        return Slot(prefix=self.prefix, is_sorted=self.is_sorted, has_sections=self.has_sections, lines=lines)
 
     def sort(self) -> None:
         """Put the lines into the order in which IOS prints them, where that is the alphabet's."""
@@ -45,7 +53,8 @@ class Configuration:
 
     def copy(self) -> Configuration:
         """Return an independent copy."""
-        return copy.deepcopy(self)
+        # By hand: a thousand devices start with two of them each, and deepcopy takes ten times as long.
+        return Configuration([item if isinstance(item, str) else item.copy() for item in self.items])
 
     def refilled(self, lines: list[Line]) -> Configuration:
         """Return a configuration with the same places that holds these lines instead."""
@@ -54,7 +63,7 @@ class Configuration:
             slot.lines.clear()
         for line in lines:
             slot = other.slot_of(line.text)
-            slot.lines.append(copy.deepcopy(line))
+            slot.lines.append(line.copy())
             slot.sort()
         return other
 

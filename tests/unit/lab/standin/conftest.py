@@ -43,9 +43,10 @@ class Console:
     def __init__(self, device: Device) -> None:
         self.device = device
 
-    def type(self, *lines: str, rows: int = 0, user: str = "ferry") -> str:
+    def type(self, *lines: str, rows: int = 0, user: str = "ferry", leaves: bool = True) -> str:
         """Type lines, each ended by Enter unless it ends with a backslash, leave, and return the screen."""
-        keys = "".join(line[:-1] if line.endswith("\\") else f"{line}\r" for line in (*lines, "end", "exit"))
+        last = ("end", "exit") if leaves else ()
+        keys = "".join(line[:-1] if line.endswith("\\") else f"{line}\r" for line in (*lines, *last))
         return asyncio.run(self._session(keys, rows, user)).replace("\r\n", "\n")
 
     def show(self, command: str) -> str:

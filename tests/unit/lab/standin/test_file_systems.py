@@ -1,0 +1,78 @@
+"""Several file systems, directories, renaming, local copies and plain verify."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+
+def test_a_stack_has_a_flash_per_member(make_console: Callable[..., Any]) -> None:
+    """The names of a member's flash mean the same files; each member has its own."""
+    console = make_console("c9300-17.6")
+    console.device.file_system("stby-flash").write("two.bin", b"22")
+    assert "two.bin" in console.show("dir flash-2:")
+    assert "Directory of flash-2:/two.bin" in console.show("dir stby-flash:two.bin")
+    assert "two.bin" not in console.show("dir flash-1:")
+    shown = console.show("show file systems")
+    assert "disk     rw   flash: bootflash: flash-1:\n" in shown
+    assert "disk     rw   flash-2: stby-flash:\n" in shown
+
+
+def test_directories_hold_files(console: Any) -> None:
+    """mkdir, a copy into it, dir of it, rmdir only when it is empty."""
+    screen = console.type("mkdir flash:sub", "", "copy running-config flash:sub/run", "", "dir flash:sub")
+    assert "Create directory filename [sub]? \nCreated dir bootflash:/sub\n" in screen
+    assert "Directory of bootflash:/sub/\n" in screen.replace("sub\n\n", "sub/\n\n")
+    assert "  run\n" in screen
+    assert "drwx" in console.show("dir")
+    assert "(Directory not empty)" in console.type("rmdir flash:sub", "", "")
+    screen = console.type("delete /force flash:sub/run", "rmdir flash:sub", "", "")
+    assert "Removed dir bootflash:/sub" in screen
+    assert "drwx" not in console.show("dir")
+
+
+def test_rename(console: Any) -> None:
+    """The file keeps its contents; a name that is taken or absent is refused."""
+    console.device.flash.write("a", b"1")
+    console.device.flash.write("b", b"2")
+    assert "(File exists)" in console.type("rename flash:a flash:b", "")
+    console.type("rename flash:a flash:c", "")
+    assert console.device.flash.find("c").path.read_bytes() == b"1"
+    assert "(No such file or directory)" in console.type("rename flash:a flash:d", "")
+
+
+def test_local_copies(console: Any) -> None:
+    """A file to a file prints a C per 64 KiB; an existing one is asked for; a full flash is an error."""
+    console.device.flash.write("a", b"x" * 200_000)
+    screen = console.type("copy flash:a flash:b", "")
+    assert "Copy in progress...CCCC\n200000 bytes copied in " in screen
+    screen = console.type("copy flash:a flash:b", "", "n\\")
+    assert (
+        "%Warning:There is a file already existing with this name \nDo you want to over write? [confirm]n\n" in screen
+    )
+    console.device.faults = console.device.faults.with_switches({"flash_full": True})
+    assert "%Error copying flash:c (Not enough space on device)" in console.type("copy flash:a flash:c", "")
+    assert console.device.flash.find("c") is None
+    assert "%Error opening bootflash:none (No such file or directory)" in console.type("copy flash:none flash:c")
+
+
+def test_a_file_merges_into_the_running_configuration(console: Any) -> None:
+    """Lines are added, a bad one is shown with its caret, and the rest is done all the same."""
+    console.device.flash.write("m", b"ip tcp queuemax 9\nnonsense\nip tcp synwait-time 7\nend\n")
+    screen = console.type("copy flash:m running-config", "")
+    assert "nonsense\n ^\n% Invalid input detected at '^' marker.\n" in screen
+    assert "ip tcp queuemax 9\nip tcp synwait-time 7\n" in console.device.running_text()
+
+
+def test_verify_forms(console: Any) -> None:
+    """Plain verify prints a dot per 4 KiB and finds no signature; the running configuration can be hashed."""
+    console.device.flash.write("a", b"x" * 40_960)
+    screen = console.type("verify flash:a", "verify /md5 system:/running-config")
+    assert f"Verifying file integrity of bootflash:a{'.' * 10}\n%ERROR: Not able to process Signature in" in screen
+    digest = hashlib.md5(console.device.running_text().encode(), usedforsecurity=False).hexdigest()
+    assert f".Done!\nverify /md5 (system:/running-config) = {digest}\n\n" in screen
+
+
+def test_configurations_are_files_too(console: Any) -> None:
+    """`more` and `dir` read them under system: and nvram:."""
+    assert console.show("more nvram:startup-config").startswith("!\n! Last configuration change")
+    assert "<no date>  running-config\n\nNo space information available\n" in console.show("dir system:/running-config")
