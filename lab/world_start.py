@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from lab.standin.passwords import hash9
 from lab.world_helper import Helper
 from lab.world_rungs import Rung
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import ExitStack
     from pathlib import Path
 
@@ -81,16 +83,20 @@ def _start(stack: ExitStack, ground: Ground, what: str, number: int, settings: d
 
 def _devices_settings(ground: Ground, number: int) -> dict[str, Any]:
     specs, site = ground.spec.all_sites[number].devices, ground.sites[number]
+    # Hashed once per secret, which costs hundredths of a second on purpose; a fleet mostly has one.
+    secrets = {secret for spec in specs for secret in (spec.password, spec.enable_secret)}
+    hashed = {secret: f"9 {hash9(secret)}" for secret in secrets}
     return {
         "directory": str(ground.directory),
         "has_own_network": ground.rung is not Rung.LOOPBACK,
-        "devices": [_device(spec, access) for spec, access in zip(specs, site.devices, strict=True)],
+        "devices": [_device(spec, access, hashed) for spec, access in zip(specs, site.devices, strict=True)],
     }
 
 
-def _device(spec: DeviceSpec, access: DeviceAccess) -> dict[str, Any]:
+def _device(spec: DeviceSpec, access: DeviceAccess, hashed: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings of `lab.standin.device.DeviceSettings`, with the platform's name."""
-    return asdict(spec) | {"address": access.address, "port": access.port}
+    own = {"address": access.address, "port": access.port}
+    return asdict(spec) | own | {"password": hashed[spec.password], "enable_secret": hashed[spec.enable_secret]}
 
 
 def _link_settings(ground: Ground, number: int) -> dict[str, Any]:
