@@ -134,7 +134,8 @@ class Device:
     def restart(self, seconds: float | None = None) -> None:
         """Drop every session and come back after a while, by default as long as the platform takes."""
         if self.listener is not None:
-            self.listener.restart(self.platform.boot_s if seconds is None else seconds)
+            own = self.platform.boot_s if self.faults.boot_s is None else self.faults.boot_s
+            self.listener.restart(own if seconds is None else seconds)
 
     def boot(self) -> None:
         """Come up with the startup configuration and the image that it names."""

@@ -33,6 +33,7 @@ class Faults:
         password_twice: `enable` asks for the password a second time although it was right.
         load_header: Two lines about load and time stand in front of any `show` output.
         nvram_differs: `write` asks before it overwrites, as after a change of software.
+        boot_s: How long a restart takes; None for the platform's time.
         seconds_per_minute: How long a minute of `revert timer` lasts, to shorten a rehearsal.
     """
 
@@ -55,6 +56,7 @@ class Faults:
     password_twice: bool = False
     load_header: bool = False
     nvram_differs: bool = False
+    boot_s: float | None = None
     seconds_per_minute: float = 60.0
 
     def with_switches(self, switches: dict[str, Any]) -> Faults:
