@@ -33,7 +33,17 @@ def list_images(folder: FolderArgument, json: JsonOption = False) -> None:
 @app.command("hash")
 def hash_images(folder: FolderArgument, json: JsonOption = False) -> None:
     """Compute MD5 and SHA-512 of every image, once: digests are kept until a file changes."""
-    catalogue = _catalogue(folder)
+    images = hashed(_catalogue(folder))
+    rows = [{"name": i.name, "size_bytes": i.size_bytes, "md5": i.md5, "sha512": i.sha512} for i in images]
+    finish("images", ExitCode.OK, {"images": rows}, as_json=json, human=lambda: _print_digests(images))
+
+
+def hashed(catalogue: Catalogue) -> tuple[ImageFile, ...]:
+    """Return all images with their digests, with a progress bar for what is hashed now.
+
+    Raises:
+        ConfigInvalid: An image cannot be read.
+    """
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -41,17 +51,21 @@ def hash_images(folder: FolderArgument, json: JsonOption = False) -> None:
         TimeRemainingColumn(),
         console=console(stderr=True),
         transient=True,
+        disable=not console(stderr=True).is_terminal,
     ) as progress:
-        images = tuple(_hashed(catalogue, name, progress) for name in catalogue.names())
-    rows = [{"name": i.name, "size_bytes": i.size_bytes, "md5": i.md5, "sha512": i.sha512} for i in images]
-    finish("images", ExitCode.OK, {"images": rows}, as_json=json, human=lambda: _print_digests(images))
+        return tuple(_hashed(catalogue, name, progress) for name in catalogue.names())
+
+
+def digest_cache() -> Path:
+    """Return the file that keeps digests between runs; its folder is made if need be."""
+    cache = state_directory() / "digests.json"
+    cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return cache
 
 
 def _catalogue(folder: Path) -> Catalogue:
-    cache = state_directory() / "digests.json"
-    cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        return Catalogue((folder,), cache_path=cache)
+        return Catalogue((folder,), cache_path=digest_cache())
     except FtpServerError as error:
         raise ConfigInvalid(str(error)) from None
 

@@ -8,14 +8,17 @@ from typing import Annotated
 
 import typer
 
+from flashferry.images import digest_cache, hashed
 from flashferry.interrupt import stop_on_signals
 from flashferry.output import say
-from flashferry.serving import Desk, advertised_addresses, parsed_ports
+from flashferry.serving import PASSWORD_VARIABLE, Desk, advertised_addresses, fixed_login, parsed_ports
 from flashferry.sessions import watch_sessions
-from ftpserver import FtpServer, FtpServerError, SenderProfile, ServerSettings
+from flashferry.site_caps import LearnedCaps
+from ftpserver import FtpServer, FtpServerError, Limits, SenderProfile, ServerSettings, SiteRates
 from inventory.errors import ConfigInvalid
 from staging.budget import payload_cap_bytes_per_s
 from staging.run import FTP_PORT, free_ftp_port
+from tcp.link_rate import DEFAULT_CAP_SHARE
 
 
 def serve(
@@ -39,6 +42,21 @@ def serve(
     cap_mbps: Annotated[
         float | None, typer.Option("--cap-mbps", min=0.01, help="What all copies may take of the link, in Mbit/s.")
     ] = None,
+    link_mbps: Annotated[
+        float | None,
+        typer.Option("--link-mbps", min=0.01, help="Rate of the link in Mbit/s; all copies get 80 % of it together."),
+    ] = None,
+    site_rates: Annotated[
+        Path | None,
+        typer.Option("--site-rates", metavar="FILE", help="Keeps link rates learned per client network between runs."),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="NAME", help=f"A fixed login besides; its password is in {PASSWORD_VARIABLE}."),
+    ] = None,
+    sessions: Annotated[
+        int | None, typer.Option("--sessions", min=1, help="Sessions at once (default: what open files carry).")
+    ] = None,
     dscp: Annotated[
         int, typer.Option("--dscp", min=0, max=63, help="DSCP of control and data; 1 is lower effort.")
     ] = 0,
@@ -53,7 +71,10 @@ def serve(
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines on standard output.")] = False,
 ) -> None:
     """Serve images by one-time tickets until Ctrl-C; each transfer ends with a verdict on what limited it."""
+    cap_bps, networks = _cap_bps(cap_mbps, link_mbps), tuple(allow or ())
+    capped = cap_bps is not None
     try:
+        fixed = fixed_login(user, networks, site=Desk.SITE if capped else "")
         settings = ServerSettings(
             image_paths=(images,),
             listen_address=listen,
@@ -61,34 +82,61 @@ def serve(
             passive_ports=parsed_ports(passive_ports),
             masquerade_address=masquerade,
             profile=SenderProfile(congestion_control=congestion_control, dscp=dscp),
+            limits=Limits(sessions=sessions),
+            sites_by_network=not capped,
             sample_interval_s=1 / sample_hz,
             stream_samples=as_json,
+            hash_cache_path=digest_cache(),
         )
         with FtpServer(settings) as server, stop_on_signals() as stop:
+            hashed(server.catalogue)
             if port is None and server.port != FTP_PORT:
                 say(f"port 21 is not to be had, listening on {server.port}; old IOS may not take a port in the URL")
-            if cap_mbps is not None:
-                server.set_site_cap(Desk.SITE, payload_cap_bytes_per_s(cap_mbps * 1e6))
+            if capped:
+                server.set_site_cap(Desk.SITE, payload_cap_bytes_per_s(cap_bps), _cap_source(cap_mbps, link_mbps))
             desk = Desk(
                 server=server,
                 addresses=(address,) if address else advertised_addresses(listen),
                 target=target,
-                allow=tuple(allow or ()),
+                allow=networks,
                 lifetime_s=hours * 3600,
-                capped=cap_mbps is not None,
+                capped=capped,
+                fixed=fixed,
             )
-            watch_sessions(server, desk, stop, as_json=as_json)
-            _drain(server, desk, stop)
+            for line in desk.fixed_lines():
+                say(f"the fixed login fetches every image, for example: {line}")
+            caps = None if capped else LearnedCaps(server, SiteRates(site_rates))
+            watch_sessions(server, desk, caps, stop, as_json=as_json)
+            _drain(server, stop)
     except FtpServerError as error:
         raise ConfigInvalid(str(error)) from None
 
 
-def _drain(server: FtpServer, desk: Desk, stop: threading.Event) -> None:
+def _cap_bps(cap_mbps: float | None, link_mbps: float | None) -> float | None:
+    """Return what all copies may take of the link together, in bit/s; None if nobody said.
+
+    Raises:
+        ConfigInvalid: Both were given.
+    """
+    if cap_mbps is not None and link_mbps is not None:
+        raise ConfigInvalid("--cap-mbps and --link-mbps: expected one of them; --link-mbps caps at 80 % of the link")
+    if cap_mbps is not None:
+        return cap_mbps * 1e6
+    return None if link_mbps is None else link_mbps * 1e6 * DEFAULT_CAP_SHARE
+
+
+def _cap_source(cap_mbps: float | None, link_mbps: float | None) -> str:
+    if link_mbps is None:
+        return f"{cap_mbps:g} Mbit/s, given"
+    return f"{DEFAULT_CAP_SHARE:.0%} of {link_mbps:g} Mbit/s, given"
+
+
+def _drain(server: FtpServer, stop: threading.Event) -> None:
     """Let running transfers finish; a second Ctrl-C ends them."""
-    if not desk.is_busy():
+    if not server.is_busy():
         return
     stop.clear()
     say("no new sessions; waiting for running transfers, Ctrl-C again ends them")
     server.drain()
-    while desk.is_busy() and not stop.wait(0.5):
+    while server.is_busy() and not stop.wait(0.5):
         pass

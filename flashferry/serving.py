@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 import fcntl
+import getpass
+import os
 import socket
 import struct
+import sys
 import time
 from dataclasses import dataclass, field
 
-from ftpserver import FtpServer, Ticket, TicketRequest, TransferState
+from ftpserver import FixedLogin, FtpServer, ImageFile, ImageUnreadable, Ticket, TicketRequest, TransferState
 from inventory.errors import ConfigInvalid
 from tasks.copy_dialogue import copy_command
 
+PASSWORD_VARIABLE = "FLASHFERRY_SERVE_PASSWORD"  # noqa: S105 - the name of a variable
+"""Holds the password of `--user`; it never stands in the command line, which everybody on the host can read."""
+
 SIOCGIFADDR = 0x8915
 """Asks for an interface's IPv4 address (linux/sockios.h)."""
-
-
-_RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """One image on offer: its ticket, when that expires (monotonic seconds), and the lines to paste."""
 
+    image: ImageFile
     ticket: Ticket
     expires_s: float
     lines: tuple[str, ...] = field(repr=False)
 
 
 class Desk:
-    """Issues tickets for hand use. A ticket is good for one delivery, so each delivery brings a new line."""
+    """Issues tickets for hand use. A ticket is good for one delivery, so each delivery brings a new line.
+
+    Args:
+        server: The server.
+        addresses: Ours, as routers reach us.
+        target: File system in the lines, or `null:`.
+        allow: Networks clients must come from; empty for any.
+        lifetime_s: How long a line is good.
+        capped: Whether all copies share one cap.
+        fixed: Credentials that are good besides, for every image.
+    """
 
     SITE = "serve"
 
@@ -42,6 +56,7 @@ class Desk:
         allow: tuple[str, ...],
         lifetime_s: float,
         capped: bool,
+        fixed: FixedLogin | None = None,
     ) -> None:
         self._server = server
         self._addresses = addresses
@@ -50,21 +65,35 @@ class Desk:
         self._lifetime_s = lifetime_s
         self._capped = capped
         self._offers: dict[str, Offer] = {}
-        self._issued: set[str] = set()
+        self._fixed = fixed
+        if fixed is not None:
+            server.admit(fixed)
 
     def renew(self) -> tuple[Offer, ...]:
-        """Issue tickets for images whose last one was used up or expired; return the new offers."""
+        """Issue tickets for images whose last one was used up or expired, or whose file was replaced."""
         fresh = []
         for name in self._server.catalogue.names():
             held = self._offers.get(name)
-            if held is None or self._is_worthless(held):
-                self._offers[name] = self._offer(name)
+            replaced = held is not None and self._server.catalogue.was_replaced(held.image)
+            if held is None or replaced or self._is_worthless(held):
+                try:
+                    self._offers[name] = self._offer(name)
+                    if replaced and self._fixed is not None:
+                        self._server.admit(self._fixed)
+                except ImageUnreadable:
+                    # Gone or being written: offered again when it is back. At the start it is the operator's to mend.
+                    if held is None:
+                        raise
+                    continue
                 fresh.append(self._offers[name])
         return tuple(fresh)
 
-    def is_busy(self) -> bool:
-        """Return whether a transfer is running, also one on a ticket that expired meanwhile."""
-        return any(self._server.progress(ticket_id).state in _RUNNING for ticket_id in self._issued)
+    def fixed_lines(self) -> tuple[str, ...]:
+        """Return copy lines for the fixed credentials, with a word in place of the password; none without them."""
+        if self._fixed is None:
+            return ()
+        image = self._server.catalogue.names()[0]
+        return self._lines(self._fixed.username, "PASSWORD", image)
 
     def _is_worthless(self, offer: Offer) -> bool:
         seen = self._server.progress(offer.ticket.ticket_id)
@@ -81,20 +110,42 @@ class Desk:
                 site=self.SITE if self._capped else "",
             )
         )
-        self._issued = {one for one in self._issued if not self._server.progress(one).state.is_final}
-        self._issued.add(ticket.ticket_id)
-        lines = tuple(
+        return Offer(
+            image=self._server.image(name),
+            ticket=ticket,
+            expires_s=time.monotonic() + self._lifetime_s,
+            lines=self._lines(ticket.username, ticket.password, name),
+        )
+
+    def _lines(self, username: str, password: str, image: str) -> tuple[str, ...]:
+        return tuple(
             copy_command(
-                username=ticket.username,
-                password=ticket.password,
+                username=username,
+                password=password,
                 server=address,
                 port=self._server.port,
-                image=name,
-                target=self._target if self._target == "null:" else f"{self._target}{name}",
+                image=image,
+                target=self._target if self._target == "null:" else f"{self._target}{image}",
             )
             for address in self._addresses
         )
-        return Offer(ticket=ticket, expires_s=time.monotonic() + self._lifetime_s, lines=lines)
+
+
+def fixed_login(user: str | None, allow: tuple[str, ...], *, site: str) -> FixedLogin | None:
+    """Return the fixed credentials asked for, with their password from the environment or typed in; None for none.
+
+    Raises:
+        ConfigInvalid: There is no password and nobody to ask.
+    """
+    if user is None:
+        return None
+    # Taken out, so that no process started from here inherits it.
+    password = os.environ.pop(PASSWORD_VARIABLE, None)
+    if password is None:
+        if not sys.stdin.isatty():
+            raise ConfigInvalid(f"--user {user}: expected its password in {PASSWORD_VARIABLE}, found nothing")
+        password = getpass.getpass(f"Password of the FTP user {user}: ")
+    return FixedLogin(username=user, password=password, source_addresses=allow, site=site)
 
 
 def parsed_ports(text: str | None) -> tuple[int, int] | None:

@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from flashferry.serving import Desk, Offer
+from flashferry.site_caps import LearnedCaps
 from flashferry.tables import console
 from ftpserver import EventKind, FtpServer, ServerEvent, TransferProgress, TransferState
 from staging.codec import to_json
@@ -20,18 +21,20 @@ from staging.codec import to_json
 SHOWN_SESSIONS = 30
 
 
-def watch_sessions(server: FtpServer, desk: Desk, stop: threading.Event, *, as_json: bool) -> None:
-    """Print offers and what becomes of them until `stop` is set."""
+def watch_sessions(
+    server: FtpServer, desk: Desk, caps: LearnedCaps | None, stop: threading.Event, *, as_json: bool
+) -> None:
+    """Print offers and what becomes of them until `stop` is set; learn caps where none was given."""
     events: queue.SimpleQueue[ServerEvent] = queue.SimpleQueue()
     unsubscribe = server.events(events.put)
     try:
         if as_json:
-            _watch(desk, stop, events, _JsonLines())
+            _watch(desk, caps, stop, events, _JsonLines())
         elif console().is_terminal:
             with Live(console=console(), refresh_per_second=4, transient=False) as live:
-                _watch(desk, stop, events, _LiveTable(live))
+                _watch(desk, caps, stop, events, _LiveTable(live))
         else:
-            _watch(desk, stop, events, _PlainLines())
+            _watch(desk, caps, stop, events, _PlainLines())
     finally:
         unsubscribe()
 
@@ -45,9 +48,20 @@ class _View:
     def event(self, event: ServerEvent) -> None:
         """Something happened."""
 
+    def cap(self, text: str) -> None:
+        """A cap was learned or has ended."""
 
-def _watch(desk: Desk, stop: threading.Event, events: queue.SimpleQueue[ServerEvent], view: _View) -> None:
+
+def _watch(
+    desk: Desk,
+    caps: LearnedCaps | None,
+    stop: threading.Event,
+    events: queue.SimpleQueue[ServerEvent],
+    view: _View,
+) -> None:
     """Tell what happens, then offer anew: how a transfer ended comes before the line that replaces its own."""
+    for text in caps.start() if caps else ():
+        view.cap(text)
     _offer(desk, view)
     while not stop.is_set():
         try:
@@ -56,6 +70,8 @@ def _watch(desk: Desk, stop: threading.Event, events: queue.SimpleQueue[ServerEv
             _offer(desk, view)
             continue
         view.event(event)
+        for text in caps.take(event) if caps else ():
+            view.cap(text)
         if event.kind in {EventKind.DONE, EventKind.FAILED}:
             _offer(desk, view)
 
@@ -73,6 +89,9 @@ class _JsonLines(_View):
     def event(self, event: ServerEvent) -> None:
         print(json.dumps({"event": event.kind.value} | to_json(event)), flush=True)  # noqa: T201
 
+    def cap(self, text: str) -> None:
+        print(json.dumps({"event": "cap", "text": text}), flush=True)  # noqa: T201
+
 
 class _PlainLines(_View):
     def offer(self, offer: Offer) -> None:
@@ -82,6 +101,9 @@ class _PlainLines(_View):
         if event.kind is not EventKind.PROGRESS:
             at = datetime.fromtimestamp(event.at, UTC).strftime("%H:%M:%S")
             typer.echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {event.text}", err=True)
+
+    def cap(self, text: str) -> None:
+        typer.echo(text, err=True)
 
 
 class _LiveTable(_View):
@@ -94,6 +116,9 @@ class _LiveTable(_View):
     def offer(self, offer: Offer) -> None:
         for line in offer.lines:
             self._live.console.print(line, soft_wrap=True, highlight=False)
+
+    def cap(self, text: str) -> None:
+        self._live.console.print(text, highlight=False)
 
     def event(self, event: ServerEvent) -> None:
         seen = event.progress

@@ -7,6 +7,7 @@ device, inode, size and modification time; where any of them differs, it is anot
 import hashlib
 import os
 import stat
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,6 +104,14 @@ class Catalogue:
             return self._hashed(name, path, on_progress)
         except OSError as error:
             raise ImageUnreadable(f"image {name!r}: {path}: {error.strerror}; put the file back") from error
+
+    def was_replaced(self, image: ImageFile, *, rest_s: float = 2.0) -> bool:
+        """Tell whether another file stands where an image was, and nobody has written to it for `rest_s`."""
+        try:
+            status = self._paths[image.name].stat()
+        except (KeyError, OSError):
+            return False
+        return FileIdentity.of(status) != image.identity and time.time() - status.st_mtime >= rest_s
 
     def _hashed(self, name: str, path: Path, on_progress: "Callable[[int, int], None] | None") -> ImageFile:
         with path.open("rb") as file:

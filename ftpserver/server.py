@@ -17,7 +17,7 @@ from ftpserver.codec import decode
 from ftpserver.errors import ServerGone, TicketUnknown
 from ftpserver.grants import ServerGrants
 from ftpserver.logins import FixedLogin, admit
-from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress
+from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from ftpserver.tickets import Ticket, TicketRequest, issue
 
 if TYPE_CHECKING:
@@ -191,6 +191,12 @@ class FtpServer:
                     self._callbacks.remove(callback)
 
         return unsubscribe
+
+    def is_busy(self) -> bool:
+        """Tell whether a transfer is running."""
+        running = (TransferState.TRANSFERRING, TransferState.STALLED)
+        with self._changed:
+            return any(progress.state in running for progress in self._progress.values())
 
     def revoke(self, ticket_id: str) -> None:
         """Make a ticket worthless and end its transfer.

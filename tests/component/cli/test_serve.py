@@ -28,7 +28,19 @@ def images(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*FERRY, *map(str, arguments)], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(
+        [*FERRY, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLASHFERRY_STATE_DIR", str(tmp_path / "state"))
 
 
 @contextmanager
@@ -74,6 +86,48 @@ def test_the_printed_line_fetches_the_image_once(images):
             fetched(line)
 
 
+WORD = "Bench-2026.word"
+
+
+def test_a_fixed_login_fetches_every_image_again_and_again(images, monkeypatch):
+    """Its password comes by environment, reaches no child and no output, and each transfer ends with a verdict."""
+    monkeypatch.setenv("FLASHFERRY_SERVE_PASSWORD", WORD)
+    (images / "other.bin").write_bytes(b"other")
+    with serving(images, "--json", "--user", "lab") as process:
+        line = json.loads(process.stdout.readline())["copy"][0]
+        port = int(re.search(r":(\d+)/", line)[1])
+        for name in ("small.bin", "other.bin", "small.bin"):
+            parts: list[bytes] = []
+            with ftplib.FTP() as client:
+                client.connect("127.0.0.1", port, timeout=10)
+                client.login("lab", WORD)
+                client.retrbinary(f"RETR {name}", parts.append)
+            assert b"".join(parts) == (images / name).read_bytes()
+        told = []
+        while sum('"event": "done"' in text for text in told) < 3:
+            told.append(process.stdout.readline())
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert children
+        assert all(WORD.encode() not in Path(f"/proc/{child}/environ").read_bytes() for child in children)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    assert WORD not in "".join(told) + err
+    assert "copy ftp://lab:PASSWORD@127.0.0.1" in err
+
+
+def test_an_image_that_was_replaced_is_offered_anew(images):
+    """Another file of the same name gets a new line, and that line fetches the new file."""
+    with serving(images, "--json") as process:
+        process.stdout.readline()
+        newer = images.parent / "newer"
+        newer.write_bytes(b"a newer release")
+        os.utime(newer, (1e9, 1e9))
+        newer.rename(images / "small.bin")
+        offer = json.loads(process.stdout.readline())
+        assert offer["event"] == "offer"
+        assert fetched(offer["copy"][0]) == b"a newer release"
+
+
 def test_events_carry_no_ticket(images):
     """Everything that is printed beside the copy lines is free of user and password."""
     with serving(images, "--json") as process:
@@ -107,6 +161,9 @@ def test_ctrl_c_ends_it_with_the_prompt_back(images):
         (("--listen", "nowhere"), "expected an IP address"),
         (("--allow", "10.0.0.0/99"), "expected an IP address or network, found '10.0.0.0/99'"),
         (("--masquerade", "::1"), "expected an IPv4 address"),
+        (("--cap-mbps", "10", "--link-mbps", "20"), "expected one of them"),
+        (("--user", "lab"), "expected its password in FLASHFERRY_SERVE_PASSWORD, found nothing"),
+        (("--sessions", "9999999"), "9999999 sessions take 40000028 descriptors, the hard limit is"),
     ],
 )
 def test_a_bad_option_is_one_clear_sentence(images, arguments, message):
@@ -141,11 +198,10 @@ def test_a_port_in_use_is_one_clear_sentence(images):
     assert str(port) in done.stderr
 
 
-def test_images_are_listed_and_hashed(images, monkeypatch, tmp_path):
+def test_images_are_listed_and_hashed(images):
     """Names, sizes and digests are those of the files."""
     import hashlib
 
-    monkeypatch.setenv("FLASHFERRY_STATE_DIR", str(tmp_path / "state"))
     listed = json.loads(run("images", "list", images, "--json").stdout)["images"]
     assert listed == [{"name": "small.bin", "size_bytes": 200_000}]
     (hashed,) = json.loads(run("images", "hash", images, "--json").stdout)["images"]
