@@ -103,8 +103,10 @@ def serve(
                 capped=capped,
                 fixed=fixed,
             )
-            for line in desk.fixed_lines():
-                say(f"the fixed login fetches every image, for example: {line}")
+            if fixed is not None:
+                say("the fixed login fetches every image with the password you gave, for example:")
+                for line in desk.fixed_lines():
+                    typer.echo(line, err=True)
             caps = None if capped else LearnedCaps(server, SiteRates(site_rates))
             watch_sessions(server, desk, caps, stop, as_json=as_json)
             _drain(server, stop)

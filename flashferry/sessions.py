@@ -15,10 +15,14 @@ from rich.table import Table
 from flashferry.serving import Desk, Offer
 from flashferry.site_caps import LearnedCaps
 from flashferry.tables import console
-from ftpserver import EventKind, FtpServer, ServerEvent, TransferProgress, TransferState
+from ftpserver import EventKind, FtpServer, ServerEvent, TransferProgress, TransferRecord, TransferState
 from staging.codec import to_json
 
 SHOWN_SESSIONS = 30
+KEPT_SESSIONS = 1000
+WIDE_COLUMNS = 110
+IMAGE_COLUMNS = 20
+_RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
 
 
 def watch_sessions(
@@ -107,50 +111,73 @@ class _PlainLines(_View):
 
 
 class _LiveTable(_View):
-    """Sessions with a bar and a rate; the latest 30, what runs first."""
+    """Sessions with a bar and a rate; the latest 30, what runs first. Narrow terminals get fewer columns, not folds."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
         self._sessions: dict[str, tuple[float, TransferProgress]] = {}
 
     def offer(self, offer: Offer) -> None:
+        image = offer.image
+        self._print(f"{image.name}, {image.size_bytes:,} bytes, MD5 {image.md5}", style="bold")
         for line in offer.lines:
             self._live.console.print(line, soft_wrap=True, highlight=False)
-
-    def cap(self, text: str) -> None:
-        self._live.console.print(text, highlight=False)
 
     def event(self, event: ServerEvent) -> None:
         seen = event.progress
         if seen is None:
             if event.kind in {EventKind.NOTICE, EventKind.LOGIN_FAILED}:
-                self._live.console.print(f"{event.peer_address or 'server'}: {event.text}", highlight=False)
+                self._print(event.text)
             return
         self._sessions[seen.ticket_id] = (event.at, seen)
+        if len(self._sessions) > KEPT_SESSIONS:
+            del self._sessions[min(self._sessions, key=lambda ticket_id: self._sessions[ticket_id][0])]
         if seen.record is not None and event.kind in {EventKind.DONE, EventKind.FAILED}:
-            self._live.console.print(
-                f"{seen.peer_address}: {seen.record.image_name}: {seen.record.verdict.sentence}", highlight=False
-            )
+            self._print(_told(seen.record))
+        elif event.kind is EventKind.FAILED:
+            self._print(f"{seen.peer_address or 'nobody'}: {event.text}")
         self._live.update(self._table())
 
+    def cap(self, text: str) -> None:
+        self._print(text)
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        self._live.console.print(text, highlight=False, markup=False, style=style)
+
     def _table(self) -> Table:
+        wide = self._live.console.width >= WIDE_COLUMNS
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in ("client", "state", "acknowledged", "", "rate", "RTT", "sender", "verdict"):
-            table.add_column(column)
-        running = (TransferState.TRANSFERRING, TransferState.STALLED)
-        newest = sorted(self._sessions.values(), key=lambda one: (one[1].state in running, one[0]), reverse=True)
+        for column in ("client", "image", "state", "done", "", "rate", "RTT", "sender", "verdict") if wide else (
+            "client", "state", "done", "rate", "RTT", "verdict",
+        ):  # fmt: skip
+            table.add_column(column, no_wrap=True, overflow="ellipsis")
+        newest = sorted(self._sessions.values(), key=lambda one: (one[1].state in _RUNNING, one[0]), reverse=True)
         for _, seen in newest[:SHOWN_SESSIONS]:
-            table.add_row(
-                seen.peer_address or "-",
-                seen.state.value,
-                f"{seen.bytes_acked / 1e6:,.1f} of {seen.size_bytes / 1e6:,.1f} MB",
-                ProgressBar(total=max(seen.size_bytes, 1), completed=seen.bytes_acked, width=20),
-                f"{_rate(seen) / 1e6:.2f} MB/s",
-                f"{seen.rtt_s * 1e3:.0f} ms" if seen.rtt_s else "-",
-                seen.congestion_control or "-",
-                seen.record.verdict.kind.value if seen.record else "",
-            )
+            table.add_row(*(_wide_row(seen) if wide else _narrow_row(seen)))
         return table
+
+
+def _narrow_row(seen: TransferProgress) -> tuple[str, ...]:
+    return (
+        seen.peer_address or "-",
+        seen.state.value,
+        f"{seen.bytes_acked / max(seen.size_bytes, 1):.0%} of {seen.size_bytes / 1e6:,.0f} MB",
+        f"{_rate(seen) / 1e6:.2f} MB/s",
+        f"{seen.rtt_s * 1e3:.0f} ms" if seen.rtt_s else "-",
+        seen.record.verdict.kind.value if seen.record else "",
+    )
+
+
+def _wide_row(seen: TransferProgress) -> tuple[str | ProgressBar, ...]:
+    client, state, done, rate, rtt, verdict = _narrow_row(seen)
+    bar = ProgressBar(total=max(seen.size_bytes, 1), completed=seen.bytes_acked, width=12)
+    image = seen.image_name if len(seen.image_name) <= IMAGE_COLUMNS else f"{seen.image_name[: IMAGE_COLUMNS - 1]}…"
+    return client, image, state, done, bar, rate, rtt, seen.congestion_control or "-", verdict
+
+
+def _told(record: TransferRecord) -> str:
+    told = f"{record.peer_address}: {record.image_name}: {record.outcome}. {record.verdict.sentence}"
+    return f"{told} {record.verdict.advice}".rstrip()
 
 
 def _rate(seen: TransferProgress) -> float:

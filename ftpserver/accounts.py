@@ -32,6 +32,7 @@ class Account:
         self.sessions = 0
         self.progress = TransferProgress(
             ticket_id=grant.ticket_id,
+            image_name=grant.image.name,
             state=TransferState.WAITING,
             sequence=0,
             size_bytes=grant.image.size_bytes,

@@ -125,6 +125,7 @@ class TransferProgress:
 
     Attributes:
         ticket_id: The ticket.
+        image_name: The image it is for.
         state: How far it has come.
         sequence: Grows with every change of this ticket.
         peer_address: Where the client came from; None before it did.
@@ -154,6 +155,7 @@ class TransferProgress:
     congestion_control: str | None = None
     last_error: str = ""
     record: TransferRecord | None = None
+    image_name: str = ""
 
 
 class EventKind(StrEnum):

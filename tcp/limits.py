@@ -133,7 +133,7 @@ def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> Verd
     cap = span.end.max_pacing_rate_bytes_per_s
     if cap is not None and span.rate_bytes_per_s >= _CAP_REACHED * cap:
         return VerdictKind.CAP
-    if span.end.probes or span.end.snd_wnd_bytes == 0:
+    if span.end.probes or span.end.snd_wnd_bytes == 0 or _nearly_closed(span, window_so_far_bytes):
         return VerdictKind.SLOW_RECEIVER
     if _fills_window(span):
         return _window_kind(span, whole, window_so_far_bytes)
@@ -147,6 +147,12 @@ def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> Verd
 def _starved(span: "Interval") -> bool:
     idle = span.busy_share is not None and span.busy_share < _BUSY_ENOUGH
     return idle or (span.sndbuf_share or 0.0) > _SNDBUF_SHARE
+
+
+def _nearly_closed(span: "Interval", window_so_far_bytes: int) -> bool:
+    """Tell whether a window that once took several segments takes fewer than two: nobody reads what came."""
+    window = span.end.snd_wnd_bytes
+    return window is not None and window < 2 * span.end.snd_mss_bytes <= window_so_far_bytes // 2
 
 
 def _fills_window(span: "Interval") -> bool:
@@ -165,12 +171,10 @@ def _window_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) ->
     window = span.end.snd_wnd_bytes
     if window is None:
         return VerdictKind.WINDOW
-    if window < _SHRUNK * window_so_far_bytes or window < 2 * span.end.snd_mss_bytes <= window_so_far_bytes // 2:
+    if window < _SHRUNK * window_so_far_bytes:
         return VerdictKind.SLOW_RECEIVER
-    if (span.rwnd_share or 0.0) > _RWND_LIMITED and span.mean_in_flight_bytes < _SHRUNK * (
-        span.usable_window_bytes or 0
-    ):
-        # Often full and yet half empty on average: the window opens late, because somebody reads late.
+    if span.mean_in_flight_bytes < _SHRUNK * (span.usable_window_bytes or 0):
+        # Full when looked at and yet half empty on average: the window opens late, because somebody reads late.
         return VerdictKind.SLOW_RECEIVER
     if window >= _QUEUE_SEGMENTS * span.end.snd_mss_bytes and _has_queue(span, whole):
         # More window than the path holds: what fills it is the queue before the narrow link.

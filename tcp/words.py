@@ -12,7 +12,8 @@ _UNSCALED_WINDOW_BYTES = 65_535
 
 
 def _rate(bytes_per_s: float) -> str:
-    return f"{bytes_per_s / 1e6:.3g} MB/s"
+    rate = bytes_per_s / 1e6
+    return f"{rate:,.0f} MB/s" if rate >= 1000 else f"{rate:.3g} MB/s"
 
 
 def _rtt(whole: Overview) -> str:

@@ -138,6 +138,24 @@ _ROWS: list[Any] = [
         id="slow-flash-between-samples",
     ),
     pytest.param(
+        # As seen of a client that reads 2 MB/s on loopback: full at each look, and far from held by its window.
+        _flow(rate=3_490_000, window=10_249_216, in_flight=10_200_000, rwnd=0.4, rtt_ms=5.36, least_ms=5.3),
+        "bbr",
+        VerdictKind.SLOW_RECEIVER,
+        "Slow receiver, 100% of the time: the receiver did not keep up: with a window of up to 10249216 bytes (median "
+        "10249216) and a round trip of 5.36 ms it took 3.49 MB/s.",
+        id="slow-reader-behind-a-large-window",
+    ),
+    pytest.param(
+        # The same reader once more: a window below one segment each time, and a round trip that waits for it.
+        _flow(rate=254_000, window=[900_000] + [2000] * 10, rtt_ms=21.4, least_ms=0.002),
+        "bbr",
+        VerdictKind.SLOW_RECEIVER,
+        "Slow receiver, 100% of the time: the receiver did not keep up: with a window of up to 900000 bytes (median "
+        "2000) and a round trip of 21.4 ms it took 0.254 MB/s.",
+        id="window-nearly-closed-is-no-queue",
+    ),
+    pytest.param(
         _flow(rate=0, window=0, probes=3, rwnd=1.0),
         "cubic",
         VerdictKind.SLOW_RECEIVER,
