@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from lab.standin.terminal import Terminal
 
 MARK = " --More-- "
-_RUBOUT = "\b" * (len(MARK) - 1) + " " * (len(MARK) - 1) + "\b" * (len(MARK) - 1)
+_RUBOUT = "\b" * 9 + " " * 8 + "\b" * 9
+"""Back to the second column, over the mark, and back to the first: as IOS sends it (public session logs)."""
 
 
 async def page(terminal: Terminal, text: str, rows: int) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lab.standin.configuration import Configuration
     from lab.standin.device import Device
 
+_SYSLOG_DELAY_S = 0.02
 _LOAD_HEADER = "Load for five secs: 4%/0%; one minute: 6%; five minutes: 5%\nTime source is NTP, {clock}\n"
 
 
@@ -109,7 +110,8 @@ class Vty:
         self.terminal.write("\n" + "".join(f"{text.strip(chr(10))}\n\n" for text in texts if text))
 
     def _on_syslog(self, line: str) -> None:
-        self.terminal.write(f"\n{line}\n")
+        """Show a syslog line; it comes behind the prompt that follows, and no new prompt is drawn (public logs)."""
+        asyncio.get_running_loop().call_later(_SYSLOG_DELAY_S, self.terminal.write, f"\n{line}\n")
 
     async def _take(self, line: str, ended: Ended) -> str:
         """Act on a line; return what the next one begins with."""
