@@ -156,6 +156,15 @@ _ROWS: list[Any] = [
         id="window-nearly-closed-is-no-queue",
     ),
     pytest.param(
+        # And between its reads: a window wide open, hardly used, and closed for three quarters of the time.
+        _flow(rate=2_175_000, window=834_560, rwnd=0.74, rtt_ms=19.6, least_ms=0.002),
+        "bbr",
+        VerdictKind.SLOW_RECEIVER,
+        "Slow receiver, 100% of the time: the receiver did not keep up: with a window of up to 834560 bytes (median "
+        "834560) and a round trip of 19.6 ms it took 2.17 MB/s.",
+        id="window-closed-most-of-the-time-under-bbr",
+    ),
+    pytest.param(
         _flow(rate=0, window=0, probes=3, rwnd=1.0),
         "cubic",
         VerdictKind.SLOW_RECEIVER,
