@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lab.standin.grammar import Matched, Node
-from lab.standin.passwords import encode7, hash9
+from lab.standin.passwords import encode7, typed9
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +82,7 @@ def _hashed(line: str) -> str:
     kind, _, rest = tail.partition(" ")
     if rest and kind in {"5", "8", "9"}:
         return line
-    return f"{head} secret 9 {hash9(rest if rest and kind == '0' else tail)}"
+    return f"{head} secret 9 {typed9(rest if rest and kind == '0' else tail)}"
 
 
 def _type7(line: str) -> str:
