@@ -89,7 +89,8 @@ def _tried(attempt: Callable[[], None], what: str) -> Probe:
         try:
             attempt()
         except OSError as error:
-            refusals.append(f"The kernel refused {what} ({error.strerror}); CAP_NET_ADMIN is needed.")
+            needed = f"the right to open {_TUN_PATH}" if error.errno == errno.EACCES else "CAP_NET_ADMIN"
+            refusals.append(f"The kernel refused {what} ({error.strerror}); {needed} is needed.")
 
     thread = threading.Thread(target=try_it)
     thread.start()

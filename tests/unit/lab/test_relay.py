@@ -1,0 +1,90 @@
+"""The relay carries packets between two descriptors as its model says, and answers what it is asked."""
+
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from lab.link import load_profile
+from lab.link_setup import Ends
+from lab.relay import Relay
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A relay between two socket pairs, which stand for the TUN interfaces."""
+
+    relay: Relay
+    core: socket.socket
+    site: socket.socket
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2)]
+    for pair in pairs:
+        for end in pair:
+            end.setblocking(False)
+    (core, near), (site, far) = pairs
+    relay = Relay(Ends(core=near.fileno(), site=far.fileno()), profile=load_profile("lan"), seed=1)
+    yield Rig(relay, core, site)
+    for pair in pairs:
+        for end in pair:
+            end.close()
+
+
+def _until_quiet(relay: Relay, timeout_s: float = 5.0) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    relay.turn()
+    while relay.to_site.next_due_s() or relay.to_core.next_due_s():
+        assert time.monotonic() < deadline_s
+        relay.turn()
+
+
+def test_packets_go_both_ways_and_are_counted(rig: Rig) -> None:
+    """What goes in at one end comes out at the other, and each direction counts its own."""
+    rig.core.send(b"down")
+    rig.site.send(b"up")
+    rig.site.send(b"up again")
+    _until_quiet(rig.relay)
+    assert rig.site.recv(99) == b"down"
+    assert [rig.core.recv(99), rig.core.recv(99)] == [b"up", b"up again"]
+    counters = rig.relay.answer({"do": "counters"})
+    assert counters["to_site"]["delivered_packets"] == 1
+    assert counters["to_core"]["delivered_bytes"] == len(b"up" + b"up again")
+
+
+def test_a_packet_is_not_early(rig: Rig) -> None:
+    """Before its time a packet is not handed over, and the relay knows how long to wait."""
+    assert rig.relay.answer({"do": "set", "changes": {"delay_s": 5.0}})["profile"]["to_site"]["delay_s"] == 5.0
+    rig.core.send(b"late")
+    assert rig.relay.turn()
+    assert not rig.relay.turn()
+    assert 4.0 < rig.relay.wait_s() <= 5.1
+    with pytest.raises(BlockingIOError):
+        rig.site.recv(99)
+
+
+def test_what_the_interface_refuses_is_counted(rig: Rig) -> None:
+    """An end that takes nothing costs the packet, not the link."""
+    rig.site.close()
+    rig.core.send(b"nobody there")
+    _until_quiet(rig.relay)
+    assert rig.relay.answer({"do": "counters"})["refused_packets"] == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"do": "dance"}, "unknown request 'dance'; allowed are counters, set"),
+        ({"do": "set", "changes": {"colour": 1}}, "colour"),
+        ({"do": "set", "changes": {"rate_bps": -1}}, "rate_bps: expected a number from 1000"),
+    ],
+)
+def test_a_wrong_request_is_answered_in_a_sentence(rig: Rig, request_: dict[str, object], message: str) -> None:
+    """And changes nothing."""
+    before = rig.relay.profile
+    assert message in rig.relay.answer(request_)["error"]
+    assert rig.relay.profile == before
