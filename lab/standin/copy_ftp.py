@@ -16,7 +16,8 @@ from lab.standin.copy_files import ask_name, may_overwrite
 from lab.standin.copy_questions import begin_questions
 from lab.standin.flash import FlashWriter, NoSpaceError, NullWriter, Pace
 from lab.standin.ftp_protocol import FtpUrl, parse_url
-from lab.standin.ftp_pull import AbortedError, CopyError, Pull, PullHooks, PullRequest, Sink
+from lab.standin.ftp_pull import Pull
+from lab.standin.ftp_request import AbortedError, CopyError, PullHooks, PullRequest, Sink
 from lab.standin.interfaces import source_address
 from lab.standin.results import PullResult, result_line
 from lab.standin.show_files import free_bytes, split_file

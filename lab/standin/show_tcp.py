@@ -1,7 +1,8 @@
 """`show tcp`, `show tcp brief`, `show tcp tcb` and `show tcp statistics` of the live connections.
 
-The block of a connection has the lines of the captures (facts 6); its figures are those of the Linux socket where it
-is open in this process, in the units of IOS. The layout of a scale that is not zero is an extrapolation.
+The block of a connection has the lines of the captures (facts 6). Window, scale and options are those of the present
+configuration; sequence numbers, times and counters are fixed. The layout of a scale that is not zero is an
+extrapolation.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ import pytest
 from lab.standin.connections import ConnectionTable
 from lab.standin.flash import NullWriter
 from lab.standin.ftp_protocol import FtpUrl
-from lab.standin.ftp_pull import Pull, PullHooks, PullRequest
+from lab.standin.ftp_pull import Pull
+from lab.standin.ftp_request import PullHooks, PullRequest
 from lab.standin.handshake import SynOptions
 from lab.standin.tcp_settings import TcpSettings
 from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world

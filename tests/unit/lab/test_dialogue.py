@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 import pytest
 
 from lab.standin import clock
-from lab.standin.copy_ftp import result_line
 from lab.standin.editor import Ended, LineEditor
 from lab.standin.filters import BadFilterError, filter_text, split_pipe
 from lab.standin.ftp_protocol import (
@@ -16,9 +15,9 @@ from lab.standin.ftp_protocol import (
     parse_url,
     passive_address,
 )
-from lab.standin.ftp_pull import PullResult
 from lab.standin.handshake import OptionsGate, SynOptions
 from lab.standin.platform import load_platform
+from lab.standin.results import PullResult, result_line
 from lab.standin.tcp_settings import tcp_settings
 
 
