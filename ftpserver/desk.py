@@ -52,6 +52,8 @@ class Desk:
         self._accounts: dict[str, Account] = {}
         self._by_username: dict[str, Account] = {}
         self._door = FixedDoor(settings.limits)
+        # Those bound to addresses: looked through for every connection, so kept apart from the many that may not be.
+        self._bound: dict[str, Account] = {}
         self._running: dict[str, Account] = {}
         self._site_caps = SiteCaps()
         self._notices: set[str] = set()
@@ -79,6 +81,8 @@ class Desk:
         """Take a new ticket in."""
         account = Account(grant, self.clock())
         self._accounts[grant.ticket_id] = self._by_username[grant.username] = account
+        if grant.request.source_addresses:
+            self._bound[grant.ticket_id] = account
         return account.progress
 
     def admit(self, fixed: "FixedGrant") -> None:
@@ -96,7 +100,13 @@ class Desk:
         account = Account(fixed.grant(image), self.clock())
         self._accounts[account.grant.ticket_id] = account
         account.sessions = 1
-        self.change(account, EventKind.LOGIN, "fixed login", state=TransferState.LOGGED_IN, **known)
+        self.change(
+            account,
+            EventKind.NOTICE,
+            "a ticket for one transfer of the fixed login",
+            state=TransferState.LOGGED_IN,
+            **known,
+        )
         return account
 
     def expire(self, ticket_id: str) -> None:
@@ -112,6 +122,7 @@ class Desk:
         account = self._accounts.get(ticket_id)
         if account is not None and account.sessions == 0 and account.channel is None:
             del self._accounts[ticket_id]
+            self._bound.pop(ticket_id, None)
             # A fixed login's has none.
             self._by_username.pop(account.grant.username, None)
 
@@ -146,10 +157,8 @@ class Desk:
         """Note that a client came; it is put down to a ticket if exactly one waits for its address."""
         waiting = [
             account
-            for account in self._accounts.values()
-            if account.progress.state is TransferState.WAITING
-            and account.grant.request.source_addresses
-            and source_allowed(account.grant, address)
+            for account in self._bound.values()
+            if account.progress.state is TransferState.WAITING and source_allowed(account.grant, address)
         ]
         if len(waiting) == 1:
             self.change(
@@ -194,8 +203,8 @@ class Desk:
         now_s = self.clock()
         return self.failures.locked_out(address, now_s) and not any(
             names_source(account.grant.request.source_addresses, address)
-            for account in self._accounts.values()
-            if account.grant.request.source_addresses and account.refusal(now_s) is None
+            for account in self._bound.values()
+            if account.refusal(now_s) is None
         )
 
     def change(

@@ -243,13 +243,15 @@ def test_a_file_that_changes_while_it_is_served_fails(bench: "Bench", closing: c
     assert (failed.state, failed.last_error) == (TransferState.FAILED, "image changed on disk while it was served")
 
 
-@pytest.mark.parametrize("change", ["vanished", "truncated", "replaced"])
+@pytest.mark.parametrize("change", ["vanished", "truncated", "replaced", "symlinked"])
 def test_a_file_that_changed_before_is_not_served(bench: "Bench", change: str) -> None:
     """What is no longer the file that was hashed is 451 before a byte is sent."""
     ticket = bench.ticket()
     path = bench.directory / IMAGE
     path.unlink()
-    if change != "vanished":
+    if change == "symlinked":
+        path.symlink_to("/etc/passwd")
+    elif change != "vanished":
         path.write_bytes(bench.content[:-1] if change == "truncated" else bench.content[::-1])
     with bench.login(ticket) as client, pytest.raises(ftplib.error_temp, match="451"):
         bench.fetch(client)

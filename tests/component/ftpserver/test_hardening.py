@@ -68,6 +68,13 @@ def test_nothing_but_login_before_login(bench: "Bench") -> None:
     assert set(replies.values()) == {"530 Log in with USER and PASS first."}, replies
 
 
+def test_there_is_no_tls_to_inject_into(bench: "Bench") -> None:
+    """AUTH is unknown before and after login and FEAT does not name it: no command can wait behind a handshake."""
+    with contextlib.closing(bench.connect()) as client:
+        assert set(_replies(client, ["AUTH TLS", "AUTH SSL"]).values()) == {"500 Command not understood."}
+        assert "AUTH" not in client.sendcmd("FEAT")
+
+
 def test_there_is_no_directory_to_walk_to(bench: "Bench") -> None:
     """CWD knows the root alone and PWD always names it."""
     with bench.login(bench.ticket()) as client:

@@ -156,6 +156,9 @@ def test_tickets_long_expired_are_dropped_unless_in_use() -> None:
     room.desk.begin(account, channel)
     room.desk.forget(ticket.ticket_id)
     assert room.desk.running == [account]
+    bound = room.ticket(source_addresses=("192.0.2.7",))
+    room.desk.forget(bound.ticket_id)
+    assert room.desk._bound == {}
     room.desk.end(account, channel)
     room.desk.forget(ticket.ticket_id)
     room.desk.forget(ticket.ticket_id)
@@ -178,7 +181,7 @@ def test_a_fixed_login_s_transfers_leave_no_account() -> None:
     room.desk.forget(account.grant.ticket_id)
     assert room.desk._accounts == {}
     (event,) = room.events
-    assert (event.kind, event.peer_address) == (EventKind.LOGIN, "192.0.2.1")
+    assert (event.kind, event.peer_address) == (EventKind.NOTICE, "192.0.2.1")
 
 
 def test_lockouts_spare_addresses_a_live_ticket_names() -> None:
