@@ -6,12 +6,16 @@ BIN := $(VENV)/bin
 export PYTHONSAFEPATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check wheel lock clean
+.PHONY: demo test test-long check wheel lock clean
 demo: $(VENV)/.ready
 	$(BIN)/flashferry lab demo
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest --numprocesses 4 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses 4 -m "not long" $(PYTEST_ARGS)
+
+# What is too long to wait for at every change: hardships around a run, outsiders at the lab, fuzzing. CI runs both.
+test-long: $(VENV)/.ready
+	$(BIN)/python -m pytest --numprocesses 4 -m long $(PYTEST_ARGS)
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .

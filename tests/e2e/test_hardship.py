@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 DEVICE = "xe1"
 
 

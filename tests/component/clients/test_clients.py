@@ -16,6 +16,8 @@ import pytest
 
 from ftpserver import Ticket, TransferState
 
+pytestmark = pytest.mark.long
+
 if TYPE_CHECKING:
     from conftest import Site
 

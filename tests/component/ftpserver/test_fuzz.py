@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from ftpserver import FixedLogin, FtpServer, Limits, ServerSettings, TicketRequest
 
+pytestmark = pytest.mark.long
+
 _SECRET = b"bytes nobody may see without a ticket " * 100
 _KNOWN = b"USER PASS RETR SIZE PASV EPSV PORT EPRT REST ABOR CWD PWD TYPE NOOP FEAT SYST MODE STRU QUIT"
 _WORDS = st.sampled_from([*_KNOWN.split(), b"SITE", b"STAT", b"xSTAT", b"\xff\xf4\xffABOR", b"", b" "])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 RESULT = re.compile(r"(\d+) bytes copied in ([\d.]+) secs \((\d+) bytes/sec\)")
 

@@ -13,7 +13,7 @@ from napalm.base.exceptions import MergeConfigException, ReplaceConfigException
 
 from lab.world import World, in_core
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 ARCHIVE = ["ip scp server enable", "archive", "path bootflash:archive", "maximum 3", "exit"]
 

@@ -14,6 +14,8 @@ from lab.testing import loopback_world, new_world, wan_world
 from lab.world import DeviceSpec, Rung, SiteSpec, World, WorldSpec, in_core, start_world
 from lab.world_inventory import write_inventory
 
+pytestmark = pytest.mark.long
+
 __all__ = ["loopback_world", "new_world", "wan_world"]  # fixtures, used by name
 
 TWO_SITES = WorldSpec(

@@ -20,7 +20,7 @@ from lab.standin.handshake import SynOptions
 from lab.standin.tcp_settings import TcpSettings
 from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 QUIET = {
     "silent_start_s": 0.0, "drop_ssh_after_bytes": None, "reboot_after_bytes": None, "dead_control": False,

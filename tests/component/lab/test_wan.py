@@ -2,7 +2,6 @@
 
 import re
 import socket
-import statistics
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from lab.errors import LabError
 from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 PUBLISHED_UNTUNED_BYTES_PER_S = 151_542
 SYN, RST = 0x02, 0x04
@@ -41,10 +40,10 @@ def _connect_s(address: str) -> float:
 
 
 def test_the_round_trip_is_what_the_profile_says(world: World, device: Any) -> None:
-    """A TCP handshake takes 100 ms, within 2 ms at the median of nine."""
+    """A TCP handshake takes 100 ms, within 2 ms at the best of nine: the rest is what else the machine does."""
     with in_core(world):
         times = [_connect_s(device.address) for _ in range(9)]
-    assert statistics.median(times) == pytest.approx(world.profile.rtt_s, abs=0.002)
+    assert min(times) == pytest.approx(world.profile.rtt_s, abs=0.002)
 
 
 def test_untuned_is_the_published_rate_without_any_option(
