@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 FERRY = [sys.executable, "-P", "-m", "flashferry"]
 
 

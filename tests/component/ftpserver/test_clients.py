@@ -9,6 +9,8 @@ import pytest
 
 from ftpserver import TransferState
 
+pytestmark = pytest.mark.long
+
 if TYPE_CHECKING:
     from conftest import Bench
 

@@ -9,6 +9,8 @@ import pytest
 from ftpserver import EventKind, FixedLogin, ServerEvent, TransferState
 from tcp.verdict import VerdictKind
 
+pytestmark = pytest.mark.long
+
 if TYPE_CHECKING:
     from conftest import Bench
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 if TYPE_CHECKING:
     from conftest import Bench
 

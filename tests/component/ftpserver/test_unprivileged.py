@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 # What is gone from the bounding set is gone for root too with the next exec, here that of the server's process
 # (capabilities(7)). Another user would not do: it may not be able to read this checkout or its Python.
 _SCRIPT = """

@@ -8,7 +8,7 @@ import pytest
 from lab.world import Rung, World, start_world
 
 # Only to look at the packets: the rung itself needs no right.
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 SYN, RST = 0x02, 0x04
 

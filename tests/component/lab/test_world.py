@@ -17,7 +17,7 @@ from lab.errors import LabError
 from lab.namespaces import in_namespace, open_namespace
 from lab.world import DeviceSpec, WorldSpec, in_core, start_world
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 LAN = WorldSpec(profile="lan")
 

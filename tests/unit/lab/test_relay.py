@@ -9,7 +9,7 @@ import pytest
 
 from lab.link import load_profile
 from lab.link_setup import Ends
-from lab.relay import Relay
+from lab.relay import Relay, nap_s
 
 
 @dataclass(frozen=True)
@@ -88,3 +88,11 @@ def test_a_wrong_request_is_answered_in_a_sentence(rig: Rig, request_: dict[str,
     before = rig.relay.profile
     assert message in rig.relay.answer(request_)["error"]
     assert rig.relay.profile == before
+
+
+@pytest.mark.parametrize("wait_s", [0.00061, 0.001, 0.0049, 0.0051, 0.05, 0.3, 10.0, 60.0])
+def test_sleep_ends_before_a_packet_arrives(wait_s: float) -> None:
+    """However long the wait, the relay sleeps for some time and wakes up ahead, long waits by more."""
+    assert 0 < nap_s(wait_s) <= wait_s - 0.00029
+    if wait_s > 0.005:
+        assert wait_s - nap_s(wait_s) > 0.002
