@@ -19,6 +19,9 @@ DEFAULT_CAP_SHARE = 0.8
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """An address, a name or a VRF as one word: it goes into a command line, where a blank or line break ends it."""
 
+INTERFACE = re.compile(r"[A-Za-z][A-Za-z-]*\d+(?:[/.:]\d+)*")
+"""An interface name as one word: `GigabitEthernet0/0/0`, `Gi0`, `Loopback0`, `Vlan10`, `Te1/1/1.100`."""
+
 SUPPORTED_PLATFORMS = ("ios",)
 """NAPALM's name for both Cisco IOS and IOS-XE."""
 
@@ -50,6 +53,8 @@ class HostView:
         cap_share: Share of that rate that copies may take, in (0, 1].
         server_address: Our address as the device reaches it, or None: the local end of the SSH connection.
         vrf: VRF through which the device reaches us, or None.
+        source_interface: Interface from which the device's FTP client is to come, or None: as the device has it. IOS
+            knows it only as a configuration line, so it is set for the copy and put back like the tuned lines.
     """
 
     name: str
@@ -61,6 +66,7 @@ class HostView:
     cap_share: float
     server_address: str | None
     vrf: str | None
+    source_interface: str | None = None
 
     @property
     def cap_bps(self) -> float | None:
@@ -93,6 +99,7 @@ def view(host: InventoryHost) -> HostView:
         cap_share=_number(host.name, data, "cap_share", low=0.01, high=1.0) or DEFAULT_CAP_SHARE,
         server_address=_text(host.name, data, "server_address"),
         vrf=_text(host.name, data, "vrf"),
+        source_interface=_interface(host.name, data.get("source_interface")),
     )
 
 
@@ -104,6 +111,16 @@ def _text(host: str, data: Mapping[str, object], key: str) -> str | None:
         return value
     raise ConfigInvalid(
         f"data key '{key}': expected one word of letters, digits, '.', '_', '-', found {value!r}", host=host
+    )
+
+
+def _interface(host: str, value: object) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and INTERFACE.fullmatch(value):
+        return value
+    raise ConfigInvalid(
+        f"data key 'source_interface': expected an interface such as GigabitEthernet0/0, found {value!r}", host=host
     )
 
 
