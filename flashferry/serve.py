@@ -17,7 +17,7 @@ from flashferry.site_caps import LearnedCaps
 from ftpserver import FtpServer, FtpServerError, Limits, SenderProfile, ServerSettings, SiteRates
 from inventory.errors import ConfigInvalid
 from staging.budget import payload_cap_bytes_per_s
-from staging.run import FTP_PORT, free_ftp_port
+from staging.serving import FTP_PORT, free_ftp_port
 from tcp.link_rate import DEFAULT_CAP_SHARE
 
 

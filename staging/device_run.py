@@ -15,6 +15,7 @@ from ftpserver import FtpServerError, TicketRequest, TransferState
 from inventory.errors import FlashferryError
 from staging.budget import payload_cap_bytes_per_s
 from staging.context import RunContext
+from staging.events import Progress
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, Restored, State
 from staging.steps import StepRunner
@@ -202,9 +203,12 @@ class DeviceRun(StepRunner):
         assert self._ticket is not None
         seen = self._context.server.progress(self._ticket.ticket_id)
         if seen.bytes_acked:
-            share = seen.bytes_acked / max(self._context.image.size_bytes, 1)
+            size_bytes = self._context.image.size_bytes
             rate = f", {seen.rate_bytes_per_s / 1e6:.2f} MB/s" if seen.rate_bytes_per_s else ""
-            self._tell("pull", "progress", f"{share:.0%} acknowledged{rate}")
+            so_far = Progress(
+                acked_bytes=seen.bytes_acked, size_bytes=size_bytes, rate_bytes_per_s=seen.rate_bytes_per_s
+            )
+            self._tell("pull", "progress", f"{seen.bytes_acked / max(size_bytes, 1):.0%} acknowledged{rate}", so_far)
         return Witnessed(
             client_seen=seen.state is not TransferState.WAITING,
             logged_in=seen.state not in {TransferState.WAITING, TransferState.CONNECTED},

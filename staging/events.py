@@ -8,6 +8,21 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a copy has come, by the server's account.
+
+    Attributes:
+        acked_bytes: Bytes that the device has acknowledged.
+        size_bytes: Size of the file.
+        rate_bytes_per_s: Rate of the last second or so; 0 where it is not known.
+    """
+
+    acked_bytes: int
+    size_bytes: int
+    rate_bytes_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One thing that happened.
 
@@ -17,6 +32,7 @@ class Event:
         status: `started`, `progress`, `done` or `failed`.
         text: A short sentence for people.
         at_s: Seconds since the run began.
+        progress: With `progress` of a copy: how far it has come.
     """
 
     host: str | None
@@ -24,6 +40,7 @@ class Event:
     status: str
     text: str
     at_s: float
+    progress: Progress | None = None
 
 
 Emit = Callable[[Event], None]

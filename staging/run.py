@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nornir.core import Nornir
 from nornir.core.task import Result
 
-from ftpserver import FtpServer, FtpServerError, ServerSettings, may_bind
 from inventory.errors import ConfigInvalid
 from inventory.view import WORD, HostView, view
-from staging.budget import payload_cap_bytes_per_s
 from staging.context import DeviceOptions, RunContext
 from staging.device_run import stage_device
 from staging.events import Emit, Event, never_failing, silent
 from staging.journal import Journal
 from staging.record import DeviceRecord, RunReport, failure_of
+from staging.serving import ANY_ADDRESS, serving, site_caps
 from staging.states import Restored
 from staging.touched import JournalUnusable
 from tasks.copy_dialogue import checked_name
-
-FTP_PORT = 21
-UNPRIVILEGED_FTP_PORT = 2121
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +38,7 @@ class RunOptions:
 
     verb: str = "stage"
     device: DeviceOptions = field(default_factory=DeviceOptions)
-    listen_address: str = "0.0.0.0"  # noqa: S104 -- routers reach us from outside; a ticket is needed for every byte
+    listen_address: str = ANY_ADDRESS
     port: int | None = None
     passive_ports: tuple[int, int] | None = None
 
@@ -117,9 +113,11 @@ def run_fleet(
         raise ConfigInvalid(f"server address {address!r}: expected an IPv4 address or a host name")
     started = time.monotonic()
     emit(Event(host=None, step="server", status="started", text=f"hashing {path.name}", at_s=0.0))
-    with _serving(path, options) as server:
+    with serving(
+        (path,), listen_address=options.listen_address, port=options.port, passive_ports=options.passive_ports
+    ) as server:
         offered = server.image(path.name)
-        for site, cap_bytes_per_s in _site_caps(views.values()).items():
+        for site, cap_bytes_per_s in site_caps(views.values()).items():
             server.set_site_cap(site, cap_bytes_per_s)
         run_id = journal.begin_run(options.verb)
         for device in views.values():
@@ -161,46 +159,3 @@ def _record_of(name: str, found: Result) -> DeviceRecord:
 
 def _enter(journal: Journal, run_id: str, device: HostView) -> None:
     journal.add_device(run_id, host=device.name, address=device.address, port=device.port, platform=device.platform)
-
-
-def _site_caps(devices: Iterable[HostView]) -> dict[str, int]:
-    """Return what the copies to each site may take together; a site whose link nobody stated has no cap.
-
-    Raises:
-        ConfigInvalid: Two devices of a site state different links.
-    """
-    caps: dict[str, int] = {}
-    for device in devices:
-        cap = payload_cap_bytes_per_s(device.cap_bps)
-        if device.site is None or cap is None:
-            continue
-        if caps.setdefault(device.site, cap) != cap:
-            raise ConfigInvalid(
-                f"site '{device.site}': two devices state different link rates or shares",
-                host=device.name,
-                hint="State link_rate_bps and cap_share once, in the site's group",
-            )
-    return caps
-
-
-@contextmanager
-def _serving(image: Path, options: RunOptions) -> Iterator[FtpServer]:
-    """Start the server; what keeps it from starting is the operator's to mend, and no device was touched yet."""
-    try:
-        settings = ServerSettings(
-            image_paths=(image,),
-            listen_address=options.listen_address,
-            port=options.port if options.port is not None else free_ftp_port(),
-            passive_ports=options.passive_ports,
-        )
-        server = FtpServer(settings)
-        server.__enter__()
-    except FtpServerError as error:
-        raise ConfigInvalid(str(error), step="server") from None
-    with closing(server):
-        yield server
-
-
-def free_ftp_port() -> int:
-    """Return 21 where allowed and free, else 2121, else 0 (any): a URL without a port suits every release."""
-    return next((port for port in (FTP_PORT, UNPRIVILEGED_FTP_PORT) if not may_bind(port)), 0)

@@ -14,7 +14,7 @@ from ftpserver import FtpServerError, Ticket
 from inventory.errors import FlashferryError
 from inventory.view import HostView, view
 from staging.context import RunContext
-from staging.events import Event
+from staging.events import Event, Progress
 from staging.interrupted import Interrupted
 from staging.record import DeviceRecord, failure_of, sentence_of
 from staging.states import Outcome, State
@@ -57,9 +57,11 @@ class StepRunner:
         self._context.journal.move(self._context.run_id, self._record.host, state)
         self._update(state=state)
 
-    def _tell(self, step: str, status: str, text: str) -> None:
+    def _tell(self, step: str, status: str, text: str, progress: Progress | None = None) -> None:
         at_s = time.monotonic() - self._context.started_s
-        self._context.emit(Event(host=self._record.host, step=step, status=status, text=text, at_s=at_s))
+        self._context.emit(
+            Event(host=self._record.host, step=step, status=status, text=text, at_s=at_s, progress=progress)
+        )
 
     def _fail(self, error: BaseException) -> None:
         """Take the first failure into the record."""

@@ -1,0 +1,75 @@
+"""The FTP server of a run: its port, its images, and what the copies to each site may take together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from ftpserver import FtpServer, FtpServerError, ServerSettings, may_bind
+from inventory.errors import ConfigInvalid
+from inventory.view import HostView
+from staging.budget import payload_cap_bytes_per_s
+
+FTP_PORT = 21
+UNPRIVILEGED_FTP_PORT = 2121
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 -- routers reach us from outside; a ticket is needed for every byte
+
+
+@contextmanager
+def serving(
+    images: tuple[Path, ...],
+    *,
+    listen_address: str = ANY_ADDRESS,
+    port: int | None = None,
+    passive_ports: tuple[int, int] | None = None,
+) -> Iterator[FtpServer]:
+    """Run our FTP server for as long as the block lasts.
+
+    Args:
+        images: Image files, or folders of them.
+        listen_address: Address to listen on.
+        port: Its port, or None: 21 where that is allowed and free, else 2121, else any.
+        passive_ports: Range for data connections, or None: the kernel chooses.
+
+    Raises:
+        ConfigInvalid: It cannot start, which is the operator's to mend; no device was touched yet.
+    """
+    try:
+        settings = ServerSettings(
+            image_paths=images,
+            listen_address=listen_address,
+            port=port if port is not None else free_ftp_port(),
+            passive_ports=passive_ports,
+        )
+        server = FtpServer(settings)
+        server.__enter__()
+    except FtpServerError as error:
+        raise ConfigInvalid(str(error), step="server") from None
+    with closing(server):
+        yield server
+
+
+def free_ftp_port() -> int:
+    """Return 21 where allowed and free, else 2121, else 0 (any): a URL without a port suits every release."""
+    return next((port for port in (FTP_PORT, UNPRIVILEGED_FTP_PORT) if not may_bind(port)), 0)
+
+
+def site_caps(devices: Iterable[HostView]) -> dict[str, int]:
+    """Return what the copies to each site may take together; a site whose link nobody stated has no cap.
+
+    Raises:
+        ConfigInvalid: Two devices of a site state different links.
+    """
+    caps: dict[str, int] = {}
+    for device in devices:
+        cap = payload_cap_bytes_per_s(device.cap_bps)
+        if device.site is None or cap is None:
+            continue
+        if caps.setdefault(device.site, cap) != cap:
+            raise ConfigInvalid(
+                f"site '{device.site}': two devices state different link rates or shares",
+                host=device.name,
+                hint="State link_rate_bps and cap_share once, in the site's group",
+            )
+    return caps
