@@ -15,15 +15,15 @@ from tasks.tuning import TcpLines, tcp_lines
 STEP = "snapshot"
 
 # A question mark would call the CLI's help in the middle of the line, so no `^(no )?ip tcp`.
-_TCP_LINES = "include ^ip tcp|^no ip tcp"
+_TCP_LINES = "include ^ip tcp|^no ip tcp|^ip ftp source-interface"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A device's configuration before: its `ip tcp` lines as text, all of it as digests.
+    """A device's configuration before: the lines that staging may change as text, all of it as digests.
 
     Attributes:
-        running: The `ip tcp` lines of the running configuration.
+        running: Those lines of the running configuration.
         startup: Those of the startup configuration.
         running_fingerprint: Digests of the whole running configuration.
         salt: Random text that the digests are made with.
@@ -41,7 +41,7 @@ def snapshot(task: Task) -> Result:
 
 
 def take_snapshot(session: DeviceSession) -> Snapshot:
-    """Read the running configuration by NAPALM and the TCP lines of the startup configuration."""
+    """Read the running configuration by NAPALM and the tuned lines of the startup configuration."""
     salt = secrets.token_hex(8)
     running = session.running_config()
     return Snapshot(
@@ -53,10 +53,10 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
 
 
 def read_running_lines(session: DeviceSession) -> TcpLines:
-    """Return the `ip tcp` lines of the running configuration as they are now."""
+    """Return the lines that staging may change of the running configuration as they are now."""
     return tcp_lines(session.ask(f"show running-config | {_TCP_LINES}", limit_s=60))
 
 
 def read_startup_lines(session: DeviceSession) -> TcpLines:
-    """Return the `ip tcp` lines of the startup configuration as they are now."""
+    """Return the lines that staging may change of the startup configuration as they are now."""
     return tcp_lines(session.ask(f"show startup-config | {_TCP_LINES}", limit_s=60))

@@ -93,6 +93,75 @@ def test_a_device_that_is_good_enough_is_not_touched():
     assert plan_tune(lines("ip tcp window-size 4000000", "ip tcp selective-ack"), window_bytes=OURS).changes == ()
 
 
+@pytest.mark.parametrize(
+    "present",
+    [
+        ("ip tcp window-size 1250000", "ip tcp selective-ack", "ip tcp timestamp"),
+        ("ip tcp timestamp", "ip tcp selective-ack", "ip tcp window-size 1073741823"),
+        ("ip tcp window-size 1250000", "ip tcp selective-ack", "ip tcp timestamp", "ip tcp synwait-time 5"),
+    ],
+)
+def test_an_extra_that_is_on_already_is_not_touched(present):
+    """Enough window, SACK and the extra asked for: not a single line is sent."""
+    assert plan_tune(lines(*present), window_bytes=OURS, extras=("timestamps",)).changes == ()
+
+
+def test_path_mtu_discovery_with_another_timer_is_on():
+    """A timer that somebody chose is theirs; the setting itself is on."""
+    present = lines("ip tcp path-mtu-discovery age-timer 20", "ip tcp window-size 1250000", "ip tcp selective-ack")
+    assert plan_tune(present, window_bytes=OURS, extras=("path-mtu-discovery",)).changes == ()
+
+
+@pytest.mark.parametrize("default_on", [False, True])
+@pytest.mark.parametrize(("extra", "keyword"), [("timestamps", "timestamp"), ("path-mtu-discovery",) * 2])
+def test_extras_come_back_as_they_were(extra, keyword, default_on):
+    """Absent before means absent afterwards; a default that was switched off is switched off again."""
+    defaults = (keyword,) if default_on else ()
+    start = {keyword: f"no ip tcp {keyword}"} if default_on else {}
+    plan = plan_tune(as_lines(start), window_bytes=OURS, extras=(extra,))
+    tuned = apply(start, plan.commands, default_on=defaults)
+    assert tuned != start
+    assert f"ip tcp {keyword}" in plan.commands
+    undo = plan_restore(plan.changes, as_lines(tuned))
+    assert apply(tuned, undo.commands, default_on=defaults) == start
+
+
+def test_an_unknown_extra_is_refused():
+    """The sentence lists what there is."""
+    with pytest.raises(ValueError, match="expected timestamps or path-mtu-discovery, found 'nagle'"):
+        plan_tune(lines(), window_bytes=OURS, extras=("nagle",))
+
+
+@pytest.mark.parametrize(
+    ("before", "undone"),
+    [
+        (None, "no ip ftp source-interface Gi0"),
+        ("ip ftp source-interface Loopback0", "ip ftp source-interface Loopback0"),
+    ],
+)
+def test_a_source_interface_is_set_and_put_back(before, undone):
+    """The device prints the interface's whole name; it is ours all the same."""
+    plan = plan_tune(lines(*([before] if before else [])), window_bytes=None, source_interface="Gi0")
+    assert plan.commands == ("ip ftp source-interface Gi0",)
+    now = tcp_lines("ip tcp synwait-time 5\nip ftp source-interface GigabitEthernet0\n")
+    assert plan_restore(plan.changes, now).commands == (undone,)
+
+
+def test_a_source_interface_that_is_set_already_is_left_alone():
+    """Short and whole name are the same interface, another number is not."""
+    present = lines("ip ftp source-interface GigabitEthernet0/0")
+    assert plan_tune(present, window_bytes=None, source_interface="Gi0/0").changes == ()
+    assert plan_tune(present, window_bytes=None, source_interface="Gi0/1").changes != ()
+    assert plan_tune(present, window_bytes=None, source_interface="Te0/0").changes != ()
+
+
+def test_somebody_elses_source_interface_is_left_alone():
+    """An interface that is neither the old one nor ours is named and stays."""
+    plan = plan_tune(lines(), window_bytes=None, source_interface="Gi0")
+    undo = plan_restore(plan.changes, lines("ip ftp source-interface Loopback7"))
+    assert (undo.commands, undo.foreign[0].present) == ((), "ip ftp source-interface Loopback7")
+
+
 def test_an_old_value_is_restored_as_the_old_line():
     """Where a value stood before, its line is sent again instead of a `no`."""
     change = Change(keyword="window-size", before="ip tcp window-size 65535", ours="ip tcp window-size 1250000")

@@ -1,0 +1,130 @@
+"""Setting the lines: what was refused, what is not shown, and stepping down to a smaller window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from tasks.errors import DeviceRefused
+from tasks.session import DeviceSession
+from tasks.tune import apply_plan, refusals
+from tasks.tuning import Change, TcpLines, TunePlan, plan_tune
+
+INVALID = "% Invalid input detected at '^' marker."
+
+
+class Router:
+    """Takes configuration lines as IOS does, but for those that a rule refuses or ignores."""
+
+    name = "r1"
+
+    def __init__(
+        self,
+        *,
+        refuses: Callable[[str], bool] = lambda line: False,
+        ignores: Callable[[str], bool] = lambda line: False,
+    ) -> None:
+        self.lines: dict[str, str] = {}
+        self.sent: list[tuple[str, ...]] = []
+        self._refuses, self._ignores = refuses, ignores
+
+    def configure(self, lines: tuple[str, ...]) -> str:
+        self.sent.append(lines)
+        out = ["Enter configuration commands, one per line.  End with CNTL/Z."]
+        for line in lines:
+            out.append(f"r1(config)#{line}")
+            if self._refuses(line):
+                out += ["                       ^", INVALID, ""]
+            elif not self._ignores(line):
+                self.lines[line.split()[2]] = line
+        return "\n".join([*out, "r1(config)#end", "r1#"])
+
+    def ask(self, command: str, *, limit_s: float = 30.0) -> str:
+        return "\n".join(self.lines.values())
+
+    @property
+    def session(self) -> DeviceSession:
+        return cast("DeviceSession", self)
+
+
+def window_above(limit_bytes: int) -> Callable[[str], bool]:
+    return lambda line: "window-size" in line and int(line.split()[-1]) > limit_bytes
+
+
+def plan(window_bytes: int = 1_250_000, *, may_back_off: bool = True, extras: tuple[str, ...] = ()) -> TunePlan:
+    return plan_tune(TcpLines(lines=()), window_bytes=window_bytes, extras=extras, may_back_off=may_back_off)
+
+
+@pytest.mark.parametrize(
+    ("limit_bytes", "taken"), [(2_000_000, 1_250_000), (700_000, 625_000), (100_000, 78_125), (65_535, 65_535)]
+)
+def test_a_window_is_halved_until_the_device_takes_it(limit_bytes, taken):
+    """The largest step that it takes is in force, and every step was remembered before it was sent."""
+    router = Router(refuses=window_above(limit_bytes))
+    remembered: list[tuple[Change, ...]] = []
+    report = apply_plan(router.session, plan(), remember=remembered.append)
+    assert report.running.window_bytes == taken
+    assert report.not_shown == ()
+    assert [changes[0].ours for changes in remembered] == [lines[0] for lines in router.sent[1:]]
+    assert all(line.endswith(INVALID) for line in report.refused)
+    assert len(report.refused) == len(remembered)
+
+
+def test_a_window_that_was_asked_for_is_not_made_smaller():
+    """The operator's own value is taken or told, never replaced."""
+    router = Router(refuses=window_above(700_000))
+    with pytest.raises(DeviceRefused, match=r"'ip tcp window-size 1250000': % Invalid input"):
+        apply_plan(router.session, plan(may_back_off=False))
+    assert len(router.sent) == 1
+
+
+def test_a_device_that_takes_no_window_at_all_is_told():
+    """Where even 65535 is refused the step fails and names it; the other lines are left to the restore."""
+    router = Router(refuses=window_above(0))
+    with pytest.raises(DeviceRefused, match="window-size 65535"):
+        apply_plan(router.session, plan())
+    assert router.lines == {"selective-ack": "ip tcp selective-ack"}
+
+
+def test_a_window_before_that_is_larger_than_the_next_step_stays():
+    """Stepping down ends at what the device has already."""
+    router = Router(refuses=window_above(500_000))
+    router.lines["window-size"] = "ip tcp window-size 400000"
+    wanted = plan_tune(TcpLines(lines=("ip tcp window-size 400000",)), window_bytes=700_000, may_back_off=True)
+    remembered: list[tuple[Change, ...]] = []
+    report = apply_plan(router.session, wanted, remember=remembered.append)
+    assert report.running.window_bytes == 400_000
+    assert [[change.keyword for change in changes] for changes in remembered] == [["selective-ack"]]
+
+
+def test_an_extra_that_is_refused_is_told_with_the_way_out():
+    """The sentence names the very line that was refused, not all of them."""
+    router = Router(refuses=lambda line: "timestamp" in line)
+    with pytest.raises(DeviceRefused, match=r"does not take 'ip tcp timestamp'") as caught:
+        apply_plan(router.session, plan(extras=("timestamps",)))
+    assert caught.value.hint == "Stage this device without --extra timestamps"
+
+
+def test_a_line_that_is_taken_and_not_shown_is_told():
+    """No complaint and no line: a default of that release, or ignored."""
+    router = Router(ignores=lambda line: "selective-ack" in line)
+    assert apply_plan(router.session, plan()).not_shown == ("ip tcp selective-ack",)
+
+
+def test_somebody_elses_window_ends_the_stepping_down():
+    """A line that is neither ours nor as before is nothing to try smaller windows on."""
+    router = Router(refuses=window_above(500_000))
+    router.lines["window-size"] = "ip tcp window-size 99999"
+    with pytest.raises(DeviceRefused, match="window-size 1250000"):
+        apply_plan(router.session, plan())
+    assert len(router.sent) == 1
+
+
+def test_which_line_was_refused():
+    """A refusal belongs to the line whose echo stands before it."""
+    lines = ("ip tcp window-size 1250000", "ip tcp selective-ack", "ip tcp timestamp")
+    text = f"r1(config)#{lines[0]}\nr1(config)#{lines[1]}\nCommand authorization failed.\n\nr1(config)#{lines[2]}\n"
+    assert refusals(text, lines) == {lines[1]: "Command authorization failed."}
+    assert refusals("Command authorization failed.\n", lines) == {lines[0]: "Command authorization failed."}
