@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ftpserver.caps import Cap
     from ftpserver.client import Client
 
-_CHUNK_BYTES = 256 * 1024
+_CHUNK_BYTES = 4 << 20
 
 
 class ImageChannel(DTPHandler):

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 from ftpserver.records import SenderReport, TransferRecord
 from ftpserver.sender import FALL_BACK_AFTER_S, FALL_BACK_SHARE
 from tcp.info import TcpInfo, parse_tcp_info
+from tcp.readings import Readings
 from tcp.sample import Sample
 from tcp.verdict import judge
 
 if TYPE_CHECKING:
     from ftpserver.tickets import TicketGrant
     from tcp.syn import SynOptions
-
-_MOST_SAMPLES = 48
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +39,7 @@ class TransferStart:
 
 
 class Transfer:
-    """Keeps the readings of one transfer, thinned so that an hour takes no more memory than a minute."""
+    """Follows one transfer from reading to reading."""
 
     def __init__(self, start: TransferStart, raw_info: bytes) -> None:
         self.start = start
@@ -57,10 +56,7 @@ class Transfer:
         self._rate_from = (start.now_s, 0)
         self._heavy_loss_since_s: float | None = None
         self._loss_from = (0, 0)
-        # Raw bytes take a third of the room of parsed values; a thousand transfers run at once.
-        self._readings: list[tuple[float, bytes, bool]] = [(start.now_s, raw_info, False)]
-        self._stride = 1
-        self._ticks = 0
+        self._readings = Readings(start.now_s, raw_info)
 
     @property
     def to_send_bytes(self) -> int:
@@ -114,12 +110,11 @@ class Transfer:
         if tick:
             self._measure_rate(now_s)
             self._watch_loss(now_s)
-            self._keep(raw_info, now_s)
+            self._readings.take(now_s, raw_info, all_written=self.all_written)
 
     def sample(self, now_s: float) -> Sample:
         """Return the last reading as a sample."""
-        origin_s = self._first_byte_s if self._first_byte_s is not None else self.start.now_s
-        return Sample.from_info(max(0.0, now_s - origin_s), self.info, all_written=self.all_written)
+        return Sample.from_info(max(0.0, now_s - self._origin_s), self.info, all_written=self.all_written)
 
     def loses_heavily(self, now_s: float, for_s: float = FALL_BACK_AFTER_S) -> bool:
         """Tell whether more than 5 % was sent again in every reading of the last `for_s` seconds."""
@@ -139,8 +134,8 @@ class Transfer:
         """
         if raw_info is not None:
             self.take(raw_info, now_s)
-            self._readings.append((now_s, raw_info, self.all_written))
-        samples = self._samples()
+            self._readings.close(now_s, raw_info, all_written=self.all_written)
+        samples = self._readings.samples(self._origin_s)
         return TransferRecord(
             outcome=outcome,
             sender=sender,
@@ -192,6 +187,10 @@ class Transfer:
             "sack": self.info.sack,
         }
 
+    @property
+    def _origin_s(self) -> float:
+        return self._first_byte_s if self._first_byte_s is not None else self.start.now_s
+
     def _offset(self, moment_s: float | None) -> float | None:
         return None if moment_s is None else moment_s - self.start.now_s
 
@@ -209,19 +208,3 @@ class Transfer:
             self._heavy_loss_since_s = None
         elif new_sent > 0 and self._heavy_loss_since_s is None:
             self._heavy_loss_since_s = now_s
-
-    def _keep(self, raw_info: bytes, now_s: float) -> None:
-        self._ticks += 1
-        if self._ticks % self._stride == 0:
-            self._readings.append((now_s, raw_info, self.all_written))
-        if len(self._readings) > _MOST_SAMPLES:
-            # The counters are cumulative: leaving out every second reading doubles the interval and loses nothing else.
-            self._readings = self._readings[::2]
-            self._stride *= 2
-
-    def _samples(self) -> tuple[Sample, ...]:
-        origin_s = self._first_byte_s if self._first_byte_s is not None else self.start.now_s
-        return tuple(
-            Sample.from_info(max(0.0, at_s - origin_s), parse_tcp_info(raw), all_written=written)
-            for at_s, raw, written in self._readings
-        )

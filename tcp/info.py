@@ -15,6 +15,7 @@ Facts
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 
 BASE_LENGTH_BYTES = 104
 """Length of the part every kernel returns: up to and including `total_retrans`."""
@@ -91,10 +92,6 @@ _LAYOUT: tuple[tuple[str, int, str], ...] = (
     ("received_e0_bytes", 268, "I"),
     ("received_ce_bytes", 272, "I"),
     ("accecn_bits", 276, "I"),
-)
-# One compiled reader per field keeps a sample at a few microseconds.
-_READERS = tuple(
-    (name, offset, offset + struct.calcsize(f"={code}"), struct.Struct(f"={code}")) for name, offset, code in _LAYOUT
 )
 
 _OPTION_TIMESTAMPS = 1
@@ -232,10 +229,22 @@ def parse_tcp_info(raw: bytes) -> TcpInfo:
     """
     if len(raw) < BASE_LENGTH_BYTES:
         raise ValueError(f"TCP_INFO: expected at least {BASE_LENGTH_BYTES} bytes, found {len(raw)}")
-    length = len(raw)
-    return TcpInfo(
-        **{name: reader.unpack_from(raw, start)[0] for name, start, end, reader in _READERS if end <= length}
-    )
+    reader, names = _reader(len(raw))
+    return TcpInfo(**dict(zip(names, reader.unpack_from(raw), strict=True)))
+
+
+@lru_cache(maxsize=16)
+def _reader(length: int) -> tuple[struct.Struct, tuple[str, ...]]:
+    """Return one reader for all whole fields of a length, made once: a kernel always returns the same."""
+    codes, names, place = ["="], [], 0
+    for name, offset, code in _LAYOUT:
+        end = offset + struct.calcsize(f"={code}")
+        if end > length:
+            break
+        codes.append(f"{offset - place}x{code}")
+        names.append(name)
+        place = end
+    return struct.Struct("".join(codes)), tuple(names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

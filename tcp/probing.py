@@ -1,0 +1,117 @@
+"""How large a speed test has to be, and which part of it counts.
+
+Facts
+-----
+
+- A sender starts with ten segments (RFC 6928) and doubles per round trip, so a short copy measures the start, not the
+  path: 64 KiB are five round trips, whatever the link. A copy of ten round trips or less says nothing about the rate.
+- A flow that the window holds back runs at window / RTT from the moment the window is full, so the window seen on a
+  tiny copy tells how long a larger one takes.
+- A router that nobody tuned takes 0.08 to 0.15 MB/s at 100 ms, a tuned one 5 MB/s: a fixed size would take minutes
+  on the one or be over before the other has its speed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tcp.sample import Sample
+
+PILOT_BYTES = 65_536
+"""First copy of a device that nothing is known of: a second at 0.1 MB/s."""
+
+LARGEST_BYTES = 64_000_000
+"""No copy is larger: 10 s at 50 Mbit/s."""
+
+TARGET_S = 10.0
+"""What a copy should take, in seconds: a hundred round trips at 100 ms, of which the start is some eight."""
+
+MOST_GROWTH = 256
+"""No copy is larger than the one before by more: a guess that is wrong then costs minutes at most."""
+
+_START_ROUND_TRIPS = 10
+_START_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedCopy:
+    """A copy that was timed.
+
+    Attributes:
+        size_bytes: What was copied.
+        duration_s: First byte to last acknowledgement.
+        rtt_s: Least round-trip time, or None where the kernel did not say.
+        window_bytes: Largest receive window seen, or None.
+    """
+
+    size_bytes: int
+    duration_s: float
+    rtt_s: float | None
+    window_bytes: int | None
+
+
+def first_size(expected_bytes_per_s: float | None, target_s: float = TARGET_S) -> int:
+    """Return the size of the first copy: what takes `target_s` at the rate expected, or a tiny one where none is.
+
+    Raises:
+        ValueError: The rate is not above zero.
+    """
+    if expected_bytes_per_s is None:
+        return PILOT_BYTES
+    if not expected_bytes_per_s > 0:
+        raise ValueError(f"expected_bytes_per_s: expected a number > 0, found {expected_bytes_per_s!r}")
+    return _sized(expected_bytes_per_s * target_s)
+
+
+def next_size(seen: TimedCopy, *, ceiling_bytes_per_s: float | None = None, target_s: float = TARGET_S) -> int | None:
+    """Return the size of the next copy, or None where the last one was long enough to count.
+
+    Args:
+        seen: The last copy.
+        ceiling_bytes_per_s: What the link or a cap allows, or None where unknown.
+        target_s: What a copy should take.
+    """
+    if seen.duration_s >= target_s / 2 or seen.size_bytes >= LARGEST_BYTES:
+        return None
+    wanted = _sized(min(_expected(seen, ceiling_bytes_per_s) * target_s, seen.size_bytes * MOST_GROWTH))
+    # Less than twice as much would tell nothing new.
+    return wanted if wanted >= 2 * seen.size_bytes else None
+
+
+def _expected(seen: TimedCopy, ceiling_bytes_per_s: float | None) -> float:
+    rate = seen.size_bytes / max(seen.duration_s, 1e-3)
+    if seen.rtt_s is None or seen.duration_s > _START_ROUND_TRIPS * seen.rtt_s:
+        return rate
+    ceilings = [] if ceiling_bytes_per_s is None else [ceiling_bytes_per_s]
+    if seen.window_bytes:
+        ceilings.append(seen.window_bytes / seen.rtt_s)
+    # Over before it had its speed: the window tells what that would be, or else it is at least this.
+    return max(rate, min(ceilings, default=8 * rate))
+
+
+def _sized(size_bytes: float) -> int:
+    """Return a size with two digits, so that many devices share a file, within the limits."""
+    bounded = min(max(size_bytes, PILOT_BYTES), LARGEST_BYTES)
+    step = 10 ** (math.floor(math.log10(bounded)) - 1)
+    return max(PILOT_BYTES, round(bounded / step) * step)
+
+
+def steady_bytes_per_s(samples: Sequence[Sample]) -> float | None:
+    """Return the rate behind the first quarter of a transfer, where the start is over; None where samples are few.
+
+    Args:
+        samples: In the order they were taken, from the first byte to the last acknowledgement.
+    """
+    if len(samples) < 3:
+        return None
+    first, last = samples[0], samples[-1]
+    behind = first.at_s + _START_SHARE * (last.at_s - first.at_s)
+    start = next(sample for sample in samples if sample.at_s >= behind)
+    if last.at_s <= start.at_s or last.bytes_acked <= start.bytes_acked:
+        return None
+    return (last.bytes_acked - start.bytes_acked) / (last.at_s - start.at_s)

@@ -1,0 +1,46 @@
+"""Readings in little room: nothing a verdict needs is lost by packing or thinning."""
+
+import random
+import sys
+from itertools import pairwise
+
+import pytest
+
+from tcp.info import parse_tcp_info
+from tcp.readings import MOST_READINGS, Readings
+from tcp.sample import Sample
+
+
+def _raw(seed: int, length: int = 280) -> bytes:
+    return random.Random(seed).randbytes(length)
+
+
+@pytest.mark.parametrize("length", [104, 120, 150, 192, 232, 280])
+def test_packing_loses_nothing_a_sample_needs(length: int) -> None:
+    """For every length a kernel returns, the sample kept is the sample taken."""
+    readings = Readings(100.0, _raw(1, length))
+    readings.take(101.5, _raw(2, length), all_written=True)
+    assert readings.samples(100.5) == (
+        Sample.from_info(0.0, parse_tcp_info(_raw(1, length)), all_written=False),
+        Sample.from_info(1.0, parse_tcp_info(_raw(2, length)), all_written=True),
+    )
+
+
+def test_an_hour_takes_no_more_than_a_minute() -> None:
+    """However many come, at most 48 are kept, evenly spread, the first and the last among them, in 8 kB."""
+    readings = Readings(0.0, _raw(0))
+    for second in range(1, 3600):
+        readings.take(float(second), _raw(second), all_written=False)
+        assert len(readings) <= MOST_READINGS
+    readings.close(3600.0, _raw(3600), all_written=True)
+    times = [sample.at_s for sample in readings.samples(0.0)]
+    assert (times[0], times[-1]) == (0.0, 3600.0)
+    assert len({later - earlier for earlier, later in pairwise(times[1:-1])}) == 1
+    assert sys.getsizeof(readings._packed) < 8_000
+
+
+def test_a_reading_of_another_length_is_left_out() -> None:
+    """A kernel does not change its structure in mid-flow; were it to, nothing is misread."""
+    readings = Readings(0.0, _raw(0))
+    readings.take(1.0, _raw(1, 232), all_written=False)
+    assert len(readings) == 1
