@@ -1,0 +1,119 @@
+"""Rows of the configuration and of who may change it, or does."""
+
+from __future__ import annotations
+
+from templates.row import Row, row
+
+
+@row
+class IpTcp(Row):
+    """A global `ip tcp` line; `negated` is `no` where the configuration says so explicitly."""
+
+    negated: str
+    keyword: str
+    value: str
+
+
+@row
+class ConfigStamp(Row):
+    """A stamp on top of a configuration: `event` is `Last configuration change` or `NVRAM config last updated`."""
+
+    event: str
+    time: str
+    zone: str
+    date: str
+    user: str
+
+
+@row
+class Unchanged(Row):
+    """The stamp of a configuration that nobody has changed since the device started."""
+
+    text: str
+
+
+@row
+class VrfDefinition(Row):
+    """A VRF that the configuration defines, in the new form or the old one (`ip vrf`)."""
+
+    name: str
+
+
+@row
+class CommandAuthorization(Row):
+    """An `aaa authorization` line by which a server or the device decides about each command."""
+
+    scope: str
+    methods: str
+
+
+@row
+class Privilege(Row):
+    """The privilege level of the session, 0 to 15."""
+
+    level: int
+
+
+@row
+class Refusal(Row):
+    """A line with which IOS refuses a command."""
+
+    text: str
+
+
+@row
+class ConfigLock(Row):
+    """The exclusive configuration lock; `state` is LOCKED or FREE."""
+
+    user: str
+    tty: str
+    type: str
+    state: str
+    cause: str
+
+
+@row
+class SessionLock(Row):
+    """An access-session lock of somebody who configures exclusively."""
+
+    tty: str
+    user: str
+
+
+@row
+class RollbackTimer(Row):
+    """A pending rollback: when it is due all configuration changes since it was armed are taken back."""
+
+    configured: str
+    kind: str
+    value: str
+    user: str
+
+
+@row
+class ConfigDifference(Row):
+    """A line of `show archive config differences`; `sign` is `+` or `-`."""
+
+    sign: str
+    line: str
+
+
+@row
+class NoDifference(Row):
+    """The line that tells that two configurations are equal."""
+
+    text: str
+
+
+@row
+class IncrementalLine(Row):
+    """A command of `show archive config incremental-diffs`."""
+
+    line: str
+
+
+@row
+class BootSystem(Row):
+    """A `boot system` line of the configuration."""
+
+    path: str

@@ -1,0 +1,87 @@
+"""Rows of `copy` and `verify`."""
+
+from __future__ import annotations
+
+from templates.row import Row, row
+
+
+@row
+class CopyQuestion(Row):
+    """A question of a copy; `default` is what Enter means, `confirm` where a single key answers."""
+
+    text: str
+    default: str
+
+
+@row
+class CopySource(Row):
+    """A line that names where the bytes come from: `Accessing ftp://*:*@h/f...` or `Loading f`."""
+
+    verb: str
+    source: str
+
+
+@row
+class CopyResult(Row):
+    """The line `N bytes copied in S secs (R bytes/sec)`; the device's own clock, flash writing included."""
+
+    size_bytes: int
+    duration_s: float
+    rate_bytes_per_s: int
+
+
+@row
+class CopyError(Row):
+    """A line `%Error opening ftp://... (reason)`, of our copy or of somebody else's job."""
+
+    verb: str
+    subject: str
+    reason: str
+
+
+@row
+class VerifyDigest(Row):
+    """The digest the device computed; `file` is empty where the release does not repeat it."""
+
+    file: str
+    digest: str
+
+
+@row
+class VerifyError(Row):
+    """Why a digest could not be computed."""
+
+    verb: str
+    subject: str
+    reason: str
+
+
+@row
+class VerifyMismatch(Row):
+    """The device compared for us, and the digests differ: the file that it is about."""
+
+    file: str
+
+
+@row
+class ImageHash(Row):
+    """A hash that plain `verify` prints: `origin` is Embedded, Computed or CCO; SHA2 goes over several lines."""
+
+    origin: str
+    algorithm: str
+    digest: tuple[str, ...]
+
+
+@row
+class SignatureVerified(Row):
+    """A line with which the device vouches for an image; `by` tells by what: its signature, or its own hash only."""
+
+    by: str
+    file: str
+
+
+@row
+class SignatureRefused(Row):
+    """A line with which the device does not vouch for an image."""
+
+    reason: str
