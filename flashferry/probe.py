@@ -1,7 +1,8 @@
-"""`flashferry probe`: time a small copy to `null:`, which writes no flash."""
+"""`flashferry probe`: how fast a device takes an image as it is and tuned, before anything is staged."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,34 +11,52 @@ from flashferry.interrupt import graceful_interrupt
 from flashferry.options import AddressOption, HostOption, InventoryOption, JsonOption, PortOption, StateOption, fleet
 from flashferry.output import EventLines, finish
 from flashferry.tables import print_run
+from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.exit_codes import run_exit_code
-from staging.images import random_image
 from staging.journal import Journal, state_directory
-from staging.run import RunOptions, run_fleet
+from staging.probe import TYPICAL_IMAGE_BYTES, ProbeWish, probe_fleet
+from staging.run import RunOptions, checked_image
+from tcp.probing import TARGET_S
 
 
 def probe(
     inventory: InventoryOption,
     host: HostOption = None,
-    size_mb: Annotated[float, typer.Option("--size-mb", min=0.01, max=1000, help="Size of the random file.")] = 2.0,
-    tuned: Annotated[bool, typer.Option("--tuned", help="Tune for the time of the copy; restored at once.")] = False,
+    image: Annotated[
+        Path | None, typer.Option("--image", metavar="FILE", help="The image that is to follow; only its size counts.")
+    ] = None,
+    image_mb: Annotated[
+        float | None,
+        typer.Option("--image-mb", min=0.1, max=100_000, metavar="MB", help="Or its size in MB (default: 500)."),
+    ] = None,
+    as_is: Annotated[bool, typer.Option("--as-is", help="Only with the TCP settings as they are.")] = False,
+    tuned: Annotated[bool, typer.Option("--tuned", help="Only while tuned.")] = False,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=2, max=60, help="How long a copy should take; its size follows.")
+    ] = TARGET_S,
     server_address: AddressOption = None,
     ftp_port: PortOption = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Time the copy of a random file to null: as the devices are, or tuned. No flash is written."""
-    nornir = fleet(inventory, host)
-    options = RunOptions(
-        verb="probe",
-        device=DeviceOptions(tune=tuned, to_null=True, server_address=server_address),
-        port=ftp_port,
+    """Time copies to null: as the devices are, then tuned and restored at once. No flash is written."""
+    wish = ProbeWish(
+        as_is=as_is or not tuned,
+        tuned=tuned or not as_is,
+        image_bytes=_image_bytes(image, image_mb),
+        target_s=seconds,
     )
-    with (
-        random_image(round(size_mb * 1e6)) as image,
-        Journal(state_directory(state_dir)) as journal,
-        graceful_interrupt() as stop,
-    ):
-        report = run_fleet(nornir, image, options, journal=journal, emit=EventLines(), interrupted=stop.is_set)
+    nornir = fleet(inventory, host)
+    options = RunOptions(verb="probe", device=DeviceOptions(server_address=server_address), port=ftp_port)
+    with Journal(state_directory(state_dir)) as journal, graceful_interrupt() as stop:
+        report = probe_fleet(nornir, wish, options, journal=journal, emit=EventLines(), interrupted=stop.is_set)
     finish("probe", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_run(report))
+
+
+def _image_bytes(image: Path | None, image_mb: float | None) -> int:
+    if image is not None and image_mb is not None:
+        raise ConfigInvalid("--image and --image-mb both give a size; give one")
+    if image is not None:
+        return checked_image(image).stat().st_size
+    return TYPICAL_IMAGE_BYTES if image_mb is None else round(image_mb * 1e6)

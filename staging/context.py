@@ -19,6 +19,10 @@ class Server(Protocol):
         """Return the port it listens on."""
         ...
 
+    def image(self, name: str) -> ImageFile:
+        """Return an image with its size and digests."""
+        ...
+
     def issue_ticket(self, request: TicketRequest) -> Ticket:
         """Issue credentials for one image."""
         ...

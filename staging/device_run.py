@@ -44,7 +44,13 @@ SLOWEST_DEVICE_BYTES_PER_S = 50_000
 
 def stage_device(task: Task, context: RunContext) -> Result:
     """Nornir task: take one device through the run and return its DeviceRecord; never raises for a device's fault."""
-    record = DeviceRun(task, context).execute()
+    return run_device(DeviceRun(task, context))
+
+
+def run_device(run: DeviceRun) -> Result:
+    """Take a device through its run, keep the record in the journal and return it."""
+    task, context = run.task, run.context
+    record = run.execute()
     try:
         context.journal.record(context.run_id, task.host.name, record)
     except JournalUnusable as error:

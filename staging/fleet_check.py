@@ -42,7 +42,7 @@ def check_fleet(nornir: Nornir, wanted: Wanted | None, *, emit: Emit = silent) -
         view(host)
 
     def one(task: Task) -> Result:
-        record = _look(task, wanted)
+        record = look(task, wanted)
         task.host.close_connections()
         text = record.failure.reason if record.failure else ""
         status = "failed" if record.failure else "done"
@@ -54,7 +54,8 @@ def check_fleet(nornir: Nornir, wanted: Wanted | None, *, emit: Emit = silent) -
     return tuple(results[name][0].result for name in nornir.inventory.hosts)
 
 
-def _look(task: Task, wanted: Wanted | None) -> CheckRecord:
+def look(task: Task, wanted: Wanted | None) -> CheckRecord:
+    """Return what a look at one device found; its session stays open. A device's fault is in the record."""
     name = task.host.name
     try:
         report = check_device(session_of(task), wanted)

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from ftpserver import FtpServerError, TransferRecord
 from inventory.errors import FlashferryError
+from staging.probe_result import ProbeResult
 from staging.states import Outcome, Restored, State
 from tasks.check import CheckReport
 from tasks.pull import PullReport
@@ -48,6 +49,7 @@ class DeviceRecord:
         verify: The hash that the device computed.
         restore: What restoring did and its proof.
         partial_file: What a failed copy left on flash, or None.
+        probe: What a speed test found, or None where it was none.
         seconds_by_step: Wall time of each step.
     """
 
@@ -66,6 +68,7 @@ class DeviceRecord:
     verify: VerifyReport | None = None
     restore: RestoreReport | None = None
     partial_file: str | None = None
+    probe: ProbeResult | None = None
     seconds_by_step: dict[str, float]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nornir.core import Nornir
-from nornir.core.task import Result
+from nornir.core.task import Result, Task
 
 from inventory.errors import ConfigInvalid
 from inventory.view import WORD, HostView, view
@@ -88,6 +88,8 @@ def run_fleet(
     journal: Journal,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
+    device_task: Callable[[Task, RunContext], Result] = stage_device,
+    more_images: tuple[Path, ...] = (),
 ) -> RunReport:
     """Take every device of an inventory through a run.
 
@@ -98,6 +100,8 @@ def run_fleet(
         journal: Where prior configurations are kept until they are restored.
         emit: Takes events; called from several threads.
         interrupted: Whether the operator wants to stop.
+        device_task: What is done with each device; its result is a DeviceRecord.
+        more_images: What else the server offers.
 
     Returns:
         A record per device. A device's fault is in its record, never raised.
@@ -114,7 +118,10 @@ def run_fleet(
     started = time.monotonic()
     emit(Event(host=None, step="server", status="started", text=f"hashing {path.name}", at_s=0.0))
     with serving(
-        (path,), listen_address=options.listen_address, port=options.port, passive_ports=options.passive_ports
+        (path, *more_images),
+        listen_address=options.listen_address,
+        port=options.port,
+        passive_ports=options.passive_ports,
     ) as server:
         offered = server.image(path.name)
         for site, cap_bytes_per_s in site_caps(views.values()).items():
@@ -134,7 +141,7 @@ def run_fleet(
             interrupted=interrupted,
             started_s=started,
         )
-        results = nornir.run(task=stage_device, name=options.verb, context=context)
+        results = nornir.run(task=device_task, name=options.verb, context=context)
         with suppress(JournalUnusable):
             journal.finish_run(run_id)
     records = [_record_of(name, results[name][0]) for name in views]

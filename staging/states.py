@@ -32,8 +32,8 @@ NEXT: dict[State, frozenset[State]] = {
     State.JOURNALED: frozenset({State.TUNED, State.COPYING, State.RESTORED, State.FAILED}),
     State.TUNED: frozenset({State.COPYING, State.RESTORED, State.FAILED}),
     State.COPYING: frozenset({State.COPIED, State.RESTORED, State.FAILED}),
-    # A copy to null: leaves nothing to verify.
-    State.COPIED: frozenset({State.VERIFIED, State.RESTORED, State.FAILED}),
+    # A copy to null: leaves nothing to verify. A probe copies more than once, tuned the second time.
+    State.COPIED: frozenset({State.VERIFIED, State.COPYING, State.TUNED, State.RESTORED, State.FAILED}),
     State.VERIFIED: frozenset({State.RESTORED, State.FAILED}),
     State.RESTORED: frozenset({State.DONE, State.FAILED}),
     # A recovery may restore a device of a run that failed or died.

@@ -30,6 +30,16 @@ class StepRunner:
         self._record = DeviceRecord(host=task.host.name, seconds_by_step={})
         self._ticket: Ticket | None = None
 
+    @property
+    def task(self) -> Task:
+        """Return the Nornir task that this run is."""
+        return self._task
+
+    @property
+    def context(self) -> RunContext:
+        """Return what it shares with the other devices."""
+        return self._context
+
     def _do(self, step: str, task: Callable[..., Result], **arguments: Any) -> Any:
         """Run one step as a Nornir subtask and return its typed result."""
         if step != "restore" and self._context.interrupted():

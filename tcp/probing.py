@@ -97,8 +97,8 @@ def _expected(seen: TimedCopy, ceiling_bytes_per_s: float | None) -> float:
 def _sized(size_bytes: float) -> int:
     """Return a size with two digits, so that many devices share a file, within the limits."""
     bounded = min(max(size_bytes, PILOT_BYTES), LARGEST_BYTES)
-    step = 10 ** (math.floor(math.log10(bounded)) - 1)
-    return max(PILOT_BYTES, round(bounded / step) * step)
+    step = 10.0 ** (math.floor(math.log10(bounded)) - 1)
+    return max(PILOT_BYTES, int(round(bounded / step) * step))
 
 
 def steady_bytes_per_s(samples: Sequence[Sample]) -> float | None:

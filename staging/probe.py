@@ -1,0 +1,163 @@
+"""The pre-flight speed test: timed copies to `null:` as a device is, then tuned, restored at once, in one login.
+
+It goes the way of a staging run (check, journal, tune, copy, restore), so nothing can be left behind that a run would
+not leave; only what happens between journal and restore differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nornir.core import Nornir
+from nornir.core.task import Result, Task
+
+from staging.budget import payload_cap_bytes_per_s
+from staging.context import RunContext
+from staging.device_run import DeviceRun, run_device
+from staging.events import Emit, silent
+from staging.journal import Journal
+from staging.probe_files import ProbeFiles, probe_files
+from staging.probe_result import Arm, ProbeResult, arm_of
+from staging.record import RunReport
+from staging.run import RunOptions, run_fleet
+from staging.states import Outcome, State
+from tasks.tune import tune
+from tasks.tuning import TunePlan
+from tcp.models import predicted_seconds
+from tcp.probing import TARGET_S, TimedCopy, first_size, next_size
+from tcp.worth import nothing_to_tune, worth_tuning
+
+TYPICAL_IMAGE_BYTES = 500_000_000
+"""Size that times are forecast for where nobody names an image: an IOS-XE image has 400 to 900 MB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeWish:
+    """What a speed test is to find out.
+
+    Attributes:
+        as_is: Whether to time a copy with the device's own settings.
+        tuned: Whether to time one while tuned.
+        image_bytes: Size of the image that is to follow.
+        target_s: What the copy of an arm should take.
+    """
+
+    as_is: bool = True
+    tuned: bool = True
+    image_bytes: int = TYPICAL_IMAGE_BYTES
+    target_s: float = TARGET_S
+
+
+def probe_fleet(
+    nornir: Nornir,
+    wish: ProbeWish,
+    options: RunOptions,
+    *,
+    journal: Journal,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> RunReport:
+    """Test every device of an inventory; each record has a ProbeResult. Arguments and errors as in `run_fleet`."""
+    device = replace(options.device, tune=wish.tuned, to_null=True)
+    with probe_files() as files:
+
+        def probe_device(task: Task, context: RunContext) -> Result:
+            return run_device(ProbeRun(task, context, wish, files))
+
+        return run_fleet(
+            nornir,
+            files.pilot,
+            replace(options, verb="probe", device=device),
+            journal=journal,
+            emit=emit,
+            interrupted=interrupted,
+            device_task=probe_device,
+            more_images=files.paths,
+        )
+
+
+class ProbeRun(DeviceRun):
+    """A device's way through a speed test: a run whose copies go to `null:`, as it is and then tuned."""
+
+    def __init__(self, task: Task, context: RunContext, wish: ProbeWish, files: ProbeFiles) -> None:
+        super().__init__(task, context)
+        self._wish = wish
+        self._files = files
+
+    def _feed(self, plan: TunePlan, target: str) -> None:
+        """Time both arms; whatever it raises, the caller restores."""
+        self._update(probe=ProbeResult(image_bytes=self._wish.image_bytes))
+        if self._wish.as_is or not plan.changes:
+            arm = self._arm("as it is", target, expected_bytes_per_s=None)
+            self._found(as_is=arm, as_is_s=self._forecast(arm))
+        if plan.changes:
+            self._update(tune=self._do("tune", tune, plan=plan))
+            self._move(State.TUNED)
+            arm = self._arm("tuned", target, expected_bytes_per_s=self._expected_tuned())
+            self._found(tuned=arm, tuned_s=self._forecast(arm))
+        self._decide(plan)
+        self._update(outcome=Outcome.DONE)
+
+    def _arm(self, name: str, target: str, *, expected_bytes_per_s: float | None) -> Arm:
+        """Copy until a copy was long enough to count, and return what that one found."""
+        size_bytes: int | None = first_size(expected_bytes_per_s, self._wish.target_s)
+        copies = 0
+        while size_bytes is not None:
+            copies += 1
+            arm = self._timed(name, target, size_bytes, copies)
+            seen = TimedCopy(
+                size_bytes=arm.size_bytes,
+                duration_s=arm.duration_s,
+                rtt_s=arm.rtt_s,
+                window_bytes=self._window_bytes,
+            )
+            size_bytes = next_size(seen, ceiling_bytes_per_s=self._link_bytes_per_s, target_s=self._wish.target_s)
+        return arm
+
+    def _timed(self, name: str, target: str, size_bytes: int, copies: int) -> Arm:
+        path = self._files.of(size_bytes)
+        self._context = replace(self._context, image=self._context.server.image(path.name))
+        self._tell("probe", "started", f"{name}: {self._context.image.size_bytes / 1e6:.2g} MB to {target}")
+        self._pull(target)
+        pull, seen = self._record.pull, self._record.transfer
+        assert pull is not None
+        assert seen is not None
+        return arm_of(pull, seen, copies)
+
+    @property
+    def _window_bytes(self) -> int | None:
+        return self._record.transfer.max_window_bytes if self._record.transfer else None
+
+    @property
+    def _link_bytes_per_s(self) -> float | None:
+        return payload_cap_bytes_per_s(self._host.cap_bps)
+
+    def _expected_tuned(self) -> float | None:
+        """Return the rate to expect tuned: the link where its rate is known, else four times what it is untuned."""
+        if self._link_bytes_per_s is not None:
+            return self._link_bytes_per_s
+        as_is = self._record.probe.as_is if self._record.probe else None
+        return 4 * as_is.steady_bytes_per_s if as_is else None
+
+    def _forecast(self, arm: Arm) -> float:
+        return predicted_seconds(self._wish.image_bytes, arm.steady_bytes_per_s, arm.rtt_s or 0.0)
+
+    def _found(self, **values: Any) -> None:
+        assert self._record.probe is not None
+        self._update(probe=replace(self._record.probe, **values))
+
+    def _decide(self, plan: TunePlan) -> None:
+        found = self._record.probe
+        assert found is not None
+        if self._wish.tuned and not plan.changes:
+            self._found(worth=nothing_to_tune())
+        elif found.as_is is not None and found.tuned is not None:
+            worth = worth_tuning(
+                as_is_bytes_per_s=found.as_is.steady_bytes_per_s,
+                tuned_bytes_per_s=found.tuned.steady_bytes_per_s,
+                tuned_kind=found.tuned.verdict.kind,
+                image_bytes=found.image_bytes,
+            )
+            self._found(worth=worth)

@@ -1,0 +1,82 @@
+"""What a speed test of one device found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ftpserver import SenderReport, TransferRecord
+from tasks.pull import PullReport
+from tcp.probing import steady_bytes_per_s
+from tcp.syn import SynOptions
+from tcp.verdict import Verdict
+from tcp.worth import Worth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One timed copy to `null:`, with the device as it is or tuned.
+
+    Attributes:
+        size_bytes: What was copied.
+        copies: How many copies it took to find that size; the last one counts.
+        device_bytes_per_s: Rate by the device's own line.
+        server_bytes_per_s: Rate from first byte to last acknowledgement, by the server.
+        steady_bytes_per_s: Rate behind the first quarter, where the start is over: what a long copy runs at.
+        duration_s: First byte to last acknowledgement.
+        rtt_s: Least round-trip time.
+        syn: The SYN of the device's data connection: what its settings come to on the wire.
+        sender: What our side asked of the kernel and got.
+        verdict: What limited it.
+    """
+
+    size_bytes: int
+    copies: int
+    device_bytes_per_s: float
+    server_bytes_per_s: float
+    steady_bytes_per_s: float
+    duration_s: float
+    rtt_s: float | None
+    syn: SynOptions | None
+    sender: SenderReport
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeResult:
+    """Both arms of a speed test, and what follows.
+
+    Attributes:
+        image_bytes: Size of the image that the forecast is for.
+        as_is: The copy with the device's own settings, or None where it was not asked for or failed.
+        tuned: The copy while tuned, or None.
+        as_is_s: Forecast for the image as it is, in seconds.
+        tuned_s: Forecast for the image tuned, in seconds.
+        worth: Whether tuning is worth it, or None where only one arm was run.
+    """
+
+    image_bytes: int
+    as_is: Arm | None = None
+    tuned: Arm | None = None
+    as_is_s: float | None = None
+    tuned_s: float | None = None
+    worth: Worth | None = None
+
+
+CAVEAT = "A copy to null: writes no flash; to flash it cannot be faster, and on old routers it is much slower."
+"""What no speed test without flash can know."""
+
+
+def arm_of(pull: PullReport, seen: TransferRecord, copies: int) -> Arm:
+    """Return an arm from the device's and the server's account of its last copy."""
+    return Arm(
+        size_bytes=seen.bytes_acked,
+        copies=copies,
+        device_bytes_per_s=float(pull.device.rate_bytes_per_s),
+        server_bytes_per_s=seen.rate_bytes_per_s,
+        steady_bytes_per_s=steady_bytes_per_s(seen.samples) or seen.rate_bytes_per_s,
+        duration_s=seen.duration_s,
+        rtt_s=seen.min_rtt_s,
+        syn=seen.data_syn or seen.control_syn,
+        sender=seen.sender,
+        verdict=seen.verdict,
+    )
