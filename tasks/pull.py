@@ -10,21 +10,24 @@ from nornir.core.task import Result, Task
 
 from tasks.connection import session_of
 from tasks.copy_dialogue import CopyDialogue, CopyOutcome, Question, copy_command
-from tasks.errors import CopyFailed, DeviceRefused, OutputNotUnderstood, TransferStalled
+from tasks.copy_watch import CopyLimits, CopyWatch, Witnessed, copy_limits, reason_of_silence
+from tasks.errors import CopyFailed, DeviceRefused
 from tasks.session import DeviceSession
 from templates.rows import CopyResult, Refusal, first
 
 STEP = "pull"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Witnessed:
-    """What our server has seen of this device's ticket so far; `bytes_acked` only ever grows."""
-
-    client_seen: bool
-    logged_in: bool
-    bytes_acked: int
-    failure: str | None
+__all__ = [
+    "CopyLimits",
+    "PullReport",
+    "Source",
+    "Witnessed",
+    "command_for",
+    "copy_limits",
+    "pull",
+    "pull_image",
+    "reason_of_silence",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,24 +40,6 @@ class Source:
     username: str = field(repr=False)
     password: str = field(repr=False)
     vrf: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyLimits:
-    """Three limits in seconds: until the first byte, without progress, in all."""
-
-    start_s: float
-    stall_s: float
-    total_s: float
-
-
-def copy_limits(*, size_bytes: int, expected_bytes_per_s: float) -> CopyLimits:
-    """Return the limits of a copy: in all, four times what it should take and two minutes.
-
-    Half a minute to the first byte is what a device needs that looks up names and opens two connections; a device
-    that cannot reach us at all keeps trying for up to half an hour, which nobody should wait for.
-    """
-    return CopyLimits(start_s=45.0, stall_s=60.0, total_s=120.0 + 4 * size_bytes / max(expected_bytes_per_s, 1.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +107,7 @@ def pull_image(
         TransferStalled: A limit was reached; the copy was interrupted.
         DeviceRefused: The device does not take the command, or its question is one that we answer with no.
         OutputNotUnderstood: The device asked something unknown; the copy was interrupted.
-        DeviceUnreachable: The session was lost.
+        DeviceUnreachable: The session was lost; the copy may go on without it, or may be done.
     """
     dialogue = CopyDialogue(
         prompt_pattern=session.prompt_pattern,
@@ -130,7 +115,7 @@ def pull_image(
         target=target,
         secrets=(source.username, source.password),
     )
-    watch = _Watch(session.name, dialogue, limits, witness, interrupted)
+    watch = CopyWatch(session.name, dialogue, size_bytes, limits, witness, interrupted)
     started = time.monotonic()
     session.converse(command_for(source, target), watch.reply, watch.check)
     wall_s = time.monotonic() - started
@@ -149,72 +134,6 @@ def command_for(source: Source, target: str) -> str:
         target=target,
         vrf=source.vrf,
     )
-
-
-class _Watch:
-    """Feeds the dialogue and knows when waiting makes no sense any more."""
-
-    def __init__(
-        self,
-        host: str,
-        dialogue: CopyDialogue,
-        limits: CopyLimits,
-        witness: Callable[[], Witnessed],
-        interrupted: Callable[[], bool],
-    ) -> None:
-        self._host = host
-        self._dialogue = dialogue
-        self._limits = limits
-        self._witness = witness
-        self._interrupted = interrupted
-        self._started = self._progress_at = self._heard_at = time.monotonic()
-        self._bytes_acked = 0
-
-    def reply(self, received: str) -> tuple[str, ...] | None:
-        if received:
-            self._heard_at = time.monotonic()
-        return self._dialogue.reply(received)
-
-    def check(self) -> None:
-        now = time.monotonic()
-        seen = self._witness()
-        if seen.bytes_acked > self._bytes_acked:
-            self._bytes_acked, self._progress_at = seen.bytes_acked, now
-        # Flash is written behind the last byte: the device's own marks are progress too.
-        last_sign = max(self._progress_at, self._heard_at)
-        if self._interrupted():
-            raise TransferStalled("the operator interrupted the copy", host=self._host, step=STEP)
-        if (question := self._dialogue.open_question) and now - self._heard_at > 5:
-            raise OutputNotUnderstood(
-                f"the device asks {question!r}, which we have no answer for", host=self._host, step=STEP
-            )
-        if self._bytes_acked == 0 and now - self._started > self._limits.start_s:
-            raise TransferStalled(
-                f"no byte was taken within {self._limits.start_s:.0f} s: {reason_of_silence(seen)}",
-                host=self._host,
-                step=STEP,
-            )
-        if self._bytes_acked and now - last_sign > self._limits.stall_s:
-            raise TransferStalled(
-                f"no progress for {self._limits.stall_s:.0f} s after {self._bytes_acked} bytes",
-                host=self._host,
-                step=STEP,
-            )
-        if now - self._started > self._limits.total_s:
-            raise TransferStalled(
-                f"{self._bytes_acked} bytes in {self._limits.total_s:.0f} s, the limit", host=self._host, step=STEP
-            )
-
-
-def reason_of_silence(seen: Witnessed) -> str:
-    """Return why no byte flows, by how far the device came with us, and what to do about it."""
-    if seen.failure:
-        return seen.failure
-    if not seen.client_seen:
-        return "the device did not reach our FTP port. Check route, access lists, VRF and source interface"
-    if not seen.logged_in:
-        return "the device came but did not log in. Check that nothing between us rewrites FTP"
-    return "the device logged in but opened no data connection. Check that our passive ports are reachable"
 
 
 def _judged(host: str, dialogue: CopyDialogue, size_bytes: int, target: str, seen: Witnessed) -> CopyResult:

@@ -1,0 +1,175 @@
+"""The limits of a copy, and the watch that keeps them by the device's and the server's signs of life."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tasks.copy_dialogue import CopyDialogue
+from tasks.errors import DeviceUnreachable, OutputNotUnderstood, TransferStalled
+
+STEP = "pull"
+
+SLOWEST_BYTES_PER_S = 50_000.0
+"""Old flash takes 80 kB/s (IOSv in the published experiment); below this a copy is not worth waiting for."""
+
+LEAST_WINDOW_BYTES = 4128
+"""Default of `ip tcp window-size` by Cisco's books: an untuned device on a long path is as slow as this makes it."""
+
+MEASURED_AFTER_S = 30.0
+"""After so long with data flowing the mean rate tells how long the rest takes; slow start is over by then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witnessed:
+    """What our server has seen of this device's ticket so far; `bytes_acked` only ever grows."""
+
+    client_seen: bool
+    logged_in: bool
+    bytes_acked: int
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyLimits:
+    """Limits in seconds: until the first byte, without progress, for the prompt behind the last byte, in all."""
+
+    start_s: float
+    stall_s: float
+    total_s: float
+    end_s: float = 120.0
+
+
+def copy_limits(*, size_bytes: int, expected_bytes_per_s: float) -> CopyLimits:
+    """Return the limits of a copy: in all, four times what it should take and two minutes.
+
+    Half a minute to the first byte is what a device needs that looks up names and opens two connections; a device
+    that cannot reach us at all keeps trying for up to half an hour, which nobody should wait for. Behind the last byte
+    a device may write what it buffered, and check a sum without a mark (`Verifying checksum...`, C3640 12.2): two
+    minutes and a second for each 500 kB.
+    """
+    return CopyLimits(
+        start_s=45.0,
+        stall_s=60.0,
+        total_s=120.0 + 4 * size_bytes / max(expected_bytes_per_s, 1.0),
+        end_s=120.0 + size_bytes / 500_000,
+    )
+
+
+def least_rate_bytes_per_s(*, rtt_s: float, tuned: bool) -> float:
+    """Return the lowest rate that a healthy copy may have: that of slow flash, or of a small window on a long path.
+
+    Args:
+        rtt_s: Round-trip time in seconds, > 0.
+        tuned: Whether the window is ours; else it may be the smallest default there is.
+    """
+    return SLOWEST_BYTES_PER_S if tuned else min(SLOWEST_BYTES_PER_S, LEAST_WINDOW_BYTES / rtt_s)
+
+
+class CopyWatch:
+    """Feeds the dialogue and knows when waiting makes no sense any more.
+
+    Args:
+        host: Inventory name, for errors.
+        dialogue: The dialogue.
+        size_bytes: Size of the image.
+        limits: How long to wait for what.
+        witness: The server's account.
+        interrupted: Whether the operator wants to stop.
+        clock: Seconds, never going back.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        dialogue: CopyDialogue,
+        size_bytes: int,
+        limits: CopyLimits,
+        witness: Callable[[], Witnessed],
+        interrupted: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._host = host
+        self._dialogue = dialogue
+        self._size_bytes = size_bytes
+        self._limits = limits
+        self._witness = witness
+        self._interrupted = interrupted
+        self._clock = clock
+        self._started = self._progress_at = self._heard_at = clock()
+        self._flowing_since: float | None = None
+        self._total_s: float | None = None
+        self._bytes_acked = 0
+
+    def reply(self, received: str) -> tuple[str, ...] | None:
+        """Take output of the device; see `CopyDialogue.reply`."""
+        if received:
+            self._heard_at = self._clock()
+        return self._dialogue.reply(received)
+
+    def check(self) -> None:
+        """Look at the server's account and the clock.
+
+        Raises:
+            TransferStalled: The operator wants to stop, or a limit was reached.
+            OutputNotUnderstood: The device waits for an answer that we don't have.
+            DeviceUnreachable: The image was delivered, but the session says nothing any more.
+        """
+        now, seen = self._clock(), self._witness()
+        if self._interrupted():
+            raise self._stalled("the operator interrupted the copy")
+        if (question := self._dialogue.open_question) and now - self._heard_at > 5:
+            raise OutputNotUnderstood(
+                f"the device asks {question!r}, which we have no answer for", host=self._host, step=STEP
+            )
+        self._note(seen, now)
+        self._check_progress(seen, now)
+        if now - self._started > (limit_s := self._total_limit_s(now)):
+            raise self._stalled(f"{self._bytes_acked} bytes in {limit_s:.0f} s, the limit")
+
+    def _note(self, seen: Witnessed, now: float) -> None:
+        if seen.bytes_acked > self._bytes_acked:
+            self._bytes_acked, self._progress_at = seen.bytes_acked, now
+            self._flowing_since = self._flowing_since or now
+
+    def _check_progress(self, seen: Witnessed, now: float) -> None:
+        if not self._bytes_acked:
+            if now - self._started > self._limits.start_s:
+                raise self._stalled(f"no byte was taken within {self._limits.start_s:.0f} s: {reason_of_silence(seen)}")
+            return
+        # Flash is written behind the last byte: the device's own marks are progress too.
+        silent_s = now - max(self._progress_at, self._heard_at)
+        if self._bytes_acked >= self._size_bytes:
+            if silent_s > self._limits.end_s:
+                raise DeviceUnreachable(
+                    f"the image was delivered, but the session has been silent for {silent_s:.0f} s",
+                    host=self._host,
+                    step=STEP,
+                )
+        elif silent_s > self._limits.stall_s:
+            raise self._stalled(f"no progress for {self._limits.stall_s:.0f} s after {self._bytes_acked} bytes")
+
+    def _total_limit_s(self, now: float) -> float:
+        """Return the limit in all; a rate that was measured to be lower than expected lengthens it, once."""
+        flowing_s = now - self._flowing_since if self._flowing_since is not None else 0.0
+        if self._total_s is None and flowing_s >= MEASURED_AFTER_S:
+            measured = copy_limits(
+                size_bytes=self._size_bytes, expected_bytes_per_s=self._bytes_acked / flowing_s
+            ).total_s
+            self._total_s = max(self._limits.total_s, measured)
+        return self._total_s or self._limits.total_s
+
+    def _stalled(self, reason: str) -> TransferStalled:
+        return TransferStalled(reason, host=self._host, step=STEP)
+
+
+def reason_of_silence(seen: Witnessed) -> str:
+    """Return why no byte flows, by how far the device came with us, and what to do about it."""
+    if seen.failure:
+        return seen.failure
+    if not seen.client_seen:
+        return "the device did not reach our FTP port. Check route, access lists, VRF and source interface"
+    if not seen.logged_in:
+        return "the device came but did not log in. Check that nothing between us rewrites FTP"
+    return "the device logged in but opened no data connection. Check that our passive ports are reachable"
