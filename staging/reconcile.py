@@ -1,0 +1,103 @@
+"""What to do about a copy whose session was lost: a table of decisions. Pure: evidence in, decision out.
+
+Facts
+-----
+* Whether a copy goes on when its vty closes is not documented, and differs: users report copies that `exec-timeout`
+  killed (netmiko issue 568) and a switch that deleted the partial file (ansible issue 60440). So nothing is assumed:
+  the flash and the server's account of the transfer are looked at.
+* IOS was never shown to resume by REST: a copy that broke off is begun again as a whole, at most once.
+* A file of the right size proves nothing: its hash does, in the step that follows every copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Decision(StrEnum):
+    """What to do next."""
+
+    WAIT = "wait"
+    DONE = "done"
+    AGAIN = "copy again"
+    REMOVE_AND_AGAIN = "remove the partial file and copy again"
+    GIVE_UP = "give up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What server and flash show after a session was lost.
+
+    Attributes:
+        image_bytes: Size of the image.
+        to_null: The copy goes to `null:` and leaves no file.
+        began: The server saw the device begin a transfer, so a file at the target is our copy's: the check found
+            none there, and the device overwrites nothing without a question that we answer with no.
+        transferring: The server is still sending.
+        delivered: The device acknowledged the last byte.
+        flash_bytes: Size of the file at the target, None where there is none.
+        settled: Server and flash were the same for long enough at two looks.
+        may_remove: The operator allowed to remove a partial file of ours.
+        may_repeat: The copy was not begun again yet.
+    """
+
+    image_bytes: int
+    to_null: bool
+    began: bool
+    transferring: bool
+    delivered: bool
+    flash_bytes: int | None
+    settled: bool
+    may_remove: bool
+    may_repeat: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A decision and the reason in a sentence."""
+
+    decision: Decision
+    reason: str
+
+
+def judge(seen: Evidence) -> Judgement:
+    """Return what to do, by the first rule that fits."""
+    if seen.transferring:
+        return _say(Decision.WAIT, "the device goes on copying without its session")
+    if seen.to_null:
+        return _judge_null(seen)
+    if seen.flash_bytes == seen.image_bytes:
+        return _say(Decision.DONE, "the file on flash has the image's size; its hash decides")
+    if seen.flash_bytes is not None and seen.flash_bytes > seen.image_bytes:
+        return _say(Decision.GIVE_UP, f"the file on flash has {seen.flash_bytes} bytes, more than the image: not ours")
+    if not seen.settled:
+        return _say(Decision.WAIT, "the device may still be writing")
+    return _judge_partial(seen) if seen.flash_bytes is not None else _repeat(seen, "no file is left on flash")
+
+
+def _judge_null(seen: Evidence) -> Judgement:
+    if seen.delivered:
+        return _say(Decision.DONE, "the device took every byte, by the server's account")
+    return _repeat(seen, "the copy to null: broke off")
+
+
+def _judge_partial(seen: Evidence) -> Judgement:
+    found = f"{seen.flash_bytes} of {seen.image_bytes} bytes are on flash"
+    if not seen.began:
+        return _say(Decision.GIVE_UP, f"{found}, though our copy never began: not ours")
+    if not seen.may_remove:
+        return _say(Decision.GIVE_UP, f"{found}; removing them was not allowed (--remove-partial)")
+    if not seen.may_repeat:
+        return _say(Decision.GIVE_UP, f"{found}, at the second attempt")
+    return _say(Decision.REMOVE_AND_AGAIN, found)
+
+
+def _repeat(seen: Evidence, reason: str) -> Judgement:
+    if seen.may_repeat:
+        return _say(Decision.AGAIN, reason)
+    return _say(Decision.GIVE_UP, f"{reason}, at the second attempt")
+
+
+def _say(decision: Decision, reason: str) -> Judgement:
+    return Judgement(decision=decision, reason=reason)

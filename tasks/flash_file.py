@@ -1,0 +1,167 @@
+"""The file at a copy's target: look at it, and remove it where it is ours and the operator allowed that.
+
+Facts
+-----
+* `dir flash:x` of an absent file says `%Error opening bootflash:/x (No such file or directory)`.
+* `delete flash:x` asks `Delete filename [x]? ` (Enter) and `Delete flash:/x? [confirm]` (Enter, a single key). With
+  `/force` it asks nothing, with `/recursive` it takes whole folders: neither is ever used.
+* `flash:` may read `bootflash:` in the second question: the file's name is compared, not the prefix.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+
+from nornir.core.task import Result, Task
+
+from tasks.connection import session_of
+from tasks.errors import DeviceRefused, OutputNotUnderstood
+from tasks.session import DeviceSession
+from templates.rows import DirError, DirFile, Refusal, first, rows
+
+STEP = "remove"
+LIMIT_S = 120.0
+"""Deleting half a gigabyte from class-C flash takes some ten seconds; twice a minute ends our patience."""
+
+_FILENAME = re.compile(r"Delete filename \[([^\]]*)\]\? ?")
+_CONFIRM = re.compile(r"Delete (\S+?)\? ?\[confirm\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlashFile:
+    """What is at a copy's target; `size_bytes` is None where there is no file."""
+
+    path: str
+    size_bytes: int | None
+
+
+def look(task: Task, path: str) -> Result:
+    """Nornir task: return a FlashFile. See `file_at`."""
+    return Result(host=task.host, result=file_at(session_of(task), path))
+
+
+def remove(task: Task, path: str, no_larger_than_bytes: int) -> Result:
+    """Nornir task: remove a file of ours; see `remove_file`."""
+    remove_file(session_of(task), path, no_larger_than_bytes=no_larger_than_bytes)
+    return Result(host=task.host, result=None, changed=True)
+
+
+def file_at(session: DeviceSession, path: str) -> FlashFile:
+    """Return size of the file at a path, for example `bootflash:image.bin`; `null:` holds none.
+
+    Raises:
+        DeviceRefused: The user may not list it.
+        OutputNotUnderstood: The device answered something else than a file or its absence: nothing is guessed.
+        DeviceUnreachable: The session was lost.
+    """
+    if path == "null:":
+        return FlashFile(path=path, size_bytes=None)
+    output = session.ask(f"dir {path}", limit_s=60)
+    name = _name(path)
+    for row in rows(DirFile, output):
+        if _name(row.name) == name and not row.permissions.startswith("d"):
+            return FlashFile(path=path, size_bytes=row.size_bytes)
+    error = first(DirError, output)
+    if error is not None and "no such file" in error.reason.lower():
+        return FlashFile(path=path, size_bytes=None)
+    raise OutputNotUnderstood(
+        f"'dir {path}': expected the file or its absence, found {output[-160:].strip()!r}", host=session.name
+    )
+
+
+def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int) -> None:
+    """Remove a file that a copy of ours left, and look that it is gone.
+
+    Args:
+        session: An open session.
+        path: Exactly the file that our copy began.
+        no_larger_than_bytes: Size of the image; a larger file is none of ours.
+
+    Raises:
+        DeviceRefused: The file is larger than ours, or is still there afterwards.
+        OutputNotUnderstood: The device asked about another file; nothing was confirmed.
+        DeviceUnreachable: The session was lost.
+    """
+    present = file_at(session, path).size_bytes
+    if present is None:
+        return
+    if present > no_larger_than_bytes:
+        raise DeviceRefused(
+            f"{path} has {present} bytes, more than the image's {no_larger_than_bytes}: it is not ours and stays",
+            host=session.name,
+            step=STEP,
+        )
+    dialogue = DeleteDialogue(host=session.name, path=path, prompt_pattern=session.prompt_pattern)
+    session.converse(f"delete {path}", dialogue.reply, dialogue.check)
+    if file_at(session, path).size_bytes is not None:
+        raise DeviceRefused(
+            f"{path} is still there after 'delete': {dialogue.words}",
+            host=session.name,
+            step=STEP,
+            hint="Delete it by hand before staging again",
+        )
+
+
+class DeleteDialogue:
+    """Answers the two questions of `delete` about one file, and no other question.
+
+    Args:
+        host: Inventory name, for errors.
+        path: The file.
+        prompt_pattern: Regular expression of the privileged prompt, alone on a line.
+    """
+
+    def __init__(self, *, host: str, path: str, prompt_pattern: str) -> None:
+        self._host = host
+        self._path = path
+        self._prompt = re.compile(prompt_pattern)
+        self._text = ""
+        self._answered_to = 0
+        self._deadline = time.monotonic() + LIMIT_S
+
+    def reply(self, received: str) -> tuple[str, ...] | None:
+        """Take the next piece of output; return what to send, or None when the prompt is back.
+
+        Raises:
+            OutputNotUnderstood: The device asks about another file.
+        """
+        self._text += received.replace("\r\n", "\n").replace("\r", "\n")
+        answers = []
+        while (found := self._question()) is not None:
+            if _name(found[1]) != _name(self._path):
+                raise OutputNotUnderstood(
+                    f"expected a question about {self._path}, the device asks {found[0]!r}", host=self._host, step=STEP
+                )
+            self._answered_to = found.end()
+            answers.append("\n")
+        if answers:
+            return tuple(answers)
+        return None if self._prompt.search(self._text, self._answered_to) else ()
+
+    def check(self) -> None:
+        """End the wait at the limit.
+
+        Raises:
+            OutputNotUnderstood: The prompt did not come back in time.
+        """
+        if time.monotonic() > self._deadline:
+            raise OutputNotUnderstood(
+                f"'delete {self._path}': no prompt within {LIMIT_S:.0f} s", host=self._host, step=STEP
+            )
+
+    @property
+    def words(self) -> str:
+        """Return what the device said to it, for an error."""
+        refusal = first(Refusal, self._text)
+        return refusal.text if refusal else self._text[-160:].strip()
+
+    def _question(self) -> re.Match[str] | None:
+        found = [pattern.search(self._text, self._answered_to) for pattern in (_FILENAME, _CONFIRM)]
+        return min((match for match in found if match), key=lambda match: match.start(), default=None)
+
+
+def _name(path: str) -> str:
+    """Return a path without file system and leading slash."""
+    return path.rpartition(":")[2].lstrip("/")

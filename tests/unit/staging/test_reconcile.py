@@ -1,0 +1,102 @@
+"""After a lost session: what server and flash show, and what is done about it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from staging.reconcile import Decision, Evidence, judge
+
+IMAGE_BYTES = 1000
+NOTHING = Evidence(
+    image_bytes=IMAGE_BYTES,
+    to_null=False,
+    began=True,
+    transferring=False,
+    delivered=False,
+    flash_bytes=None,
+    settled=True,
+    may_remove=False,
+    may_repeat=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "decision", "reason"),
+    [
+        ({"transferring": True}, Decision.WAIT, "goes on copying"),
+        ({"transferring": True, "flash_bytes": 10}, Decision.WAIT, "goes on copying"),
+        ({"flash_bytes": 1000, "delivered": True}, Decision.DONE, "hash decides"),
+        ({"flash_bytes": 1000, "began": False}, Decision.DONE, "hash decides"),
+        ({"delivered": True, "settled": False}, Decision.WAIT, "still be writing"),
+        ({"flash_bytes": 10, "settled": False}, Decision.WAIT, "still be writing"),
+        ({}, Decision.AGAIN, "no file is left"),
+        ({"began": False}, Decision.AGAIN, "no file is left"),
+        ({"delivered": True}, Decision.AGAIN, "no file is left"),
+        ({"may_repeat": False}, Decision.GIVE_UP, "second attempt"),
+        ({"flash_bytes": 10}, Decision.GIVE_UP, "10 of 1000 bytes are on flash; removing them was not allowed"),
+        ({"flash_bytes": 10, "may_remove": True}, Decision.REMOVE_AND_AGAIN, "10 of 1000"),
+        ({"flash_bytes": 0, "may_remove": True}, Decision.REMOVE_AND_AGAIN, "0 of 1000"),
+        ({"flash_bytes": 10, "may_remove": True, "may_repeat": False}, Decision.GIVE_UP, "second attempt"),
+        ({"flash_bytes": 10, "may_remove": True, "began": False}, Decision.GIVE_UP, "not ours"),
+        ({"flash_bytes": 1001, "may_remove": True}, Decision.GIVE_UP, "not ours"),
+        ({"to_null": True, "delivered": True}, Decision.DONE, "every byte"),
+        ({"to_null": True}, Decision.AGAIN, "broke off"),
+        ({"to_null": True, "may_repeat": False}, Decision.GIVE_UP, "second attempt"),
+        ({"to_null": True, "transferring": True}, Decision.WAIT, "goes on"),
+    ],
+    ids=str,
+)
+def test_the_table(changes, decision, reason):
+    """Each situation has one decision, with its reason."""
+    found = judge(replace(NOTHING, **changes))
+    assert found.decision is decision
+    assert reason in found.reason
+
+
+def every_situation():
+    flags = itertools.product((False, True), repeat=7)
+    for (null, began, transferring, delivered, settled, remove, repeat), flash in itertools.product(
+        flags, (None, 0, 999, 1000, 1001)
+    ):
+        yield Evidence(
+            image_bytes=IMAGE_BYTES,
+            to_null=null,
+            began=began,
+            transferring=transferring,
+            delivered=delivered,
+            flash_bytes=None if null else flash,
+            settled=settled,
+            may_remove=remove,
+            may_repeat=repeat,
+        )
+
+
+def test_what_never_happens():
+    """In none of all situations is a file removed that is not ours or without leave, or a copy begun a third time."""
+    for seen in every_situation():
+        decision = judge(seen).decision
+        if decision is Decision.REMOVE_AND_AGAIN:
+            assert seen.may_remove
+            assert seen.began
+            assert seen.may_repeat
+            assert seen.flash_bytes is not None
+            assert seen.flash_bytes < IMAGE_BYTES
+        if decision is Decision.AGAIN:
+            assert seen.may_repeat
+            assert seen.flash_bytes is None
+        if decision is Decision.DONE:
+            assert seen.flash_bytes == IMAGE_BYTES or (seen.to_null and seen.delivered)
+        if decision is not Decision.WAIT:
+            assert not seen.transferring
+
+
+def test_waiting_ends():
+    """Once the server is done and the flash is settled there is nothing to wait for."""
+    assert all(
+        judge(seen).decision is not Decision.WAIT
+        for seen in every_situation()
+        if seen.settled and not seen.transferring
+    )
