@@ -24,9 +24,18 @@ class FailureBook:
         count, _ = self._recent(address, now_s)
         self._seen[address] = (count + 1, now_s)
         self._seen.move_to_end(address)
+        self.prune(now_s)
         while len(self._seen) > _MOST_ADDRESSES:
             self._seen.popitem(last=False)
         return self.locked_out(address, now_s)
+
+    def prune(self, now_s: float) -> None:
+        """Forget the failures that no longer count."""
+        while self._seen and now_s - next(iter(self._seen.values()))[1] > self._ban_s:
+            self._seen.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._seen)
 
     def forgive(self, address: str) -> None:
         """Forget an address, after a login that succeeded."""

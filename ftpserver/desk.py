@@ -10,6 +10,7 @@ from ftpserver.bans import FailureBook
 from ftpserver.caps import Cap, SiteCaps, given_cap, least_cap
 from ftpserver.door import FixedDoor
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
+from ftpserver.roster import Roster
 from ftpserver.site_rates import network_of
 from ftpserver.tickets import Refusal, names_source, password_matches, source_allowed
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from ftpserver.tickets import TicketGrant
     from tcp.sample import Sample
     from tcp.syn import SynOptions
+
+
+_MOST_NOTICES = 200
 
 
 class Desk:
@@ -49,11 +53,8 @@ class Desk:
         self.failures = FailureBook(settings.limits.failed_logins, settings.limits.ban_s)
         self.on_login_failure: Callable[[LoginFailure], None] = lambda _: None
         self._emit = emit
-        self._accounts: dict[str, Account] = {}
-        self._by_username: dict[str, Account] = {}
+        self._roster = Roster()
         self._door = FixedDoor(settings.limits)
-        # Those bound to addresses: looked through for every connection, so kept apart from the many that may not be.
-        self._bound: dict[str, Account] = {}
         self._running: dict[str, Account] = {}
         self._site_caps = SiteCaps()
         self._notices: set[str] = set()
@@ -76,13 +77,12 @@ class Desk:
             account.channel = None
             self._running.pop(account.grant.ticket_id, None)
             self._share(self._site(account))
+            self.settle(account)
 
     def add(self, grant: "TicketGrant") -> TransferProgress:
         """Take a new ticket in."""
         account = Account(grant, self.clock())
-        self._accounts[grant.ticket_id] = self._by_username[grant.username] = account
-        if grant.request.source_addresses:
-            self._bound[grant.ticket_id] = account
+        self._roster.add(account)
         return account.progress
 
     def admit(self, fixed: "FixedGrant") -> None:
@@ -98,7 +98,7 @@ class Desk:
             known: Fields of its progress: who the client is.
         """
         account = Account(fixed.grant(image), self.clock())
-        self._accounts[account.grant.ticket_id] = account
+        self._roster.add(account)
         account.sessions = 1
         self.change(
             account,
@@ -109,35 +109,44 @@ class Desk:
         )
         return account
 
-    def expire(self, ticket_id: str) -> None:
-        """Close the books on a ticket whose time is over, unless its transfer is still running."""
-        account = self._accounts.get(ticket_id)
-        if account is None or account.channel is not None or account.progress.state.is_final:
-            return
-        why = account.progress.last_error or "no client came"
-        self.change(account, EventKind.FAILED, f"ticket expired: {why}", state=TransferState.FAILED)
+    def sweep(self) -> None:
+        """Close the books on tickets whose time is over, unless a transfer still runs, and on old failures."""
+        now_s = self.clock()
+        for account in self._roster.expired(now_s):
+            if account.channel is None and not account.progress.state.is_final:
+                why = account.progress.last_error or "no client came"
+                self.change(account, EventKind.FAILED, f"ticket expired: {why}", state=TransferState.FAILED)
+            self.settle(account)
+        self.failures.prune(now_s)
+        self._door.prune(now_s)
+
+    def settle(self, account: Account) -> None:
+        """Take note that a session or transfer has ended: a ticket that is no longer good is kept for a while only."""
+        self._roster.settle(account, self.clock())
 
     def forget(self, ticket_id: str) -> None:
-        """Drop a ticket long expired, so that a server that runs for months does not fill up."""
-        account = self._accounts.get(ticket_id)
+        """Drop the account of one transfer of a fixed login: nobody can log in with its ticket."""
+        account = self._roster.find(ticket_id)
         if account is not None and account.sessions == 0 and account.channel is None:
-            del self._accounts[ticket_id]
-            self._bound.pop(ticket_id, None)
-            # A fixed login's has none.
-            self._by_username.pop(account.grant.username, None)
+            self._roster.forget(ticket_id)
 
     def revoke(self, ticket_id: str) -> None:
-        """Make a ticket worthless and end its transfer."""
-        account = self._accounts[ticket_id]
+        """Make a ticket worthless and end its transfer; one that is closed already is worthless."""
+        account = self._roster.find(ticket_id)
+        if account is None:
+            return
         account.revoked = True
         if account.channel is not None:
             account.channel.cut("ticket revoked")
         elif not account.progress.state.is_final:
             self.change(account, EventKind.FAILED, "ticket revoked", state=TransferState.FAILED)
+        self.settle(account)
 
     def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
-        """Change a ticket's cap, also in the middle of its transfer."""
-        account = self._accounts[ticket_id]
+        """Change a ticket's cap, also in the middle of its transfer; none is left of one that is closed."""
+        account = self._roster.find(ticket_id)
+        if account is None:
+            return
         account.cap_bytes_per_s = cap_bytes_per_s
         if account.channel is not None:
             account.channel.apply_cap(self.cap_of(account))
@@ -157,7 +166,7 @@ class Desk:
         """Note that a client came; it is put down to a ticket if exactly one waits for its address."""
         waiting = [
             account
-            for account in self._bound.values()
+            for account in self._roster.bound
             if account.progress.state is TransferState.WAITING and source_allowed(account.grant, address)
         ]
         if len(waiting) == 1:
@@ -175,7 +184,7 @@ class Desk:
         fixed = self._door.find(username)
         if fixed is not None:
             return self._fixed_login(fixed, password, address)
-        account = self._by_username.get(username)
+        account = self._roster.of_user(username)
         matches = password_matches(account.grant if account is not None else None, password)
         refusal = self._refusal(account, matches, address)
         if account is not None and refusal is None:
@@ -203,7 +212,7 @@ class Desk:
         now_s = self.clock()
         return self.failures.locked_out(address, now_s) and not any(
             names_source(account.grant.request.source_addresses, address)
-            for account in self._bound.values()
+            for account in self._roster.bound
             if account.refusal(now_s) is None
         )
 
@@ -211,13 +220,11 @@ class Desk:
         self, account: Account, kind: EventKind, text: str, *, sample: "Sample | None" = None, **changes: Any
     ) -> None:
         """Change what is known of a ticket and tell the parent."""
-        values = {name: getattr(account.progress, name) for name in TransferProgress.__dataclass_fields__}
         if kind in (EventKind.FAILED, EventKind.LOGIN_FAILED):
-            values["last_error"] = text
-        values.update(changes, sequence=account.progress.sequence + 1)
-        progress = TransferProgress(**values)
+            changes = {"last_error": text, **changes}
+        progress = replace(account.progress, sequence=account.progress.sequence + 1, **changes)
         # The record is the parent's to keep: with its samples it is larger than all the rest of an account.
-        account.progress = replace(progress, record=None)
+        account.progress = progress if progress.record is None else replace(progress, record=None)
         self._emit(
             ServerEvent(
                 kind=kind,
@@ -235,7 +242,7 @@ class Desk:
 
     def notice(self, text: str) -> None:
         """Tell the parent something about the server as a whole, once."""
-        if text not in self._notices:
+        if text not in self._notices and len(self._notices) < _MOST_NOTICES:
             self._notices.add(text)
             self._emit(ServerEvent(kind=EventKind.NOTICE, at=self.wall(), text=text))
 

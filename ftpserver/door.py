@@ -29,6 +29,10 @@ class FixedDoor:
         """Return the fixed login of a user."""
         return self._logins.get(username)
 
+    def prune(self, now_s: float) -> None:
+        """Forget the guesses that no longer count."""
+        self._guesses.prune(now_s)
+
     def refusal(self, fixed: "FixedGrant", password: str, address: str, now_s: float) -> Refusal | None:
         """Return why a login is refused; None lets it in and clears its address."""
         matches = password_matches(fixed, password)

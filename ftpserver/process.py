@@ -11,13 +11,16 @@ import signal
 import socket
 import sys
 import warnings
+from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ftpserver.caps import given_cap
+from ftpserver.catalogue import ImageFile
 from ftpserver.codec import decode
 from ftpserver.descriptors import raise_soft_limit
 from ftpserver.grants import probe_grants
-from ftpserver.wire import Hello, Ready, line
+from ftpserver.wire import Hello, Pulse, Ready, line
 
 with warnings.catch_warnings():
     # asyncore and asynchat are deprecated in 3.11 and come from pinned packages from 3.12 on.
@@ -30,16 +33,15 @@ with warnings.catch_warnings():
 
 from ftpserver.errors import FtpServerError
 from ftpserver.logins import FixedGrant
-from ftpserver.records import EventKind, LoginFailure, ServerEvent
+from ftpserver.records import LoginFailure, ServerEvent
 from ftpserver.tickets import TicketGrant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HEARTBEAT_S = 0.5
-_QUEUE_LIMIT = 2000
-# A late login with an expired ticket is still put down to it for so long.
-_FORGET_AFTER_S = 3600.0
+# In pieces of 64 KiB, as the library cuts them.
+_QUEUE_LIMIT = 64
 _BACKLOG = 1024
 
 
@@ -49,6 +51,7 @@ class ControlLink(AsyncChat):
     def __init__(self, connection: socket.socket, ioloop: Any, service: "Service") -> None:
         self._service = service
         self._incoming: list[bytes] = []
+        self._outgoing: list[bytes] = []
         super().__init__(connection, ioloop=ioloop)
         self.set_terminator(b"\n")
 
@@ -68,19 +71,32 @@ class ControlLink(AsyncChat):
             self.say(re=message.get("id"), ok=result)
 
     def say(self, **message: Any) -> None:
-        """Send a message."""
+        """Send a message now: the parent shall know of a delivery before the client reads 226."""
         if not self._closed:
-            self.push(line(**message))
+            self._outgoing.append(line(**message))
+            self._post()
 
     def tell(self, event: ServerEvent) -> None:
         """Send an event; mere progress is left out while the parent does not read."""
-        if event.kind is not EventKind.PROGRESS or len(self.producer_fifo) < _QUEUE_LIMIT:
+        pulse = Pulse.of(event)
+        if pulse is None:
             self.say(event=event)
+        elif not self._closed and len(self.producer_fifo) < _QUEUE_LIMIT:
+            # Together with that of all other transfers read in this turn of the loop.
+            if not self._outgoing:
+                self.ioloop.call_later(0, self._post, _errback=self.handle_error)
+            self._outgoing.append(line(pulse=pulse))
+
+    def _post(self) -> None:
+        lines, self._outgoing = self._outgoing, []
+        if lines and not self._closed:
+            self.push(b"".join(lines))
 
     def flush(self) -> None:
         """Send what is queued, for at most two seconds, before the process ends."""
         if self._closed:
             return
+        self._post()
         self.socket.settimeout(2.0)
         while self.producer_fifo and not self._closed:
             self.initiate_send()
@@ -154,10 +170,7 @@ class Service:
 
     def _take_ticket(self, message: dict[str, Any]) -> Any:
         grant = decode(TicketGrant, message["grant"])
-        progress = self.desk.add(grant)
-        self._ioloop.call_later(grant.request.lifetime_s, self.desk.expire, grant.ticket_id)
-        self._ioloop.call_later(grant.request.lifetime_s + _FORGET_AFTER_S, self.desk.forget, grant.ticket_id)
-        return progress
+        return self.desk.add(replace(grant, image=_shared(grant.image)))
 
     def _tell_login_failure(self, failure: LoginFailure) -> None:
         self._link.say(login_failure=failure)
@@ -171,6 +184,7 @@ class Service:
             self.stop()
         elif self._terminated:
             self.drain()
+        self.desk.sweep()
         if self._drain_until_s is not None and (not self.desk.running or self.desk.clock() >= self._drain_until_s):
             self.stop()
 
@@ -185,6 +199,12 @@ class Service:
         for session in self._sessions():
             session.close()
         self._link.flush()
+
+
+@lru_cache(maxsize=64)
+def _shared(image: ImageFile) -> ImageFile:
+    """Return one and the same value for all tickets of an image: its digests are half of what a ticket takes."""
+    return image
 
 
 def _server(listener: socket.socket, handler: type[ImageSession], ioloop: Any) -> Any:

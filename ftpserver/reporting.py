@@ -31,6 +31,7 @@ class Reporter:
         self._transfer = transfer
         self._tuning = tuning
         self._stalled = False
+        self._told: tuple[TransferState, int, float] | None = None
         self.concluded = False
 
     def started(self) -> None:
@@ -49,7 +50,10 @@ class Reporter:
             return
         state = TransferState.STALLED if self._stalled else TransferState.TRANSFERRING
         sample = transfer.sample(now_s) if settings.stream_samples else None
-        self._announce(EventKind.PROGRESS, "", state, sample=sample)
+        news = (state, transfer.acked_bytes, transfer.rate_bytes_per_s)
+        if sample is not None or news != self._told:
+            self._told = news
+            self._announce(EventKind.PROGRESS, "", state, sample=sample)
 
     def conclude(self, failure: str, raw_info: bytes | None) -> None:
         """Close the account with a record: delivered, or why not.

@@ -8,17 +8,18 @@ costs no I/O.
 import logging
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from ftpserver.catalogue import Catalogue, ImageFile
 from ftpserver.child import Child
 from ftpserver.codec import decode
-from ftpserver.errors import ServerGone, TicketUnknown
+from ftpserver.errors import ServerGone
 from ftpserver.grants import ServerGrants
 from ftpserver.logins import FixedLogin, admit
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
+from ftpserver.snapshots import Snapshots
 from ftpserver.tickets import Ticket, TicketRequest, issue
+from ftpserver.wire import Pulse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("flashferry.ftpserver")
 _MOST_FAILURES = 200
-_MOST_TICKETS = 10_000
 _MOST_NOTICES = 200
 
 
@@ -46,7 +46,7 @@ class FtpServer:
         self.settings = settings
         self.catalogue = Catalogue(settings.image_paths, cache_path=settings.hash_cache_path)
         self._changed = threading.Condition()
-        self._progress: dict[str, TransferProgress] = {}
+        self._snapshots = Snapshots()
         self._failures: list[LoginFailure] = []
         self._notices: list[str] = []
         self._callbacks: list[Callable[[ServerEvent], None]] = []
@@ -118,7 +118,8 @@ class FtpServer:
         ticket, grant = issue(request, self.image(request.image_name))
         first = decode(TransferProgress, self._running().ask("ticket", grant=grant))
         with self._changed:
-            self._progress.setdefault(ticket.ticket_id, first)
+            if self._snapshots.find(ticket.ticket_id) is None:
+                self._snapshots.put(first)
         return ticket
 
     def admit(self, login: FixedLogin) -> None:
@@ -137,10 +138,10 @@ class FtpServer:
         """Return the newest snapshot of a ticket; costs no I/O.
 
         Raises:
-            TicketUnknown: This server issued no such ticket.
+            TicketUnknown: This server issued no such ticket, or it came to its end long ago.
         """
         with self._changed:
-            return self._snapshot(ticket_id)
+            return self._snapshots.get(ticket_id)
 
     def wait(self, ticket_id: str, timeout_s: float) -> TransferProgress:
         """Wait until something about a ticket changes, and return its newest snapshot.
@@ -148,14 +149,14 @@ class FtpServer:
         Returns at once if the ticket has come to an end, and after `timeout_s` in any case.
 
         Raises:
-            TicketUnknown: This server issued no such ticket.
+            TicketUnknown: This server issued no such ticket, or it came to its end long ago.
             ServerGone: The server's process ended while the ticket was under way.
         """
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
-            before = self._snapshot(ticket_id)
+            before = self._snapshots.get(ticket_id)
             while True:
-                now = self._snapshot(ticket_id)
+                now = self._snapshots.get(ticket_id)
                 left_s = deadline_s - time.monotonic()
                 if now.state.is_final or now.sequence != before.sequence or left_s <= 0:
                     return now
@@ -167,7 +168,7 @@ class FtpServer:
         """Wait until a ticket has come to an end or `timeout_s` are over, and return its newest snapshot.
 
         Raises:
-            TicketUnknown: This server issued no such ticket.
+            TicketUnknown: This server issued no such ticket, or it came to its end long ago.
             ServerGone: The server's process ended while the ticket was under way.
         """
         deadline_s = time.monotonic() + timeout_s
@@ -196,13 +197,13 @@ class FtpServer:
         """Tell whether a transfer is running."""
         running = (TransferState.TRANSFERRING, TransferState.STALLED)
         with self._changed:
-            return any(progress.state in running for progress in self._progress.values())
+            return any(progress.state in running for progress in self._snapshots.under_way())
 
     def revoke(self, ticket_id: str) -> None:
         """Make a ticket worthless and end its transfer.
 
         Raises:
-            TicketUnknown: This server issued no such ticket.
+            TicketUnknown: This server issued no such ticket, or it came to its end long ago.
             ServerGone: The server's process ended.
         """
         self.progress(ticket_id)
@@ -212,7 +213,7 @@ class FtpServer:
         """Change a ticket's pacing cap, also in the middle of its transfer; None lifts it.
 
         Raises:
-            TicketUnknown: This server issued no such ticket.
+            TicketUnknown: This server issued no such ticket, or it came to its end long ago.
             ServerGone: The server's process ended.
         """
         self.progress(ticket_id)
@@ -246,15 +247,15 @@ class FtpServer:
             raise ServerGone(self._gone)
         return self._child
 
-    def _snapshot(self, ticket_id: str) -> TransferProgress:
-        try:
-            return self._progress[ticket_id]
-        except KeyError:
-            raise TicketUnknown(f"ticket {ticket_id!r}: not issued by this server") from None
-
     def _on_message(self, message: dict[str, Any]) -> None:
         if "event" in message:
             self._on_event(decode(ServerEvent, message["event"]))
+        elif "pulse" in message:
+            pulse = decode(Pulse, message["pulse"])
+            with self._changed:
+                before = self._snapshots.find(pulse.ticket_id)
+            if before is not None:
+                self._on_event(pulse.event(before))
         elif "login_failure" in message:
             self._on_login_failure(decode(LoginFailure, message["login_failure"]))
 
@@ -269,7 +270,7 @@ class FtpServer:
     def _on_event(self, event: ServerEvent) -> None:
         with self._changed:
             if event.progress is not None:
-                self._keep(event.progress, new_transfer=event.kind is EventKind.START)
+                self._snapshots.put(event.progress, new_transfer=event.kind is EventKind.START)
             elif event.kind is EventKind.NOTICE:
                 self._notices = [*self._notices, event.text][-_MOST_NOTICES:]
             callbacks = tuple(self._callbacks)
@@ -280,16 +281,6 @@ class FtpServer:
             except Exception:  # noqa: BLE001
                 # A watcher that fails must not take telemetry from everybody else.
                 _LOG.exception("a callback for server events failed")
-
-    def _keep(self, progress: TransferProgress, *, new_transfer: bool) -> None:
-        """Keep a snapshot; the record of the last transfer stays until a new one begins."""
-        before = self._progress.get(progress.ticket_id)
-        if progress.record is None and before is not None and not new_transfer:
-            progress = replace(progress, record=before.record)
-        self._progress[progress.ticket_id] = progress
-        if len(self._progress) > _MOST_TICKETS:
-            oldest = (ticket_id for ticket_id, old in self._progress.items() if old.state.is_final)
-            self._progress.pop(next(oldest, ""), None)
 
     def _on_end(self, reason: str) -> None:
         with self._changed:

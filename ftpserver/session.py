@@ -51,6 +51,8 @@ class ImageSession(BoundedControl):
                 )
         if self._fixed is not None:
             self.desk.forget(account.grant.ticket_id)
+        else:
+            self.desk.settle(account)
 
     # Login.
 

@@ -1,16 +1,19 @@
 """The local control channel: one JSON object per line between the parent and the serving process.
 
 A request carries `id` and `op`; its answer carries `re` and either `ok` or `error`. What happens by itself comes as
-`event` or `login_failure`. The channel is a socket pair nobody else can reach, and it never carries a password.
+`event`, as `pulse` (mere progress, the bulk of all that is said) or as `login_failure`. The channel is a socket pair
+nobody else can reach, and it never carries a password.
 """
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from ftpserver.codec import encode
 from ftpserver.grants import ServerGrants
+from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
 from ftpserver.settings import ServerSettings
+from tcp.sample import Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,55 @@ class Ready:
 
     port: int
     grants: ServerGrants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """A progress event by what changes from one to the next; the other side knows the rest."""
+
+    ticket_id: str
+    at: float
+    state: TransferState
+    sequence: int
+    rtt_s: float | None
+    bytes_acked: int
+    rate_bytes_per_s: float
+    congestion_control: str | None
+    sample: Sample | None = None
+
+    @classmethod
+    def of(cls, event: ServerEvent) -> Self | None:
+        """Return an event as a pulse; None if it is more than mere progress."""
+        progress = event.progress
+        if event.kind is not EventKind.PROGRESS or progress is None:
+            return None
+        return cls(
+            ticket_id=progress.ticket_id,
+            at=event.at,
+            state=progress.state,
+            sequence=progress.sequence,
+            rtt_s=progress.rtt_s,
+            bytes_acked=progress.bytes_acked,
+            rate_bytes_per_s=progress.rate_bytes_per_s,
+            congestion_control=progress.congestion_control,
+            sample=event.sample,
+        )
+
+    def event(self, before: TransferProgress) -> ServerEvent:
+        """Return the event again, given the ticket's last snapshot."""
+        progress = replace(
+            before,
+            state=self.state,
+            sequence=self.sequence,
+            rtt_s=self.rtt_s,
+            bytes_acked=self.bytes_acked,
+            rate_bytes_per_s=self.rate_bytes_per_s,
+            congestion_control=self.congestion_control,
+        )
+        address = progress.peer_address
+        return ServerEvent(
+            kind=EventKind.PROGRESS, at=self.at, text="", peer_address=address, progress=progress, sample=self.sample
+        )
 
 
 def line(**message: Any) -> bytes:

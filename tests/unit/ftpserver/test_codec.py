@@ -1,7 +1,7 @@
 """Values that cross the control channel come out as they went in, and nothing else gets through."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from ftpserver.codec import CodecError, decode, encode
 from ftpserver.commands import COMMANDS, masked_command
 from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
 from ftpserver.settings import Limits, SenderProfile, ServerSettings
-from ftpserver.wire import Hello, line
+from ftpserver.wire import Hello, Pulse, line
 from tcp.syn import SynOptions
 
 _SYN = SynOptions(
@@ -42,6 +42,19 @@ _PROGRESS = TransferProgress(
 def test_values_survive_the_wire(value: object) -> None:
     """Nested values, tuples, enums, paths and None come back equal after JSON."""
     assert decode(type(value), json.loads(json.dumps(encode(value)))) == value
+
+
+def test_mere_progress_is_sent_by_what_changed() -> None:
+    """A progress event becomes a pulse, comes back equal given the last snapshot, and carries no addresses or SYNs."""
+    before = replace(_PROGRESS, peer_address="192.0.2.1")
+    after = replace(before, state=TransferState.TRANSFERRING, sequence=8, bytes_acked=5, congestion_control="bbr")
+    event = ServerEvent(kind=EventKind.PROGRESS, at=1.5, text="", peer_address="192.0.2.1", progress=after)
+    pulse = Pulse.of(event)
+    assert pulse is not None
+    wire = line(pulse=pulse)
+    assert b"syn" not in wire
+    assert decode(Pulse, json.loads(wire)["pulse"]).event(before) == event
+    assert Pulse.of(replace(event, kind=EventKind.STALLED)) is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

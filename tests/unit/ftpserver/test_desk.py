@@ -10,6 +10,7 @@ from ftpserver.catalogue import FileIdentity, ImageFile
 from ftpserver.desk import Desk, mask
 from ftpserver.logins import FixedLogin, admit
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferState
+from ftpserver.roster import CLOSED_KEPT_S, MOST_CLOSED
 from ftpserver.settings import Limits, SenderProfile, ServerSettings
 from ftpserver.tickets import Refusal, Ticket, TicketRequest, issue
 
@@ -129,40 +130,67 @@ def test_revoking_cuts_a_running_transfer() -> None:
 
 
 def test_expiry_leaves_running_and_delivered_tickets_alone() -> None:
-    """Only a ticket nobody is using is closed when its time is over."""
+    """Only a ticket nobody is using is closed when its time is over, and that is told once."""
     room = _Room()
-    ticket = room.ticket()
+    ticket = room.ticket(lifetime_s=60)
     account = room.account(ticket)
     channel = _Channel()
     room.desk.begin(account, channel)
-    room.desk.expire(ticket.ticket_id)
+    room.now_s += 60
+    room.desk.sweep()
     assert account.progress.state is TransferState.WAITING
     room.desk.end(account, channel)
-    room.desk.expire(ticket.ticket_id)
+    room.desk.sweep()
     assert (account.progress.state, account.progress.last_error) == (
         TransferState.FAILED,
         "ticket expired: no client came",
     )
-    room.desk.expire(ticket.ticket_id)
+    room.desk.sweep()
     assert len(room.events) == 1
 
 
-def test_tickets_long_expired_are_dropped_unless_in_use() -> None:
-    """A server that runs for months keeps no old tickets, but never drops one under a running transfer."""
+def test_a_closed_ticket_is_recognised_for_an_hour() -> None:
+    """Whoever comes with a ticket that is over is put down to it; after an hour its user is a stranger."""
     room = _Room()
-    ticket = room.ticket()
-    account = room.account(ticket)
+    ticket = room.ticket(lifetime_s=60, source_addresses=("192.0.2.1",))
+    room.now_s += 60
+    room.desk.sweep()
+    assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.EXPIRED
+    room.now_s += CLOSED_KEPT_S
+    room.desk.sweep()
+    assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.UNKNOWN_USER
+    room.desk.revoke(ticket.ticket_id)
+    room.desk.set_cap(ticket.ticket_id, 5_000)
+    assert len(room.events) == 2
+
+
+def test_only_the_latest_closed_tickets_are_kept() -> None:
+    """However many tickets come and go, a few hundred closed ones are on the books, and every one that is good."""
+    room = _Room()
+    good = room.ticket()
+    tickets = [room.ticket() for _ in range(MOST_CLOSED + 3)]
+    for ticket in tickets:
+        room.desk.revoke(ticket.ticket_id)
+    assert len(room.desk._roster) == MOST_CLOSED + 1
+    assert room.desk.login(tickets[2].username, tickets[2].password, "192.0.2.1") is Refusal.UNKNOWN_USER
+    assert room.desk.login(tickets[3].username, tickets[3].password, "192.0.2.1") is Refusal.REVOKED
+    assert isinstance(room.account(good), Account)
+
+
+def test_a_ticket_in_use_is_not_closed() -> None:
+    """One whose last try runs, or whose client is still there, stays; it is closed when the client leaves."""
+    room = _Room()
+    account = room.account(room.ticket(source_addresses=("192.0.2.1",)))
+    account.sessions = 1
     channel = _Channel()
     room.desk.begin(account, channel)
-    room.desk.forget(ticket.ticket_id)
-    assert room.desk.running == [account]
-    bound = room.ticket(source_addresses=("192.0.2.7",))
-    room.desk.forget(bound.ticket_id)
-    assert room.desk._bound == {}
+    room.desk.change(account, EventKind.FAILED, "", state=TransferState.FAILED, tries_left=0)
+    room.desk.settle(account)
     room.desk.end(account, channel)
-    room.desk.forget(ticket.ticket_id)
-    room.desk.forget(ticket.ticket_id)
-    assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.UNKNOWN_USER
+    assert list(room.desk._roster.bound) == [account]
+    account.sessions = 0
+    room.desk.settle(account)
+    assert list(room.desk._roster.bound) == []
 
 
 def test_a_fixed_login_s_transfers_leave_no_account() -> None:
@@ -179,7 +207,7 @@ def test_a_fixed_login_s_transfers_leave_no_account() -> None:
     room.desk.end(account, channel)
     account.sessions = 0
     room.desk.forget(account.grant.ticket_id)
-    assert room.desk._accounts == {}
+    assert len(room.desk._roster) == 0
     (event,) = room.events
     assert (event.kind, event.peer_address) == (EventKind.NOTICE, "192.0.2.1")
 
@@ -215,9 +243,23 @@ def test_a_flood_of_addresses_fills_no_memory() -> None:
     book = FailureBook(3, 60)
     for number in range(10_500):
         book.note(str(number), 0.0)
-    assert len(book._seen) == 10_000
+    assert len(book) == 10_000
     book.note("10499", 0.0)
     assert book.note("10499", 0.0)
+
+
+def test_failures_are_forgotten_when_they_no_longer_count() -> None:
+    """After the time of a ban nothing is left of an address, whether or not it comes again."""
+    room = _Room()
+    room.desk.login("x", "y", "192.0.2.1")
+    room.now_s += 40
+    room.desk.login("x", "y", "192.0.2.2")
+    room.now_s += 21
+    room.desk.sweep()
+    assert len(room.desk.failures) == 1
+    room.now_s += 40
+    room.desk.sweep()
+    assert len(room.desk.failures) == 0
 
 
 def test_a_command_budget_fills_again_but_never_over() -> None:

@@ -1,0 +1,87 @@
+"""The tickets of a server: those that are good, and for a while those that no longer are.
+
+Facts
+-----
+
+- A router tries again with a ticket that is used up, and an operator wants to read that, not "unknown user". So a
+  closed ticket stays on the books for an hour, but only the latest few hundred do: a server runs for months.
+- Time comes in as a number: no clock in here.
+"""
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ftpserver.accounts import Account
+
+MOST_CLOSED = 500
+"""So many closed tickets are still recognised when a client comes with one ..."""
+
+CLOSED_KEPT_S = 3600.0
+"""... for so long."""
+
+
+class Roster:
+    """Accounts by ticket, by user and by whether they are bound to addresses."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Account] = {}
+        self._closed: OrderedDict[str, tuple[Account, float]] = OrderedDict()
+        self._by_username: dict[str, Account] = {}
+        # Those bound to addresses: looked through for every connection, so kept apart from the many that may not be.
+        self._bound: dict[str, Account] = {}
+
+    def __len__(self) -> int:
+        return len(self._open) + len(self._closed)
+
+    @property
+    def bound(self) -> "Collection[Account]":
+        """Open accounts whose tickets name addresses."""
+        return self._bound.values()
+
+    def add(self, account: "Account") -> None:
+        """Take an account in; one without a user, of a fixed login, cannot be logged in with."""
+        grant = account.grant
+        self._open[grant.ticket_id] = account
+        if grant.username:
+            self._by_username[grant.username] = account
+            if grant.request.source_addresses:
+                self._bound[grant.ticket_id] = account
+
+    def find(self, ticket_id: str) -> "Account | None":
+        """Return the account of a ticket, open or closed; None if it is not known, or no longer."""
+        account = self._open.get(ticket_id)
+        return account or self._closed.get(ticket_id, (None, 0.0))[0]
+
+    def of_user(self, username: str) -> "Account | None":
+        """Return the account of a user, open or closed."""
+        return self._by_username.get(username)
+
+    def settle(self, account: "Account", now_s: float) -> None:
+        """Close an account that nothing more can come of: its end was told, its ticket is worthless, nobody uses it."""
+        ticket_id = account.grant.ticket_id
+        in_use = account.sessions > 0 or account.channel is not None
+        over = account.progress.state.is_final and account.refusal(now_s) is not None
+        if in_use or not over or self._open.pop(ticket_id, None) is None:
+            return
+        self._bound.pop(ticket_id, None)
+        self._closed[ticket_id] = (account, now_s)
+        if len(self._closed) > MOST_CLOSED:
+            self.forget(next(iter(self._closed)))
+
+    def forget(self, ticket_id: str) -> None:
+        """Drop an account."""
+        account = self.find(ticket_id)
+        if account is not None:
+            self._open.pop(ticket_id, None)
+            self._closed.pop(ticket_id, None)
+            self._bound.pop(ticket_id, None)
+            self._by_username.pop(account.grant.username, None)
+
+    def expired(self, now_s: float) -> "list[Account]":
+        """Return the open accounts whose time is over, and drop those closed long ago."""
+        while self._closed and now_s - next(iter(self._closed.values()))[1] >= CLOSED_KEPT_S:
+            self.forget(next(iter(self._closed)))
+        return [account for account in self._open.values() if now_s >= account.expires_s]

@@ -1,0 +1,81 @@
+"""What the parent keeps of each ticket: the newest snapshot, and of finished ones less and less.
+
+Facts
+-----
+
+- A record with its samples takes up to 30 kB. Whoever waits for a transfer reads it when it ends.
+- So the latest finished tickets keep all of their record, older ones keep it without samples and commands, and the
+  oldest are forgotten. A ticket that is not finished is never forgotten.
+"""
+
+from collections import OrderedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ftpserver.errors import TicketUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ftpserver.records import TransferProgress
+
+WHOLE_RECORDS = 256
+"""So many finished tickets keep samples and commands ..."""
+
+BRIEF_RECORDS = 2_000
+"""... and so many more the rest of their record."""
+
+
+class Snapshots:
+    """The newest snapshot of each ticket."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[str, TransferProgress] = {}
+        self._whole: OrderedDict[str, TransferProgress] = OrderedDict()
+        self._brief: OrderedDict[str, TransferProgress] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._under_way) + len(self._whole) + len(self._brief)
+
+    def find(self, ticket_id: str) -> "TransferProgress | None":
+        """Return a ticket's newest snapshot; None if it is not known, or no longer."""
+        places = (self._under_way, self._whole, self._brief)
+        return next((place[ticket_id] for place in places if ticket_id in place), None)
+
+    def get(self, ticket_id: str) -> "TransferProgress":
+        """Return a ticket's newest snapshot.
+
+        Raises:
+            TicketUnknown: It is not known, or finished so long ago that it was forgotten.
+        """
+        found = self.find(ticket_id)
+        if found is None:
+            raise TicketUnknown(f"ticket {ticket_id!r}: not issued by this server, or finished long ago")
+        return found
+
+    def under_way(self) -> "Iterable[TransferProgress]":
+        """Return the snapshots of tickets that have not come to an end."""
+        return self._under_way.values()
+
+    def put(self, progress: "TransferProgress", *, new_transfer: bool = False) -> None:
+        """Keep a snapshot; the record of the last transfer stays until a new one begins."""
+        before = self.find(progress.ticket_id)
+        if progress.record is None and before is not None and not new_transfer:
+            progress = replace(progress, record=before.record)
+        for place in (self._under_way, self._whole, self._brief):
+            place.pop(progress.ticket_id, None)
+        if not progress.state.is_final:
+            self._under_way[progress.ticket_id] = progress
+            return
+        self._whole[progress.ticket_id] = progress
+        if len(self._whole) > WHOLE_RECORDS:
+            ticket_id, oldest = self._whole.popitem(last=False)
+            self._brief[ticket_id] = _brief(oldest)
+        if len(self._brief) > BRIEF_RECORDS:
+            self._brief.popitem(last=False)
+
+
+def _brief(progress: "TransferProgress") -> "TransferProgress":
+    if progress.record is None:
+        return progress
+    return replace(progress, record=replace(progress.record, samples=(), commands=()))
