@@ -1,80 +1,79 @@
-"""Step `check`: may this device be staged, and does it have the image already? Changes nothing."""
+"""Step `check`: may this device be staged, and does it have the image already? Changes nothing.
+
+Each command costs a round trip or two, so what can be read together is: one look at the running configuration brings
+the TCP lines, the stamps, the VRFs and who decides about commands; what only some devices have (a stack, a lock, an
+archive, AAA) is asked of those only; a device that has the image already is asked nothing more.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from nornir.core.task import Result, Task
 
+from inventory.view import view
+from tasks.authorization import Authorization, look_at_authorization
+from tasks.check_report import CheckReport, Wanted, Way
+from tasks.configuration_state import (
+    ConfigurationState,
+    differing_lines,
+    last_change,
+    lock_holder,
+    pending_rollback,
+    saved_by_stamps,
+)
 from tasks.connection import session_of
-from tasks.errors import DeviceRefused, OutputNotUnderstood
-from tasks.session import DeviceSession, Facts
-from tasks.snapshot import read_running_lines, read_startup_lines
-from tasks.tuning import TcpLines
-from tasks.verify import digest_of
-from templates.rows import DirError, DirFile, DirTotals, FileSystem, first, rows
-from templates.version import SoftwareVersion, parse_version
+from tasks.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from tasks.file_system import (
+    MemberRoom,
+    default_file_system,
+    file_named,
+    file_system_of_image,
+    free_bytes,
+    room_notes,
+    room_of_members,
+    room_refusal,
+)
+from tasks.session import DeviceSession
+from tasks.source_address import interface_refusal, vrf_refusal
+from tasks.tuning import tcp_lines
+from tasks.verify import Digests, VerifyReport, verify_image
+from templates.rows import ArchiveSection, DirError, DirFile, DirTotals, ExclusiveMode, first, rows
+from templates.version import parse_version
+
+__all__ = ["CheckReport", "Wanted", "Way", "check", "check_device"]
 
 STEP = "check"
-SPACE_MARGIN = 1.02
-"""A file takes whole blocks and the file system keeps records of it: 2 % on top of its size."""
+
+_RUNNING = (
+    # A question mark would call the CLI's help in the middle of the line, so no `^(no )?ip tcp`.
+    "show running-config | include ^ip tcp|^no ip tcp|^! Last conf|^! NVRAM|^! No conf|^vrf definition|^ip vrf"
+    "|^aaa authorization c|^privilege exec|^configuration mode|^archive"
+)
+_STARTUP = "show startup-config | include ^ip tcp|^no ip tcp|^! Last conf|^! NVRAM"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The image that a device is to have.
-
-    Attributes:
-        name: File name on the device.
-        size_bytes: Its size.
-        md5: Its MD5, 32 hexadecimal digits.
-    """
-
-    name: str
-    size_bytes: int
-    md5: str
+def check(task: Task, wanted: Wanted | None = None, interrupted: Callable[[], bool] = lambda: False) -> Result:
+    """Nornir task: return a CheckReport. See `check_device`; VRF and source interface are the inventory's."""
+    host = view(task.host)
+    way = Way(vrf=host.vrf, source_interface=host.source_interface)
+    return Result(host=task.host, result=check_device(session_of(task), wanted, way=way, interrupted=interrupted))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
-    """What a device is and has.
-
-    Attributes:
-        facts: NAPALM's facts.
-        version: What `show version` tells.
-        file_system: Where an image belongs, for example `bootflash:`.
-        free_bytes: Room on it, or None where the device does not say.
-        running: The `ip tcp` lines of the running configuration.
-        startup: Those of the startup configuration.
-        rtt_s: Least round-trip time of the SSH connection, or None.
-        server_address: Our own address towards the device.
-        already_there: Whether the wanted image is on the device, proven by size and hash.
-        refusal: Why the device must not be staged, or None.
-    """
-
-    facts: Facts
-    version: SoftwareVersion
-    file_system: str
-    free_bytes: int | None
-    running: TcpLines
-    startup: TcpLines
-    rtt_s: float | None
-    server_address: str
-    already_there: bool
-    refusal: str | None
-
-
-def check(task: Task, wanted: Wanted | None = None) -> Result:
-    """Nornir task: return a CheckReport. See `check_device`."""
-    return Result(host=task.host, result=check_device(session_of(task), wanted))
-
-
-def check_device(session: DeviceSession, wanted: Wanted | None) -> CheckReport:
+def check_device(
+    session: DeviceSession,
+    wanted: Wanted | None,
+    *,
+    way: Way | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> CheckReport:
     """Look at a device without changing anything.
 
     Args:
         session: An open session.
         wanted: The image that it is to have, or None for a look without one.
+        way: VRF and source interface that it is to use, or None for neither.
+        interrupted: Whether the operator wants to stop, asked while an image that is there is hashed.
 
     Raises:
         DeviceRefused: The session is not privileged, or a command is not authorised.
@@ -88,71 +87,163 @@ def check_device(session: DeviceSession, wanted: Wanted | None) -> CheckReport:
             step=STEP,
             hint="Give a user with privilege 15 or an enable secret",
         )
-    version = parse_version(session.ask("show version"))
-    file_system = _file_system(session, version)
-    listing = session.ask(f"dir {file_system}", limit_s=60)
-    present = _file(listing, wanted)
-    room = first(DirTotals, listing)
-    there = wanted is not None and present is not None and _same(session, file_system, wanted, present)
-    return CheckReport(
-        facts=session.facts(),
-        version=version,
-        file_system=file_system,
-        free_bytes=room.free_bytes if room else None,
-        running=read_running_lines(session),
-        startup=read_startup_lines(session),
-        rtt_s=session.rtt_s,
-        server_address=session.local_address,
-        already_there=there,
-        refusal=None if there else _refusal(version, file_system, wanted, present, room),
-    )
+    return _Look(session, wanted, way or Way(), interrupted).report()
 
 
-def _file_system(session: DeviceSession, version: SoftwareVersion) -> str:
-    """Return where the running image lives; a device that was booted over the network tells its default instead."""
-    if version.image_file_system and version.image_file_system not in {"tftp", "ftp", "http", "https", "rcp", "scp"}:
-        return f"{version.image_file_system}:"
-    for row in rows(FileSystem, session.ask("show file systems")):
-        if row.default:
-            return row.prefixes.split()[0]
-    raise OutputNotUnderstood(
-        "expected a default (*) in 'show file systems', found none",
-        host=session.name,
-        step=STEP,
-        hint="A device without flash (IOL) cannot take an image",
-    )
+class _Look:
+    """One look at one device: what was read is kept, so that nothing is asked twice."""
 
+    def __init__(
+        self, session: DeviceSession, wanted: Wanted | None, way: Way, interrupted: Callable[[], bool]
+    ) -> None:
+        self._session = session
+        self._wanted = wanted
+        self._way = way
+        self._interrupted = interrupted
+        self._version = parse_version(session.ask("show version"))
+        self._file_systems: str | None = None
+        self._file_system = self._find_file_system()
+        self._listing = self._list()
+        self._present = file_named(self._listing, wanted.name) if wanted is not None else None
 
-def _file(listing: str, wanted: Wanted | None) -> DirFile | None:
-    if (error := first(DirError, listing)) is not None and not rows(DirTotals, listing):
-        raise DeviceRefused(f"'dir {error.subject}': {error.reason}", step=STEP)
-    if wanted is None:
-        return None
-    return next((row for row in rows(DirFile, listing) if row.name == wanted.name), None)
-
-
-def _same(session: DeviceSession, file_system: str, wanted: Wanted, present: DirFile) -> bool:
-    """Compare size, then hash: a hash takes minutes on a slow device, a size nothing."""
-    if present.size_bytes != wanted.size_bytes:
-        return False
-    return digest_of(session, f"{file_system}{wanted.name}", size_bytes=wanted.size_bytes) == wanted.md5
-
-
-def _refusal(
-    version: SoftwareVersion, file_system: str, wanted: Wanted | None, present: DirFile | None, room: DirTotals | None
-) -> str | None:
-    if version.controller_managed:
-        return "the device is managed by an SD-WAN controller, which owns its configuration"
-    if wanted is None:
-        return None
-    if present is not None:
-        return (
-            f"{file_system}{wanted.name} exists with other contents ({present.size_bytes} bytes, expected "
-            f"{wanted.size_bytes}); nothing is overwritten: rename or delete it first"
+    def report(self) -> CheckReport:
+        proof = self._proof()
+        running, startup = self._session.ask(_RUNNING, limit_s=60), self._session.ask(_STARTUP, limit_s=60)
+        configuration = self._configuration(running, startup) if proof is None else None
+        user = look_at_authorization(self._session, running, self._file_system) if proof is None else None
+        members = self._members() if proof is None else ()
+        refusal = None if proof is not None else self._refusal(running, configuration, user)
+        return CheckReport(
+            facts=self._session.facts(),
+            version=self._version,
+            file_system=self._file_system,
+            free_bytes=free_bytes(self._listing),
+            running=tcp_lines(running),
+            startup=tcp_lines(startup),
+            rtt_s=self._session.rtt_s,
+            server_address=self._session.local_address,
+            already_there=proof is not None,
+            refusal=refusal,
+            notes=self._notes(members, configuration, user) if proof is None else (),
+            members=members,
+            configuration=configuration,
+            authorization=user,
+            proof=proof,
         )
-    if room is not None and room.free_bytes < wanted.size_bytes * SPACE_MARGIN:
-        return (
-            f"{file_system} has {room.free_bytes} bytes free, the image needs {wanted.size_bytes} and a margin of "
-            f"{SPACE_MARGIN - 1:.0%}: delete what is not needed there"
+
+    def _find_file_system(self) -> str:
+        """Return where the running image lives; a device booted over the network tells its default instead."""
+        found = file_system_of_image(self._version) or default_file_system(self._show_file_systems())
+        if found is None:
+            raise OutputNotUnderstood(
+                "expected a default (*) in 'show file systems' that takes files, found none",
+                host=self._session.name,
+                step=STEP,
+                hint="A device without flash (IOL) cannot take an image",
+            )
+        return found
+
+    def _show_file_systems(self) -> str:
+        if self._file_systems is None:
+            self._file_systems = self._session.ask("show file systems")
+        return self._file_systems
+
+    def _list(self) -> str:
+        listing = self._session.ask(f"dir {self._file_system}", limit_s=60)
+        if (error := first(DirError, listing)) is not None and not rows(DirTotals, listing):
+            raise DeviceRefused(f"'dir {error.subject}': {error.reason}", host=self._session.name, step=STEP)
+        return listing
+
+    def _proof(self) -> VerifyReport | None:
+        """Compare size, then hash: a hash takes minutes on a slow device, a size nothing."""
+        wanted, present = self._wanted, self._present
+        if wanted is None or present is None or present.size_bytes != wanted.size_bytes:
+            return None
+        return prove_present(self._session, f"{self._file_system}{wanted.name}", wanted, self._interrupted)
+
+    def _members(self) -> tuple[MemberRoom, ...]:
+        if len(self._version.members) < 2:
+            return ()
+        return room_of_members(self._show_file_systems(), self._file_system)
+
+    def _configuration(self, running: str, startup: str) -> ConfigurationState:
+        saved, differing = saved_by_stamps(running, startup), None
+        if saved is False:
+            # The stamp moves without a change, too: let the device compare.
+            differing = differing_lines(self._optional("show archive config differences"))
+            saved = differing == 0
+        changed_at, changed_by = last_change(running)
+        is_exclusive = first(ExclusiveMode, running) is not None
+        has_archive = first(ArchiveSection, running) is not None
+        return ConfigurationState(
+            saved=saved,
+            differing_lines=differing,
+            changed_at=changed_at,
+            changed_by=changed_by,
+            locked_by=lock_holder(self._optional("show configuration lock")) if is_exclusive else None,
+            rollback=pending_rollback(self._optional("show archive config rollback timer")) if has_archive else None,
         )
-    return None
+
+    def _optional(self, command: str) -> str:
+        """Return the output of a command that not every release has; empty where it is refused."""
+        try:
+            return self._session.ask(command, limit_s=60)
+        except DeviceRefused:
+            return ""
+
+    def _refusal(
+        self, running: str, configuration: ConfigurationState | None, user: Authorization | None
+    ) -> str | None:
+        if self._version.controller_managed:
+            return "the device is managed by an SD-WAN controller, which owns its configuration"
+        return (
+            self._image_refusal()
+            or (user.refusal if user else None)
+            or vrf_refusal(self._way.vrf, running)
+            or self._interface_refusal()
+            or (configuration.refusal if configuration else None)
+        )
+
+    def _image_refusal(self) -> str | None:
+        wanted, present = self._wanted, self._present
+        if wanted is None:
+            return None
+        if present is not None:
+            return _other_contents(f"{self._file_system}{wanted.name}", wanted, present)
+        return room_refusal(self._file_system, free_bytes(self._listing), wanted.size_bytes)
+
+    def _interface_refusal(self) -> str | None:
+        if self._way.source_interface is None:
+            return None
+        return interface_refusal(self._way.source_interface, self._session.ask("show ip interface brief"))
+
+    def _notes(
+        self, members: tuple[MemberRoom, ...], configuration: ConfigurationState | None, user: Authorization | None
+    ) -> tuple[str, ...]:
+        room: tuple[str, ...] = ()
+        if self._wanted is not None:
+            room = room_notes(self._file_system, free_bytes(self._listing), members, self._wanted.size_bytes)
+        return (*room, *(configuration.notes if configuration else ()), *(user.notes if user else ()))
+
+
+def prove_present(
+    session: DeviceSession, path: str, wanted: Wanted, interrupted: Callable[[], bool]
+) -> VerifyReport | None:
+    """Return the proof that a file of the right size is the wanted one, or None where it is another.
+
+    Raises:
+        DeviceRefused: The device could not hash it.
+        OutputNotUnderstood: It printed no digest, went silent, or the operator stopped it.
+    """
+    expected = Digests(md5=wanted.md5, sha512=wanted.sha512)
+    try:
+        return verify_image(session, path, expected, size_bytes=wanted.size_bytes, interrupted=interrupted)
+    except ImageCorrupt:
+        return None
+
+
+def _other_contents(path: str, wanted: Wanted, present: DirFile) -> str:
+    found = f"{present.size_bytes} bytes, expected {wanted.size_bytes}"
+    if present.size_bytes == wanted.size_bytes:
+        found = f"{present.size_bytes} bytes, but another hash"
+    return f"{path} exists with other contents ({found}); nothing is overwritten: rename or delete it first"

@@ -1,40 +1,122 @@
-"""Step `verify`: the file on the device is the file that was offered, by its hash."""
+"""Step `verify`: the file on the device is the file that was offered, by its hash and, if asked, its signature."""
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nornir.core.task import Result, Task
 
 from tasks.connection import session_of
 from tasks.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from tasks.hashing import SIGNATURE_DOT_BYTES, HashLimits, hash_limits, run_verify
 from tasks.session import DeviceSession
+from tasks.signature import Signature, SignatureReport, judge
 from templates.rows import Refusal, VerifyDigest, VerifyError, first, last
 
 STEP = "verify"
-SILENCE_LIMIT_S = 120.0
-"""Each dot is progress; without one for this long the device is taken as hung."""
+_DIGITS = {"md5": 32, "sha512": 128}
 
-SLOWEST_HASH_BYTES_PER_S = 250_000
-"""400 MB in 12 minutes were reported of old ISR and ASR (550 kB/s); half of that ends our patience."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digests:
+    """What a file's hashes must be, in hexadecimal; `sha512` is None where nobody computed it."""
+
+    md5: str
+    sha512: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """A proven file: where it is, its MD5 as the device computed it, and how long that took."""
+    """A proven file.
+
+    Attributes:
+        path: Where it is.
+        md5: Its MD5; where SHA-512 proved it, that of the file on our side, which is the same file.
+        duration_s: How long the device hashed.
+        algorithm: `md5` or `sha512`: what proved it.
+        digest: The digest that the device computed.
+        hash_bytes_per_s: How fast it did, or None where that is not known.
+        signature: What the device says about the signature, or None where that was not asked.
+    """
 
     path: str
     md5: str
     duration_s: float
+    algorithm: str = "md5"
+    digest: str = ""
+    hash_bytes_per_s: float | None = None
+    signature: SignatureReport | None = None
 
 
-def verify(task: Task, path: str, md5: str, size_bytes: int, interrupted: Callable[[], bool] = lambda: False) -> Result:
-    """Nornir task: return a VerifyReport. See `verify_file`."""
-    report = verify_file(session_of(task), path=path, md5=md5, size_bytes=size_bytes, interrupted=interrupted)
+def verify(
+    task: Task,
+    path: str,
+    md5: str,
+    size_bytes: int,
+    interrupted: Callable[[], bool] = lambda: False,
+    sha512: str | None = None,
+    signature: bool = False,
+    known_bytes_per_s: float | None = None,
+) -> Result:
+    """Nornir task: return a VerifyReport. See `verify_image`."""
+    report = verify_image(
+        session_of(task),
+        path,
+        Digests(md5=md5, sha512=sha512),
+        size_bytes=size_bytes,
+        signature=signature,
+        known_bytes_per_s=known_bytes_per_s,
+        interrupted=interrupted,
+    )
     return Result(host=task.host, result=report)
+
+
+def verify_image(
+    session: DeviceSession,
+    path: str,
+    expected: Digests,
+    *,
+    size_bytes: int,
+    signature: bool = False,
+    known_bytes_per_s: float | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> VerifyReport:
+    """Prove that a file on the device is the expected one.
+
+    SHA-512 where the device offers it (IOS-XE 16.5.1 and later) and it is known here, MD5 otherwise. The digests are
+    compared here: a device that is told the expected one echoes it, and a reader that looks for it in the output
+    finds it in every case.
+
+    Args:
+        session: An open session.
+        path: For example `bootflash:image.bin`.
+        expected: Its digests.
+        size_bytes: Its size, for the limits.
+        signature: Whether the vendor's signature inside the image is to be verified too.
+        known_bytes_per_s: How fast this device hashed before, or None.
+        interrupted: Whether the operator wants to stop.
+
+    Raises:
+        ImageCorrupt: The device computed another digest, or does not vouch for the signature.
+        DeviceRefused: It could not compute a digest.
+        OutputNotUnderstood: It printed none, went silent, or the operator stopped it.
+        DeviceUnreachable: The session was lost.
+    """
+    limits = hash_limits(size_bytes, known_bytes_per_s)
+    report = _hashed(session, path, expected, limits, interrupted)
+    wanted = getattr(expected, report.algorithm).lower()
+    if report.digest != wanted:
+        raise ImageCorrupt(
+            f"{path}: expected {_spoken(report.algorithm)} {wanted}, the device computed {report.digest}",
+            host=session.name,
+            step=STEP,
+            hint=f"Delete {path} on the device and stage again; do not boot from it",
+        )
+    report = replace(report, hash_bytes_per_s=size_bytes / report.duration_s if report.duration_s > 0 else None)
+    if signature:
+        report = replace(report, signature=verify_signature(session, path, limits=limits, interrupted=interrupted))
+    return report
 
 
 def verify_file(
@@ -45,79 +127,97 @@ def verify_file(
     size_bytes: int,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> VerifyReport:
-    """Prove that a file on the device has the expected MD5.
+    """Prove that a file on the device has the expected MD5; see `verify_image`."""
+    return verify_image(session, path, Digests(md5=md5), size_bytes=size_bytes, interrupted=interrupted)
 
-    The digests are compared here. The device is never told the expected one: it would echo it, and a reader that
-    looks for it in the output would find it in every case.
+
+def verify_signature(
+    session: DeviceSession,
+    path: str,
+    *,
+    limits: HashLimits,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> SignatureReport:
+    """Have the device verify the vendor's signature inside an image.
 
     Raises:
-        ImageCorrupt: The device computed another digest.
-        DeviceRefused: It could not compute one.
-        OutputNotUnderstood: It printed none, or went silent.
+        ImageCorrupt: The device does not vouch for it.
+        OutputNotUnderstood: It said nothing that we know, or went silent.
     """
-    started = time.monotonic()
-    found = digest_of(session, path, size_bytes=size_bytes, interrupted=interrupted)
-    if found != md5.lower():
+    done = run_verify(session, f"verify {path}", limits=limits, dot_bytes=SIGNATURE_DOT_BYTES, interrupted=interrupted)
+    report = replace(judge(done.text, path), duration_s=done.duration_s)
+    if report.outcome is Signature.REFUSED:
         raise ImageCorrupt(
-            f"{path}: expected MD5 {md5}, the device computed {found}",
+            f"{path}: expected a good signature, the device says: {report.words}",
             host=session.name,
             step=STEP,
-            hint=f"Delete {path} on the device and stage again; do not boot from it",
+            hint="Its hash is the expected one: look where the image came from, and do not boot from it",
         )
-    return VerifyReport(path=path, md5=found, duration_s=time.monotonic() - started)
+    if report.outcome is Signature.UNKNOWN:
+        raise OutputNotUnderstood(
+            f"'verify {path}': expected a word on the signature, found {done.text[-200:].strip()!r}",
+            host=session.name,
+            step=STEP,
+        )
+    return report
 
 
 def digest_of(
-    session: DeviceSession, path: str, *, size_bytes: int, interrupted: Callable[[], bool] = lambda: False
+    session: DeviceSession,
+    path: str,
+    *,
+    size_bytes: int,
+    interrupted: Callable[[], bool] = lambda: False,
+    algorithm: str = "md5",
 ) -> str:
-    """Return the MD5 that the device computes of a file, in lower case."""
-    waiter = _Dots(
-        prompt_pattern=session.prompt_pattern,
-        total_limit_s=60 + size_bytes / SLOWEST_HASH_BYTES_PER_S,
-        interrupted=interrupted,
-    )
-    try:
-        session.converse(f"verify /md5 {path}", waiter.reply, waiter.check_limits)
-    except _LimitReached as reached:
-        raise OutputNotUnderstood(f"'verify /md5 {path}': {reached}", host=session.name, step=STEP) from None
-    output = waiter.text
-    digest = last(VerifyDigest, output)
-    if digest is not None and len(digest.digest) == 32:
-        return digest.digest.lower()
-    if (error_row := first(VerifyError, output)) is not None:
-        raise DeviceRefused(f"{path}: {error_row.reason}", host=session.name, step=STEP)
-    if (refusal := first(Refusal, output)) is not None:
-        raise DeviceRefused(f"'verify /md5': {refusal.text}", host=session.name, step=STEP)
+    """Return the digest (`md5` or `sha512`) that the device computes of a file, in lower case.
+
+    Raises:
+        DeviceRefused: It could not compute one.
+        OutputNotUnderstood: It printed none, or went silent.
+    """
+    return _digest(session, path, algorithm, hash_limits(size_bytes), interrupted).digest
+
+
+def _hashed(
+    session: DeviceSession, path: str, expected: Digests, limits: HashLimits, interrupted: Callable[[], bool]
+) -> VerifyReport:
+    """Return what the device computed, by the best algorithm that both sides have."""
+    if expected.sha512 is not None:
+        found = _attempt(session, path, "sha512", limits, interrupted)
+        # Refused before 16.5.1, or not authorised: MD5 serves as well against accidents.
+        if isinstance(found, VerifyReport):
+            return replace(found, md5=expected.md5.lower())
+    return _digest(session, path, "md5", limits, interrupted)
+
+
+def _digest(
+    session: DeviceSession, path: str, algorithm: str, limits: HashLimits, interrupted: Callable[[], bool]
+) -> VerifyReport:
+    found = _attempt(session, path, algorithm, limits, interrupted)
+    if isinstance(found, Refusal):
+        raise DeviceRefused(f"'verify /{algorithm}': {found.text}", host=session.name, step=STEP)
+    return found
+
+
+def _attempt(
+    session: DeviceSession, path: str, algorithm: str, limits: HashLimits, interrupted: Callable[[], bool]
+) -> VerifyReport | Refusal:
+    command = f"verify /{algorithm} {path}"
+    done = run_verify(session, command, limits=limits, interrupted=interrupted)
+    found = last(VerifyDigest, done.text)
+    if found is not None and len(found.digest) == _DIGITS[algorithm]:
+        digest = found.digest.lower()
+        md5 = digest if algorithm == "md5" else ""
+        return VerifyReport(path=path, md5=md5, duration_s=done.duration_s, algorithm=algorithm, digest=digest)
+    if (error := first(VerifyError, done.text)) is not None:
+        raise DeviceRefused(f"{path}: {error.reason}", host=session.name, step=STEP)
+    if (refusal := first(Refusal, done.text)) is not None:
+        return refusal
     raise OutputNotUnderstood(
-        f"'verify /md5 {path}': expected a digest, found {output[-200:].strip()!r}", host=session.name, step=STEP
+        f"'{command}': expected a digest, found {done.text[-200:].strip()!r}", host=session.name, step=STEP
     )
 
 
-class _LimitReached(Exception):
-    """The device was silent, or at it, for too long. Not a TimeoutError: that is an OSError, a lost session."""
-
-
-class _Dots:
-    """Collects output until the prompt, throwing the dots away: 2 GB print half a million of them on one line."""
-
-    def __init__(self, *, prompt_pattern: str, total_limit_s: float, interrupted: Callable[[], bool]) -> None:
-        self.text = ""
-        self._prompt = re.compile(prompt_pattern)
-        self._heard_at = self._started_at = time.monotonic()
-        self._total_limit_s = total_limit_s
-        self._interrupted = interrupted
-
-    def reply(self, received: str) -> tuple[str, ...] | None:
-        if received:
-            self._heard_at = time.monotonic()
-        self.text = (self.text + re.sub(r"\.{2,}", ".", received)).replace("\r\n", "\n")
-        return None if self._prompt.search(self.text) else ()
-
-    def check_limits(self) -> None:
-        now = time.monotonic()
-        if self._interrupted():
-            raise _LimitReached("interrupted by the operator")
-        if now - self._heard_at > SILENCE_LIMIT_S:
-            raise _LimitReached(f"no dot for {SILENCE_LIMIT_S:.0f} s")
-        if now - self._started_at > self._total_limit_s:
-            raise _LimitReached(f"no digest after {self._total_limit_s:.0f} s")
+def _spoken(algorithm: str) -> str:
+    return {"md5": "MD5", "sha512": "SHA-512"}[algorithm]

@@ -48,6 +48,28 @@ class CommandAuthorization(Row):
 
 
 @row
+class LoweredCommand(Row):
+    """A command that a `privilege exec` line gives to a lower level."""
+
+    level: int
+    command: str
+
+
+@row
+class ExclusiveMode(Row):
+    """`configuration mode exclusive`: there is a configuration lock to ask about."""
+
+    text: str
+
+
+@row
+class ArchiveSection(Row):
+    """`archive`: configurations are kept, so that a rollback may be pending."""
+
+    text: str
+
+
+@row
 class Privilege(Row):
     """The privilege level of the session, 0 to 15."""
 

@@ -16,13 +16,16 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import textfsm
 
 from templates.configured import (
+    ArchiveSection,
     BootSystem,
     CommandAuthorization,
     ConfigDifference,
     ConfigLock,
     ConfigStamp,
+    ExclusiveMode,
     IncrementalLine,
     IpTcp,
+    LoweredCommand,
     NoDifference,
     Privilege,
     Refusal,
@@ -69,6 +72,7 @@ from templates.system import (
 )
 
 __all__ = [
+    "ArchiveSection",
     "BootSystem",
     "BootVariable",
     "CommandAuthorization",
@@ -83,6 +87,7 @@ __all__ = [
     "DirError",
     "DirFile",
     "DirTotals",
+    "ExclusiveMode",
     "FileInformation",
     "FileSystem",
     "FlashFile",
@@ -92,6 +97,7 @@ __all__ = [
     "IncrementalLine",
     "InstalledPackage",
     "IpTcp",
+    "LoweredCommand",
     "MountedFileSystem",
     "NoDifference",
     "OperatingMode",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ntc_templates.parse import parse_output
 from textfsm import TextFSMError
 
-from templates.rows import ImageLine, OperatingMode, first
+from templates.rows import ImageLine, OperatingMode, Release, StackMember, first, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,12 +15,14 @@ class SoftwareVersion:
     """What `show version` tells.
 
     Attributes:
-        release: Release as printed, for example `16.11.1b`; empty where ntc-templates finds none.
+        release: Release as printed, for example `16.11.1b`; empty where there is none. Where a line `IOS XE Software,
+            Version 16.09.03` stands above, the second line counts: development builds print a label in the first.
         hardware: Model names, the active member first.
         image_file_system: Prefix of the running image without colon (`bootflash`), or None.
         image_path: Path of the running image on it, or None.
         install_mode: Whether the device runs from `packages.conf`.
         controller_managed: Whether an SD-WAN controller configures it.
+        members: The switches of a stack; empty for a router, or where the release prints no table.
     """
 
     release: str
@@ -29,6 +31,7 @@ class SoftwareVersion:
     image_path: str | None
     install_mode: bool
     controller_managed: bool
+    members: tuple[StackMember, ...] = ()
 
 
 def parse_version(output: str) -> SoftwareVersion:
@@ -40,11 +43,20 @@ def parse_version(output: str) -> SoftwareVersion:
     except (TextFSMError, ValueError):
         parsed = []
     facts = parsed[0] if parsed else {}
+    members = rows(StackMember, output)
     return SoftwareVersion(
-        release=str(facts.get("version", "")),
+        release=_release(output),
         hardware=tuple(str(name) for name in facts.get("hardware", ())),
         image_file_system=image.file_system if image else None,
         image_path=image.path.lstrip("/") if image else None,
-        install_mode=image is not None and image.path.endswith("packages.conf"),
+        # The table of a switch says so itself; elsewhere the name of the provisioning file does.
+        install_mode=any(member.mode == "INSTALL" for member in members)
+        or (image is not None and image.path.endswith("packages.conf")),
         controller_managed=mode is not None and mode.mode == "Controller-Managed",
+        members=members,
     )
+
+
+def _release(output: str) -> str:
+    found = [row for row in rows(Release, output) if row.family != "IOS XE"] or rows(Release, output)
+    return found[0].version if found else ""

@@ -1,0 +1,103 @@
+"""Whether the user may give the commands that a run needs, tried without any effect.
+
+Facts
+-----
+* Level 15 may use every command unless `aaa authorization commands` has each one decided elsewhere.
+* A prompt with `#` is no proof of level 15: `enable 7` shows it too.
+* Below it a command must have been lowered: `privilege exec level 7 configure terminal`. One that was not does not
+  exist for the parser (`% Invalid input detected`). AAA refuses a complete command: `Command authorization failed.`
+* So complete commands are tried that can have no effect, for they name a file that is not there. `configure terminal`
+  has no such form: entering configuration mode moves the stamp of the last change, so with AAA it stays unproven.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tasks.errors import DeviceRefused
+from tasks.session import DeviceSession
+from templates.rows import CommandAuthorization, LoweredCommand, Privilege, first, rows
+
+FULL_LEVEL = 15
+CONFIGURE = "configure terminal"
+ABSENT_FILE = "flashferry-no-such-file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authorization:
+    """What the user may do.
+
+    Attributes:
+        level: Privilege level, or None where the device does not tell.
+        aaa: The `aaa authorization` lines that decide about commands, without what follows them.
+        refused: Commands that were tried and refused, with the device's words.
+        unproven: Commands that could not be tried without an effect.
+    """
+
+    level: int | None
+    aaa: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why the device must not be staged by this user, or None."""
+        if not self.refused:
+            return None
+        level = f"at privilege level {self.level}" if self.level is not None else "as logged in"
+        return f"{level} the user may not use {'; '.join(self.refused)}: give the user these commands, or another user"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what the operator should know."""
+        if not self.unproven:
+            return ()
+        why = "AAA decides about each command" if self.aaa else "the device does not tell the privilege level"
+        names = ", ".join(f"'{name}'" for name in self.unproven)
+        return (f"{why}; {names} could not be tried without entering configuration mode",)
+
+
+def look_at_authorization(session: DeviceSession, running: str, file_system: str) -> Authorization:
+    """Find out what the user may do; one command where level 15 is the whole answer.
+
+    Args:
+        session: An open session with the prompt `#`.
+        running: The running configuration, or its `aaa authorization` lines.
+        file_system: Where the image is to go.
+    """
+    level = _level(session)
+    aaa = tuple(dict.fromkeys(row.scope for row in rows(CommandAuthorization, running)))
+    if level == FULL_LEVEL and not aaa:
+        return Authorization(level=level)
+    absent = f"{file_system}{ABSENT_FILE}"
+    tried = {"copy": f"copy {absent} null:", "verify": f"verify /md5 {absent}"}
+    refused = [f"'{name}' ({words})" for name, command in tried.items() if (words := _refused(session, command))]
+    if level is None or aaa:
+        return Authorization(level=level, aaa=aaa, refused=tuple(refused), unproven=(CONFIGURE,))
+    if not may_configure(level, running):
+        refused.append(f"'{CONFIGURE}' (no 'privilege exec' line gives it to that level)")
+    return Authorization(level=level, refused=tuple(refused))
+
+
+def may_configure(level: int, running: str) -> bool:
+    """Return whether a level may enter configuration mode, by the `privilege exec` lines of a configuration."""
+    return level >= FULL_LEVEL or any(
+        row.level <= level and f"{CONFIGURE} ".startswith(f"{row.command} ") for row in rows(LoweredCommand, running)
+    )
+
+
+def _level(session: DeviceSession) -> int | None:
+    try:
+        found = first(Privilege, session.ask("show privilege"))
+    except DeviceRefused:
+        return None
+    return found.level if found else None
+
+
+def _refused(session: DeviceSession, command: str) -> str | None:
+    """Return the device's words where it refuses a command, or None."""
+    try:
+        session.ask(command)
+    except DeviceRefused as refusal:
+        return refusal.message.partition(": ")[2]
+    return None

@@ -1,0 +1,78 @@
+"""What a device is to have, and what a look at it found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tasks.authorization import Authorization
+from tasks.configuration_state import ConfigurationState
+from tasks.file_system import MemberRoom
+from tasks.session import Facts
+from tasks.tuning import TcpLines
+from tasks.verify import VerifyReport
+from templates.version import SoftwareVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The image that a device is to have.
+
+    Attributes:
+        name: File name on the device.
+        size_bytes: Its size.
+        md5: Its MD5, 32 hexadecimal digits.
+        sha512: Its SHA-512, 128 hexadecimal digits, or None where nobody computed it.
+    """
+
+    name: str
+    size_bytes: int
+    md5: str
+    sha512: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How the device is to reach us, by the inventory; None where it says nothing."""
+
+    vrf: str | None = None
+    source_interface: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """What a device is and has.
+
+    Attributes:
+        facts: NAPALM's facts.
+        version: What `show version` tells.
+        file_system: Where an image belongs, for example `bootflash:`.
+        free_bytes: Room on it, or None where the device does not say.
+        running: The `ip tcp` lines of the running configuration.
+        startup: Those of the startup configuration.
+        rtt_s: Least round-trip time of the SSH connection, or None.
+        server_address: Our own address towards the device.
+        already_there: Whether the wanted image is on the device, proven by size and hash.
+        refusal: Why the device must not be staged, or None.
+        notes: What the operator should know all the same, in sentences.
+        members: Room on the other members of a stack.
+        configuration: Whether the configuration is saved, locked or about to be rolled back; None where the image is
+            there already, so that nothing is to be changed.
+        authorization: What the user may do; None likewise.
+        proof: How the image that is there already was proven, or None.
+    """
+
+    facts: Facts
+    version: SoftwareVersion
+    file_system: str
+    free_bytes: int | None
+    running: TcpLines
+    startup: TcpLines
+    rtt_s: float | None
+    server_address: str
+    already_there: bool
+    refusal: str | None
+    notes: tuple[str, ...] = ()
+    members: tuple[MemberRoom, ...] = ()
+    configuration: ConfigurationState | None = None
+    authorization: Authorization | None = None
+    proof: VerifyReport | None = None

@@ -1,0 +1,106 @@
+"""Which file system an image belongs on, and how much room is there. Pure.
+
+Facts
+-----
+* The running image's prefix is the right one (`flash0`, `bootflash`, `flash`, `harddisk`); a device that was booted
+  over the network has only the row with `*` in `show file systems`.
+* A stack in install mode takes the copy on its active member; `install add` hands it to the others, which need the
+  room too. Their file systems are `flash-2:`, `flash-3:`, ...
+* `flash:` asked, `bootflash:` answered: compare names, not prefixes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from templates.rows import DirFile, DirTotals, FileSystem, FlashTotals, first, rows
+from templates.version import SoftwareVersion
+
+SPACE_MARGIN = 1.02
+"""A file takes whole blocks and the file system keeps records of it: 2 % on top of its size."""
+
+_NOT_FLASH = frozenset(
+    {"tftp", "ftp", "http", "https", "rcp", "scp", "sftp", "system", "tmpsys", "null", "unix", "nvram", "consolidated"}
+)
+_MEMBER = re.compile(r"flash-?(\d+):")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRoom:
+    """Room on another member of the stack."""
+
+    file_system: str
+    free_bytes: int
+
+
+def file_system_of_image(version: SoftwareVersion) -> str | None:
+    """Return the file system of the running image, with its colon; None for a device booted over the network."""
+    name = version.image_file_system
+    return None if name is None or name in _NOT_FLASH else f"{name}:"
+
+
+def default_file_system(listing: str) -> str | None:
+    """Return the current default of `show file systems`, with its colon, if it is one that files can be put on."""
+    for row in rows(FileSystem, listing):
+        name = row.prefixes.split()[0]
+        if row.default and row.flags == "rw" and name.rstrip(":") not in _NOT_FLASH:
+            return name
+    return None
+
+
+def free_bytes(listing: str) -> int | None:
+    """Return the room that an output of `dir` or `show bootflash:` tells, or None where it tells none."""
+    if (totals := first(DirTotals, listing)) is not None:
+        return totals.free_bytes
+    flash = first(FlashTotals, listing)
+    return flash.free_bytes if flash is not None else None
+
+
+def file_named(listing: str, name: str) -> DirFile | None:
+    """Return a file of `dir`, or None."""
+    return next((row for row in rows(DirFile, listing) if row.name == name), None)
+
+
+def room_of_members(listing: str, file_system: str) -> tuple[MemberRoom, ...]:
+    """Return the room on the other members of a stack, from `show file systems`.
+
+    Args:
+        listing: Output of `show file systems`.
+        file_system: The active member's, which is not among them.
+    """
+    found = []
+    for row in rows(FileSystem, listing):
+        names = row.prefixes.split()
+        if _MEMBER.fullmatch(names[0]) and file_system not in names and row.free.isdigit():
+            found.append(MemberRoom(file_system=names[0], free_bytes=int(row.free)))
+    return tuple(found)
+
+
+def needed_bytes(size_bytes: int) -> int:
+    """Return the room that an image needs."""
+    return int(size_bytes * SPACE_MARGIN) + 1
+
+
+def room_refusal(file_system: str, free: int | None, size_bytes: int) -> str | None:
+    """Return why an image does not fit, or None."""
+    if free is None or free >= needed_bytes(size_bytes):
+        return None
+    return (
+        f"{file_system} has {free} bytes free, the image needs {size_bytes} and a margin of {SPACE_MARGIN - 1:.0%}: "
+        "delete what is not needed there"
+    )
+
+
+def room_notes(file_system: str, free: int | None, members: tuple[MemberRoom, ...], size_bytes: int) -> tuple[str, ...]:
+    """Return what the operator should know about the room although the copy itself fits."""
+    notes = []
+    if free is None:
+        notes.append(f"{file_system} does not say how much room it has: the copy may end with a full file system")
+    notes += [
+        f"{one.file_system} of another stack member has {one.free_bytes} bytes free, the image needs {size_bytes}: the "
+        "copy lands on the active member only, 'install add' will not find room there"
+        for one in members
+        if one.free_bytes < needed_bytes(size_bytes)
+    ]
+    return tuple(notes)

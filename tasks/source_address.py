@@ -1,0 +1,67 @@
+"""Whether the VRF and the source interface that the inventory names are there and usable. Pure.
+
+`ip ftp source-interface` is ignored while its interface is down (Cisco command reference), and the copy then comes
+from an address that nobody expects: so both are looked at before.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ntc_templates.parse import parse_output
+from textfsm import TextFSMError
+
+from templates.rows import VrfDefinition, rows
+
+_NAME = re.compile(r"([A-Za-z-]+)\s*([\d/.:]*)")
+
+
+def vrf_refusal(vrf: str | None, running: str) -> str | None:
+    """Return why a VRF cannot be used, or None.
+
+    Args:
+        vrf: The inventory's VRF, or None for the global table.
+        running: The running configuration, or its VRF lines.
+    """
+    names = [row.name for row in rows(VrfDefinition, running)]
+    if vrf is None or vrf in names:
+        return None
+    there = f"the device has {', '.join(names)}" if names else "the device has none"
+    return f"VRF '{vrf}' of the inventory: {there}; VRF names are case-sensitive"
+
+
+def interface_refusal(interface: str | None, brief: str) -> str | None:
+    """Return why a source interface cannot be used, or None.
+
+    Args:
+        interface: The inventory's source interface, also abbreviated, or None.
+        brief: Output of `show ip interface brief`.
+    """
+    if interface is None:
+        return None
+    table = {str(row["interface"]): row for row in _table(brief)}
+    found = next((name for name in table if same_interface(interface, name)), None)
+    if found is None:
+        known = ", ".join(list(table)[:8]) or "no interface at all"
+        return f"source interface '{interface}' of the inventory: the device has {known}"
+    row = table[found]
+    if not re.match(r"\d", str(row["ip_address"])):
+        return f"source interface {found} of the inventory has no IPv4 address"
+    if (str(row["status"]), str(row["proto"])) != ("up", "up"):
+        return f"source interface {found} of the inventory is {row['status']}/{row['proto']}: it would be ignored"
+    return None
+
+
+def same_interface(given: str, full: str) -> bool:
+    """Return whether a name, possibly cut as IOS takes it (`Gi1`), means an interface (`GigabitEthernet1`)."""
+    short, long = _NAME.fullmatch(given.strip()), _NAME.fullmatch(full.strip())
+    if short is None or long is None:
+        return given.strip().lower() == full.strip().lower()
+    return short[2] == long[2] and long[1].lower().startswith(short[1].lower())
+
+
+def _table(brief: str) -> list[dict[str, object]]:
+    try:
+        return list(parse_output(platform="cisco_ios", command="show ip interface brief", data=brief))
+    except (TextFSMError, ValueError):
+        return []
