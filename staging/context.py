@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ftpserver import ImageFile, Ticket, TicketRequest, TransferProgress
 from staging.events import Emit
 from staging.journal import Journal
+from staging.links import LinkRates
 
 
 class Server(Protocol):
@@ -48,12 +49,16 @@ class DeviceOptions:
         tune: Whether the TCP configuration may be changed.
         to_null: Copy to `null:`, which writes no flash: a speed test.
         window_bytes: Window to set, or None: from the round-trip time and the link rate.
+        extras: Names of further lines to switch on, see `tasks.tuning.EXTRAS`.
+        remove_partial: Whether what a broken copy of ours left may be removed from flash.
         server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
     """
 
     tune: bool = True
     to_null: bool = False
     window_bytes: int | None = None
+    extras: tuple[str, ...] = ()
+    remove_partial: bool = False
     server_address: str | None = None
 
 
@@ -69,3 +74,4 @@ class RunContext:
     emit: Emit
     interrupted: Callable[[], bool]
     started_s: float
+    links: LinkRates = field(default_factory=LinkRates)

@@ -176,6 +176,16 @@ class Journal:
                 hint="Wait for that run, or run 'flashferry recover'",
             ) from None
 
+    def replan(self, run_id: str, host: str, changes: tuple[Change, ...]) -> None:
+        """Write what we are about to set instead; on disk when this returns.
+
+        Only for a change of ours that the device is proven not to hold: a window that it refused.
+        """
+        self._write(
+            "UPDATE devices SET changes = ?, updated_at = ? WHERE run_id = ? AND host = ? AND touched = 1",
+            (json.dumps(to_json(changes)), _now(), run_id, host),
+        )
+
     def move(self, run_id: str, host: str, state: State) -> None:
         """Move a device to its next state.
 

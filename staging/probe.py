@@ -22,8 +22,7 @@ from staging.probe_files import ProbeFiles, probe_files
 from staging.probe_result import Arm, ProbeResult, arm_of
 from staging.record import RunReport
 from staging.run import RunOptions, run_fleet
-from staging.states import Outcome, State
-from tasks.tune import tune
+from staging.states import Outcome
 from tasks.tuning import TunePlan
 from tcp.models import predicted_seconds
 from tcp.probing import TARGET_S, TimedCopy, first_size, next_size
@@ -93,8 +92,7 @@ class ProbeRun(DeviceRun):
             arm = self._arm("as it is", target, expected_bytes_per_s=None)
             self._found(as_is=arm, as_is_s=self._forecast(arm))
         if plan.changes:
-            self._update(tune=self._do("tune", tune, plan=plan))
-            self._move(State.TUNED)
+            self._tune(plan)
             arm = self._arm("tuned", target, expected_bytes_per_s=self._expected_tuned())
             self._found(tuned=arm, tuned_s=self._forecast(arm))
         self._decide(plan)

@@ -8,7 +8,10 @@ from pathlib import PurePath
 
 from ftpserver import FtpServerError, TransferRecord
 from inventory.errors import FlashferryError
+from staging.clocks import Clocks
+from staging.links import LinkRate
 from staging.probe_result import ProbeResult
+from staging.reconcile import Judgement
 from staging.states import Outcome, Restored, State
 from tasks.check import CheckReport
 from tasks.pull import PullReport
@@ -42,13 +45,17 @@ class DeviceRecord:
         restore_failure: Why restoring failed, or None.
         check: What the device is and has.
         window: The window chosen and why, or None where nothing was tuned.
+        link_rate: What its link carries and who says so, or None where nobody knows it.
         changes: What was to be set, with the lines before.
         tune: What the lines were after tuning, or None where they were not set.
         pull: The copy by the device's own account.
         transfer: The copy by the server's account: SYN options, rates, verdict.
+        reconciled: What became of a copy whose session was lost, one entry for each time.
+        clocks: The copy's duration by three clocks, and what they disagree about.
         verify: The hash that the device computed.
         restore: What restoring did and its proof.
         partial_file: What a failed copy left on flash, or None.
+        partial_removed: Whether it was removed, which the operator had allowed.
         probe: What a speed test found, or None where it was none.
         seconds_by_step: Wall time of each step.
     """
@@ -61,13 +68,17 @@ class DeviceRecord:
     restore_failure: Failure | None = None
     check: CheckReport | None = None
     window: WindowChoice | None = None
+    link_rate: LinkRate | None = None
     changes: tuple[Change, ...] = ()
     tune: TuneReport | None = None
     pull: PullReport | None = None
     transfer: TransferRecord | None = None
+    reconciled: tuple[Judgement, ...] = ()
+    clocks: Clocks | None = None
     verify: VerifyReport | None = None
     restore: RestoreReport | None = None
     partial_file: str | None = None
+    partial_removed: bool = False
     probe: ProbeResult | None = None
     seconds_by_step: dict[str, float]
 

@@ -17,6 +17,7 @@ from staging.context import DeviceOptions, RunContext
 from staging.device_run import stage_device
 from staging.events import Emit, Event, never_failing, silent
 from staging.journal import Journal
+from staging.links import LinkRates
 from staging.record import DeviceRecord, RunReport, failure_of
 from staging.serving import ANY_ADDRESS, serving, site_caps
 from staging.states import Restored
@@ -126,6 +127,9 @@ def run_fleet(
         offered = server.image(path.name)
         for site, cap_bytes_per_s in site_caps(views.values()).items():
             server.set_site_cap(site, cap_bytes_per_s)
+        links = LinkRates(journal.directory)
+        for site, cap in links.learned_site_caps(views.values()).items():
+            server.set_site_cap(site, cap.bytes_per_s, cap.source)
         run_id = journal.begin_run(options.verb)
         for device in views.values():
             _enter(journal, run_id, device)
@@ -140,6 +144,7 @@ def run_fleet(
             emit=emit,
             interrupted=interrupted,
             started_s=started,
+            links=links,
         )
         results = nornir.run(task=device_task, name=options.verb, context=context)
         with suppress(JournalUnusable):

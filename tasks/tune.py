@@ -41,6 +41,30 @@ def tune(task: Task, plan: TunePlan, remember: Remember | None = None) -> Result
     return Result(host=task.host, result=report, changed=bool(plan.changes))
 
 
+def set_again(task: Task, changes: tuple[Change, ...]) -> Result:
+    """Nornir task: return a TuneReport. See `reapply`."""
+    report = reapply(session_of(task), changes)
+    return Result(host=task.host, result=report, changed=True)
+
+
+def reapply(session: DeviceSession, changes: tuple[Change, ...]) -> TuneReport:
+    """Set those of our lines again that are as they were before us: the device restarted meanwhile.
+
+    What somebody else set in between is left alone.
+
+    Raises:
+        DeviceRefused: The device did not take a line; others may be in force.
+        DeviceUnreachable: The session was lost; lines may be in force.
+    """
+    running = read_running_lines(session)
+    gone = tuple(
+        change
+        for change in changes
+        if running.of(change.keyword) == change.before and not shows(change, running.of(change.keyword))
+    )
+    return apply_plan(session, TunePlan(changes=gone))
+
+
 def apply_plan(session: DeviceSession, plan: TunePlan, *, remember: Remember | None = None) -> TuneReport:
     """Send the plan's lines and re-read the configuration; step down to a smaller window where the plan allows it.
 

@@ -15,7 +15,6 @@ NOTHING = Evidence(
     to_null=False,
     began=True,
     transferring=False,
-    delivered=False,
     flash_bytes=None,
     settled=True,
     may_remove=False,
@@ -28,13 +27,12 @@ NOTHING = Evidence(
     [
         ({"transferring": True}, Decision.WAIT, "goes on copying"),
         ({"transferring": True, "flash_bytes": 10}, Decision.WAIT, "goes on copying"),
-        ({"flash_bytes": 1000, "delivered": True}, Decision.DONE, "hash decides"),
+        ({"flash_bytes": 1000}, Decision.DONE, "hash decides"),
         ({"flash_bytes": 1000, "began": False}, Decision.DONE, "hash decides"),
-        ({"delivered": True, "settled": False}, Decision.WAIT, "still be writing"),
+        ({"settled": False}, Decision.WAIT, "still be writing"),
         ({"flash_bytes": 10, "settled": False}, Decision.WAIT, "still be writing"),
         ({}, Decision.AGAIN, "no file is left"),
         ({"began": False}, Decision.AGAIN, "no file is left"),
-        ({"delivered": True}, Decision.AGAIN, "no file is left"),
         ({"may_repeat": False}, Decision.GIVE_UP, "second attempt"),
         ({"flash_bytes": 10}, Decision.GIVE_UP, "10 of 1000 bytes are on flash; removing them was not allowed"),
         ({"flash_bytes": 10, "may_remove": True}, Decision.REMOVE_AND_AGAIN, "10 of 1000"),
@@ -42,8 +40,7 @@ NOTHING = Evidence(
         ({"flash_bytes": 10, "may_remove": True, "may_repeat": False}, Decision.GIVE_UP, "second attempt"),
         ({"flash_bytes": 10, "may_remove": True, "began": False}, Decision.GIVE_UP, "not ours"),
         ({"flash_bytes": 1001, "may_remove": True}, Decision.GIVE_UP, "not ours"),
-        ({"to_null": True, "delivered": True}, Decision.DONE, "every byte"),
-        ({"to_null": True}, Decision.AGAIN, "broke off"),
+        ({"to_null": True}, Decision.AGAIN, "lost its session"),
         ({"to_null": True, "may_repeat": False}, Decision.GIVE_UP, "second attempt"),
         ({"to_null": True, "transferring": True}, Decision.WAIT, "goes on"),
     ],
@@ -57,8 +54,8 @@ def test_the_table(changes, decision, reason):
 
 
 def every_situation():
-    flags = itertools.product((False, True), repeat=7)
-    for (null, began, transferring, delivered, settled, remove, repeat), flash in itertools.product(
+    flags = itertools.product((False, True), repeat=6)
+    for (null, began, transferring, settled, remove, repeat), flash in itertools.product(
         flags, (None, 0, 999, 1000, 1001)
     ):
         yield Evidence(
@@ -66,7 +63,6 @@ def every_situation():
             to_null=null,
             began=began,
             transferring=transferring,
-            delivered=delivered,
             flash_bytes=None if null else flash,
             settled=settled,
             may_remove=remove,
@@ -88,7 +84,8 @@ def test_what_never_happens():
             assert seen.may_repeat
             assert seen.flash_bytes is None
         if decision is Decision.DONE:
-            assert seen.flash_bytes == IMAGE_BYTES or (seen.to_null and seen.delivered)
+            assert seen.flash_bytes == IMAGE_BYTES
+            assert not seen.to_null
         if decision is not Decision.WAIT:
             assert not seen.transferring
 

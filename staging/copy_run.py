@@ -1,0 +1,171 @@
+"""The copy of a device's run: ticket, dialogue, and what is done where the session is lost in the middle of it."""
+
+from __future__ import annotations
+
+from ftpserver import TicketRequest, TransferProgress, TransferState
+from staging.clocks import compare_clocks
+from staging.events import Progress
+from staging.links import LinkCap
+from staging.plan import ASSUMED_RTT_S, source_of
+from staging.reconcile import Decision, Judgement
+from staging.reconciling import Case, reconcile
+from staging.states import State
+from staging.steps import StepRunner
+from tasks.addresses import own_addresses
+from tasks.check import CheckReport
+from tasks.connection import NAME as CONNECTION
+from tasks.connection import session_of
+from tasks.copy_watch import least_rate_bytes_per_s
+from tasks.errors import DeviceUnreachable
+from tasks.flash_file import remove
+from tasks.pull import PullReport, Witnessed, copy_limits, pull
+from tasks.tune import set_again
+
+
+class CopyRun(StepRunner):
+    """The steps of a device that have to do with its copy."""
+
+    def _pull(self, target: str) -> None:
+        """Copy; where the session is lost, find out what became of it, and copy again at most once."""
+        for may_repeat in (True, False):
+            try:
+                self._copy(target)
+            except DeviceUnreachable as lost:
+                found = self._find_out(target, may_repeat=may_repeat)
+                if found.decision is Decision.GIVE_UP:
+                    message = f"{lost.message}; {found.reason}"
+                    raise DeviceUnreachable(message, host=lost.host, step="pull", hint=lost.hint) from None
+                if found.decision is Decision.DONE:
+                    break
+                if found.decision is Decision.REMOVE_AND_AGAIN:
+                    self._do("remove", remove, path=target, no_larger_than_bytes=self._context.image.size_bytes)
+                self._set_again()
+            else:
+                break
+        self._move(State.COPIED)
+
+    def _copy(self, target: str) -> None:
+        context = self._context
+        self._issue_ticket()
+        assert self._ticket is not None
+        ticket = self._ticket
+        if self._record.state is not State.COPYING:
+            self._move(State.COPYING)
+        source = source_of(
+            self._host,
+            self._checked(),
+            context.options,
+            image=context.image.name,
+            port=context.server.port,
+            username=ticket.username,
+            password=ticket.password,
+        )
+        try:
+            done: PullReport = self._do(
+                "pull",
+                pull,
+                source=source,
+                target=target,
+                size_bytes=context.image.size_bytes,
+                limits=copy_limits(
+                    size_bytes=context.image.size_bytes, expected_bytes_per_s=self._least_rate_bytes_per_s()
+                ),
+                witness=self._witness,
+                interrupted=context.interrupted,
+            )
+        finally:
+            # The device may be back at its prompt a round trip before the server has its last acknowledgement.
+            self._take_transfer(context.server.wait(ticket.ticket_id, 2.0))
+        self._update(pull=done)
+        self._compare_clocks()
+
+    def _issue_ticket(self) -> None:
+        """Issue credentials for one transfer, bound to the device's addresses; those before are worthless."""
+        context, session = self._context, session_of(self._task)
+        if self._ticket is not None:
+            context.server.revoke(self._ticket.ticket_id)
+        # A device of a site shares the site's cap with its neighbours; one without a site has its own.
+        cap: LinkCap | None = None if self._host.site else context.links.cap(self._host, session.peer_address)
+        self._ticket = context.server.issue_ticket(
+            TicketRequest(
+                image_name=context.image.name,
+                source_addresses=own_addresses(session),
+                lifetime_s=24 * 3600,
+                tries=1,
+                cap_bytes_per_s=cap.bytes_per_s if cap else None,
+                site=self._host.site or "",
+            )
+        )
+
+    def _find_out(self, target: str, *, may_repeat: bool) -> Judgement:
+        """Return what became of a copy whose session was lost, when there is nothing more to wait for."""
+        server, ticket = self._context.server, self._ticket
+        self._forget_session()
+        if ticket is None:
+            raise DeviceUnreachable("the session was lost before the copy began", host=self._record.host, step="pull")
+        case = Case(
+            target=target,
+            image_bytes=self._context.image.size_bytes,
+            may_remove=self._context.options.remove_partial,
+            may_repeat=may_repeat,
+            progress=lambda: server.progress(ticket.ticket_id),
+            end_transfer=lambda: server.revoke(ticket.ticket_id),
+            interrupted=self._context.interrupted,
+        )
+        found: Judgement = self._do("reconcile", reconcile, case=case)
+        self._take_transfer(server.progress(ticket.ticket_id))
+        self._update(reconciled=(*self._record.reconciled, found))
+        self._compare_clocks()
+        self._tell("reconcile", "done", f"{found.reason}: {found.decision.value}")
+        return found
+
+    def _set_again(self) -> None:
+        """Set our lines again where they are gone: a device that restarted is as it was before."""
+        if self._record.tune is not None and self._record.changes:
+            self._update(tune=self._do("tune", set_again, changes=self._record.changes))
+
+    def _take_transfer(self, seen: TransferProgress) -> None:
+        """Keep the server's record, and what it tells about the link."""
+        if seen.record is not None and seen.record != self._record.transfer:
+            self._context.links.note(self._host, seen.record)
+        self._update(transfer=seen.record)
+
+    def _compare_clocks(self) -> None:
+        done, seen = self._record.pull, self._record.transfer
+        clocks = compare_clocks(
+            device_s=done.device.duration_s if done else None,
+            server_s=seen.duration_s if seen else None,
+            wall_s=done.wall_s if done else None,
+        )
+        self._update(clocks=clocks)
+
+    def _least_rate_bytes_per_s(self) -> float:
+        return least_rate_bytes_per_s(rtt_s=self._checked().rtt_s or ASSUMED_RTT_S, tuned=self._record.tune is not None)
+
+    def _witness(self) -> Witnessed:
+        """Return the server's account, and tell who watches."""
+        assert self._ticket is not None
+        seen = self._context.server.progress(self._ticket.ticket_id)
+        if seen.bytes_acked:
+            size_bytes = self._context.image.size_bytes
+            rate = f", {seen.rate_bytes_per_s / 1e6:.2f} MB/s" if seen.rate_bytes_per_s else ""
+            so_far = Progress(
+                acked_bytes=seen.bytes_acked, size_bytes=size_bytes, rate_bytes_per_s=seen.rate_bytes_per_s
+            )
+            self._tell("pull", "progress", f"{seen.bytes_acked / max(size_bytes, 1):.0%} acknowledged{rate}", so_far)
+        return Witnessed(
+            client_seen=seen.state is not TransferState.WAITING,
+            logged_in=seen.state not in {TransferState.WAITING, TransferState.CONNECTED},
+            bytes_acked=seen.bytes_acked,
+            failure=seen.last_error,
+        )
+
+    def _forget_session(self) -> None:
+        """Hang up, so that the next attempt logs in anew: whatever state the session was in is not to be trusted."""
+        found = self._task.host.connections.pop(CONNECTION, None)
+        if found is not None and found.connection is not None:
+            found.connection.abandon()
+
+    def _checked(self) -> CheckReport:
+        assert self._record.check is not None
+        return self._record.check

@@ -1,0 +1,97 @@
+"""What the links to devices carry: stated in the inventory, or learned from earlier transfers of the same site."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ftpserver import SiteRates, TransferRecord, network_of
+from inventory.view import HostView
+from staging.budget import payload_cap_bytes_per_s
+
+FILE = "link-rates.json"
+STATED = "stated in the inventory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRate:
+    """A link's rate and where the figure comes from.
+
+    Attributes:
+        rate_bps: Bits per second on the link, > 0.
+        source: `stated in the inventory`, or how old it is, from which client and with which verdict it was learned.
+    """
+
+    rate_bps: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkCap:
+    """What the copies over a link may take together: payload bytes per second, and where the figure comes from."""
+
+    bytes_per_s: int
+    source: str
+
+
+class LinkRates:
+    """The links of a run. A rate that the inventory states always wins; one that is learned ends with its age.
+
+    Args:
+        folder: State directory in which learned rates are kept between runs, or None: in memory only.
+        wall: Wall-clock time, seconds since 1970.
+    """
+
+    def __init__(self, folder: Path | None = None, wall: Callable[[], float] = time.time) -> None:
+        self._rates = SiteRates(folder / FILE if folder is not None else None)
+        self._wall = wall
+
+    def of(self, device: HostView, peer_address: str) -> LinkRate | None:
+        """Return the rate of a device's link, or None where nobody knows it.
+
+        Args:
+            device: The device.
+            peer_address: Its address as the SSH session shows it; its network stands for a site where none is named.
+        """
+        if device.link_rate_bps is not None:
+            return LinkRate(rate_bps=device.link_rate_bps, source=STATED)
+        return self._learned(_key(device, peer_address))
+
+    def note(self, device: HostView, record: TransferRecord) -> None:
+        """Keep what a transfer tells about the link of its device."""
+        self._rates.note(_key(device, record.peer_address), record)
+
+    def cap(self, device: HostView, peer_address: str) -> LinkCap | None:
+        """Return what a device that shares its link with nobody we know of may take; None leaves it without a cap."""
+        found = self.of(device, peer_address)
+        return None if found is None else _capped(found, device.cap_share)
+
+    def learned_site_caps(self, devices: Iterable[HostView]) -> dict[str, LinkCap]:
+        """Return what the copies to a site may take together, for sites whose rate is learned and stated by nobody."""
+        found: dict[str, LinkCap] = {}
+        everyone = tuple(devices)
+        stated = {device.site for device in everyone if device.link_rate_bps is not None}
+        for device in everyone:
+            if device.site is None or device.site in stated:
+                continue
+            if (learned := self._learned(device.site)) is not None:
+                cap = _capped(learned, device.cap_share)
+                found[device.site] = min(cap, found.get(device.site, cap), key=lambda one: one.bytes_per_s)
+        return found
+
+    def _learned(self, site: str) -> LinkRate | None:
+        now_s = self._wall()
+        learned = self._rates.learned(site, now_s)
+        return None if learned is None else LinkRate(rate_bps=learned.rate_bps, source=learned.describe(now_s))
+
+
+def _capped(rate: LinkRate, share: float) -> LinkCap:
+    bytes_per_s = payload_cap_bytes_per_s(rate.rate_bps * share)
+    assert bytes_per_s is not None
+    return LinkCap(bytes_per_s=bytes_per_s, source=f"{share:.0%} of {rate.source}")
+
+
+def _key(device: HostView, peer_address: str) -> str:
+    return device.site or network_of(peer_address)

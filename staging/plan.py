@@ -1,0 +1,115 @@
+"""What a run will do to one device: lines, copy command, and the way back. Pure.
+
+`stage --dry-run` prints this plan and a run carries it out, so the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inventory.view import HostView
+from staging.context import DeviceOptions
+from staging.links import LinkRate
+from tasks.check import CheckReport
+from tasks.pull import Source, command_for
+from tasks.tuning import Change, TcpLines, TunePlan, plan_restore, plan_tune
+from tcp.path import WindowChoice, choose_window
+
+ASSUMED_RTT_S = 0.1
+"""Round-trip time taken where the kernel measured none."""
+
+# Of the lengths that a ticket's have, so that a command that is too long is found before there is a ticket.
+_USERNAME = "x" * 8
+_PASSWORD = "x" * 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicePlan:
+    """What will be done to a device.
+
+    Attributes:
+        target: Where the copy goes, for example `bootflash:image.bin`, or `null:`.
+        window: The window chosen and why, or None where nothing is tuned.
+        tune: The lines to set; none where the device is good enough as it is.
+        copy: The copy command, with `<user>` and `<password>` in place of the ticket's.
+        restore: The lines that bring the configuration back.
+    """
+
+    target: str
+    window: WindowChoice | None
+    tune: TunePlan
+    copy: str
+    restore: tuple[str, ...]
+
+
+def plan_device(
+    *,
+    device: HostView,
+    check: CheckReport,
+    before: TcpLines,
+    options: DeviceOptions,
+    link: LinkRate | None,
+    image: str,
+    port: int,
+) -> DevicePlan:
+    """Return what a run will do.
+
+    Args:
+        device: The inventory's view.
+        check: What the device is and has.
+        before: Its lines as the snapshot has them: what somebody set since the check is theirs and comes back.
+        options: How devices are to be treated.
+        link: What its link carries, or None.
+        image: Name of the image.
+        port: FTP port of our server; 0 where it is not known yet.
+
+    Raises:
+        ConfigInvalid: No copy command can carry the image's name or the addresses.
+    """
+    target = "null:" if options.to_null else f"{check.file_system}{image}"
+    source = source_of(device, check, options, image=image, port=port, username=_USERNAME, password=_PASSWORD)
+    command = command_for(source, target).replace(f"{_USERNAME}:{_PASSWORD}@", "<user>:<password>@", 1)
+    window = None
+    if options.tune:
+        window = choose_window(
+            rtt_s=check.rtt_s or ASSUMED_RTT_S,
+            link_rate_bps=link.rate_bps if link else None,
+            explicit_bytes=options.window_bytes,
+        )
+    tune = plan_tune(
+        before,
+        window_bytes=window.window_bytes if window else None,
+        extras=options.extras,
+        source_interface=device.source_interface,
+        may_back_off=options.window_bytes is None,
+    )
+    restore = plan_restore(tune.changes, after(before, tune.changes)).commands
+    return DevicePlan(target=target, window=window, tune=tune, copy=command, restore=restore)
+
+
+def source_of(
+    device: HostView,
+    check: CheckReport,
+    options: DeviceOptions,
+    *,
+    image: str,
+    port: int,
+    username: str,
+    password: str,
+) -> Source:
+    """Return where a device finds the image: our address as given, as the inventory has it, or as SSH shows it."""
+    return Source(
+        server=options.server_address or device.server_address or check.server_address,
+        port=port,
+        image=image,
+        username=username,
+        password=password,
+        vrf=device.vrf,
+    )
+
+
+def after(before: TcpLines, changes: tuple[Change, ...]) -> TcpLines:
+    """Return the lines as they are once every change was taken."""
+    replaced = {change.before for change in changes}
+    kept = tuple(line for line in before.lines if line not in replaced)
+    return TcpLines(lines=(*kept, *(change.ours for change in changes)))
