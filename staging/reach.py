@@ -1,0 +1,226 @@
+"""`check --reach`: look at each device, then have it fetch a tiny file, in the same session. Changes nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from nornir.core import Nornir
+from nornir.core.task import Result, Task
+
+from ftpserver import FtpServer, FtpServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
+from inventory.errors import FlashferryError
+from inventory.view import view
+from staging.events import Emit, Event, never_failing, silent
+from staging.fleet_check import CheckRecord, look
+from staging.images import random_image
+from staging.reached import Reached
+from staging.record import Failure, failure_of
+from staging.run import RunOptions
+from staging.serving import serving
+from staging.states import Outcome
+from tasks.check import CheckReport, Wanted
+from tasks.connection import session_of
+from tasks.pull import Source
+from tasks.reach import ReachReport, Sighting, reach_server
+from tcp.syn import SynOptions
+
+REACH_BYTES = 16_384
+"""Enough to need a data connection that takes more than one packet; a second at most on the slowest device."""
+
+_LIFETIME_S = 120.0
+_ACTIVE = ("PORT", "EPRT")
+
+
+def reach_fleet(
+    nornir: Nornir,
+    wanted: Wanted | None,
+    options: RunOptions,
+    *,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> tuple[CheckRecord, ...]:
+    """Return a CheckRecord per device, in the order of the inventory; fit ones with what `Reached` tells.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong, or our server cannot start; no device was touched.
+    """
+    for host in nornir.inventory.hosts.values():
+        view(host)
+    with (
+        random_image(REACH_BYTES, "reach.bin") as image,
+        serving(
+            (image,), listen_address=options.listen_address, port=options.port, passive_ports=options.passive_ports
+        ) as server,
+    ):
+        visit = _Visit(server, image, wanted, options, never_failing(emit), interrupted)
+        results = nornir.run(task=visit, name="reach")
+        return tuple(results[name][0].result for name in nornir.inventory.hosts)
+
+
+class _Visit:
+    """What is done with each device."""
+
+    __name__ = "reach"
+
+    def __init__(
+        self,
+        server: FtpServer,
+        image: Path,
+        wanted: Wanted | None,
+        options: RunOptions,
+        emit: Emit,
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self._server = server
+        self._image = image
+        self._wanted = wanted
+        self._options = options
+        self._emit = emit
+        self._interrupted = interrupted
+        self._started = time.monotonic()
+
+    def __call__(self, task: Task) -> Result:
+        self._tell(task, "check", "started", "")
+        record = look(task, self._wanted)
+        self._tell_end(task, "check", record.failure)
+        if record.check is not None and record.failure is None:
+            record = self._reach(task, record, record.check)
+            self._tell_end(task, "reach", record.failure)
+        with suppress(Exception):  # the session goes with the process at the latest
+            task.host.close_connections()
+        return Result(host=task.host, result=record)
+
+    def _reach(self, task: Task, record: CheckRecord, report: CheckReport) -> CheckRecord:
+        self._tell(task, "reach", "started", f"{REACH_BYTES} bytes to null:")
+        try:
+            session = session_of(task)
+            with _lookout(self._server, self._image.name, session.peer_address) as lookout:
+                found = reach_server(
+                    session,
+                    source=self._source(task, report, lookout.ticket),
+                    size_bytes=REACH_BYTES,
+                    sighting=lookout.sighting,
+                    interrupted=self._interrupted,
+                )
+                if found.copied is not None:
+                    # The device may be back at its prompt before the server has its last acknowledgement.
+                    self._server.wait_final(lookout.ticket.ticket_id, 2.0)
+                return _recorded(record, found, lookout)
+        except (FlashferryError, FtpServerError) as error:
+            return replace(record, outcome=Outcome.FAILED, failure=failure_of("reach", error))
+
+    def _source(self, task: Task, report: CheckReport, ticket: Ticket) -> Source:
+        device = view(task.host)
+        return Source(
+            server=self._options.device.server_address or device.server_address or report.server_address,
+            port=self._server.port,
+            image=self._image.name,
+            username=ticket.username,
+            password=ticket.password,
+            vrf=device.vrf,
+        )
+
+    def _tell_end(self, task: Task, step: str, failure: Failure | None) -> None:
+        self._tell(task, step, "failed" if failure else "done", failure.reason if failure else "")
+
+    def _tell(self, task: Task, step: str, status: str, text: str) -> None:
+        at_s = time.monotonic() - self._started
+        self._emit(Event(host=task.host.name, step=step, status=status, text=text, at_s=at_s))
+
+
+def _recorded(record: CheckRecord, found: ReachReport, lookout: _Lookout) -> CheckRecord:
+    seen = lookout.record
+    reached = Reached(
+        report=found,
+        syn=(seen.data_syn if seen else None) or lookout.control_syn,
+        rtt_s=seen.min_rtt_s if seen else None,
+        mode=_mode(seen.commands if seen else ()),
+    )
+    if found.hindrance is None:
+        return replace(record, reach=reached)
+    failure = Failure(step="reach", reason=found.sentence, hint=found.hint, kind=found.hindrance.name)
+    return replace(record, reach=reached, outcome=Outcome.FAILED, failure=failure)
+
+
+def _mode(commands: tuple[str, ...]) -> str | None:
+    """Return how the data connection was asked for: `passive`, where the device connects, or `active`."""
+    asked = [one for one in commands if any(word in one for word in ("PASV", "EPSV", *_ACTIVE))]
+    if not asked:
+        return None
+    return "active" if any(word in asked[-1] for word in _ACTIVE) else "passive"
+
+
+class _Lookout:
+    """Collects what the server sees of one device; called on the server's thread.
+
+    The device's ticket is good from any address, so that where it comes from is found out rather than refused. A
+    second ticket, which nobody uses, is bound to the address that we expect: to it the server puts down a client that
+    connects and never logs in.
+    """
+
+    def __init__(self, server: FtpServer, ticket: Ticket, marker: Ticket, expected_address: str) -> None:
+        self.ticket = ticket
+        self.control_syn: SynOptions | None = None
+        self._server = server
+        self._marker_id = marker.ticket_id
+        self._expected_address = expected_address
+        self._lock = threading.Lock()
+        self._seen = Sighting()
+
+    @property
+    def record(self) -> TransferRecord | None:
+        """Return the server's account of the copy, once it ended."""
+        return self._server.progress(self.ticket.ticket_id).record
+
+    def sighting(self) -> Sighting:
+        """Return what was seen so far."""
+        others = {
+            failure.username_masked
+            for failure in self._server.unattributed_failures
+            if failure.peer_address == self._expected_address
+        }
+        with self._lock:
+            return replace(self._seen, other_users=tuple(sorted(others)))
+
+    def take(self, event: ServerEvent) -> None:
+        """Take note of an event that concerns this device."""
+        seen = event.progress
+        if seen is None:
+            return
+        with self._lock:
+            if seen.ticket_id == self._marker_id:
+                self._seen = replace(self._seen, client_seen=True)
+                self.control_syn = seen.control_syn or self.control_syn
+            elif seen.ticket_id == self.ticket.ticket_id:
+                self.control_syn = seen.control_syn or self.control_syn
+                self._seen = replace(
+                    self._seen,
+                    client_seen=True,
+                    logged_in=self._seen.logged_in or seen.peer_address is not None,
+                    came_from=seen.peer_address or self._seen.came_from,
+                    acked_bytes=max(seen.bytes_acked, self._seen.acked_bytes),
+                    complaint=seen.last_error or None,
+                )
+
+
+@contextmanager
+def _lookout(server: FtpServer, image: str, expected_address: str) -> Iterator[_Lookout]:
+    """Issue the tickets and watch them for as long as the block lasts."""
+    ticket = server.issue_ticket(TicketRequest(image_name=image, lifetime_s=_LIFETIME_S))
+    marker = server.issue_ticket(
+        TicketRequest(image_name=image, lifetime_s=_LIFETIME_S, source_addresses=(expected_address,))
+    )
+    lookout = _Lookout(server, ticket, marker, expected_address)
+    unsubscribe = server.events(lookout.take)
+    try:
+        yield lookout
+    finally:
+        unsubscribe()
+        for one in (ticket, marker):
+            with suppress(FtpServerError):
+                server.revoke(one.ticket_id)

@@ -1,0 +1,200 @@
+"""Step `reach`: a tiny copy to `null:` proves path, credentials and mode, and each way to fail has its own answer.
+
+Facts
+-----
+* A device that cannot reach an FTP server keeps trying for up to half an hour and then says `Timed out`, whatever the
+  cause. What our server saw of it tells the causes apart in seconds.
+* A device logs in with what the URL carries; without a user there, with its own `ip ftp username`.
+* With `ip ftp source-interface` it comes from another address than the one we log in to.
+* Behind the login the device opens a data connection to a port of our passive range, or asks us to open one to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nornir.core.task import Result, Task
+
+from tasks.connection import session_of
+from tasks.errors import CopyFailed, TransferStalled
+from tasks.pull import CopyLimits, Source, Witnessed, pull_image
+from tasks.session import DeviceSession
+from templates.rows import CopyResult
+
+STEP = "reach"
+
+LIMITS = CopyLimits(start_s=20.0, stall_s=12.0, end_s=12.0, total_s=30.0)
+"""A device that reaches us sends its first packet at once and again after 1, 3 and 7 s; 20 s are enough to tell. The
+copy is then interrupted within ten, so that the answer is there within 45 s, login included."""
+
+
+class Hindrance(StrEnum):
+    """What is in the way of a copy."""
+
+    NO_CLIENT = "no client seen"
+    NO_LOGIN = "no login"
+    WRONG_SOURCE = "wrong source address"
+    NO_DATA = "no data connection"
+    BROKEN_OFF = "broken off"
+
+
+_HINTS = {
+    Hindrance.NO_CLIENT: (
+        "Check route, firewall and access lists from the device to our FTP port, its VRF (inventory key 'vrf') and "
+        "the address that it is given for us ('server_address')"
+    ),
+    Hindrance.NO_LOGIN: (
+        "Something between us may inspect or rewrite FTP (application layer gateway, 'ip inspect'); or the device "
+        "does not take credentials from the URL"
+    ),
+    Hindrance.WRONG_SOURCE: (
+        "Look at 'ip ftp source-interface' on the device and state it as 'source_interface' in the inventory, or let "
+        "us log in at the address that it comes from"
+    ),
+    Hindrance.NO_DATA: (
+        "Open our passive ports towards the device (--passive-ports where they are to be few), or set "
+        "'ip ftp passive' where the device wants us to connect to it"
+    ),
+    Hindrance.BROKEN_OFF: "Look for loss and MTU trouble on the path",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """What our server saw of a device, from its first packet on; nothing is forgotten when it leaves.
+
+    Attributes:
+        client_seen: Whether anybody connected from the device's address, or logged in for it.
+        logged_in: Whether its ticket was used.
+        came_from: Address that the login came from, or None.
+        acked_bytes: Bytes of the file that it acknowledged.
+        complaint: The last thing that went wrong by our server's account, or None.
+        other_users: Users that were tried in vain from the device's address, masked.
+    """
+
+    client_seen: bool = False
+    logged_in: bool = False
+    came_from: str | None = None
+    acked_bytes: int = 0
+    complaint: str | None = None
+    other_users: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachReport:
+    """Whether a device can fetch a file from us.
+
+    Attributes:
+        copied: The device's own line, or None where the copy failed.
+        hindrance: What is in the way, or None.
+        sentence: That with what was expected and seen; empty where nothing is.
+        hint: What to do about it, or None.
+        came_from: Address that the device's login came from, or None.
+    """
+
+    copied: CopyResult | None
+    hindrance: Hindrance | None
+    sentence: str
+    hint: str | None
+    came_from: str | None
+
+
+def hindrance_of(seen: Sighting, *, expected_address: str, is_copied: bool) -> tuple[Hindrance | None, str]:
+    """Return what is in the way, by how far the device came with us, and a sentence on it. Pure.
+
+    Args:
+        seen: What our server saw.
+        expected_address: Address that the device's SSH session shows.
+        is_copied: Whether the device reported the file as copied.
+    """
+    if seen.came_from is not None and seen.came_from != expected_address:
+        return Hindrance.WRONG_SOURCE, f"it came from {seen.came_from}, expected {expected_address}"
+    if is_copied:
+        return None, ""
+    if not seen.client_seen and not seen.logged_in:
+        return Hindrance.NO_CLIENT, f"nobody came to our FTP port from {expected_address}"
+    if not seen.logged_in:
+        others = f"; tried as {', '.join(seen.other_users)}" if seen.other_users else ""
+        return Hindrance.NO_LOGIN, f"it connected from {expected_address} and did not log in with its ticket{others}"
+    if seen.acked_bytes == 0:
+        return Hindrance.NO_DATA, "it logged in and no data connection came about"
+    return Hindrance.BROKEN_OFF, f"it took {seen.acked_bytes} bytes and no more"
+
+
+def reach(
+    task: Task,
+    source: Source,
+    size_bytes: int,
+    sighting: Callable[[], Sighting],
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Nornir task: return a ReachReport. See `reach_server`."""
+    report = reach_server(
+        session_of(task), source=source, size_bytes=size_bytes, sighting=sighting, interrupted=interrupted
+    )
+    return Result(host=task.host, result=report)
+
+
+def reach_server(
+    session: DeviceSession,
+    *,
+    source: Source,
+    size_bytes: int,
+    sighting: Callable[[], Sighting],
+    interrupted: Callable[[], bool] = lambda: False,
+) -> ReachReport:
+    """Have a device fetch a small file from us to `null:`, and say what is in the way if it cannot.
+
+    Args:
+        session: An open session.
+        source: The file, with credentials that are not bound to an address: the device's own is to be found out.
+        size_bytes: Its size.
+        sighting: What our server saw so far.
+        interrupted: Whether the operator wants to stop.
+
+    Raises:
+        DeviceRefused: The device does not take the command.
+        DeviceUnreachable: The session was lost.
+        OutputNotUnderstood: The device asked something unknown.
+        TransferStalled: The operator interrupted the copy.
+    """
+
+    def witness() -> Witnessed:
+        seen = sighting()
+        return Witnessed(
+            client_seen=seen.client_seen,
+            logged_in=seen.logged_in,
+            bytes_acked=seen.acked_bytes,
+            failure=seen.complaint,
+        )
+
+    copied, words = None, ""
+    try:
+        copied = pull_image(
+            session,
+            source=source,
+            target="null:",
+            size_bytes=size_bytes,
+            limits=LIMITS,
+            witness=witness,
+            interrupted=interrupted,
+        ).device
+    except (CopyFailed, TransferStalled) as error:
+        if interrupted():
+            raise
+        words = error.message
+    return _report(sighting(), copied, words, expected_address=session.peer_address)
+
+
+def _report(seen: Sighting, copied: CopyResult | None, words: str, *, expected_address: str) -> ReachReport:
+    hindrance, finding = hindrance_of(seen, expected_address=expected_address, is_copied=copied is not None)
+    said = f" ({words})" if words else ""
+    return ReachReport(
+        copied=copied,
+        hindrance=hindrance,
+        sentence=f"{hindrance.value}: {finding}{said}" if hindrance else "",
+        hint=_HINTS[hindrance] if hindrance else None,
+        came_from=seen.came_from,
+    )
