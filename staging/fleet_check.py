@@ -11,6 +11,7 @@ from nornir.core.task import Result, Task
 from inventory.errors import FlashferryError
 from inventory.view import view
 from staging.events import Emit, Event, never_failing, silent
+from staging.reached import Reached
 from staging.record import Failure, failure_of
 from staging.states import Outcome
 from tasks.check import CheckReport, Wanted, check_device
@@ -25,13 +26,15 @@ class CheckRecord:
         host: Inventory name.
         outcome: DONE: fit to be staged; ALREADY_THERE; REFUSED; FAILED or ERROR.
         check: What the device is and has, or None where it could not be seen.
-        failure: Why it could not be seen, or is refused.
+        failure: Why it could not be seen, is refused, or cannot reach us.
+        reach: Whether it can fetch a file from us, or None where that was not tried.
     """
 
     host: str
     outcome: Outcome
     check: CheckReport | None
     failure: Failure | None
+    reach: Reached | None = None
 
 
 def check_fleet(nornir: Nornir, wanted: Wanted | None, *, emit: Emit = silent) -> tuple[CheckRecord, ...]:
