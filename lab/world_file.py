@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PACKAGE = "lab.worlds"
 _DEVICE_KEYS = (
     "name", "count", "platform", "address", "username", "password", "enable_secret", "privilege", "config",
-    "flash_free_bytes",
+    "flash_free_bytes", "refused_commands", "extended_passive",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}")
 _MOST_DEVICES = 4000
@@ -88,6 +88,8 @@ def _device(table: Table, number: int | None = None) -> DeviceSpec:
         privilege=table.integer("privilege", default.privilege, low=0, high=15),
         config_lines=table.strings("config", ()),
         flash_free_bytes=table.integer("flash_free_bytes") if "flash_free_bytes" in table.values else None,
+        refused_commands=table.strings("refused_commands", ()),
+        extended_passive=table.flag("extended_passive") if "extended_passive" in table.values else None,
     )
 
 

@@ -34,8 +34,12 @@ class DeviceSpec:
         password: Their password.
         enable_secret: The enable secret.
         privilege: The privilege level after login: 15, or 1 for a login that has to `enable`.
-        config_lines: Global configuration lines that it starts with, also in its startup configuration.
+        config_lines: Configuration lines that it starts with, also in its startup configuration; a line of a section
+            begins with a blank and stands behind the one that opens it.
         flash_free_bytes: Room on its flash; None for what the platform has.
+        refused_commands: What AAA command authorization refuses to the username: commands that are one of these or
+            begin with their words, written out, such as ``configure`` or ``ip tcp``.
+        extended_passive: The FTP client tries EPSV before PASV; None for what the platform does.
     """
 
     name: str
@@ -47,6 +51,8 @@ class DeviceSpec:
     privilege: int = 15
     config_lines: tuple[str, ...] = ()
     flash_free_bytes: int | None = None
+    refused_commands: tuple[str, ...] = ()
+    extended_passive: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

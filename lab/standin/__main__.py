@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lab import helper
 from lab.errors import LabError
 from lab.namespaces import unshare_network
+from lab.standin.addresses import allow_new_addresses
 from lab.standin.handshake import GATE
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def build_devices(settings: dict[str, Any]) -> dict[str, Device]:
     for values in settings["devices"]:
         values = dict(values)
         platform = load_platform(values.pop("platform"))
-        values["config_lines"] = tuple(values["config_lines"])
+        for key in ("config_lines", "refused_commands"):
+            values[key] = tuple(values[key])
         own = DeviceSettings(**values)
         devices[own.name] = Device(platform, own, Path(settings["directory"], f"flash-{own.name}"))
     return devices
@@ -95,6 +97,7 @@ def main() -> None:
     owner = helper.tie_to_owner(settings)
     if settings["has_own_network"]:
         unshare_network()
+        allow_new_addresses()
     else:
         # The host's network: its switches are not ours to set.
         GATE.leave_alone()

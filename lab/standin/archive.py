@@ -16,6 +16,7 @@ from lab.standin.config_session import ConfigSession
 from lab.standin.config_text import as_commands, parse_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from lab.standin.configuration import Line
@@ -38,9 +39,16 @@ class PendingRevert:
 
     user: str
     minutes: int
+    is_idle: bool
     armed: datetime
     text: str
-    timer: asyncio.TimerHandle
+    warn: Callable[[], None]
+    timers: tuple[asyncio.TimerHandle, ...]
+
+    def cancel(self) -> None:
+        """Stop its clock."""
+        for timer in self.timers:
+            timer.cancel()
 
 
 def run_lines(device: Device, lines: list[Line]) -> tuple[str, list[str]]:
@@ -144,30 +152,49 @@ class Archive:
             rows.append(f"   {number:<8d} {name}{' <- Most Recent' if name and number == len(self._names) else ''}")
         return "".join(f"{row}\n" for row in rows)
 
-    def arm(self, user: str, minutes: int) -> None:
-        """Remember the running configuration and put it back unless confirmed in time."""
-        text = self._device.running_text()
-        seconds = minutes * self._device.faults.seconds_per_minute
-        timer = asyncio.get_running_loop().call_later(seconds, self.revert)
-        self.pending = PendingRevert(user=user, minutes=minutes, armed=clock.now(), text=text, timer=timer)
+    def arm(self, user: str, minutes: int, *, is_idle: bool, warn: Callable[[], None]) -> None:
+        """Remember the running configuration and put it back unless confirmed in time.
+
+        Args:
+            user: Who arms it; only they can confirm.
+            minutes: How long it waits.
+            is_idle: The time begins anew with every line that the user types.
+            warn: Called a minute before the end.
+        """
+        self.pending = PendingRevert(
+            user=user, minutes=minutes, is_idle=is_idle, armed=clock.now(), text=self._device.running_text(), warn=warn,
+            timers=self._timers(minutes, warn),
+        )  # fmt: skip
+        kind, what = ("IDLETIMER", "idle ") if is_idle else ("ABSTIMER", "")
         self._device.syslog(
-            f"%ARCHIVE_DIFF-5-ROLLBK_CNFMD_CHG_START_ABSTIMER: User: {user}: Scheduled to rollback to config "
-            f"{self.path} in {minutes} minutes"
+            f"%ARCHIVE_DIFF-5-ROLLBK_CNFMD_CHG_START_{kind}: User: {user}: Scheduled to rollback to config "
+            f"{self.path} in {minutes} {what}minutes"
         )
 
-    def rearm(self, minutes: int) -> None:
+    def rearm(self, minutes: int, *, is_idle: bool) -> None:
         """Give the pending rollback another time."""
         if self.pending is not None:
-            self.pending.timer.cancel()
-            seconds = minutes * self._device.faults.seconds_per_minute
-            timer = asyncio.get_running_loop().call_later(seconds, self.revert)
-            self.pending = replace(self.pending, minutes=minutes, armed=clock.now(), timer=timer)
+            self.pending.cancel()
+            timers = self._timers(minutes, self.pending.warn)
+            self.pending = replace(
+                self.pending, minutes=minutes, is_idle=is_idle, armed=clock.now(), timers=timers
+            )  # fmt: skip
+
+    def note_key(self, user: str) -> None:
+        """Note that a user is not idle."""
+        pending = self.pending
+        if pending is not None and pending.is_idle and pending.user == user:
+            self.rearm(pending.minutes, is_idle=True)
+
+    def _timers(self, minutes: int, warn: Callable[[], None]) -> tuple[asyncio.TimerHandle, ...]:
+        loop, minute_s = asyncio.get_running_loop(), self._device.faults.seconds_per_minute
+        return loop.call_later((minutes - 1) * minute_s, warn), loop.call_later(minutes * minute_s, self.revert)
 
     def confirm(self) -> bool:
         """Keep the change; False when none is pending."""
         if self.pending is None:
             return False
-        self.pending.timer.cancel()
+        self.pending.cancel()
         self.pending = None
         return True
 
@@ -187,7 +214,8 @@ class Archive:
         pending = self.pending
         if pending is None:
             return "%No Rollback Confirmed Change pending\n"
+        kind = "idle" if pending.is_idle else "absolute"
         return (
-            f"Time configured(or reconfigured): {clock.stamp(pending.armed)}\nTimer type: absolute timer\n"
+            f"Time configured(or reconfigured): {clock.stamp(pending.armed)}\nTimer type: {kind} timer\n"
             f"Timer value: {pending.minutes} min\nUser: {pending.user}\n"
         )

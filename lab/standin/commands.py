@@ -6,9 +6,12 @@ import functools
 from typing import TYPE_CHECKING
 
 from lab.standin import configure, copy_files, reloading, show, show_files, show_tcp, verify
+from lab.standin.config_lock import may_configure, show_lock
 from lab.standin.copy_files import RUNNING, STARTUP, copy_local
 from lab.standin.copy_ftp import copy_ftp
+from lab.standin.copy_upload import copy_to_ftp
 from lab.standin.grammar import Node
+from lab.standin.routing import vrf_names
 from lab.standin.vty import Command, Vty
 
 if TYPE_CHECKING:
@@ -71,28 +74,35 @@ async def _write(vty: Vty, _: Arguments) -> None:
     await copy_files.write_memory(vty)
 
 
-async def _copy(vty: Vty, arguments: Arguments, *, source: str | None = None, target: str | None = None) -> None:
-    """`copy`: what is not a keyword of the command is the next argument."""
+async def _copy(
+    vty: Vty, arguments: Arguments, *, source: str | None = None, target: str | None = None,
+    verify: bool | None = None,
+) -> None:  # fmt: skip
+    """`copy`: what is not a keyword of the command is the next argument; a VRF comes last."""
     names = iter(arguments)
     source, target = source or next(names), target or next(names)
-    if source.lower().startswith("ftp:"):
-        vrf = next(names, None)
-        if vrf is not None and vty.device.running.find(f"vrf definition {vrf}") is None:
-            vty.terminal.write(f"% VRF {vrf} does not exist\n")
-            return
-        await copy_ftp(vty, source, target)
+    vrf = next(names, None)
+    if vrf is not None and vrf not in vrf_names(vty.device.running):
+        vty.terminal.write(f"% VRF {vrf} does not exist\n")
+    elif target == RUNNING and not may_configure(vty):
+        return
+    elif source.lower().startswith("ftp:"):
+        await copy_ftp(vty, source, target, vrf=vrf, verify=verify)
+    elif target.lower().startswith("ftp:"):
+        await copy_to_ftp(vty, source, target, vrf=vrf)
     else:
-        await copy_local(vty, source, target)
+        await copy_local(vty, source, target, verify=verify)
 
 
 def _copies() -> dict[str, Callable[[Vty, Arguments], Awaitable[None]]]:
     named = {"running-config": RUNNING, "startup-config": STARTUP}
     found: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {}
-    for form in ("copy", "copy /noverify"):
-        found[f"{form} FS: FS:"] = found[f"{form} FS: FS: vrf WORD"] = _copy
+    for form, wanted in (("copy", None), ("copy /verify", True), ("copy /noverify", False)):
+        action = functools.partial(_copy, verify=wanted)
+        found[f"{form} FS: FS:"] = found[f"{form} FS: FS: vrf WORD"] = action
     for word, full in named.items():
-        found[f"copy {word} FS:"] = functools.partial(_copy, source=full)
-        found[f"copy FS: {word}"] = functools.partial(_copy, target=full)
+        found[f"copy {word} FS:"] = found[f"copy {word} FS: vrf WORD"] = functools.partial(_copy, source=full)
+        found[f"copy FS: {word}"] = found[f"copy FS: {word} vrf WORD"] = functools.partial(_copy, target=full)
     found["copy running-config startup-config"] = functools.partial(_copy, source=RUNNING, target=STARTUP)
     found["copy startup-config running-config"] = functools.partial(_copy, source=STARTUP, target=RUNNING)
     return found
@@ -127,6 +137,7 @@ _PRIVILEGED_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show boot": show.boot,
     "show bootvar": show.boot,
     "show archive": configure.show_archive,
+    "show configuration lock": show_lock,
     "show archive config differences": configure.show_differences,
     "show archive config differences FS:": configure.show_differences,
     "show archive config differences FS: FS:": configure.show_differences,
@@ -154,6 +165,7 @@ _USER_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
 _PRIVILEGED_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
     "archive config": configure.archive_config,
     "configure confirm": configure.confirm,
+    "configure revert idle <1-120>": configure.revert_idle,
     "configure replace FS:": configure.replace,
     "configure replace FS: LINE": configure.replace,
     "configure revert now": configure.revert_now,
@@ -176,7 +188,9 @@ _PRIVILEGED_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
 _CONFIGURE: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
     "configure": configure.ask_source,
     "configure terminal": configure.terminal,
+    "configure terminal lock": configure.terminal_lock,
     "configure terminal revert timer <1-120>": configure.terminal_revert,
+    "configure terminal revert idle <1-120>": configure.terminal_revert_idle,
 }
 
 

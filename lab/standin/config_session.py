@@ -6,10 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from lab.standin.config_apply import apply
+from lab.standin.config_notes import Note, beyond_window, note_on_global, on_interface
 from lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES, ConfigAction
 from lab.standin.config_text import banner_line, banner_start
 from lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match
 from lab.standin.interfaces import canonical_interface
+from lab.standin.levels import is_denied
+from lab.standin.refusals import AUTHORIZATION_FAILED
 
 if TYPE_CHECKING:
     from lab.standin.configuration import Configuration
@@ -24,13 +27,17 @@ class ConfigSession:
     Args:
         device: Whose configuration; its faults decide what is refused or does not take.
         target: What is changed; None for the running configuration.
+        denied: Commands that this user may not use, as `lab.standin.levels.is_denied` takes them.
     """
 
-    def __init__(self, device: Device, target: Configuration | None = None) -> None:
+    def __init__(
+        self, device: Device, target: Configuration | None = None, denied: tuple[str, ...] = ()
+    ) -> None:  # fmt: skip
         self.mode = "config"
         self.section = ""
         self._device = device
         self._target = target
+        self._denied = denied
         self._banner: tuple[str, str, list[str]] | None = None
 
     @property
@@ -65,7 +72,7 @@ class ConfigSession:
             return self._prompt_for_text() if self.in_banner else ""
         faults = self._device.faults
         if faults.refuse_config_pattern and re.search(faults.refuse_config_pattern, line):
-            return "Command authorization failed.\n\n"
+            return AUTHORIZATION_FAILED
         if faults.ignore_config_pattern and re.search(faults.ignore_config_pattern, line):
             return ""
         return self._match(line)
@@ -73,16 +80,30 @@ class ConfigSession:
     def _match(self, line: str) -> str | Refusal:
         tree = SECTION_TREES.get(self.mode)
         found: Matched[ConfigAction] | Refusal = match(tree, line) if tree is not None else Invalid(offset=0)
-        if isinstance(found, Matched):
-            apply(self.target, found, mode=self.mode, section=self.section)
-            return ""
-        # A line that fits no command of the section leaves it, if it is a global command.
         in_global = match(GLOBAL_TREE, line)
+        # Sections whose lines are taken as they come would swallow the global command that leaves them.
+        is_any = isinstance(found, Matched) and found.action.rule.is_free and isinstance(in_global, Matched)
+        if isinstance(found, Matched) and not is_any:
+            return self._within_section(found)
+        # A line that fits no command of the section leaves it, if it is a global command.
         if not isinstance(in_global, Matched):
             return in_global if tree is None or not isinstance(in_global, Invalid) else found
         return self._globally(in_global, line)
 
+    def _within_section(self, found: Matched[ConfigAction]) -> str:
+        if is_denied(found.text, self._denied):
+            return AUTHORIZATION_FAILED
+        note = on_interface(self.target, found, self.section) if self.mode == "config-if" else Note()
+        if note.is_taken:
+            apply(self.target, found, mode=self.mode, section=self.section)
+        return note.text
+
     def _globally(self, found: Matched[ConfigAction], line: str) -> str | Refusal:
+        if is_denied(found.text, self._denied):
+            return AUTHORIZATION_FAILED
+        beyond = beyond_window(found, line, self._device.faults.largest_window_bytes)
+        if beyond is not None:
+            return beyond
         if found.action.rule.specification == "interface WORD":
             name = canonical_interface("".join(found.arguments), self.target)
             if name is None:
@@ -94,7 +115,7 @@ class ConfigSession:
         if section is None or self.target.find(key) is None:
             apply(self.target, found)
         self.mode, self.section = section or "config", key if section else ""
-        return _SSH_WINDOW_NOTE if found.words[:3] == ("ip", "ssh", "window-size") else ""
+        return note_on_global(found)
 
     def _prompt_for_text(self) -> str:
         assert self._banner is not None
@@ -110,9 +131,3 @@ class ConfigSession:
             self._banner = None
             self.target.put(banner_line(key, "\n".join(rows)), key=key)
         return ""
-
-
-_SSH_WINDOW_NOTE = (
-    "\n%% Warning: This cli may have impact on CPU. So,use only for SCP\n"
-    "Please configure ip tcp window-size<> with same value,for this CLI to work\n\n"
-)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lab.standin.archive import replace_report, replace_running
 from lab.standin.config_diff import contextual, incremental
+from lab.standin.config_lock import TAKEN, may_configure, take
 from lab.standin.config_text import parse_lines
 from lab.standin.copy_files import RUNNING, STARTUP
 from lab.standin.show_files import content, shown_name, split_file
@@ -21,6 +22,10 @@ Arguments = tuple[str, ...]
 _ENTER = "Enter configuration commands, one per line.  End with CNTL/Z.\n"
 _NO_ARCHIVE = "%Please turn config archive on before using Rollback Confirmed Change\n"
 _NOTHING_PENDING = "%No Rollback Confirmed Change pending\n"
+_WARNING = (
+    "\nRollback Confirmed Change: Rollback will begin in one minute.\n"
+    'Enter "configure confirm" if you wish to keep what you\'ve configured\n'
+)
 _SURE = (
     "This will apply all necessary additions and deletions\n"
     "to replace the current running configuration with the\n"
@@ -32,8 +37,18 @@ _SURE = (
 
 async def terminal(vty: Vty, _: Arguments) -> None:
     """`configure terminal`."""
-    vty.terminal.write(_ENTER)
-    vty.enter_configuration()
+    if may_configure(vty):
+        take(vty, by_hand=False)
+        vty.terminal.write(_ENTER)
+        vty.enter_configuration()
+
+
+async def terminal_lock(vty: Vty, _: Arguments) -> None:
+    """`configure terminal lock`: nobody else enters configuration mode meanwhile."""
+    if may_configure(vty):
+        take(vty, by_hand=True)
+        vty.terminal.write(TAKEN + _ENTER)
+        vty.enter_configuration()
 
 
 async def transaction(vty: Vty, _: Arguments) -> None:
@@ -51,13 +66,17 @@ async def ask_source(vty: Vty, arguments: Arguments) -> None:
 
 async def terminal_revert(vty: Vty, arguments: Arguments) -> None:
     """`configure terminal revert timer N`: configuration mode, taken back unless confirmed."""
-    if not _arm(vty, int(arguments[0])):
-        return
-    vty.terminal.write(_ENTER)
-    vty.enter_configuration()
+    if may_configure(vty) and _arm(vty, int(arguments[0])):
+        await terminal(vty, ())
 
 
-def _arm(vty: Vty, minutes: int) -> bool:
+async def terminal_revert_idle(vty: Vty, arguments: Arguments) -> None:
+    """`configure terminal revert idle N`: taken back when the user types nothing for so long."""
+    if may_configure(vty) and _arm(vty, int(arguments[0]), is_idle=True):
+        await terminal(vty, ())
+
+
+def _arm(vty: Vty, minutes: int, *, is_idle: bool = False) -> bool:
     archive = vty.device.archive
     if archive.path is None:
         vty.terminal.write(_NO_ARCHIVE)
@@ -67,7 +86,7 @@ def _arm(vty: Vty, minutes: int) -> bool:
         return False
     saved = archive.store()
     vty.terminal.write(f"Rollback Confirmed Change: Backing up current running config to {saved}\n\n")
-    archive.arm(vty.user, minutes)
+    archive.arm(vty.user, minutes, is_idle=is_idle, warn=lambda: vty.terminal.write(_WARNING))
     return True
 
 
@@ -92,7 +111,15 @@ async def revert_timer(vty: Vty, arguments: Arguments) -> None:
     if pending is None:
         vty.terminal.write(_NOTHING_PENDING)
     else:
-        vty.device.archive.rearm(int(arguments[0]))
+        vty.device.archive.rearm(int(arguments[0]), is_idle=False)
+
+
+async def revert_idle(vty: Vty, arguments: Arguments) -> None:
+    """`configure revert idle N`: from now on the pending rollback waits for N idle minutes."""
+    if vty.device.archive.pending is None:
+        vty.terminal.write(_NOTHING_PENDING)
+    else:
+        vty.device.archive.rearm(int(arguments[0]), is_idle=True)
 
 
 async def replace(vty: Vty, arguments: Arguments) -> None:
@@ -102,6 +129,8 @@ async def replace(vty: Vty, arguments: Arguments) -> None:
     if held is None:
         flash = vty.device.file_system(split_file(arguments[0])[0])
         vty.terminal.write(f"Error: Could not open file {shown_name(flash, arguments[0])} for reading\n")
+        return
+    if not may_configure(vty):
         return
     if "force" not in options and (await vty.terminal.ask(_SURE, "no")).lower() not in {"y", "yes"}:
         return

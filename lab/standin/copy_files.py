@@ -8,6 +8,8 @@ merged, not replaced; a local copy prints one ``C`` per 65,536 bytes and no ``[O
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -17,6 +19,7 @@ from lab.standin.config_text import parse_lines
 from lab.standin.flash import FlashWriter, NoSpaceError, Pace
 from lab.standin.results import PullResult, result_line
 from lab.standin.show_files import content, free_bytes, shown_name, split_file
+from lab.standin.verify import aborted_copy, verify_copied
 
 if TYPE_CHECKING:
     from lab.standin.flash import Flash
@@ -56,26 +59,45 @@ async def may_overwrite(vty: Vty, flash: Flash, name: str) -> bool:
     return await vty.terminal.confirm("Do you want to over write? ")
 
 
-async def copy_local(vty: Vty, source: str, target: str) -> None:
+def verifies_copies(vty: Vty, verify: bool | None) -> bool:
+    """Tell whether a copy to a flash is verified: as `/verify` and `/noverify` say, else as `file verify auto` does."""
+    return vty.device.running.find("file verify auto") is not None if verify is None else verify
+
+
+def merge_into_running(vty: Vty, text: str, name: str) -> str:
+    """Type a file into the running configuration; return what is printed meanwhile."""
+    shown, _ = run_lines(vty.device, parse_lines(text))
+    vty.device.touch(vty.user)
+    vty.device.syslog(f"%SYS-5-CONFIG_I: Configured from {name} by {vty.user} on vty{vty.number} ({vty.peer})")
+    return shown
+
+
+async def copy_local(vty: Vty, source: str, target: str, *, verify: bool | None = None) -> None:
     """Copy a file or a configuration to another; names are full, such as `RUNNING`."""
     held = b"" if source.lower().startswith("null:") else content(vty, source)
     if held is None:
         flash = vty.device.file_system(split_file(source)[0])
         vty.terminal.write(f"%Error opening {shown_name(flash, source)} (No such file or directory)\n")
+        if verifies_copies(vty, verify):
+            _refuse_unsigned(vty, source, target)
     elif target == RUNNING:
         await _to_running(vty, held)
     elif target == STARTUP:
         await _to_startup(vty, source, held)
     else:
-        await _to_file(vty, source, target, held)
+        await _to_file(vty, source, target, held, verifies=verifies_copies(vty, verify))
+
+
+def _refuse_unsigned(vty: Vty, source: str, target: str) -> None:
+    """`copy /verify` of a file that is not there still looks for its signature (capture of IE3x00)."""
+    prefix, name = split_file(target)
+    vty.terminal.write(aborted_copy(f"{prefix}:/{name or split_file(source)[1]}", was_there=False))
 
 
 async def _to_running(vty: Vty, held: bytes) -> None:
     name = await ask_name(vty, "running-config")
     started_s = time.monotonic()
-    shown, _ = run_lines(vty.device, parse_lines(held.decode("latin-1")))
-    vty.device.touch(vty.user)
-    vty.device.syslog(f"%SYS-5-CONFIG_I: Configured from {name} by {vty.user} on vty{vty.number} ({vty.peer})")
+    shown = merge_into_running(vty, held.decode("latin-1"), name)
     vty.terminal.write(f"{shown}{_result(held, started_s)}")
 
 
@@ -91,7 +113,7 @@ async def _to_startup(vty: Vty, source: str, held: bytes) -> None:
         vty.terminal.write(f"[OK]\n{_result(held, started_s)}")
 
 
-async def _to_file(vty: Vty, source: str, target: str, held: bytes) -> None:
+async def _to_file(vty: Vty, source: str, target: str, held: bytes, *, verifies: bool) -> None:
     prefix, name = split_file(target)
     if prefix == "null":
         vty.terminal.write(_result(held, time.monotonic()))
@@ -103,27 +125,43 @@ async def _to_file(vty: Vty, source: str, target: str, held: bytes) -> None:
     name = await ask_name(vty, name or split_file(source)[1])
     if not await may_overwrite(vty, flash, name):
         return
-    is_file = source not in {RUNNING, STARTUP} and bool(held)
-    if is_file:
-        vty.terminal.write("Copy in progress..." + "C" * -(-len(held) // _MARK_BYTES) + "\n")
-    started_s = time.monotonic()
-    try:
-        await asyncio.to_thread(_write, vty, flash, name, held)
-    except NoSpaceError:
+    size = await _store(vty, source, held, flash, name)
+    if size is None:
         flash.delete(name)
         vty.terminal.write(f"%Error copying {target} (Not enough space on device)\n")
-        return
-    vty.terminal.write(_result(held, started_s))
+    elif verifies and source not in {RUNNING, STARTUP}:
+        await verify_copied(vty, flash, name)
 
 
-def _write(vty: Vty, flash: Flash, name: str, held: bytes) -> None:
+async def _store(vty: Vty, source: str, held: bytes, flash: Flash, name: str) -> int | None:
+    """Write a file and print the result; return its size, or None when it does not fit."""
     rate = vty.device.faults.slow_flash_bytes_per_s or flash.figures.write_bytes_per_s
-    pace = Pace(rate, threading.Event())
-    writer = FlashWriter(flash, name, pace, room_bytes=free_bytes(vty, flash))
+    room_bytes, loop = free_bytes(vty, flash), asyncio.get_running_loop()
+    old_flash = vty.device.file_system(split_file(source)[0])
+    entry = old_flash.find(split_file(source)[1]) if old_flash is not None else None
+
+    def work() -> int:
+        size = 0
+        writer = FlashWriter(flash, name, Pace(rate, threading.Event()), room_bytes=room_bytes)
+        with contextlib.closing(writer), entry.path.open("rb") if entry else io.BytesIO(held) as file:
+            while chunk := file.read(_MARK_BYTES):
+                writer.write(chunk)
+                size += len(chunk)
+                if entry:
+                    loop.call_soon_threadsafe(vty.terminal.write, "C")
+        return size
+
+    if entry is not None and entry.size_bytes:
+        vty.terminal.write("Copy in progress...")
+    started_s = time.monotonic()
     try:
-        writer.write(held)
-    finally:
-        writer.close()
+        size = await asyncio.to_thread(work)
+    except NoSpaceError:
+        return None
+    seconds = max(0.001, time.monotonic() - started_s)
+    end = "\n" if entry is not None and size else ""
+    vty.terminal.write(end + result_line(PullResult(size_bytes=size, seconds=seconds)) + "\n")
+    return size
 
 
 def _result(held: bytes, started_s: float) -> str:

@@ -12,67 +12,79 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lab.standin import clock
-from lab.standin.copy_files import ask_name, may_overwrite
-from lab.standin.copy_questions import begin_questions
-from lab.standin.flash import FlashWriter, NoSpaceError, NullWriter, Pace
-from lab.standin.ftp_protocol import FtpUrl, parse_url
+from lab.standin.copy_files import RUNNING, STARTUP, ask_name, may_overwrite, verifies_copies
+from lab.standin.copy_target import ConfigTarget, FlashTarget, NullTarget
 from lab.standin.ftp_pull import Pull
-from lab.standin.ftp_request import AbortedError, CopyError, PullHooks, PullRequest, Sink
-from lab.standin.interfaces import source_address
+from lab.standin.ftp_request import AbortedError, CopyError, PullHooks, Sink
+from lab.standin.ftp_url import source_url, transfer_request
+from lab.standin.own_thread import in_own_thread
 from lab.standin.results import PullResult, result_line
-from lab.standin.show_files import free_bytes, split_file
-from lab.standin.tcp_settings import tcp_settings
+from lab.standin.show_files import split_file
 from lab.standin.terminal import DisconnectedError
 
 if TYPE_CHECKING:
-    from lab.standin.device import Device
+    from lab.standin.copy_target import Target
     from lab.standin.flash import Flash
+    from lab.standin.ftp_protocol import FtpUrl
     from lab.standin.vty import Vty
 
 _FOREIGN_ERROR = "%Error opening tftp://255.255.255.255/network-confg (Timed out)"
 _SYSLOG = "%LINEPROTO-5-UPDOWN: Line protocol on Interface Tunnel0, changed state to up"
 
 
-async def copy_ftp(vty: Vty, source: str, target: str) -> None:
-    """`copy ftp:... FS:...`."""
-    url = await _complete_url(vty, source)
-    if url is None:
+async def copy_ftp(
+    vty: Vty, source: str, target: str, *, vrf: str | None = None, verify: bool | None = None
+) -> None:  # fmt: skip
+    """`copy ftp:... FS:...`, or to a configuration.
+
+    Args:
+        vty: Whose copy it is.
+        source: The URL as typed.
+        target: The destination as typed; a configuration by its full name.
+        vrf: The VRF that the command names.
+        verify: What `/verify` and `/noverify` say; None for neither.
+    """
+    url = await source_url(vty, source)
+    place = await _place(vty, target, url, verify) if url is not None else None
+    if url is None or place is None:
         return
+    request = transfer_request(vty.device, url, vrf)
+    if request is None:
+        vty.terminal.write(f"Accessing {url.shown}...\n%Error opening {url.shown} (Timed out)\n")
+        return
+    stop = threading.Event()
+    await _Copy(vty, url, place, Pull(request, vty.device.connections, stop), stop).run()
+
+
+async def _place(vty: Vty, target: str, url: FtpUrl, verify: bool | None) -> Target | None:
+    """Return where the copy goes, after the questions about it; None ends the copy."""
+    if target in {RUNNING, STARTUP}:
+        return await _configuration(vty, target)
     prefix, name = split_file(target)
     if prefix == "null":
-        await _Copy(vty, url, None, None).run()
-        return
+        return NullTarget()
     flash = vty.device.file_system(prefix)
     if flash is None:
         vty.terminal.write(f"%Error opening {target} (No such device)\n")
-        return
+        return None
     chosen = await ask_name(vty, _within(flash, name, url.file_name))
-    if await may_overwrite(vty, flash, chosen):
-        await _Copy(vty, url, flash, chosen).run()
+    if not await may_overwrite(vty, flash, chosen):
+        return None
+    return FlashTarget(vty, flash, chosen, verifies=verifies_copies(vty, verify))
+
+
+async def _configuration(vty: Vty, target: str) -> Target | None:
+    own = target.partition(":")[2]
+    name = await ask_name(vty, own)
+    if name != own:
+        vty.terminal.write(f"%Error copying {target.partition(':')[0]}:{name} (Invalid argument)\n")
+        return None
+    return ConfigTarget(vty, target)
 
 
 def _within(flash: Flash, name: str, file_name: str) -> str:
     """Return the name at the destination; a directory there gets the name at the source."""
     return f"{name.rstrip('/')}/{file_name}".lstrip("/") if flash.is_directory(name.rstrip("/")) else name
-
-
-async def _complete_url(vty: Vty, text: str) -> FtpUrl | None:
-    """Return the URL, after asking for what it does not name."""
-    url = parse_url(text)
-    if url is None:
-        vty.terminal.write("%Error parsing filename (Bad address)\n")
-        return None
-    host = url.host
-    if not host or url.port_is_open:
-        host = await vty.terminal.ask(f"Address or name of remote host [{host}]? ", host)
-    if not host:
-        vty.terminal.write("?Host name or address not specified\n%Error parsing filename (Bad address)\n")
-        return None
-    path = url.path or await vty.terminal.ask("Source filename []? ", "")
-    if not path:
-        vty.terminal.write("%Error parsing filename (No such file or directory)\n")
-        return None
-    return FtpUrl(host=host, port=url.port, path=path, user=url.user, password=url.password)
 
 
 @dataclass(slots=True)
@@ -86,18 +98,16 @@ class _Progress:
 class _Copy:
     """One copy: marks while it runs, and its end."""
 
-    def __init__(self, vty: Vty, url: FtpUrl, flash: Flash | None, name: str | None) -> None:
+    def __init__(self, vty: Vty, url: FtpUrl, target: Target, pull: Pull, stop: threading.Event) -> None:
         self._vty = vty
         self._device = vty.device
         self._url = url
-        self._flash = flash
-        self._name = name
-        self._stop = threading.Event()
-        self._pull = Pull(_request(vty.device, url), vty.device.connections, self._stop)
+        self._target = target
+        self._stop = stop
+        self._pull = pull
         self._progress = _Progress(noise_is_due=vty.device.faults.syslog_in_copy)
         self._loop = asyncio.get_running_loop()
         self._was_declined = False
-        self._has_begun = False
 
     async def run(self) -> None:
         """Copy, and print what the device prints."""
@@ -107,21 +117,22 @@ class _Copy:
         terminal.on_escape = self._pull.abort
         closed = asyncio.ensure_future(self._end_with_vty())
         try:
-            result = await _in_thread(self._pull, hooks)
+            result = await in_own_thread(lambda: self._pull.run(hooks))
         except CopyError as error:
-            self._drop_partial()
+            self._target.drop()
             terminal.write(f"\n%Error {error.verb} {self._url.shown} ({error.reason})\n")
+            return
         except AbortedError:
-            self._drop_partial()
-            if self._was_declined:
-                return
-            # What IOS prints after Ctrl-Shift-6 in a copy is unconfirmed (facts 4.5).
-            terminal.write(f"\n%Error reading {self._url.shown} (Aborted)\n")
-        else:
-            self._finish(result)
+            self._target.drop()
+            if not self._was_declined:
+                # What IOS prints after Ctrl-Shift-6 in a copy is unconfirmed (facts 4.5).
+                terminal.write(f"\n%Error reading {self._url.shown} (Aborted)\n")
+            return
         finally:
             terminal.on_escape = None
             closed.cancel()
+        self._finish(result)
+        await self._target.verify()
 
     async def _end_with_vty(self) -> None:
         await self._vty.terminal.closed.wait()
@@ -131,22 +142,11 @@ class _Copy:
         size = result.size_bytes
         self._show_marks(-(-size // self._device.platform.copy.bytes_per_mark))
         wrapped = (size + 2**31) % 2**32 - 2**31  # a 32-bit counter that wraps (capture of 3.2 GB)
-        is_checked = self._device.platform.copy.erase_question and self._name is not None
-        # The sum is that of a public log of a C3640; it is not computed.
-        checked = "Verifying checksum...  OK (0x266E)\n" if is_checked else ""
-        self._vty.terminal.write(f"\n[OK - {wrapped}/4096 bytes]\n\n{checked}{result_line(result)}\n")
-
-    def _drop_partial(self) -> None:
-        """Take away what is there of a file that did not come whole; one that was there before it began stays."""
-        if self._flash and self._name and self._has_begun and not self._device.platform.copy.keeps_partial_file:
-            self._flash.delete(self._name)
+        self._vty.terminal.write(f"\n[OK - {wrapped}/4096 bytes]\n\n{self._target.settle()}{result_line(result)}\n")
 
     def _may_begin(self) -> bool:
         """Ask what the device asks once the source is open; called in the pull's thread."""
-        asks = self._device.platform.copy.erase_question or self._device.faults.image_not_executable
-        if self._flash is None or not asks:
-            return True
-        answer = asyncio.run_coroutine_threadsafe(begin_questions(self._vty, self._flash), self._loop)
+        answer = asyncio.run_coroutine_threadsafe(self._target.may_begin(), self._loop)
         try:
             self._was_declined = not answer.result()
         except DisconnectedError:
@@ -156,19 +156,7 @@ class _Copy:
     def _open_sink(self, announced_bytes: int | None) -> Sink:
         """Begin to write; called in the pull's thread when the transfer opens."""
         self._loop.call_soon_threadsafe(self._on_open)
-        flash, faults = self._flash, self._device.faults
-        if self._name is None or flash is None:
-            return NullWriter()
-        room_bytes = free_bytes(self._vty, flash)
-        old = flash.find(self._name)
-        if announced_bytes is not None and announced_bytes > room_bytes + (old.size_bytes if old else 0):
-            raise NoSpaceError
-        if faults.disk_full_after_bytes is not None:
-            room_bytes = min(room_bytes, faults.disk_full_after_bytes - (old.size_bytes if old else 0))
-        self._has_begun = True
-        rate = faults.slow_flash_bytes_per_s or flash.figures.write_bytes_per_s
-        writer = FlashWriter(flash, self._name, Pace(rate, self._stop), room_bytes=room_bytes)
-        return _Spoiled(writer) if faults.flip_byte else writer
+        return self._target.open(announced_bytes, self._stop)
 
     def _on_open(self) -> None:
         if self._device.platform.copy.loading_line:
@@ -194,67 +182,3 @@ class _Copy:
             self._progress.noise_is_due = False
             stamp = clock.syslog_stamp(clock.now())
             self._vty.terminal.write(f"\n{stamp}: {_SYSLOG}\n{_FOREIGN_ERROR}")
-
-
-class _Spoiled:
-    """A writer that flips a byte when it is done."""
-
-    def __init__(self, inner: FlashWriter) -> None:
-        self._inner = inner
-
-    def write(self, chunk: bytes) -> None:
-        self._inner.write(chunk)
-
-    def close(self) -> None:
-        self._inner.flip_byte()
-        self._inner.close()
-
-
-def _request(device: Device, url: FtpUrl) -> PullRequest:
-    """Gather what the configuration says: credentials, source address, mode, TCP options."""
-    configured_user, configured_word = device.ftp_credentials()
-    interface = device.running.value("ip ftp source-interface")
-    source = source_address(device.running, interface) if interface else None
-    domain = device.running.value("ip domain name") or "local"
-    return PullRequest(
-        url=url,
-        user=url.user or configured_user or "anonymous",
-        password=url.password or configured_word or f"user@{device.hostname}.{domain}",
-        source_address=source or device.settings.address,
-        tcp=tcp_settings(device.running, device.platform.tcp, ineffective=device.faults.ineffective_config_pattern),
-        reply_timeout_s=device.platform.copy.reply_timeout_s,
-        passive=_is_passive(device),
-        extended_passive=device.platform.copy.extended_passive,
-        silent_start_s=device.faults.silent_start_s,
-        dead_control=device.faults.dead_control,
-    )
-
-
-def _is_passive(device: Device) -> bool:
-    """Whether the data connection is passive: by its line, else as the platform does."""
-    if device.running.find("no ip ftp passive") is not None:
-        return False
-    return device.platform.copy.passive or device.running.find("ip ftp passive") is not None
-
-
-async def _in_thread(pull: Pull, hooks: PullHooks) -> PullResult:
-    """Run the pull in a thread of its own: a hundred copies must not queue for a pool."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[PullResult] = loop.create_future()
-
-    def settle(result: PullResult | None, error: BaseException | None) -> None:
-        if error is not None:
-            done.set_exception(error)
-        elif result is not None:
-            done.set_result(result)
-
-    def work() -> None:
-        try:
-            result = pull.run(hooks)
-        except BaseException as error:  # noqa: BLE001 - handed to the waiting session, whatever it is
-            loop.call_soon_threadsafe(settle, None, error)
-        else:
-            loop.call_soon_threadsafe(settle, result, None)
-
-    threading.Thread(target=work, name="ftp-pull", daemon=True).start()
-    return await done

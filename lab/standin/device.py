@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from lab.errors import LabError
 from lab.standin import clock
 from lab.standin.archive import Archive
-from lab.standin.config_apply import apply
-from lab.standin.config_rules import GLOBAL_TREE
+from lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
+from lab.standin.config_session import ConfigSession
 from lab.standin.config_text import parse_lines
 from lab.standin.connections import ConnectionTable
 from lab.standin.faults import Faults
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from lab.standin.config_lock import ConfigLock
     from lab.standin.config_rules import ConfigAction
     from lab.standin.configuration import Line
+    from lab.standin.grammar import Node
     from lab.standin.listener import Listener
     from lab.standin.platform import Platform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSettings:
-    """What a world gives a device of its own."""
+    """What a world gives a device of its own; the attributes are told in `lab.world_spec.DeviceSpec`."""
 
     name: str
     address: str
@@ -43,20 +45,30 @@ class DeviceSettings:
     serial: str = "9LABSTANDIN"
     config_lines: tuple[str, ...] = ()
     flash_free_bytes: int | None = None
+    refused_commands: tuple[str, ...] = ()
+    extended_passive: bool | None = None
 
 
-def check_lines(name: str, lines: tuple[str, ...]) -> list[Matched[ConfigAction]]:
-    """Match global configuration lines.
+def check_lines(name: str, lines: tuple[str, ...]) -> None:
+    """Check that configuration lines are known; those that begin with a blank belong to the section above them.
 
     Raises:
         LabError: One is not known; only its first words are named, for there may be a secret behind them.
     """
-    found = [match(GLOBAL_TREE, line) for line in lines]
-    for line, each in zip(lines, found, strict=True):
-        if not isinstance(each, Matched):
-            start = " ".join(line.split()[:3])
-            raise LabError(f"{name}: the stand-in does not know the global configuration line '{start} ...'.")
-    return [each for each in found if isinstance(each, Matched)]
+    tree: Node[ConfigAction] | None = GLOBAL_TREE
+    for line in lines:
+        if not line.startswith(" "):
+            tree = None
+        found = match(GLOBAL_TREE if tree is None else tree, line)
+        if not isinstance(found, Matched):
+            raise _unknown(name, line)
+        if tree is None:
+            tree = SECTION_TREES.get(found.action.rule.section or "", GLOBAL_TREE)
+
+
+def _unknown(name: str, line: str) -> LabError:
+    start = " ".join(line.split()[:3])
+    return LabError(f"{name}: the stand-in does not know the configuration line '{start} ...'.")
 
 
 class Device:
@@ -71,6 +83,7 @@ class Device:
         self.file_systems = (self.flash, *(Flash(figures, root / str(i)) for i, figures in others))
         self.connections = ConnectionTable()
         self.archive = Archive(self)
+        self.config_lock: ConfigLock | None = None
         self.listener: Listener | None = None
         self.faults = Faults()
         self.monitors: list[Callable[[str], None]] = []
@@ -79,8 +92,7 @@ class Device:
         self.image = platform.image
         self._booted_s = time.monotonic()
         self.running = platform.configuration(serial=settings.serial, address=settings.address)
-        for found in check_lines(settings.name, self._first_lines()):
-            apply(self.running, found)
+        self._configure(self._first_lines())
         self._changed: tuple[datetime, str] = (clock.now(), "")
         self._saved: tuple[datetime, str] | None = None
         self.startup_text = self._stamped(self.running.render())
@@ -128,6 +140,7 @@ class Device:
     def shut_down(self) -> None:
         """Lose what a device loses without power: sessions, connections, the running configuration."""
         self.archive.confirm()
+        self.config_lock = None
         self.monitors.clear()
         self.vtys.clear()
 
@@ -184,6 +197,15 @@ class Device:
         if number is not None:
             self.vtys[number] = (user, peer)
         return number
+
+    def _configure(self, lines: tuple[str, ...]) -> None:
+        """Type lines; a section ends where a line does not begin with a blank."""
+        session = ConfigSession(self)
+        for line in lines:
+            if not line.startswith(" "):
+                session.leave_section()
+            if not isinstance(session.take(line.strip()), str):
+                raise _unknown(self.settings.name, line)
 
     def _first_lines(self) -> tuple[str, ...]:
         own = self.settings

@@ -28,6 +28,9 @@ class Faults:
         refuse_exec_pattern: So are commands outside configuration mode.
         ignore_config_pattern: Configuration lines that it finds are accepted silently and not entered.
         ineffective_config_pattern: `ip tcp` lines that it finds are shown, but sockets do not follow them.
+        largest_window_bytes: The largest `ip tcp window-size` that is in range, as before window scaling; None for that
+            of the command.
+        config_locked_by: This user holds the lock on configuration mode.
         prompt_delay_s: Every prompt comes so much later.
         garble_echo: The echo loses characters.
         password_twice: `enable` asks for the password a second time although it was right.
@@ -51,6 +54,8 @@ class Faults:
     refuse_exec_pattern: str | None = None
     ignore_config_pattern: str | None = None
     ineffective_config_pattern: str | None = None
+    largest_window_bytes: int | None = None
+    config_locked_by: str | None = None
     prompt_delay_s: float = 0.0
     garble_echo: bool = False
     password_twice: bool = False

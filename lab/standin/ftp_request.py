@@ -1,4 +1,4 @@
-"""What a download is asked for, whom it tells, and how it fails."""
+"""What a transfer is asked for, whom it tells, and how it fails."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lab.standin.tcp_settings import TcpSettings
+
+
+_NO_WAY = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL)
+"""Nothing comes back: no route, or from a source address that nobody has a way to."""
 
 
 class Sink(Protocol):
@@ -38,11 +42,11 @@ class AbortedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PullRequest:
-    """What to fetch, as whom, and with which TCP.
+class TransferRequest:
+    """Which file, as whom, and with which TCP.
 
     Attributes:
-        url: What to fetch.
+        url: The file on the server.
         user: As whom.
         password: With which password.
         source_address: From which address.
@@ -87,7 +91,7 @@ def as_copy_error(error: Exception) -> CopyError:
         return error
     if isinstance(error, ConnectionRefusedError):
         return CopyError("opening", "Connection refused by remote host")
-    if isinstance(error, TimeoutError) or getattr(error, "errno", None) in (errno.ENETUNREACH, errno.EHOSTUNREACH):
+    if isinstance(error, TimeoutError) or getattr(error, "errno", None) in _NO_WAY:
         return CopyError("opening", "Timed out")
     if isinstance(error, FtpProtocolError):
         return CopyError("opening", "Protocol error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,18 @@ def address_of(section: Line) -> str | None:
     """Return the address of an interface section."""
     texts = [child.text for child in section.children if child.text.startswith("ip address ")]
     return texts[0].split()[2] if texts else None
+
+
+def network_of(section: Line) -> ipaddress.IPv4Network | None:
+    """Return the network that an interface is connected to."""
+    texts = [child.text.split() for child in section.children if child.text.startswith("ip address ")]
+    return ipaddress.IPv4Network((texts[0][2], texts[0][3]), strict=False) if texts else None
+
+
+def vrf_of(section: Line) -> str:
+    """Return the VRF of an interface section; empty for the global table."""
+    texts = [child.text for child in section.children if child.text.startswith("vrf forwarding ")]
+    return texts[0].removeprefix("vrf forwarding ") if texts else ""
 
 
 def is_shut(section: Line) -> bool:
@@ -99,10 +112,3 @@ _COUNTERS = (
     "     0 lost carrier, 0 no carrier, 0 pause output",
     "     0 output buffer failures, 0 output buffers swapped out",
 )
-
-
-def source_address(configuration: Configuration, interface: str) -> str | None:
-    """Return the address of `ip ftp source-interface`; None when it is down or has none, then it is ignored."""
-    name = canonical_interface(interface, configuration)
-    section = configuration.find(f"interface {name}")
-    return None if section is None or is_shut(section) else address_of(section)

@@ -29,6 +29,11 @@ def allows(configuration: Configuration, level: int, command: Matched[Any], user
     return False
 
 
+def is_denied(command: str, denied: tuple[str, ...]) -> bool:
+    """Tell whether AAA refuses a command that is written out: it is one of the denied, or begins with its words."""
+    return any(f"{command} ".startswith(f"{each} ") for each in denied)
+
+
 def exec_timeout_s(configuration: Configuration, vty: int) -> float | None:
     """Return after how many seconds without a key a vty closes; None for never."""
     for line in configuration.lines():

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from lab.standin import receive_window
+from lab.standin.addresses import bind_to
 from lab.standin.handshake import GATE, LONGEST_HOLD_S
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def open_connection(
         OSError: The connection was refused, or ``stop`` was set.
     """
     receive_window.before_connect(connection, tcp.window_bytes)
-    connection.bind((source, 0))
+    bind_to(connection, source)
     connection.settimeout(0)
     deadline_s = time.monotonic() + tcp.synwait_s
     with GATE.opening(tcp.syn_options):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from lab.standin.grammar import Ambiguous, Incomplete, Invalid
 
+AUTHORIZATION_FAILED = "Command authorization failed.\n\n"
+"""What AAA command authorization answers, outside and inside configuration mode (captures)."""
+
 
 def refusal(found: Invalid | Incomplete | Ambiguous, command: str, *, column: int) -> str:
     """Return the error as IOS prints it; ``column`` is where the command begins in the echoed line."""

@@ -1,8 +1,8 @@
 """`show tcp`, `show tcp brief`, `show tcp tcb` and `show tcp statistics` of the live connections.
 
-The block of a connection has the lines of the captures (facts 6). Window, scale and options are those of the present
-configuration; sequence numbers, times and counters are fixed. The layout of a scale that is not zero is an
-extrapolation.
+The block of a connection has the lines of the captures (facts 6). Its window is the one it opened with; options,
+scales, times and counters are what the kernel says of the live socket, and sequence numbers follow from them as in the
+captures. What the kernel does not know stays at zero. The layout of a scale that is not zero is an extrapolation.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from lab.standin.tcp_settings import tcp_settings
+from lab.standin.kernel_tcp import parse_kernel_tcp, read_kernel_tcp
 
 if TYPE_CHECKING:
     from lab.standin.connections import Connection
+    from lab.standin.kernel_tcp import KernelTcp
     from lab.standin.vty import Vty
 
 Arguments = tuple[str, ...]
@@ -21,7 +22,6 @@ Arguments = tuple[str, ...]
 _TIMERS = (
     "Retrans", "TimeWait", "AckHold", "SendWnd", "KeepAlive", "GiveUp", "PmtuAger", "DeadWait", "Linger", "ProcessQ",
 )  # fmt: skip
-_MSS_BYTES = 1460
 
 
 def brief(vty: Vty, _: Arguments) -> str:
@@ -46,35 +46,34 @@ def tcb(vty: Vty, arguments: Arguments) -> str:
 
 
 def statistics(vty: Vty, _: Arguments) -> str:
-    """`show tcp statistics`: shape of the Cisco command reference; only the counts of connections are kept."""
+    """`show tcp statistics`: shape of the Cisco command reference."""
     table = vty.device.connections
+    total, live = table.totals(), len(table.rows())
     return (
-        f"Rcvd: {table.opened * 8} Total, 0 no port\n"
+        f"Rcvd: {total.segments_in} Total, 0 no port\n"
         "      0 checksum error, 0 bad offset, 0 too short\n"
-        f"      {table.opened * 4} packets (0 bytes) in sequence\n"
+        f"      {total.data_segments_in} packets ({total.bytes_in} bytes) in sequence\n"
         "      0 dup packets (0 bytes)\n"
         "      0 partially dup packets (0 bytes)\n"
-        "      0 out-of-order packets (0 bytes)\n"
-        f"Sent: {table.opened * 8} Total, 0 urgent packets\n"
-        "      0 data packets retransmitted (0 bytes)\n"
+        f"      {total.out_of_order} out-of-order packets (0 bytes)\n"
+        f"Sent: {total.segments_out} Total, 0 urgent packets\n"
+        f"      {total.data_segments_out} data packets ({total.bytes_out} bytes)\n"
+        f"      {total.retransmitted} data packets retransmitted (0 bytes)\n"
         f"{table.opened} Connections initiated, {table.opened} connections accepted, "
         f"{table.opened} connections established\n"
-        f"{table.opened - len(table.rows())} Connections closed (including 0 dropped, 0 embryonic dropped)\n"
+        f"{table.opened - live} Connections closed (including 0 dropped, 0 embryonic dropped)\n"
         "0 Total rxmt timeout, 0 connections dropped in rxmt timeout\n"
         "0 Keepalive timeout, 0 keepalive probe, 0 Connections dropped in keepalive\n"
     )
 
 
 def _block(vty: Vty, row: Connection) -> str:
-    own = tcp_settings(vty.device.running, vty.device.platform.tcp)
-    options, window = own.syn_options, own.window_bytes
-    scale = next(shift for shift in range(15) if window >> shift <= 65535) if options.window_scaling else 0
-    flags = ["nagle"]
-    flags += ["path mtu capable"] if vty.device.running.find("ip tcp path-mtu-discovery") else []
-    flags += ["SACK option permitted"] if options.sack else []
-    flags += ["win-scale"] if options.window_scaling else []
+    kernel = read_kernel_tcp(row.live) or parse_kernel_tcp(b"")
+    return _head(vty, row) + _sequence(row, kernel) + _times(row, kernel) + _flags(vty, row, kernel) + _carried(kernel)
+
+
+def _head(vty: Vty, row: Connection) -> str:
     queue = vty.device.running.value("ip tcp queuemax") or "50"
-    uptime_ms = int(1000 * (time.monotonic() - row.opened_s))
     timers = "".join(f"{name:<12}{0:8d}{0:11d}             0x0\n" for name in _TIMERS)
     return (
         f"Connection state is {row.state}, I/O status: 1, unread input bytes: 0\n"
@@ -85,16 +84,47 @@ def _block(vty: Vty, row: Connection) -> str:
         "Enqueued packets for retransmit: 0, input: 0  mis-ordered: 0 (0 bytes)\n\n"
         f"Event Timers (current time is 0x{int(1000 * time.monotonic()) & 0xFFFFFFFF:X}):\n"
         f"Timer          Starts    Wakeups            Next\n{timers}\n"
-        "iss:          0  snduna:          0  sndnxt:          0\nirs:          0  rcvnxt:          0\n\n"
-        f"sndwnd:  65535  scale: {0:6d}  maxrcvwnd: {window:6d}\n"
-        f"rcvwnd: {window:6d}  scale: {scale:6d}  delrcvwnd:      0\n\n"
-        "SRTT: 100 ms, RTTO: 300 ms, RTV: 3 ms, KRTT: 0 ms\nminRTT: 1 ms, maxRTT: 300 ms, ACK hold: 200 ms\n"
-        f"uptime: {uptime_ms} ms, Sent idletime: 0 ms, Receive idletime: 0 ms\n"
-        f"Status Flags: {'active open' if row.foreign[1] != 0 and row.local[1] != 22 else 'passive open, gen tcbs'}\n"
-        f"Option Flags: {', '.join(flags)}\nIP Precedence value : 0\n\n"
-        f"Datagrams (max data segment is {_MSS_BYTES} bytes):\n"
-        "Rcvd: 0 (out of order: 0), with data: 0, total data bytes: 0\n"
-        "Sent: 0 (retransmit: 0, fastretransmit: 0, partialack: 0, Second Congestion: 0), with data: 0, "
-        "total data bytes: 0\n\n"
+    )
+
+
+def _sequence(row: Connection, kernel: KernelTcp) -> str:
+    """Sequence numbers and windows: the initial numbers are made up, what was carried is added to them."""
+    iss, irs = int(row.tcb[-8:], 16), int(row.tcb[-9:-1], 16)
+    sent, received = ((start + 1 + more) % 2**32 for start, more in ((iss, kernel.bytes_out), (irs, kernel.bytes_in)))
+    window = min(kernel.receive_window_bytes or row.window_bytes, row.window_bytes)
+    return (
+        f"iss: {iss:10d}  snduna: {sent:10d}  sndnxt: {sent:10d}\nirs: {irs:10d}  rcvnxt: {received:10d}\n\n"
+        f"sndwnd: {kernel.send_window_bytes:6d}  scale: {kernel.send_scale:6d}  maxrcvwnd: {row.window_bytes:6d}\n"
+        f"rcvwnd: {window:6d}  scale: {kernel.receive_scale:6d}  delrcvwnd: {row.window_bytes - window:6d}\n\n"
+    )
+
+
+def _times(row: Connection, kernel: KernelTcp) -> str:
+    most_ms = kernel.rtt_ms + 4 * kernel.rtt_variation_ms
+    uptime_ms = int(1000 * (time.monotonic() - row.opened_s))
+    return (
+        f"SRTT: {kernel.rtt_ms} ms, RTTO: {kernel.retransmission_timeout_ms} ms, RTV: {kernel.rtt_variation_ms} ms, "
+        f"KRTT: 0 ms\nminRTT: {kernel.least_rtt_ms} ms, maxRTT: {most_ms} ms, ACK hold: 200 ms\n"
+        f"uptime: {uptime_ms} ms, Sent idletime: {kernel.idle_send_ms} ms, "
+        f"Receive idletime: {kernel.idle_receive_ms} ms\n"
+    )
+
+
+def _flags(vty: Vty, row: Connection, kernel: KernelTcp) -> str:
+    flags = ["nagle"]
+    flags += ["path mtu capable"] if vty.device.running.find("ip tcp path-mtu-discovery") else []
+    flags += ["SACK option permitted"] if kernel.has_sack else []
+    flags += ["win-scale"] if kernel.has_scaling else []
+    status = "passive open, gen tcbs" if row.local[1] == vty.device.settings.port else "active open"
+    return f"Status Flags: {status}\nOption Flags: {', '.join(flags)}\nIP Precedence value : 0\n\n"
+
+
+def _carried(kernel: KernelTcp) -> str:
+    return (
+        f"Datagrams (max data segment is {kernel.segment_bytes} bytes):\n"
+        f"Rcvd: {kernel.segments_in} (out of order: {kernel.out_of_order}), with data: {kernel.data_segments_in}, "
+        f"total data bytes: {kernel.bytes_in}\n"
+        f"Sent: {kernel.segments_out} (retransmit: {kernel.retransmitted}, fastretransmit: 0, partialack: 0, "
+        f"Second Congestion: 0), with data: {kernel.data_segments_out}, total data bytes: {kernel.bytes_out}\n\n"
         " Packets received in fast path: 0, fast processed: 0, slow path: 0\n"
     )

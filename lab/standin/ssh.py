@@ -12,6 +12,7 @@ from lab.standin.config_text import banner_text
 from lab.standin.grammar import Node
 from lab.standin.listener import Listener
 from lab.standin.scp import DeviceFiles
+from lab.standin.tcp_settings import tcp_settings
 from lab.standin.terminal import Terminal
 from lab.standin.vty import Command, Vty
 
@@ -46,7 +47,10 @@ class _Server(asyncssh.SSHServer):
         if self.vty is None:
             conn.abort()
             return
-        self._tcb = self._device.connections.add(conn.get_extra_info("sockname"), peer)
+        self._tcb = self._device.connections.add(
+            conn.get_extra_info("sockname"), peer, live=conn.get_extra_info("socket"),
+            window_bytes=tcp_settings(self._device.running, self._device.platform.tcp).window_bytes,
+        )  # fmt: skip
         if self._device.listener is not None:
             self._device.listener.joined(conn)
 

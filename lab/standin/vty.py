@@ -8,14 +8,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lab.standin.config_lock import release
 from lab.standin.config_session import ConfigSession
 from lab.standin.config_text import banner_text
 from lab.standin.editor import Ended
 from lab.standin.filters import BadFilterError, filter_text, split_pipe
 from lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match, walk
-from lab.standin.levels import allows, exec_timeout_s
+from lab.standin.levels import allows, exec_timeout_s, is_denied
 from lab.standin.pager import page
-from lab.standin.refusals import refusal
+from lab.standin.refusals import AUTHORIZATION_FAILED, refusal
 from lab.standin.terminal import DisconnectedError, Terminal
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Vty:
         self.privilege = device.privilege_of(user)
         self.is_over = False
         self._trees = trees
+        # The login of the device's world is whom its AAA server knows; other users have its full leave.
+        self._denied = device.settings.refused_commands if user == device.settings.username else ()
         self._session: ConfigSession | None = None
 
     @property
@@ -90,7 +93,7 @@ class Vty:
 
     def enter_configuration(self, target: Configuration | None = None) -> None:
         """Begin configuration mode, on the running configuration or on a copy that is committed later."""
-        self._session = ConfigSession(self.device, target)
+        self._session = ConfigSession(self.device, target, self._denied)
 
     def monitor(self, *, on: bool) -> None:
         """Switch syslog lines on this session (`terminal monitor`)."""
@@ -115,6 +118,7 @@ class Vty:
 
     async def _take(self, line: str, ended: Ended) -> str:
         """Act on a line; return what the next one begins with."""
+        self.device.archive.note_key(self.user)
         if ended is Ended.HELP:
             self._help(line)
             return line
@@ -131,12 +135,14 @@ class Vty:
     async def _execute(self, line: str, *, offset: int = 0) -> None:
         pattern = self.device.faults.refuse_exec_pattern
         if pattern is not None and re.search(pattern, line):
-            self.terminal.write("Command authorization failed.\n\n")
+            self.terminal.write(AUTHORIZATION_FAILED)
             return
         command, pipe = split_pipe(line)
         found = self._find(command)
         if not isinstance(found, Matched):
             self.terminal.write(refusal(found, command, column=len(self.prompt) + offset))
+        elif is_denied(found.text, self._denied):
+            self.terminal.write(AUTHORIZATION_FAILED)
         elif found.action.show is not None:
             await self._show(found.action.show(self, found.arguments), pipe, offset + len(command) + 2)
         elif found.action.run is not None:
@@ -196,6 +202,7 @@ class Vty:
         if self._session is None:
             return
         self._session = None
+        release(self)
         self.device.touch(self.user)
         self.device.syslog(f"%SYS-5-CONFIG_I: Configured from console by {self.user} on vty{self.number} ({self.peer})")
 

@@ -32,11 +32,12 @@ FTP_USER, FTP_WORD = "tester", "lab9word"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainFtp:
-    """A running FTP server and its folder."""
+    """A running FTP server, its folder, and the commands it got."""
 
     root: Path
     address: str
     port: int
+    commands: list[str]
 
     def url(self, name: str, *, login: str = f"{FTP_USER}:{FTP_WORD}@") -> str:
         return f"ftp://{login}{self.address}:{self.port}/{name}"
@@ -47,15 +48,24 @@ class PlainFtp:
         return content
 
 
-def _handler(root: Path, congestion: bytes) -> type[FTPHandler]:
+def _handler(root: Path, congestion: bytes, commands: list[str]) -> type[FTPHandler]:
     class Data(DTPHandler):
         def __init__(self, sock: socket.socket, cmd_channel: Any) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion)
             super().__init__(sock, cmd_channel)
 
     authorizer = DummyAuthorizer()
-    authorizer.add_user(FTP_USER, FTP_WORD, str(root))
-    return type("Handler", (FTPHandler,), {"authorizer": authorizer, "dtp_handler": Data})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # write permission is what the uploads are about
+        authorizer.add_user(FTP_USER, FTP_WORD, str(root), perm="elrw")
+
+    class Handler(FTPHandler):
+        def pre_process_command(self, line: str, cmd: str, arg: str) -> None:
+            commands.append(cmd)
+            super().pre_process_command(line, cmd, arg)
+
+    Handler.authorizer, Handler.dtp_handler = authorizer, Data
+    return Handler
 
 
 @contextlib.contextmanager
@@ -64,8 +74,9 @@ def plain_ftp(world: World, root: Path, congestion: bytes) -> Iterator[PlainFtp]
     logging.getLogger("pyftpdlib").setLevel(logging.ERROR)
     over = threading.Event()
     loop = IOLoop()
+    commands: list[str] = []
     with in_core(world):
-        server = FTPServer((world.server_address, 0), _handler(root, congestion), ioloop=loop)
+        server = FTPServer((world.server_address, 0), _handler(root, congestion, commands), ioloop=loop)
 
     def serve() -> None:
         with in_core(world):
@@ -75,7 +86,8 @@ def plain_ftp(world: World, root: Path, congestion: bytes) -> Iterator[PlainFtp]
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        yield PlainFtp(root=root, address=world.server_address, port=server.socket.getsockname()[1])
+        port = server.socket.getsockname()[1]
+        yield PlainFtp(root=root, address=world.server_address, port=port, commands=commands)
     finally:
         over.set()
         thread.join()

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,13 +10,6 @@ import netmiko
 import paramiko
 import pytest
 
-from lab.standin.connections import ConnectionTable
-from lab.standin.flash import NullWriter
-from lab.standin.ftp_protocol import FtpUrl
-from lab.standin.ftp_pull import Pull
-from lab.standin.ftp_request import PullHooks, PullRequest
-from lab.standin.handshake import SynOptions
-from lab.standin.tcp_settings import TcpSettings
 from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -260,16 +252,3 @@ def test_legacy_ssh_has_sha1_only(world: World) -> None:
     with in_core(world), contextlib.closing(paramiko.Transport((device.address, 22))) as transport:
         transport.start_client(timeout=10)
         assert transport.host_key_type == "ssh-rsa"
-
-
-def test_epsv_where_the_platform_does(ftp: Any, world: World) -> None:
-    """With EPSV before PASV the copy comes too (RFC 2428)."""
-    ftp.add("k.bin", 1000)
-    settings = TcpSettings(window_bytes=65535, syn_options=SynOptions(), synwait_s=5)
-    request = PullRequest(
-        url=FtpUrl(host=ftp.address, port=ftp.port, path="k.bin"), user="tester", password="lab9word",
-        source_address=ftp.address, tcp=settings, reply_timeout_s=10, extended_passive=True,
-    )  # fmt: skip
-    hooks = PullHooks(may_begin=lambda: True, open_sink=lambda _size: NullWriter(), progress=lambda _size: None)
-    with in_core(world):
-        assert Pull(request, ConnectionTable(), threading.Event()).run(hooks).size_bytes == 1000

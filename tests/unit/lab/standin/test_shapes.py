@@ -5,6 +5,7 @@ Differences that are known and wanted stand in the table, as expressions.
 """
 
 import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,20 +77,40 @@ def test_strangers_are_found() -> None:
     assert strangers("1 bytes total (2 bytes left)\n", capture, ()) == ["1 bytes total (2 bytes left)"]
 
 
+class _Kernel:
+    """A socket of which the kernel says: SACK and scaling by 7 and 6 bits, 40 ms, 300,000 bytes in 210 segments."""
+
+    def getsockopt(self, _level: int, _option: int, length: int, /) -> bytes:
+        raw = bytearray(length)
+        raw[0], raw[5], raw[6] = 1, 2 | 4, 7 | 6 << 4
+        for offset, value in ((16, 1448), (68, 40_000), (128, 300_000), (140, 215), (152, 210), (232, 2_400_000)):
+            struct.pack_into("=I", raw, offset, value)
+        return bytes(raw)
+
+
 def test_a_connection_has_the_lines_of_a_tcb(console: Any) -> None:
-    """`show tcp` prints the block that BGP captures hold, with the buffer that the configuration says."""
+    """`show tcp` prints the block that BGP captures hold: the window it opened with, the rest as the kernel says."""
     device = console.device
-    tcb = device.connections.add(("198.18.1.11", 40000), ("198.18.0.1", 21))
-    console.type("configure terminal", "ip tcp window-size 2500000", "ip tcp selective-ack")
+    tcb = device.connections.add(("198.18.1.11", 40000), ("198.18.0.1", 21), window_bytes=2_500_000, live=_Kernel())
+    console.type("configure terminal", "ip tcp window-size 65536")
     block = console.show(f"show tcp tcb {tcb}")
     capture = (CAPTURES / "lab/show_tcp_tcb.txt").read_text(encoding="utf-8")
     assert strangers(block, capture, ("^Option Flags", "^ Packets received in fast path")) == []
-    assert "scale:      6  delrcvwnd" in block
-    assert "maxrcvwnd: 2500000\n" in block
+    assert "scale:      7  maxrcvwnd: 2500000\nrcvwnd: 2400000  scale:      6  delrcvwnd: 100000\n" in block
     assert "Option Flags: nagle, SACK option permitted, win-scale\n" in block
+    assert "SRTT: 40 ms" in block
+    assert (
+        "(max data segment is 1448 bytes):\nRcvd: 215 (out of order: 0), with data: 210, total data bytes: 300000"
+        in (block)
+    )
+    irs, rcvnxt = map(int, re.search(r"irs: +(\d+)  rcvnxt: +(\d+)", block).groups())
+    assert (rcvnxt - irs) % 2**32 == 300_001
     assert f"TCB {tcb}\n" in console.show("show tcp")
     assert console.show("show tcp tcb 123") == "%TCB 123 is not valid\n"
-    assert "1 Connections initiated" in console.show("show tcp statistics")
+    device.connections.remove(tcb)
+    totals = console.show("show tcp statistics")
+    assert "Rcvd: 215 Total" in totals
+    assert "1 Connections initiated" in totals
 
 
 def test_an_archive_has_the_lines_of_the_capture(console: Any) -> None:
