@@ -1,0 +1,92 @@
+"""What the processes of a cell do: one run that may be killed, and recoveries. Each is a fork of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from unittest.mock import patch
+
+from ftpserver import FtpServer, Ticket, TicketRequest
+from inventory.load import open_inventory
+from lab.control import ask
+from staging.codec import to_json
+from staging.context import DeviceOptions
+from staging.events import Event
+from staging.journal import Journal
+from staging.recover import recover
+from staging.run import RunOptions, run_fleet
+from tests.e2e.matrix.cells import Job, named
+from tests.e2e.matrix.faults import IMAGE_BYTES
+from tests.e2e.matrix.points import AtWrite
+from tests.e2e.matrix.tripwire import Tripwire
+
+WINDOW_BYTES = 20_000
+"""Small, so that what is acknowledged runs little ahead of what is on flash."""
+
+_IN_RECOVERY = AtWrite(step="recover", pattern="^(end|show startup)")
+
+
+def stage(job: Job) -> None:
+    """Take the device through a run."""
+    cell = named(job.cell)
+    wire = Tripwire(cell.point.trigger)
+    wire.watch_writes()
+    wire.watch_flash(job.flash_file, IMAGE_BYTES)
+    _note_tickets(job.secrets)
+    strikes = dict(cell.fault.strikes)
+
+    def emit(event: Event) -> None:
+        _keep_event(job.output, event)
+        wire.event(event)
+        if (event.step, event.status) == ("pull", "started"):
+            _keep_command_lines(job.output)
+            if strikes:
+                ask(job.control, {"do": "fault", "name": job.device, "switches": strikes})
+                strikes.clear()
+
+    options = RunOptions(
+        device=DeviceOptions(window_bytes=WINDOW_BYTES, server_address=cell.fault.server_address), port=0
+    )
+    with wire.journal(job.folder / "state") as journal:
+        report = run_fleet(open_inventory(job.folder), job.image, options, journal=journal, emit=emit)
+    (job.output / "result.json").write_text(json.dumps(to_json(report)), encoding="utf-8")
+
+
+def recover_all(job: Job) -> None:
+    """Recover what the journal holds."""
+    wire = Tripwire(_IN_RECOVERY if job.dies else None)
+    wire.watch_writes()
+
+    def emit(event: Event) -> None:
+        _keep_event(job.output, event)
+        wire.event(event)
+
+    with Journal(job.folder / "state") as journal:
+        records = recover(open_inventory(job.folder), journal, emit=emit)
+    (job.output / "result.json").write_text(json.dumps(to_json(records)), encoding="utf-8")
+
+
+def _keep_event(folder: Path, event: Event) -> None:
+    with (folder / "events.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(to_json(event)) + "\n")
+
+
+def _keep_command_lines(folder: Path) -> None:
+    """Keep what a process list shows of us and of the processes that we started."""
+    own = os.getpid()
+    children = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="utf-8").split()
+    shown = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (str(own), *children)]
+    (folder / "command_lines").write_bytes(b"\n".join(shown))
+
+
+def _note_tickets(file: Path) -> None:
+    issue = FtpServer.issue_ticket
+
+    def issue_ticket(server: FtpServer, request: TicketRequest) -> Ticket:
+        ticket = issue(server, request)
+        with file.open("a", encoding="utf-8") as secrets:
+            secrets.write(f"{ticket.username}\n{ticket.password}\n")
+        return ticket
+
+    patch.object(FtpServer, "issue_ticket", issue_ticket).start()

@@ -1,0 +1,131 @@
+"""Cells of the matrix: which are run in CI, with which router each, and what is handed to the processes. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.matrix import faults, points
+from tests.e2e.matrix.faults import FAULTS, NO_FAULT, Fault
+from tests.e2e.matrix.points import ALL_POINTS, KillPoint
+
+OLD_WINDOW = "ip tcp window-size 8000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a cell's router is at the start."""
+
+    platform: str
+    config_lines: tuple[str, ...]
+
+
+STARTS = (
+    Start(platform="csr1000v-16.11", config_lines=()),
+    Start(platform="isr4321-16.6", config_lines=(OLD_WINDOW,)),
+    Start(platform="iosv-15.8", config_lines=(OLD_WINDOW, "ip tcp path-mtu-discovery")),
+)
+"""No line, a line with another value, and a line that we have nothing to do with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A kill point with a fault."""
+
+    point: KillPoint
+    fault: Fault
+
+    @property
+    def name(self) -> str:
+        """Return the name that the command line takes."""
+        return f"{self.point.name} x {self.fault.name}"
+
+    @property
+    def start(self) -> Start:
+        """Return the router at the start; each kill point and each fault meets all kinds."""
+        place = ALL_POINTS.index(self.point) + FAULTS.index(self.fault)
+        return STARTS[place % len(STARTS)]
+
+
+ALL_CELLS = tuple(Cell(point=point, fault=fault) for fault in FAULTS for point in ALL_POINTS)
+
+_MOST_TELLING = {
+    "second kill": ("tune.between", "tune.done", "pull.most", "restore.mode", "restore.proof"),
+    "SSH lost": ("none", "tune.mode", "pull.asked", "pull.quarter", "restore.started", "restore.between"),
+    "reboot": ("none", "tune.between", "pull.quarter", "restore.started", "restore.proof"),
+    "full flash": ("none", "pull.quarter", "restore.mode", "restore.done"),
+    "refused line": ("none", "tune.between", "tune.leaving", "restore.mode", "lease.ended"),
+    "ignored line": ("none", "tune.reread", "restore.mode"),
+    "undo refused": ("tune.between", "tune.done", "pull.asked", "restore.leaving"),
+    "foreign line": (
+        "none",
+        "snapshot.done",
+        "tune.done",
+        "pull.most",
+        "restore.between",
+        "record.kept",
+    ),
+    "foreign value": ("none", "entry.kept", "tune.mode", "tune.done", "verify.asked", "restore.leaving", "record.kept"),
+    "foreign save": ("none", "entry.kept", "tune.between", "pull.quarter", "restore.mode", "record.kept"),
+    "save, reboot": ("none", "tune.done", "restore.started"),
+    "stall": ("none", "pull.started", "restore.mode"),
+    "no server": ("none", "pull.asked", "restore.between"),
+    "wrong hash": ("none", "verify.asked", "restore.started"),
+}
+
+
+def _telling(fault: Fault) -> tuple[Cell, ...]:
+    if fault is NO_FAULT:
+        return tuple(Cell(point=point, fault=fault) for point in ALL_POINTS)
+    return tuple(Cell(point=points.BY_NAME[name], fault=fault) for name in _MOST_TELLING[fault.name])
+
+
+CI_CELLS = tuple(cell for fault in FAULTS for cell in _telling(fault))
+"""Every kill point without a fault, every fault without a kill, and of the rest what is most telling."""
+
+
+def named(name: str) -> Cell:
+    """Return the cell of a name, as `Cell.name` gives it.
+
+    Raises:
+        KeyError: There is no such kill point or fault.
+    """
+    point, _, fault = name.partition(" x ")
+    return Cell(point=points.BY_NAME[point], fault=faults.BY_NAME[fault])
+
+
+_WAITS = ("undo refused", "stall", "no server")
+
+
+def slowest_first(cells: tuple[Cell, ...]) -> list[Cell]:
+    """Return cells in an order in which the long waits lie beside the rest, not behind it."""
+    return sorted(cells, key=lambda cell: _WAITS.index(cell.fault.name) if cell.fault.name in _WAITS else len(_WAITS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a process is told to do.
+
+    Attributes:
+        act: `stage` or `recover`.
+        cell: Name of the cell.
+        folder: The cell's own; its `state` is the state directory.
+        output: Where standard output, standard error and the result go.
+        device: Name of the device.
+        control: Control socket of the lab's devices.
+        flash_file: Where the host keeps the image once the device has it.
+        image: The image.
+        secrets: File that takes the tickets' credentials, for the search; it is not searched itself.
+        dies: Whether a recovery is killed.
+    """
+
+    act: str
+    cell: str
+    folder: Path
+    output: Path
+    device: str
+    control: Path
+    flash_file: Path
+    image: Path
+    secrets: Path
+    dies: bool = False

@@ -1,0 +1,159 @@
+"""What goes wrong beside the kill: the columns of the matrix. Pure.
+
+Each fault also says which points a run then does not pass, for the rules: `never`, and `perhaps` where that depends on
+whether the tool copies again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.e2e.matrix.points import NEITHER, SACK, WINDOW, between
+
+IMAGE_BYTES = 600_000
+FLASH_BYTES_PER_S = 150_000
+HALF = IMAGE_BYTES // 2
+COLLEAGUES_LINE = "snmp-server location rack 7"
+COLLEAGUES_WINDOW = "ip tcp window-size 30000"
+AWAY_S = 2.0
+NOBODY = "198.18.0.99"
+"""An address of the lab's core network that nobody has: a SYN to it is never answered."""
+
+_COPIED = between("pull.quarter", "verify.done")
+_LATE = between("pull.most", "verify.done")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something that goes wrong.
+
+    Attributes:
+        name: Short and unique.
+        says: For the table's legend.
+        switches: Faults of the stand-in, from the beginning.
+        strikes: Events of the lab, when the copy is about to start, or at the kill where that comes first.
+        strikes_at_kill: Events of the lab at a kill that comes before half the image is on flash.
+        mended: Switches set after the first recovery.
+        server_address: Where the device is told to find our server, if not where it is.
+        kills_recovery: Whether the first recovery is killed too.
+        never: Points that the run does not pass.
+        perhaps: Points that it may pass.
+        never_set: Lines of ours that do not come into force.
+        fails_at: The step named by a run that is not killed; None: it ends with the image done; empty: either.
+    """
+
+    name: str
+    says: str
+    switches: Mapping[str, Any] = field(default_factory=dict)
+    strikes: Mapping[str, Any] = field(default_factory=dict)
+    strikes_at_kill: Mapping[str, Any] = field(default_factory=dict)
+    mended: Mapping[str, Any] = field(default_factory=dict)
+    server_address: str | None = None
+    kills_recovery: bool = False
+    never: frozenset[str] = NEITHER
+    perhaps: frozenset[str] = NEITHER
+    never_set: frozenset[str] = NEITHER
+    fails_at: str | None = None
+
+
+NO_FAULT = Fault(name="none", says="nothing else goes wrong")
+FAULTS: tuple[Fault, ...] = (
+    NO_FAULT,
+    Fault(
+        name="second kill",
+        says="`recover` is killed too: in configuration mode, or before it reads the startup configuration",
+        kills_recovery=True,
+    ),
+    Fault(
+        name="SSH lost",
+        says="the SSH session is cut when half the image is on flash",
+        switches={"drop_ssh_after_bytes": HALF},
+        perhaps=_LATE,
+        fails_at="",
+    ),
+    Fault(
+        name="reboot",
+        says="the router restarts when half the image is on flash, or at the kill where that comes first",
+        switches={"reboot_after_bytes": HALF, "boot_s": AWAY_S},
+        strikes_at_kill={"reboot": AWAY_S},
+        perhaps=_LATE | between("restore.mode", "restore.leaving"),
+        fails_at="",
+    ),
+    Fault(
+        name="full flash",
+        says="the flash fills up when half the image is on it",
+        switches={"disk_full_after_bytes": HALF},
+        never=_LATE,
+        fails_at="pull",
+    ),
+    Fault(
+        name="refused line",
+        says="the router refuses our second line",
+        switches={"refuse_config_pattern": "^ip tcp selective-ack"},
+        never=between("tune.done", "verify.done") | {"restore.between"},
+        perhaps=frozenset({"tune.reread"}),
+        never_set=frozenset({SACK}),
+        fails_at="tune",
+    ),
+    Fault(
+        name="ignored line",
+        says="the router takes our first line silently and does not enter it",
+        switches={"ignore_config_pattern": "^ip tcp window-size"},
+        never=frozenset({"restore.between"}),
+        never_set=frozenset({WINDOW}),
+    ),
+    Fault(
+        name="undo refused",
+        says="the router refuses to take our second line back, until after the first recovery",
+        switches={"refuse_config_pattern": "^no ip tcp selective-ack"},
+        mended={"refuse_config_pattern": None},
+        never=between("restore.startup", "lease.ended"),
+    ),
+    Fault(
+        name="foreign line",
+        says=f"a colleague enters `{COLLEAGUES_LINE}`",
+        strikes={"other_user_configures": [COLLEAGUES_LINE]},
+    ),
+    Fault(
+        name="foreign value",
+        says=f"a colleague enters `{COLLEAGUES_WINDOW}`, where our own line stands",
+        strikes={"other_user_configures": [COLLEAGUES_WINDOW]},
+        never=frozenset({"restore.between"}),
+    ),
+    Fault(
+        name="foreign save",
+        says="a colleague saves the running configuration",
+        strikes={"other_user_saves": True},
+    ),
+    Fault(
+        name="save, reboot",
+        says="a colleague saves, then the router restarts",
+        strikes={"other_user_saves": True, "reboot": AWAY_S},
+        perhaps=between("pull.asked", "verify.done"),
+        fails_at="",
+    ),
+    Fault(
+        name="stall",
+        says="the router takes no byte of the data connection",
+        switches={"silent_start_s": 900.0},
+        never=_COPIED,
+        fails_at="pull",
+    ),
+    Fault(
+        name="no server",
+        says="the router cannot reach our server: no answer to its SYN",
+        server_address=NOBODY,
+        never=_COPIED,
+        fails_at="pull",
+    ),
+    Fault(
+        name="wrong hash",
+        says="one byte of the file on flash is wrong",
+        switches={"flip_byte": True},
+        never=frozenset({"verify.done"}),
+        fails_at="verify",
+    ),
+)
+BY_NAME = {fault.name: fault for fault in FAULTS}

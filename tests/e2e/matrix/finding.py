@@ -1,0 +1,68 @@
+"""What was found in a cell: values only, taken by the lab's own eyes and from what the tool told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Ending(StrEnum):
+    """How a process ended."""
+
+    DONE = "done"
+    CRASHED = "crashed"
+    KILLED = "killed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configurations:
+    """A router's two configurations as the lab sees them, without the stamps."""
+
+    running: tuple[str, ...]
+    startup: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """One `recover`: how it ended, and its records."""
+
+    ending: Ending
+    records: tuple[dict[str, Any], ...] = ()
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What was found in a cell.
+
+    Attributes:
+        ending: How the run ended.
+        said: The end of its standard error.
+        record: The device's record: the run's result, or the journal's where the run was killed; None: nowhere.
+        recoveries: One `recover` after another, until one has nothing more to do; that one is the last.
+        before: The router before.
+        after: The router after.
+        image_is_right: Whether the image is on flash with the right MD5; None: no such file.
+        still_held: How many devices the journal holds at the end.
+        leaks: Where a secret was found.
+        seconds: Wall time of the cell.
+    """
+
+    ending: Ending
+    said: str
+    record: dict[str, Any] | None
+    recoveries: tuple[Recovery, ...]
+    before: Configurations
+    after: Configurations
+    image_is_right: bool | None
+    still_held: int
+    leaks: tuple[str, ...]
+    seconds: float = field(compare=False)
+
+    @property
+    def restore_reports(self) -> list[dict[str, Any]]:
+        """Every report of a restore that an operator can get to."""
+        told = [self.record] if self.record else []
+        told += [record for recovery in self.recoveries for record in recovery.records]
+        return [one["restore"] for one in told if one["restore"] is not None]

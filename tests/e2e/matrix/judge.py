@@ -1,0 +1,152 @@
+"""Compare a finding with what the rule expects; every deviation is a sentence. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.e2e.matrix.cells import OLD_WINDOW, Cell
+from tests.e2e.matrix.faults import COLLEAGUES_LINE, COLLEAGUES_WINDOW
+from tests.e2e.matrix.finding import Ending, Finding
+from tests.e2e.matrix.points import NO_KILL, SACK, WINDOW
+from tests.e2e.matrix.rules import Expectation, Reach, expected
+
+OUR_LINES = {WINDOW: "ip tcp window-size 20000", SACK: "ip tcp selective-ack"}
+
+
+def complaints(cell: Cell, found: Finding) -> list[str]:
+    """Return what is not as the rule says; nothing where all is well."""
+    wanted = expected(cell.point, cell.fault)
+    if wanted.reach is Reach.PERHAPS and found.ending is Ending.DONE:
+        wanted = expected(NO_KILL, cell.fault)
+    return [
+        *_of_the_run(wanted, found),
+        *_of_the_record(wanted, found),
+        *_of_the_router(wanted, found, has_window=OLD_WINDOW in cell.start.config_lines),
+        *_of_recovery(wanted, found),
+        *_of_names(wanted, found),
+        *(f"secret in {place}" for place in found.leaks),
+    ]
+
+
+def _of_the_run(wanted: Expectation, found: Finding) -> Iterator[str]:
+    allowed = {
+        Reach.YES: {Ending.KILLED}, Reach.NO: {Ending.DONE}, Reach.PERHAPS: {Ending.KILLED, Ending.DONE}
+    }[wanted.reach]  # fmt: skip
+    if found.ending not in allowed:
+        yield f"run: expected it to be {' or '.join(sorted(allowed))}, found it {found.ending}: {found.said}"
+
+
+def _of_the_record(wanted: Expectation, found: Finding) -> Iterator[str]:
+    record = found.record
+    if record is None:
+        if found.ending is Ending.DONE:
+            yield "record: expected one of a run that ended, found none"
+        return
+    outcome, restored = record["outcome"], record["restored"]
+    if outcome in {"done", "already there"} and not found.image_is_right:
+        yield f"FALSE SUCCESS: outcome '{outcome}', but the image on flash is {_image(found)}"
+    step = record["failure"]["step"] if record["failure"] else None
+    if wanted.fails_at != "" and step != wanted.fails_at:
+        yield f"record: expected {wanted.fails_at or 'no'} failure, found {step}: {record['failure']}"
+    if (outcome == "done") != (record["failure"] is None):
+        yield f"record: outcome '{outcome}' with failure {record['failure']}"
+    proper = _restored(wanted, incomplete=wanted.first_is_incomplete)
+    if restored != proper:
+        yield f"record: expected restored '{proper}', found '{restored}'"
+
+
+def _of_the_router(wanted: Expectation, found: Finding, *, has_window: bool) -> Iterator[str]:
+    running = Counter(found.before.running)
+    if wanted.extra_line:
+        running[COLLEAGUES_LINE] += 1
+    if wanted.foreign_window:
+        running[COLLEAGUES_WINDOW] += 1
+        running[OLD_WINDOW] -= has_window
+    startup = Counter(found.before.startup)
+    for keyword in wanted.saved:
+        startup[OUR_LINES[keyword]] += 1
+    if WINDOW in wanted.saved:
+        startup[OLD_WINDOW] -= has_window
+    pairs = (("running", running, found.before.running, found.after.running),
+             ("startup", startup, found.before.startup, found.after.startup))  # fmt: skip
+    for name, lines, before, after in pairs:
+        if difference := _difference(+lines, Counter(after)):
+            yield f"{name} configuration: {difference}"
+        elif +lines == Counter(before) and after != before:
+            yield f"{name} configuration: the same lines in another order"
+
+
+def _of_recovery(wanted: Expectation, found: Finding) -> Iterator[str]:
+    ended = [recovery for recovery in found.recoveries if recovery.ending is not Ending.KILLED]
+    for recovery in ended:
+        if recovery.ending is Ending.CRASHED:
+            yield f"recover: crashed: {recovery.said}"
+    said = [recovery.records[0]["restored"] if recovery.records else None for recovery in ended]
+    if said[-1:] != [None]:
+        yield f"recover: expected one with nothing to do in the end, found {said}"
+    if found.still_held:
+        yield f"journal: still holds {found.still_held} devices"
+    told = [one for one in said if one is not None]
+    if bool(told) != wanted.pending:
+        yield f"recover: expected {'the device' if wanted.pending else 'nothing'} to recover, found {said}"
+    if not told:
+        return
+    final = _restored(wanted, incomplete=False)
+    if told[-1] != final:
+        yield f"recover: expected '{final}' in the end, found {said}"
+    if wanted.first_is_incomplete and told[0] != "incomplete":
+        yield f"recover: expected the first one to say that it could not restore, found {said}"
+    if "incomplete" in told and not (wanted.first_is_incomplete or wanted.may_be_incomplete):
+        yield f"recover: expected the first one to restore, found {said}"
+
+
+def _of_names(wanted: Expectation, found: Finding) -> Iterator[str]:
+    reports = found.restore_reports
+    marks = {
+        "the colleague's line": (
+            wanted.extra_line,
+            any("snmp-server" in line for report in reports for line in report["running_difference"]["added"]),
+        ),
+        "the colleague's value": (
+            wanted.foreign_window,
+            any(one["present"] == COLLEAGUES_WINDOW for report in reports for one in report["foreign"]),
+        ),
+        "the colleague's save": (bool(wanted.saved), any(report["startup_changed"] for report in reports)),
+    }
+    for what, (was_done, is_named) in marks.items():
+        should_be = was_done and wanted.named
+        if is_named != should_be:
+            yield f"{what}: expected to be {'named' if should_be else 'named nowhere'}, found otherwise"
+
+
+def _restored(wanted: Expectation, *, incomplete: bool) -> str:
+    if incomplete:
+        return "incomplete"
+    return "restored but for somebody else's change" if wanted.named else "restored"
+
+
+def _difference(wanted: Counter[str], found: Counter[str]) -> str:
+    missing, added = sorted((wanted - found).elements()), sorted((found - wanted).elements())
+    return "; ".join(
+        f"{word} {', '.join(map(repr, lines))}" for word, lines in (("missing", missing), ("added", added)) if lines
+    )
+
+
+def _image(found: Finding) -> str:
+    return "not there" if found.image_is_right is None else "another"
+
+
+def letter(cell: Cell, found: Finding) -> str:
+    """Return a finding in a letter or two, for the table."""
+    if complaints(cell, found):
+        return "**!**"
+    told = [recovery.records[0] for recovery in found.recoveries if recovery.records]
+    kept = any(one["restored"].startswith("restored but") for one in [*told, *([found.record] if found.record else [])])
+    tries = "" if len(told) < 2 else str(len(told))
+    if found.ending is Ending.DONE:
+        assert found.record is not None
+        return (
+            ("D" if found.record["outcome"] == "done" else "F") + ("K" if kept else "") + ("r" if told else "") + tries
+        )
+    return ("K" if kept else "R" if told else "U") + tries

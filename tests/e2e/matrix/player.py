@@ -1,0 +1,135 @@
+"""Play a cell: stage with a fault and a kill, recover until there is nothing left to do, and look."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from tests.e2e.matrix.cells import Cell, Job, slowest_first
+from tests.e2e.matrix.faults import FLASH_BYTES_PER_S
+from tests.e2e.matrix.finding import Ending, Finding, Recovery
+from tests.e2e.matrix.ground import Ground, Router
+from tests.e2e.matrix.leaks import INVENTORY, SECRETS, leaks
+from tests.e2e.matrix.rules import expected, strikes_at_kill
+
+_MOST_RECOVERIES = 12
+_PAUSE_S = 1.0
+
+
+def play_all(ground: Ground, cells: Iterable[Cell], *, workers: int) -> Iterator[tuple[Cell, Finding]]:
+    """Play cells, several at a time; each is yielded as its turn comes."""
+    ordered = slowest_first(tuple(cells))
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        yield from zip(ordered, pool.map(lambda cell: play(ground, cell), ordered), strict=True)
+
+
+def play(ground: Ground, cell: Cell) -> Finding:
+    """Play one cell on a router of its own."""
+    return _Play(ground, cell).play()
+
+
+class _Play:
+    def __init__(self, ground: Ground, cell: Cell) -> None:
+        self._ground = ground
+        self._cell = cell
+        self._router: Router = ground.router_for(cell)
+        self._name = self._router.access.name
+        self._folder = ground.folder / self._name
+        self._folder.mkdir()
+        self._secrets = self._folder / SECRETS
+        self._secrets.write_text(f"{self._router.access.password}\n{self._router.access.enable_secret}\n")
+
+    def play(self) -> Finding:
+        ground, fault = self._ground, self._cell.fault
+        started = time.monotonic()
+        self._write_inventory()
+        before = ground.configurations(self._router)
+        ground.world.fault(self._name, slow_flash_bytes_per_s=FLASH_BYTES_PER_S, **fault.switches)
+        ending = ground.play(self._job("stage"))
+        if ending is Ending.KILLED and (strikes := strikes_at_kill(self._cell.point, fault)):
+            ground.world.fault(self._name, **strikes)
+        recoveries = tuple(self._recoveries())
+        return Finding(
+            ending=ending,
+            said=self._said("stage"),
+            record=self._record(),
+            recoveries=recoveries,
+            before=before,
+            after=ground.configurations(self._router),
+            image_is_right=self._image_is_right(),
+            still_held=self._journal_row("SELECT count(*) FROM devices WHERE touched = 1")[0],
+            leaks=leaks(self._folder, self._secrets.read_text(encoding="utf-8").split()),
+            seconds=time.monotonic() - started,
+        )
+
+    def _recoveries(self) -> Iterator[Recovery]:
+        """Recover until there is nothing left to do, as an operator would."""
+        is_killed_first = self._cell.fault.kills_recovery and expected(self._cell.point, self._cell.fault).pending
+        for number in range(_MOST_RECOVERIES):
+            name = f"recover{number}"
+            ending = self._ground.play(self._job("recover", output=name, dies=is_killed_first and number == 0))
+            records = self._result(name) if ending is Ending.DONE else ()
+            yield Recovery(ending=ending, records=tuple(records), said=self._said(name))
+            if ending is Ending.CRASHED or (ending is Ending.DONE and not records):
+                return
+            if number == 0 and self._cell.fault.mended:
+                self._ground.world.fault(self._name, **self._cell.fault.mended)
+            if any(record["restored"] == "incomplete" for record in records):
+                time.sleep(_PAUSE_S)
+
+    def _job(self, act: str, *, output: str = "", dies: bool = False) -> Job:
+        return Job(
+            act=act,
+            cell=self._cell.name,
+            folder=self._folder,
+            output=self._folder / (output or act),
+            device=self._name,
+            control=self._ground.control,
+            flash_file=self._router.flash_file,
+            image=self._ground.image,
+            secrets=self._secrets,
+            dies=dies,
+        )
+
+    def _write_inventory(self) -> None:
+        access = self._router.access
+        host = {
+            "hostname": access.address, "port": access.port, "platform": "ios",
+            "username": access.username, "password": access.password,
+            "data": {"enable_secret": access.enable_secret},
+        }  # fmt: skip
+        YAML().dump({access.name: host}, self._folder / INVENTORY)
+
+    def _said(self, output: str) -> str:
+        return (self._folder / output / "stderr").read_text(encoding="utf-8")[-500:].strip()
+
+    def _result(self, output: str) -> Any:
+        path = self._folder / output / "result.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    def _record(self) -> dict[str, Any] | None:
+        """Return the device's record: of the run, or from the journal where the run did not live to give it."""
+        if (report := self._result("stage")) is not None:
+            (record,) = report["devices"]
+            return dict(record)
+        row = self._journal_row("SELECT record FROM devices")
+        return json.loads(row[0]) if row and row[0] else None
+
+    def _journal_row(self, statement: str) -> Any:
+        with closing(sqlite3.connect(self._folder / "state" / "journal.sqlite3")) as database:
+            return database.execute(statement).fetchone()
+
+    def _image_is_right(self) -> bool | None:
+        try:
+            content = self._router.flash_file.read_bytes()
+        except FileNotFoundError:
+            return None
+        return hashlib.md5(content, usedforsecurity=False).hexdigest() == self._ground.md5

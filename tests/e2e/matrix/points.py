@@ -1,0 +1,134 @@
+"""Where a run is killed: at every step's boundary, in mid-step, and around what the journal writes. Pure.
+
+The points stand in the order in which a run that meets no trouble passes them. Each says how far the device is by then:
+whether the journal holds it, and which of our two lines are in force.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WINDOW, SACK = "window-size", "selective-ack"
+BOTH = frozenset({WINDOW, SACK})
+NEITHER: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtEvent:
+    """When a step's event is told."""
+
+    step: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtWrite:
+    """At the n-th text of a step that goes to the device and fits a pattern: before it is sent, or after.
+
+    Before it, all that was sent earlier is answered: the device stands still at a place that is known.
+    """
+
+    step: str
+    pattern: str
+    nth: int = 1
+    after: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtFlash:
+    """When so large a share of the image is on the device's flash."""
+
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtJournal:
+    """At a call of the journal: behind it, or right before it is committed."""
+
+    call: str
+    before_commit: bool = False
+
+
+Trigger = AtEvent | AtWrite | AtFlash | AtJournal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillPoint:
+    """A place where the run is killed.
+
+    Attributes:
+        name: Short and unique.
+        says: For the table's row.
+        trigger: What it is recognized by; None: the run is not killed.
+        leased: Whether the journal holds the device by then.
+        ours: Which of our lines are in force by then.
+    """
+
+    name: str
+    says: str
+    trigger: Trigger | None
+    leased: bool = False
+    ours: frozenset[str] = NEITHER
+
+
+def _in(name: str, says: str, trigger: Trigger, ours: frozenset[str] | None = None) -> KillPoint:
+    """Return a kill point; None for lines of ours means that the journal does not hold the device."""
+    return KillPoint(name=name, says=says, trigger=trigger, leased=ours is not None, ours=ours or NEITHER)
+
+
+def _at(step: str, status: str, ours: frozenset[str] | None = None) -> KillPoint:
+    return _in(f"{step}.{status}", f"{step} {status}", AtEvent(step=step, status=status), ours)
+
+
+def _write(step: str, pattern: str, *, nth: int = 1, after: bool = False) -> AtWrite:
+    return AtWrite(step=step, pattern=pattern, nth=nth, after=after)
+
+
+NO_KILL = KillPoint(name="none", says="not killed", trigger=None)
+_OURS = "^(no )?ip tcp"
+POINTS: tuple[KillPoint, ...] = (
+    _at("check", "started"),
+    _in("check.mid", "check: before its `dir`", _write("check", "^dir ")),
+    _at("check", "done"),
+    _at("snapshot", "started"),
+    _in("snapshot.mid", "snapshot: before startup is read", _write("snapshot", "^show startup")),
+    _at("snapshot", "done"),
+    _in("entry.commit", "journal: before the entry is committed", AtJournal(call="touch", before_commit=True)),
+    _in("entry.kept", "journal: the entry is on disk", AtJournal(call="touch"), NEITHER),
+    _at("tune", "started", NEITHER),
+    _in("tune.mode", "tune: in configuration mode", _write("tune", _OURS), NEITHER),
+    _in("tune.between", "tune: between our two lines", _write("tune", _OURS, nth=2), frozenset({WINDOW})),
+    _in("tune.leaving", "tune: both lines in, before `end`", _write("tune", "^end"), BOTH),
+    _in("tune.reread", "tune: before the lines are re-read", _write("tune", "^show run"), BOTH),
+    _at("tune", "done", BOTH),
+    _at("pull", "started", BOTH),
+    _in("pull.asked", "pull: `copy` sent, its question is open", _write("pull", "^copy ", after=True), BOTH),
+    _in("pull.quarter", "pull: a quarter is on flash", AtFlash(share=0.25), BOTH),
+    _in("pull.most", "pull: three quarters are on flash", AtFlash(share=0.75), BOTH),
+    _at("pull", "done", BOTH),
+    _at("verify", "started", BOTH),
+    _in("verify.asked", "verify: `verify /md5` sent", _write("verify", "^verify ", after=True), BOTH),
+    _at("verify", "done", BOTH),
+    _at("restore", "started", BOTH),
+    _in("restore.mode", "restore: in configuration mode", _write("restore", _OURS), BOTH),
+    _in("restore.between", "restore: between the two lines", _write("restore", _OURS, nth=2), frozenset({SACK})),
+    _in("restore.leaving", "restore: both undone, before `end`", _write("restore", "^end"), NEITHER),
+    _in("restore.proof", "restore: before the proof is read", _write("restore", "^show run", nth=2), NEITHER),
+    _in("restore.startup", "restore: before startup is read", _write("restore", "^show startup"), NEITHER),
+    _at("restore", "done", NEITHER),
+    _in("lease.ended", "journal: the lease has ended", AtJournal(call="release")),
+    _in("record.kept", "journal: the record is on disk", AtJournal(call="record")),
+)
+ALL_POINTS = (NO_KILL, *POINTS)
+BY_NAME = {point.name: point for point in ALL_POINTS}
+_ORDER = {point.name: place for place, point in enumerate(POINTS)}
+
+
+def is_behind(point: KillPoint, name: str) -> bool:
+    """Return whether a point comes later than the one named; not being killed comes later than all."""
+    return point.trigger is None or _ORDER[point.name] > _ORDER[name]
+
+
+def between(first: str, last: str) -> frozenset[str]:
+    """Return the names of the points from one to another, both included."""
+    return frozenset(name for name, place in _ORDER.items() if _ORDER[first] <= place <= _ORDER[last])

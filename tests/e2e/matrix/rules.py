@@ -1,0 +1,99 @@
+"""What a cell of the matrix must end in, by rule: a function of kill point and fault, never taken from an output. Pure.
+
+Two sentences are the whole rule. What was there before is there after, but for what a colleague did. What a colleague
+did stays and is named, if we had the router in our hands then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.e2e.matrix.faults import Fault
+from tests.e2e.matrix.points import BOTH, SACK, KillPoint, is_behind
+
+_STRIKES_AT = "pull.started"
+
+
+class Reach(StrEnum):
+    """Whether a run comes to its kill point."""
+
+    YES = "yes"
+    NO = "no"
+    PERHAPS = "perhaps"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What must be found.
+
+    Attributes:
+        reach: Whether the run is killed.
+        pending: Whether the journal holds the device when the run is over.
+        first_is_incomplete: Whether the first recovery must say that it could not restore.
+        may_be_incomplete: Whether it may say so, because the router is away for a while.
+        extra_line: Whether a colleague's line stands in the running configuration, and nothing else is different.
+        foreign_window: Whether a colleague's window stands there instead of the router's own.
+        saved: Lines of ours that a colleague saved; they stay in the startup configuration.
+        named: Whether what the colleague did must be named.
+        fails_at: As in `Fault`, where the run is not killed.
+    """
+
+    reach: Reach
+    pending: bool
+    first_is_incomplete: bool
+    may_be_incomplete: bool
+    extra_line: bool
+    foreign_window: bool
+    saved: frozenset[str]
+    named: bool
+    fails_at: str | None
+
+
+def reach(point: KillPoint, fault: Fault) -> Reach:
+    """Return whether a run with this fault comes to a point; a run that is not killed is taken as not coming there."""
+    if point.trigger is None or point.name in fault.never:
+        return Reach.NO
+    return Reach.PERHAPS if point.name in fault.perhaps else Reach.YES
+
+
+def expected(point: KillPoint, fault: Fault) -> Expectation:
+    """Return what a cell must end in."""
+    killed = reach(point, fault)
+    ends_itself = killed is Reach.NO
+    strikes = fault.strikes.keys()
+    saved = _saved(point, fault, ends_itself=ends_itself) if "other_user_saves" in strikes else frozenset()
+    changed = "other_user_configures" in strikes or bool(saved)
+    in_hand = ends_itself or point.leased or is_behind(point, _STRIKES_AT)
+    stuck = bool(fault.mended) and SACK in _in_force(point, fault, ends_itself=ends_itself)
+    return Expectation(
+        reach=killed,
+        pending=stuck if ends_itself else point.leased,
+        first_is_incomplete=stuck,
+        may_be_incomplete="reboot" in {**fault.strikes, **fault.strikes_at_kill},
+        extra_line=fault.name == "foreign line",
+        foreign_window=fault.name == "foreign value",
+        saved=saved,
+        named=changed and in_hand,
+        fails_at=fault.fails_at,
+    )
+
+
+def strikes_at_kill(point: KillPoint, fault: Fault) -> dict[str, object]:
+    """Return the events of the lab that are still to come when a run was killed at a point."""
+    still = {} if is_behind(point, _STRIKES_AT) else dict(fault.strikes)
+    return still if is_behind(point, "pull.quarter") else still | dict(fault.strikes_at_kill)
+
+
+def _saved(point: KillPoint, fault: Fault, *, ends_itself: bool) -> frozenset[str]:
+    """Return the lines of ours that are in force when the colleague saves."""
+    struck_in_run = ends_itself or is_behind(point, _STRIKES_AT)
+    return (BOTH if struck_in_run else point.ours) - fault.never_set
+
+
+def _in_force(point: KillPoint, fault: Fault, *, ends_itself: bool) -> frozenset[str]:
+    """Return the lines of ours that are in force when the run is over; a refused undo leaves the second line."""
+    if not fault.mended:
+        return point.ours - fault.never_set
+    has_set_it = ends_itself or is_behind(point, "tune.between")
+    return frozenset({SACK}) if has_set_it else point.ours - {SACK}

@@ -1,0 +1,197 @@
+"""The rule that the matrix is held against, and the judge that holds it: both must be able to say no."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.matrix import faults, points
+from tests.e2e.matrix.cells import ALL_CELLS, CI_CELLS, Cell, named
+from tests.e2e.matrix.finding import Configurations, Ending, Finding, Recovery
+from tests.e2e.matrix.judge import complaints
+from tests.e2e.matrix.leaks import leaks
+from tests.e2e.matrix.points import ALL_POINTS, BOTH, SACK, WINDOW
+from tests.e2e.matrix.rules import Reach, expected, reach
+
+BEFORE = Configurations(
+    running=("hostname r", "ip tcp window-size 8000", "end"), startup=("hostname r", "ip tcp window-size 8000", "end")
+)
+PROVEN: dict[str, Any] = {
+    "foreign": [],
+    "running_difference": {"added": [], "gone": 0, "reordered": False},
+    "startup_changed": False,
+}
+NOTHING_TO_DO = Recovery(ending=Ending.DONE)
+
+
+def cell_with_old_window(point: str, fault: str) -> Cell:
+    cell = named(f"{point} x {fault}")
+    assert "ip tcp window-size 8000" in cell.start.config_lines
+    return cell
+
+
+def recovery(restored: str = "restored", **restore: Any) -> Recovery:
+    return Recovery(ending=Ending.DONE, records=({"restored": restored, "restore": PROVEN | restore},))
+
+
+def restored_after_a_kill(**other: Any) -> Finding:
+    finding = Finding(
+        ending=Ending.KILLED,
+        said="",
+        record=None,
+        recoveries=(recovery(), NOTHING_TO_DO),
+        before=BEFORE,
+        after=BEFORE,
+        image_is_right=None,
+        still_held=0,
+        leaks=(),
+        seconds=1.0,
+    )
+    return replace(finding, **other)
+
+
+def done(**other: Any) -> Finding:
+    record = {"outcome": "done", "restored": "restored", "failure": None, "restore": PROVEN}
+    return restored_after_a_kill(
+        ending=Ending.DONE, record=record, recoveries=(NOTHING_TO_DO,), image_is_right=True, **other
+    )
+
+
+def test_the_matrix_is_whole():
+    """Each kill point meets each fault, once; CI plays at least sixty cells, and each row and each column of them."""
+    assert len({cell.name for cell in ALL_CELLS}) == len(ALL_CELLS) == len(points.ALL_POINTS) * len(faults.FAULTS)
+    assert len({cell.name for cell in CI_CELLS}) == len(CI_CELLS) >= 60
+    assert {cell.point.name for cell in CI_CELLS} == set(points.BY_NAME)
+    assert {cell.fault.name for cell in CI_CELLS} == set(faults.BY_NAME)
+    assert all(named(cell.name) == cell for cell in CI_CELLS)
+
+
+@pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_names_points_that_exist(fault: faults.Fault):
+    """A misspelt point would silently be expected to be reached."""
+    assert fault.never | fault.perhaps <= set(points.BY_NAME)
+    assert not fault.never & fault.perhaps
+
+
+def test_our_lines_are_in_force_only_while_the_journal_holds_the_device():
+    """Journal first, and the lease outlives the last of our lines."""
+    assert all(point.leased for point in ALL_POINTS if point.ours)
+
+
+@pytest.mark.parametrize(
+    ("point", "fault", "wanted"),
+    [
+        ("none", "none", Reach.NO),
+        ("tune.done", "none", Reach.YES),
+        ("verify.started", "refused line", Reach.NO),
+        ("pull.quarter", "stall", Reach.NO),
+        ("pull.quarter", "SSH lost", Reach.YES),
+        ("pull.most", "SSH lost", Reach.PERHAPS),
+        ("restore.done", "undo refused", Reach.NO),
+    ],
+)
+def test_reach(point: str, fault: str, wanted: Reach):
+    """A run does not come to what lies behind the step where its fault ends it."""
+    assert reach(points.BY_NAME[point], faults.BY_NAME[fault]) is wanted
+
+
+@pytest.mark.parametrize(
+    ("point", "saved", "is_named"),
+    [
+        ("snapshot.done", set(), False),
+        ("entry.kept", set(), False),
+        ("tune.between", {WINDOW}, True),
+        ("tune.done", BOTH, True),
+        ("restore.done", BOTH, True),
+        ("record.kept", BOTH, True),
+        ("none", BOTH, True),
+    ],
+)
+def test_what_a_colleague_saves(point: str, saved: set[str], is_named: bool):
+    """He saves what is in force then: nothing of ours before we tune, and from then on it must be named."""
+    wanted = expected(points.BY_NAME[point], faults.BY_NAME["foreign save"])
+    assert (wanted.saved, wanted.named) == (saved, is_named)
+
+
+@pytest.mark.parametrize(("point", "is_named"), [("check.done", False), ("entry.kept", True), ("lease.ended", True)])
+def test_whose_change_is_named(point: str, is_named: bool):
+    """What a colleague does before we have the router in our hands is none of our business."""
+    assert expected(points.BY_NAME[point], faults.BY_NAME["foreign value"]).named is is_named
+
+
+@pytest.mark.parametrize(
+    ("point", "is_stuck"), [("tune.between", False), ("tune.done", True), ("restore.leaving", True), ("none", True)]
+)
+def test_a_refused_undo_must_be_told(point: str, is_stuck: bool):
+    """As soon as the second line is in force, the first recovery cannot restore and must say so."""
+    wanted = expected(points.BY_NAME[point], faults.BY_NAME["undo refused"])
+    assert (wanted.first_is_incomplete, wanted.pending) == (is_stuck, True)
+    assert SACK not in wanted.saved
+
+
+def test_the_judge_is_content_with_what_is_right():
+    """A run killed and recovered, one that ended well, and one with a colleague's value kept."""
+    assert complaints(cell_with_old_window("tune.done", "none"), restored_after_a_kill()) == []
+    assert complaints(cell_with_old_window("none", "SSH lost"), done()) == []
+    cell = cell_with_old_window("tune.mode", "foreign value")
+    foreign = {"present": faults.COLLEAGUES_WINDOW}
+    after = replace(BEFORE, running=("hostname r", faults.COLLEAGUES_WINDOW, "end"))
+    told = recovery("restored but for somebody else's change", foreign=[foreign])
+    assert complaints(cell, restored_after_a_kill(after=after, recoveries=(told, NOTHING_TO_DO))) == []
+
+
+LEFT = replace(BEFORE, running=("hostname r", "ip tcp window-size 20000", "end"))
+SAVED = replace(BEFORE, startup=("hostname r", "ip tcp window-size 20000", "end"))
+SWAPPED = replace(BEFORE, running=("ip tcp window-size 8000", "hostname r", "end"))
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (restored_after_a_kill(after=LEFT), "running configuration: missing 'ip tcp window-size 8000'; added"),
+        (restored_after_a_kill(after=SAVED), "startup configuration: missing 'ip tcp window-size 8000'; added"),
+        (restored_after_a_kill(after=SWAPPED), "running configuration: the same lines in another order"),
+        (restored_after_a_kill(recoveries=(NOTHING_TO_DO,)), "expected the device to recover"),
+        (restored_after_a_kill(recoveries=(recovery(), recovery())), "expected one with nothing to do in the end"),
+        (restored_after_a_kill(recoveries=(recovery("incomplete"), NOTHING_TO_DO)), "expected 'restored' in the end"),
+        (
+            restored_after_a_kill(recoveries=(recovery("incomplete"), recovery(), NOTHING_TO_DO)),
+            "expected the first one to restore",
+        ),
+        (restored_after_a_kill(still_held=1), "still holds 1 devices"),
+        (restored_after_a_kill(leaks=("stage/stderr",)), "secret in stage/stderr"),
+        (restored_after_a_kill(ending=Ending.CRASHED), "expected it to be killed, found it crashed"),
+        (restored_after_a_kill(recoveries=(recovery(startup_changed=True), NOTHING_TO_DO)), "the colleague's save"),
+        (done(), "expected it to be killed, found it done"),
+    ],
+)
+def test_the_judge_complains(found: Finding, words: str):
+    """Each deviation alone is found, and told."""
+    assert words in "; ".join(complaints(cell_with_old_window("tune.done", "none"), found))
+
+
+@pytest.mark.parametrize("image_is_right", [None, False])
+def test_a_false_success_is_found(image_is_right: bool | None):
+    """Done means that the image is on flash with the right hash, by the lab's own eyes."""
+    found = replace(done(), image_is_right=image_is_right)
+    assert "FALSE SUCCESS" in "; ".join(complaints(cell_with_old_window("none", "SSH lost"), found))
+
+
+def test_a_change_that_nobody_named_is_found():
+    """A colleague's line that stays, and that no report tells of."""
+    cell = cell_with_old_window("tune.leaving", "foreign line")
+    after = replace(BEFORE, running=(*BEFORE.running, faults.COLLEAGUES_LINE))
+    said = "; ".join(complaints(cell, restored_after_a_kill(after=after)))
+    assert "the colleague's line: expected to be named" in said
+
+
+def test_secrets_are_searched_for_everywhere_but_where_they_belong(tmp_path: Path):
+    """The inventory holds them by right; anything else does not, however deep it lies."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / "hosts.yaml").write_text("password: Hidden1")
+    (tmp_path / "state" / "journal").write_bytes(b"\x00Hidden1\x00")
+    (tmp_path / "stdout").write_text("nothing")
+    assert leaks(tmp_path, ["Hidden1", "Hidden2"]) == ("state/journal",)
