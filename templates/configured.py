@@ -113,6 +113,15 @@ class RollbackTimer(Row):
 
 
 @row
+class ArchiveEntry(Row):
+    """A configuration that `show archive` lists; `newest` is `Most Recent` or empty."""
+
+    number: int
+    path: str
+    newest: str
+
+
+@row
 class ConfigDifference(Row):
     """A line of `show archive config differences`; `sign` is `+` or `-`."""
 

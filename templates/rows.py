@@ -16,6 +16,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import textfsm
 
 from templates.configured import (
+    ArchiveEntry,
     ArchiveSection,
     BootSystem,
     CommandAuthorization,
@@ -72,6 +73,7 @@ from templates.system import (
 )
 
 __all__ = [
+    "ArchiveEntry",
     "ArchiveSection",
     "BootSystem",
     "BootVariable",
