@@ -16,7 +16,7 @@ from ftpserver.errors import FtpServerError
 
 T = TypeVar("T")
 
-_PLAIN = (str, int, float, bool, type(None))
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 class CodecError(FtpServerError, ValueError):
@@ -29,7 +29,8 @@ def encode(value: Any) -> Any:
         return value
     names = _names(cast("Hashable", type(value)))
     if names is not None:
-        return {name: encode(getattr(value, name)) for name in names}
+        # Most fields are plain: looking here saves a call for each.
+        return {name: item if type(item := getattr(value, name)) in _PLAIN else encode(item) for name in names}
     return _encode_plain(value, encode)
 
 

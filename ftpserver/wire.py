@@ -15,6 +15,9 @@ from ftpserver.records import EventKind, ServerEvent, TransferProgress, Transfer
 from ftpserver.settings import ServerSettings
 from tcp.sample import Sample
 
+# Made once: `json.dumps` with options of one's own makes one for every call.
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
@@ -83,4 +86,4 @@ class Pulse:
 
 def line(**message: Any) -> bytes:
     """Encode one message."""
-    return json.dumps({name: encode(value) for name, value in message.items()}, separators=(",", ":")).encode() + b"\n"
+    return _ENCODER.encode({name: encode(value) for name, value in message.items()}).encode() + b"\n"
