@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +40,8 @@ def run_demo(spec: WorldSpec) -> ExitCode:
         with start_world(spec) as world:
             # From here on everything of this process is where the controller is: in front of the WAN.
             enter_core(world.core_pid)
+            # The routers' host keys are made anew with every lab: nobody's known hosts may remember them.
+            os.environ["FLASHFERRY_STATE_DIR"] = str(world.directory / "state")
             return _demonstrate(world)
     except LabError as error:
         say(f"error: {error}")

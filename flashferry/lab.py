@@ -67,6 +67,7 @@ def up(
         with start_world(spec, rung=reach.rung) as started:
             inventory = write_inventory(started, started.directory / "inventory")
             write_state(started.state())
+            _known_hosts().unlink(missing_ok=True)
             try:
                 if json:
                     typer.echo(result_document("lab", ExitCode.OK, _described(started, inventory, reach.reason)))
@@ -75,6 +76,7 @@ def up(
                 stop.wait()
             finally:
                 remove_state()
+                _known_hosts().unlink(missing_ok=True)
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
 
@@ -107,6 +109,13 @@ def demo(seed: SeedOption = 1) -> None:
     raise typer.Exit(run_demo(sample_world(seed)))
 
 
+def _known_hosts() -> Path:
+    """Return the running lab's own known_hosts file: its devices have new host keys every time."""
+    from lab.state import state_path
+
+    return state_path().with_suffix(".known_hosts")
+
+
 def _become(command: list[str]) -> NoReturn:
     """Enter the running lab's core namespace and become a command."""
     from lab.enter import enter_core
@@ -118,6 +127,7 @@ def _become(command: list[str]) -> NoReturn:
         enter_core(_running().core_pid)
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
+    os.environ.setdefault("FLASHFERRY_KNOWN_HOSTS", str(_known_hosts()))
     os.execvp(command[0], command)  # noqa: S606 -- becoming the user's own command is the purpose
 
 

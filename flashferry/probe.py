@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from flashferry.fleet import FleetOptions, fleet, fleet_options
 from flashferry.interrupt import graceful_interrupt
-from flashferry.options import AddressOption, HostOption, InventoryOption, JsonOption, PortOption, StateOption, fleet
+from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
 from flashferry.output import EventLines, finish
 from flashferry.tables import print_run
 from inventory.errors import ConfigInvalid
@@ -20,9 +21,9 @@ from staging.run import RunOptions, checked_image
 from tcp.probing import TARGET_S
 
 
+@fleet_options
 def probe(
-    inventory: InventoryOption,
-    host: HostOption = None,
+    which: FleetOptions,
     image: Annotated[
         Path | None, typer.Option("--image", metavar="FILE", help="The image that is to follow; only its size counts.")
     ] = None,
@@ -47,7 +48,7 @@ def probe(
         image_bytes=_image_bytes(image, image_mb),
         target_s=seconds,
     )
-    nornir = fleet(inventory, host)
+    nornir = fleet(which)
     options = RunOptions(verb="probe", device=DeviceOptions(server_address=server_address), port=ftp_port)
     with Journal(state_directory(state_dir)) as journal, graceful_interrupt() as stop:
         report = probe_fleet(nornir, wish, options, journal=journal, emit=EventLines(), interrupted=stop.is_set)

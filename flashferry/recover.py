@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from nornir.core import Nornir
+from nornir.core.inventory import Host
+
+from flashferry.fleet import FleetOptions, login_options, opened, with_credentials
 from flashferry.interrupt import graceful_interrupt
-from flashferry.options import InventoryOption, JsonOption, StateOption, whole_fleet
+from flashferry.options import JsonOption, StateOption
 from flashferry.output import EventLines, finish
 from flashferry.tables import print_recovery
 from staging.exit_codes import ExitCode
 from staging.journal import Journal, state_directory
+from staging.recover import pending
 from staging.recover import recover as recover_fleet
 from staging.states import Restored
+from staging.touched import TouchedDevice
 
 
-def recover(inventory: InventoryOption, state_dir: StateOption = None, json: JsonOption = False) -> None:
+@login_options
+def recover(which: FleetOptions, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """Find every device that a dead run left tuned, restore it and prove it."""
     with Journal(state_directory(state_dir)) as journal, graceful_interrupt() as stop:
-        records = recover_fleet(whole_fleet(inventory), journal, emit=EventLines(), interrupted=stop.is_set)
+        nornir = with_strangers(opened(which), pending(journal))
+        if nornir.inventory.hosts and pending(journal):
+            # Nobody is asked for a password before there is something to recover.
+            with_credentials(nornir, which)
+        records = recover_fleet(nornir, journal, emit=EventLines(), interrupted=stop.is_set)
     whole = all(record.restored is Restored.RESTORED for record in records)
     code = ExitCode.OK if whole else ExitCode.RESTORE_INCOMPLETE
     finish("recover", code, {"devices": records}, as_json=json, human=lambda: print_recovery(records))
+
+
+def with_strangers(nornir: Nornir, devices: Iterable[TouchedDevice]) -> Nornir:
+    """Return the same Nornir, which also has the devices that the inventory does not know any more."""
+    hosts, defaults = nornir.inventory.hosts, nornir.inventory.defaults
+    for device in devices:
+        hosts.setdefault(
+            device.host, Host(name=device.host, hostname=device.address, platform=device.platform, defaults=defaults)
+        )
+    return nornir

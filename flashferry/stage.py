@@ -6,17 +6,9 @@ from typing import Annotated
 
 import typer
 
+from flashferry.fleet import FleetOptions, fleet, fleet_options
 from flashferry.interrupt import graceful_interrupt
-from flashferry.options import (
-    AddressOption,
-    HostOption,
-    ImageOption,
-    InventoryOption,
-    JsonOption,
-    PortOption,
-    StateOption,
-    fleet,
-)
+from flashferry.options import AddressOption, ImageOption, JsonOption, PortOption, StateOption
 from flashferry.output import EventLines, finish, say
 from flashferry.tables import print_run
 from staging.context import DeviceOptions
@@ -26,10 +18,10 @@ from staging.recover import pending
 from staging.run import RunOptions, checked_image, run_fleet
 
 
+@fleet_options
 def stage(
-    inventory: InventoryOption,
+    which: FleetOptions,
     image: ImageOption,
-    host: HostOption = None,
     window_bytes: Annotated[
         int | None,
         typer.Option(
@@ -48,7 +40,7 @@ def stage(
     json: JsonOption = False,
 ) -> None:
     """Have devices pull an image: tune TCP, copy, verify the hash, put the configuration back, prove it."""
-    nornir = fleet(inventory, host)
+    nornir = fleet(which)
     checked_image(image)
     options = RunOptions(
         verb="stage",

@@ -12,7 +12,17 @@ _TEXT = ("hostname", "username", "password", "platform")
 _MAPPINGS = ("data", "connection_options")
 _KEYS = (*_TEXT, *_MAPPINGS, "port", "groups")
 
-DATA_KEYS = ("site", "link_rate_bps", "cap_share", "server_address", "vrf", "source_interface", "enable_secret")
+DATA_KEYS = (
+    "site",
+    "link_rate_bps",
+    "cap_share",
+    "server_address",
+    "vrf",
+    "source_interface",
+    "enable_secret",
+    "host_keys",
+    "known_hosts",
+)
 """What flashferry reads of `data`; everything else there is the user's own."""
 
 

@@ -30,7 +30,8 @@ def write_inventory(world: World, folder: Path) -> Path:
         for site in world.sites
     }
     _write(folder / "groups.yaml", groups)
-    _write(folder / "defaults.yaml", common)
+    # The devices' host keys are made anew with every world, so they are known in a file of its own.
+    _write(folder / "defaults.yaml", common | {"data": common["data"] | {"known_hosts": str(folder / "known_hosts")}})
     return folder
 
 

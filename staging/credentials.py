@@ -1,12 +1,32 @@
-"""Credentials of a run: the environment wins over the inventory, so that no secret need stand in a file."""
+"""Credentials of a run: where user name, password and enable secret of each device come from.
+
+Sources are asked in this order, and each fills in what those before it left open:
+
+1. the inventory: the host, its groups, the defaults;
+2. the environment: FLASHFERRY_USERNAME, FLASHFERRY_PASSWORD, FLASHFERRY_ENABLE_SECRET;
+3. the system's keyring, where asked for (`--keyring`);
+4. a secrets command, where given (`--secrets-command`), once per device that still lacks something;
+5. a prompt, once for all devices, where there is a terminal and a user name or password is still missing.
+
+What is said nearest to a device wins: a router with a login of its own in the inventory keeps it beside a fleet-wide
+environment. A password counts only for its own user: a source that names another user than the one found so far gives
+nothing to that device, or a right password would be tried with a wrong name until the account is locked.
+
+No source is a command line, which every user of the machine can read. Nothing here puts a secret into an error.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Host
 
+from inventory.errors import ConfigInvalid
 from tasks.connection import ENABLE_SECRET
 
 USERNAME = "FLASHFERRY_USERNAME"
@@ -14,18 +34,113 @@ PASSWORD = "FLASHFERRY_PASSWORD"  # noqa: S105 -- the name of a variable
 ENABLE = "FLASHFERRY_ENABLE_SECRET"
 
 
-def apply_environment(nornir: Nornir) -> Nornir:
-    """Set the credentials that the environment gives, in memory; return the same Nornir.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a source knows; None where it does not."""
 
-    Also on the inventory's defaults: `recover` logs in to devices that are no longer in the inventory.
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    enable_secret: str | None = field(default=None, repr=False)
+
+    @property
+    def is_login(self) -> bool:
+        """Return whether one could log in with them."""
+        return bool(self.username) and self.password is not None
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether no source could add anything."""
+        return self.is_login and self.enable_secret is not None
+
+    def filled(self, more: Credentials) -> Credentials:
+        """Return these with what another source knows where they say nothing; another user's are left out."""
+        if self.username and more.username and self.username != more.username:
+            return self
+        return Credentials(
+            username=self.username or more.username,
+            password=self.password if self.password is not None else more.password,
+            enable_secret=self.enable_secret if self.enable_secret is not None else more.enable_secret,
+        )
+
+
+class Source(Protocol):
+    """Where credentials may come from.
+
+    Attributes:
+        workers: How many devices it may be asked about at the same time.
     """
-    username, password, enable = (os.environ.get(name) for name in (USERNAME, PASSWORD, ENABLE))
-    targets: list[Host | Defaults] = [nornir.inventory.defaults, *nornir.inventory.hosts.values()]
-    for one in targets:
-        if username:
-            one.username = username
-        if password:
-            one.password = password
-        if enable:
-            one.data[ENABLE_SECRET] = enable
+
+    workers: int
+
+    def look_up(self, name: str, known: Credentials) -> Credentials:
+        """Return what it knows of a device, besides what is known of it already."""
+        ...
+
+
+class Environment:
+    """The environment; it says the same of all devices."""
+
+    workers = 1
+
+    def look_up(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
+        """Return what the environment says."""
+        username, password, enable = (os.environ.get(name) or None for name in (USERNAME, PASSWORD, ENABLE))
+        return Credentials(username=username, password=password, enable_secret=enable)
+
+
+def apply_credentials(nornir: Nornir, sources: Iterable[Source] = (Environment(),)) -> Nornir:
+    """Fill in every device's credentials, in memory; return the same Nornir.
+
+    Also the inventory's defaults get what is not a device's own: `recover` logs in to devices that are no longer in the
+    inventory.
+
+    Raises:
+        ConfigInvalid: A source cannot be used.
+    """
+    hosts = nornir.inventory.hosts
+    known = {name: _of_host(host) for name, host in hosts.items()}
+    for source in sources:
+        known |= _asked(source, {name: one for name, one in known.items() if not one.is_complete})
+    for name, found in known.items():
+        _set(hosts[name], found)
+    defaults = nornir.inventory.defaults
+    _set(defaults, _of_defaults(defaults).filled(Environment().look_up("", Credentials())))
     return nornir
+
+
+def missing_login(nornir: Nornir) -> tuple[str, ...]:
+    """Return the devices that nobody could log in to: without user name or without password."""
+    return tuple(name for name, host in nornir.inventory.hosts.items() if not _of_host(host).is_login)
+
+
+def _asked(source: Source, known: dict[str, Credentials]) -> dict[str, Credentials]:
+    """Return what is known of devices after a source was asked about them."""
+    with ThreadPoolExecutor(source.workers) as pool:
+        found = pool.map(source.look_up, known, known.values())
+        return {name: one.filled(more) for (name, one), more in zip(known.items(), found, strict=True)}
+
+
+def _of_host(host: Host) -> Credentials:
+    # What NAPALM's connection options say goes before, as it does when the session is opened.
+    given = host.get_connection_parameters("napalm")
+    secret = ((given.extras or {}).get("optional_args") or {}).get("secret") or host.get(ENABLE_SECRET)
+    return Credentials(username=given.username or None, password=given.password, enable_secret=_text(host.name, secret))
+
+
+def _of_defaults(defaults: Defaults) -> Credentials:
+    secret = _text(None, defaults.data.get(ENABLE_SECRET))
+    return Credentials(username=defaults.username or None, password=defaults.password, enable_secret=secret)
+
+
+def _set(target: Host | Defaults, found: Credentials) -> None:
+    target.username, target.password = found.username, found.password
+    if found.enable_secret is not None:
+        target.data[ENABLE_SECRET] = found.enable_secret
+
+
+def _text(host: str | None, secret: object) -> str | None:
+    if secret is None or isinstance(secret, str):
+        return secret
+    raise ConfigInvalid(
+        f"data key '{ENABLE_SECRET}': expected text, found {type(secret).__name__}", host=host, hint="Put it in quotes"
+    )

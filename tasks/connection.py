@@ -7,6 +7,7 @@ every host gets the first host's port. This plugin reads the same options and co
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 from nornir.core.configuration import Config
@@ -14,12 +15,15 @@ from nornir.core.inventory import Host
 from nornir.core.plugins.connections import ConnectionPluginRegister
 from nornir.core.task import Task
 
+from inventory.access import HostKeyPolicy, KeyRules, key_rules
 from inventory.errors import ConfigInvalid
 from inventory.view import view
+from tasks.host_keys import HostKeys
 from tasks.login import Login
 from tasks.session import DeviceSession
 
 NAME = "flashferry"
+KEY_RULES = "key_rules"
 ENABLE_SECRET = "enable_secret"  # noqa: S105 -- the name of an inventory key, not a secret
 
 
@@ -44,18 +48,21 @@ class FlashferryConnection:
 
         Raises:
             DeviceUnreachable: No SSH session could be opened.
+            HostKeyRefused: The device's host key is not the known one.
             LoginRefused: User, password or enable secret were not accepted.
         """
         options = copy.deepcopy(extras or {})
         optional_args = options.get("optional_args", {})
+        name = str(options.get("name", hostname))
         self.connection = DeviceSession(
             Login(
-                name=str(options.get("name", hostname)),
+                name=name,
                 address=hostname or "",
                 port=port or 22,
                 username=username or "",
                 password=password or "",
                 enable_secret=options.get(ENABLE_SECRET) or optional_args.pop("secret", None),
+                host_keys=_host_keys(name, options[KEY_RULES], optional_args),
                 optional_args=optional_args,
             )
         )
@@ -66,11 +73,25 @@ class FlashferryConnection:
             self.connection.close()
 
 
+def _host_keys(name: str, rules: KeyRules, optional_args: dict[str, Any]) -> HostKeys:
+    """Return the known hosts of a device; netmiko's own options for them are meant for us too."""
+    policy, path = rules.policy, rules.known_hosts
+    if optional_args.pop("ssh_strict", False):
+        policy = HostKeyPolicy.STRICT
+    if optional_args.pop("system_host_keys", False):
+        path = Path("~/.ssh/known_hosts").expanduser()
+    given = optional_args.pop("alt_key_file", "")
+    if optional_args.pop("alt_host_keys", False) and given:
+        path = Path(given).expanduser()
+    return HostKeys(path=path, policy=policy, device=name)
+
+
 def session_of(task: Task) -> DeviceSession:
     """Return the device's open session; open it, or open it anew where it was lost.
 
     Raises:
         DeviceUnreachable: No SSH session could be opened.
+        HostKeyRefused: The device's host key is not the known one; no password was sent.
         LoginRefused: User, password or enable secret were not accepted.
         ConfigInvalid: The inventory says nothing usable about the host.
     """
@@ -94,10 +115,11 @@ def _open(host: Host, configuration: Config) -> None:
             "no username or no password",
             host=device.name,
             step="connect",
-            hint="Set FLASHFERRY_USERNAME and FLASHFERRY_PASSWORD, or give them in the inventory",
+            hint="Give them in the inventory, set FLASHFERRY_USERNAME and FLASHFERRY_PASSWORD, or use --keyring or "
+            "--secrets-command",
         )
     extras = copy.deepcopy(given.extras or {})
-    extras |= {"name": device.name, ENABLE_SECRET: host.get(ENABLE_SECRET)}
+    extras |= {"name": device.name, ENABLE_SECRET: host.get(ENABLE_SECRET), KEY_RULES: key_rules(host)}
     ConnectionPluginRegister.register(NAME, FlashferryConnection)
     host.open_connection(
         connection=NAME,

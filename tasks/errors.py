@@ -13,6 +13,10 @@ class LoginRefused(FlashferryError):
     """The operator must give other credentials: user, password or enable secret were not accepted."""
 
 
+class HostKeyRefused(LoginRefused):
+    """The device's SSH host key is not the one that it is known by, or not known: no password was sent."""
+
+
 class DeviceRefused(FlashferryError):
     """The device's owner must act: the device does not take a command, or is in a state that we do not touch."""
 

@@ -1,36 +1,66 @@
 """Log in to a device with NAPALM's driver; every way to fail has its own error.
 
-netmiko, paramiko and NAPALM ship no types and raise a dozen kinds of errors; this module and `tasks.session` are the
-places that know them.
+netmiko, paramiko and NAPALM ship no types, raise a dozen kinds of errors and take half a second to import. They are
+imported when the first device is logged in to, so that a command which talks to no device starts at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
-
-from napalm.base.exceptions import ConnectionException
-from napalm.ios.ios import IOSDriver
-from netmiko.exceptions import (
-    NetmikoAuthenticationException,
-    NetmikoTimeoutException,
-    ReadException,
-    ReadTimeout,
-    WriteException,
-)
-from paramiko.ssh_exception import SSHException
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from tasks.errors import DeviceUnreachable, LoginRefused
+from tasks.host_keys import HostKeys
 
-LOST = (OSError, EOFError, SSHException, ReadException, WriteException, ConnectionException)
-"""What the libraries raise when a session is gone."""
+if TYPE_CHECKING:
+    from tasks.driver import Driver
+
+
+def lost() -> tuple[type[Exception], ...]:
+    """Return what the libraries raise when a session is gone, or was none."""
+    from napalm.base.exceptions import ConnectionException
+    from netmiko.exceptions import NetmikoTimeoutException, ReadException, WriteException
+    from paramiko.ssh_exception import SSHException
+
+    return (
+        OSError,
+        EOFError,
+        SSHException,
+        NetmikoTimeoutException,
+        ReadException,
+        WriteException,
+        ConnectionException,
+    )
+
+
+def too_late() -> type[Exception]:
+    """Return what netmiko raises when no prompt comes in time."""
+    from netmiko.exceptions import ReadTimeout
+
+    return ReadTimeout
+
+
+def failed() -> tuple[type[Exception], ...]:
+    """Return all of these, and netmiko's word for a mode that was not reached."""
+    return (*lost(), too_late(), ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How to open a session; secrets are kept out of its representation by `__repr__`."""
+    """How to open a session; secrets are kept out of its representation by `__repr__`.
+
+    Attributes:
+        name: Inventory name of the device.
+        address: Its address or DNS name.
+        port: Its SSH port.
+        username: Who logs in.
+        password: Their password.
+        enable_secret: What `enable` asks for, or None: the login has to be privileged.
+        host_keys: What the device's host key is held against.
+        optional_args: NAPALM's options, netmiko's among them.
+    """
 
     name: str
     address: str
@@ -38,21 +68,26 @@ class Login:
     username: str
     password: str
     enable_secret: str | None
-    optional_args: dict[str, Any]
+    host_keys: HostKeys
+    optional_args: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Return who and where, never with which secret."""
         return f"Login({self.username}@{self.address}:{self.port})"
 
 
-def open_driver(login: Login) -> IOSDriver:
+def open_driver(login: Login) -> Driver:
     """Return a driver with an open, privileged session.
 
     Raises:
+        HostKeyRefused: The device's host key is not the known one; no password was sent.
         LoginRefused: User, password or enable secret were not accepted.
         DeviceUnreachable: No SSH session could be opened.
     """
-    driver = IOSDriver(
+    from tasks.driver import Driver
+
+    driver = Driver(
+        host_keys=login.host_keys,
         hostname=login.address,
         username=login.username,
         password=login.password,
@@ -75,7 +110,7 @@ def open_driver(login: Login) -> IOSDriver:
         driver.open()
     try:
         with _enabling(login):
-            driver.device.enable()
+            driver.enable()
     except BaseException:
         driver.device.paramiko_cleanup()
         raise
@@ -85,6 +120,8 @@ def open_driver(login: Login) -> IOSDriver:
 @contextmanager
 def _opening(login: Login) -> Iterator[None]:
     where = f"{login.address} port {login.port}"
+    from netmiko.exceptions import NetmikoAuthenticationException
+
     try:
         yield
     except NetmikoAuthenticationException:
@@ -92,9 +129,10 @@ def _opening(login: Login) -> Iterator[None]:
             f"login as '{login.username or '(nobody)'}' to {where} was refused",
             host=login.name,
             step="connect",
-            hint="Check FLASHFERRY_USERNAME and FLASHFERRY_PASSWORD, or the inventory's username and password",
+            hint="Check username and password: the inventory's, FLASHFERRY_USERNAME and FLASHFERRY_PASSWORD, or "
+            "wherever else they come from",
         ) from None
-    except (*LOST, NetmikoTimeoutException, ReadTimeout, ValueError):
+    except failed():
         raise DeviceUnreachable(
             f"no SSH session with {where} could be opened",
             host=login.name,
@@ -107,14 +145,14 @@ def _opening(login: Login) -> Iterator[None]:
 def _enabling(login: Login) -> Iterator[None]:
     try:
         yield
-    except (ValueError, ReadTimeout):
+    except (ValueError, too_late()):
         raise LoginRefused(
             f"no privileged prompt on {login.address} port {login.port}: the enable secret was refused or is missing",
             host=login.name,
             step="connect",
             hint="Check FLASHFERRY_ENABLE_SECRET or the inventory's enable_secret",
         ) from None
-    except LOST:
+    except lost():
         raise DeviceUnreachable(
             f"the SSH session with {login.address} was lost", host=login.name, step="connect"
         ) from None

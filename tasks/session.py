@@ -1,22 +1,19 @@
 """One SSH session with one device: NAPALM's driver, and its netmiko channel for dialogues.
 
-netmiko and NAPALM ship no types and raise a dozen kinds of errors; this module is the one place that knows them.
+netmiko and NAPALM raise a dozen kinds of errors; here they become ours.
 """
 
 from __future__ import annotations
 
 import re
-import select
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from netmiko.exceptions import ReadTimeout
-
 from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
-from tasks.login import LOST, Login, open_driver
+from tasks.login import Login, failed, lost, open_driver, too_late
 from tcp.info import parse_tcp_info
 from templates.rows import Refusal, first
 
@@ -26,6 +23,11 @@ TCP_INFO = 11
 BREAK = "\x1e"
 """Ctrl-Shift-6, the default escape character of IOS: ends a running copy."""
 
+
+SHOW_VERSION = "show version"
+
+_NOT_NEEDED = {"show hosts": "", "show ip interface brief": ""}
+"""NAPALM also asks for the domain name and all interfaces, which are thousands on some; we show neither."""
 
 SHORTEST_CONFIG_LINES = 10
 """The barest IOS configuration has some forty lines; fewer than this is a message or a part."""
@@ -61,7 +63,7 @@ class DeviceSession:
             return
         try:
             self._driver.close()
-        except (*LOST, ReadTimeout, ValueError, AttributeError):
+        except failed():
             self.abandon()
         finally:
             self._driver.device = None
@@ -84,9 +86,9 @@ class DeviceSession:
 
     @property
     def privileged(self) -> bool:
-        """Return whether the device answers with the prompt of privileged EXEC."""
+        """Return whether the last prompt that the device showed was that of privileged EXEC."""
         with self._exchange("check the privilege level"):
-            return bool(self._driver.device.check_enable_mode())
+            return str(self._driver.device.last_prompt).endswith("#")
 
     @property
     def prompt_pattern(self) -> str:
@@ -111,7 +113,9 @@ class DeviceSession:
         return least_us / 1e6 if least_us else None
 
     def facts(self) -> Facts:
-        """Return NAPALM's facts."""
+        """Return NAPALM's facts, as far as they stand in `show version`, which is asked once per session."""
+        if SHOW_VERSION not in self._driver.known_answers:
+            self.ask(SHOW_VERSION)
         with self._exchange("facts"):
             found = self._driver.get_facts()
         return Facts(**{name: str(found[name]) for name in Facts.__slots__})
@@ -139,7 +143,7 @@ class DeviceSession:
     def ask(self, command: str, *, limit_s: float = 30.0) -> str:
         """Return the output of an EXEC command that asks nothing.
 
-        netmiko waits for the echo of this very command first, so an answer that belongs to an earlier one (a syslog
+        Its answer counts only behind the echo of this very command, so one that belongs to an earlier one (a syslog
         line behind the prompt makes a reader return early) is never taken for it.
 
         Args:
@@ -152,25 +156,38 @@ class DeviceSession:
             DeviceUnreachable: The session was lost.
         """
         with self._exchange(command):
-            output = str(
-                self._driver.device.send_command(
-                    command, expect_string=self.prompt_pattern, read_timeout=limit_s, strip_prompt=True
-                )
-            )
+            output = str(self._driver.device.exchange(command, limit_s=limit_s).text)
         # A refusal is all that the device says, so only a short answer can be one.
         if len(output) < 500 and (refusal := first(Refusal, output)) is not None:
             raise DeviceRefused(f"'{command}': {refusal.text}", host=self.name)
+        if command == SHOW_VERSION:
+            self._driver.known_answers[SHOW_VERSION] = output
         return output
 
     def configure(self, lines: tuple[str, ...]) -> str:
-        """Send configuration lines and leave configuration mode again; return the transcript, unjudged."""
+        """Send configuration lines and leave configuration mode again; return the transcript, unjudged.
+
+        A line that leads into a sub-mode is followed there, as the CLI does.
+
+        Raises:
+            DeviceRefused: The device does not go into configuration mode, or not out of it; no session is left then.
+            OutputNotUnderstood: No prompt came in time.
+            DeviceUnreachable: The session was lost.
+        """
         device = self._driver.device
         with self._exchange("configure terminal"):
+            answers = [device.exchange("configure terminal", limit_s=30)]
+            if not answers[0].is_configuring:
+                raise DeviceRefused(f"'configure terminal': {_in_a_line(answers[0].text)}", host=self.name)
             try:
-                return str(device.send_config_set(list(lines), read_timeout=30))
-            finally:
-                if self.alive and device.check_config_mode():
-                    device.exit_config_mode()
+                answers += [device.exchange(line, limit_s=30) for line in (*lines, "end")]
+            except BaseException:
+                # Also an interrupt: the next command would be taken for a configuration line.
+                self.abandon()
+                raise
+            if answers[-1].is_configuring:
+                raise ValueError("still in configuration mode")
+        return "\n".join(f"{one.text}\n{one.prompt}" for one in answers)
 
     def converse(
         self, command: str, reply: Callable[[str], tuple[str, ...] | None], on_wait: Callable[[], None]
@@ -230,15 +247,8 @@ class DeviceSession:
 
     def _wait_for_text(self, limit_s: float) -> None:
         """Sleep until the channel has something to read; a blocked session costs no processor time."""
-        if not self.alive:
-            return
-        channel = self._driver.device.remote_conn
-        if channel.recv_ready():
-            return
-        poller = select.poll()
-        # paramiko backs this descriptor with a pipe that is readable exactly while data waits.
-        poller.register(channel.fileno(), select.POLLIN)
-        poller.poll(limit_s * 1000)
+        if self.alive:
+            self._driver.device.wait_for_text(limit_s)
 
     def _socket(self) -> socket.socket:
         if not self.alive:
@@ -253,15 +263,20 @@ class DeviceSession:
             raise DeviceUnreachable(f"'{what}': the SSH session is closed", host=self.name)
         try:
             yield
-        except ReadTimeout:
+        except too_late():
             was_alive = self.alive
             self.abandon()
             if not was_alive:
                 raise DeviceUnreachable(f"'{what}': the SSH session was lost", host=self.name) from None
             raise OutputNotUnderstood(f"'{what}': expected the prompt, none came in time", host=self.name) from None
         except ValueError:
-            # netmiko's word for a configuration mode that was not reached, or not left.
+            # netmiko's word, and ours, for a mode that was not left.
             self.abandon()
             raise DeviceRefused(f"'{what}': not taken by the device", host=self.name) from None
-        except LOST:
+        except lost():
             raise DeviceUnreachable(f"'{what}': the SSH session was lost", host=self.name) from None
+
+
+def _in_a_line(text: str) -> str:
+    """Return what a device said in place of what was expected, in one line and not too long."""
+    return " ".join(text.split())[:200] or "not taken by the device"

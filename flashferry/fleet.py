@@ -1,0 +1,203 @@
+"""The fleet that a command is about: the options by which devices are chosen and logged in to, once for all verbs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inventory.access import HOST_KEYS, KNOWN_HOSTS, HostKeyPolicy
+from inventory.errors import ConfigInvalid
+from inventory.load import SAMPLE, open_inventory, sample_directory
+from inventory.selection import Selection, narrowed
+
+if TYPE_CHECKING:
+    from nornir.core import Nornir
+
+_CREDENTIALS = (
+    "User name, password and enable secret come from the inventory, then the environment (FLASHFERRY_USERNAME, "
+    "FLASHFERRY_PASSWORD, FLASHFERRY_ENABLE_SECRET), then --keyring, then --secrets-command, then a prompt; each fills "
+    "in what those before it left open."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptions:
+    """Which devices, and how they are logged in to.
+
+    Attributes:
+        inventory: Folder of the inventory, or `sample`.
+        host: Only these devices.
+        group: Only devices of these groups.
+        filter: Only devices that fit these `key=value` pairs.
+        host_keys: What becomes of a device whose host key is not known; None leaves it to the inventory.
+        known_hosts: File of known host keys; None leaves it to the inventory.
+        keyring: Whether the system's keyring is asked for credentials.
+        secrets_command: Program that prints a device's credentials.
+    """
+
+    inventory: str
+    host: list[str] | None = None
+    group: list[str] | None = None
+    filter: list[str] | None = None
+    host_keys: HostKeyPolicy | None = None
+    known_hosts: Path | None = None
+    keyring: bool = False
+    secrets_command: str | None = None
+
+
+def _options(
+    inventory: Annotated[
+        str,
+        typer.Option(
+            "--inventory",
+            "-i",
+            envvar="FLASHFERRY_INVENTORY",
+            metavar="DIR",
+            help=f"Folder with Nornir's hosts.yaml, groups.yaml and defaults.yaml; '{SAMPLE}' is the lab's fleet.",
+        ),
+    ],
+    host: Annotated[
+        list[str] | None, typer.Option("--host", "-H", metavar="NAME", help="Only this device; may be repeated.")
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", "-g", metavar="NAME", help="Only devices of this group; may be repeated."),
+    ] = None,
+    filter: Annotated[  # noqa: A002 -- the option's name
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="KEY=VALUE",
+            help="Only devices with this in the inventory, such as site=branch1 or platform=ios; may be repeated: "
+            "values of one key are alternatives, several keys must all fit.",
+        ),
+    ] = None,
+    host_keys: Annotated[
+        HostKeyPolicy | None,
+        typer.Option(
+            "--host-keys",
+            envvar="FLASHFERRY_HOST_KEYS",
+            help="Devices whose SSH host key is not known yet: accept and remember it (the default), or refuse. A "
+            "changed key is always refused.",
+        ),
+    ] = None,
+    known_hosts: Annotated[
+        Path | None,
+        typer.Option(
+            "--known-hosts",
+            envvar="FLASHFERRY_KNOWN_HOSTS",
+            metavar="FILE",
+            help="Known SSH host keys, as OpenSSH keeps them (default: known_hosts in the state folder).",
+        ),
+    ] = None,
+    keyring: Annotated[
+        bool,
+        typer.Option(
+            "--keyring", envvar="FLASHFERRY_KEYRING", help=f"Ask the system's keyring for credentials. {_CREDENTIALS}"
+        ),
+    ] = False,
+    secrets_command: Annotated[
+        str | None,
+        typer.Option(
+            "--secrets-command",
+            envvar="FLASHFERRY_SECRETS_COMMAND",
+            metavar="COMMAND",
+            help="Program that is given a device's name and prints JSON with username, password, enable_secret; run "
+            "without a shell, once per device that lacks one of them.",
+        ),
+    ] = None,
+) -> None:
+    """Carry the options that every verb over a fleet has."""
+
+
+def fleet_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the options of a fleet; it takes them together as its argument `which`, a FleetOptions."""
+    return _with_options(verb, frozenset())
+
+
+def login_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb those of them that do not choose devices."""
+    return _with_options(verb, frozenset({"host", "group", "filter"}))
+
+
+def _with_options(verb: Callable[..., None], without: frozenset[str]) -> Callable[..., None]:
+    own = inspect.signature(verb, eval_str=True)
+    offered = inspect.signature(_options, eval_str=True).parameters
+    shared = {name: one for name, one in offered.items() if name not in without}
+
+    @functools.wraps(verb)
+    def with_fleet(**given: Any) -> None:
+        verb(which=FleetOptions(**{name: given.pop(name) for name in shared}), **given)
+
+    mine = [one for name, one in own.parameters.items() if name != "which"]
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*shared.values(), *mine)]
+    # Typer reads the signature, and the annotations by themselves.
+    with_fleet.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # inspect's own hook
+    with_fleet.__annotations__ = {one.name: one.annotation for one in parameters}
+    del with_fleet.__wrapped__
+    return with_fleet
+
+
+def fleet(which: FleetOptions) -> Nornir:
+    """Return the devices that a command is about, with their credentials.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong or empty, nothing fits the selection, or a source of credentials cannot
+            be used.
+    """
+    everything = opened(which)
+    chosen = Selection(
+        hosts=tuple(which.host or ()), groups=tuple(which.group or ()), filters=tuple(which.filter or ())
+    )
+    return with_credentials(narrowed(everything, chosen), which)
+
+
+def opened(which: FleetOptions) -> Nornir:
+    """Return all devices of an inventory with the rules for host keys, without credentials; there may be none.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong, or the known hosts cannot be read.
+    """
+    nornir = open_inventory(sample_directory() if which.inventory == SAMPLE else Path(which.inventory))
+    rules: dict[str, str] = {}
+    if which.host_keys is not None:
+        rules[HOST_KEYS] = which.host_keys.value
+    if which.known_hosts is not None:
+        rules[KNOWN_HOSTS] = str(_readable(which.known_hosts))
+    data = [nornir.inventory.defaults.data, *(host.data for host in nornir.inventory.hosts.values())]
+    for one in data:
+        one.update(rules)
+    return nornir
+
+
+def with_credentials(nornir: Nornir, which: FleetOptions) -> Nornir:
+    """Fill in the credentials of all devices; return the same Nornir.
+
+    Raises:
+        ConfigInvalid: A source of credentials cannot be used.
+    """
+    from staging.credentials import Environment, Source, apply_credentials
+    from staging.secret_sources import CommandSource, KeyringSource, PromptSource
+
+    sources: list[Source] = [Environment()]
+    if which.keyring:
+        sources.append(KeyringSource())
+    if which.secrets_command is not None:
+        sources.append(CommandSource(which.secrets_command))
+    return apply_credentials(nornir, [*sources, PromptSource()])
+
+
+def _readable(path: Path) -> Path:
+    """Return the path of a known_hosts file; it need not exist, for it is made with the first key."""
+    try:
+        if path.exists():
+            path.open("rb").close()
+    except OSError as error:
+        raise ConfigInvalid(f"known hosts {path}: cannot be read: {error.strerror}") from None
+    return path.absolute()

@@ -1,0 +1,121 @@
+"""Which devices of an inventory a command is about: by name, by group, by what the inventory says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from nornir.core import Nornir
+from nornir.core.inventory import Host
+
+from inventory.errors import ConfigInvalid
+
+_ATTRIBUTES = ("name", "hostname", "platform", "port")
+_GROUP = "group"
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What is asked of a device; empty asks nothing.
+
+    Attributes:
+        hosts: Names, any of them.
+        groups: Groups, also those of groups, any of them.
+        filters: `key=value` pairs over name, hostname, platform, port, group and the keys of `data`; several values of
+            one key are alternatives, several keys must all fit.
+    """
+
+    hosts: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+
+
+def narrowed(nornir: Nornir, selection: Selection) -> Nornir:
+    """Return the inventory narrowed to the devices selected.
+
+    Raises:
+        ConfigInvalid: A name, group or key is not in the inventory, a filter is no `key=value`, or no device is left.
+    """
+    hosts = nornir.inventory.hosts
+    if not hosts:
+        raise ConfigInvalid("no device in the inventory")
+    _known("device", selection.hosts, hosts, "--host")
+    _known("group", selection.groups, nornir.inventory.groups, "--group")
+    wanted = _alternatives(selection)
+    facts = {name: _facts(host) for name, host in hosts.items()}
+    for key in wanted:
+        if not any(key in one for one in facts.values()):
+            keys = sorted({each for one in facts.values() for each in one})
+            raise ConfigInvalid(
+                f"--filter: no device has {key!r}{_meant(key, keys)}; the inventory has {_listed(keys)}"
+            )
+    chosen = {name for name, one in facts.items() if all(one.get(key, set()) & wanted[key] for key in wanted)}
+    if not chosen:
+        raise ConfigInvalid(f"no device fits {_asked(selection)}", hint=_seen(facts, wanted))
+    return nornir.filter(filter_func=lambda host: host.name in chosen)
+
+
+def _alternatives(selection: Selection) -> dict[str, set[str]]:
+    """Return for each key the values that fit."""
+    wanted: dict[str, set[str]] = {}
+    if selection.hosts:
+        wanted["name"] = set(selection.hosts)
+    pairs: dict[str, set[str]] = {}
+    for given in selection.filters:
+        key, sign, value = given.partition("=")
+        if not sign or not key or not value:
+            raise ConfigInvalid(f"--filter {given!r}: expected key=value, such as site=branch1")
+        pairs.setdefault(key, set()).add(value)
+    if selection.groups:
+        pairs[_GROUP] = pairs.get(_GROUP, set(selection.groups)) & set(selection.groups)
+    for key, values in pairs.items():
+        wanted[key] = wanted[key] & values if key in wanted else values
+    return wanted
+
+
+def _facts(host: Host) -> dict[str, set[str]]:
+    """Return what the inventory says of a host, as text; a list says several things."""
+    values: dict[str, object] = dict(host.extended_data())
+    values |= {key: getattr(host, key) for key in _ATTRIBUTES}
+    values[_GROUP] = [group.name for group in host.extended_groups()]
+    return {key: _texts(value) for key, value in values.items() if value is not None and not key.endswith("secret")}
+
+
+def _texts(value: object) -> set[str]:
+    if isinstance(value, list | tuple | set):
+        return {str(one) for one in value}
+    return {str(value).lower() if isinstance(value, bool) else str(value)}
+
+
+def _known(what: str, names: Iterable[str], known: Mapping[str, object], option: str) -> None:
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigInvalid(
+            f"unknown {what} {', '.join(map(repr, unknown))}: the inventory has {_listed(sorted(known))}",
+            hint=f"Check {option} and --inventory",
+        )
+
+
+def _asked(selection: Selection) -> str:
+    asked = [f"--host {name}" for name in selection.hosts] + [f"--group {name}" for name in selection.groups]
+    return " ".join([*asked, *(f"--filter {one}" for one in selection.filters)])
+
+
+def _seen(facts: dict[str, dict[str, set[str]]], wanted: dict[str, set[str]]) -> str:
+    """Return which values there are for the keys asked for."""
+    parts = []
+    for key in wanted:
+        values = sorted({value for one in facts.values() for value in one.get(key, set())})
+        parts.append(f"{key} is {_listed(values, ' or ')}")
+    return "In the inventory " + "; ".join(parts)
+
+
+def _listed(names: list[str], joint: str = ", ") -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (joint.join(names[:_SHOWN]) or "none") + more
+
+
+def _meant(key: str, keys: list[str]) -> str:
+    close = get_close_matches(key, keys, n=1, cutoff=0.7)
+    return f" (did you mean '{close[0]}'?)" if close else ""

@@ -1,0 +1,195 @@
+"""Sources of credentials outside the inventory and the environment: keyring, secrets command, prompt."""
+
+from __future__ import annotations
+
+import getpass
+import importlib
+import json
+import os
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any
+
+from inventory.errors import ConfigInvalid
+from staging.credentials import Credentials
+
+KEYRING_SERVICE = "flashferry"
+ENABLE_ENTRY = "enable"
+"""Under this user name the keyring keeps the enable secret."""
+
+COMMAND_LIMIT_S = 30.0
+COMMAND_LIMIT_BYTES = 64 * 1024
+
+_KEYS = frozenset(field.name for field in fields(Credentials))
+
+
+class KeyringSource:
+    """The system's keyring: service `flashferry/DEVICE`, else `flashferry`; `enable` is the user of enable secrets.
+
+    `keyring set flashferry USER` stores a password that all devices share, `keyring set flashferry/r7 enable` the
+    enable secret of r7.
+
+    Raises:
+        ConfigInvalid: The package `keyring` is not installed.
+    """
+
+    workers = 1
+
+    def __init__(self) -> None:
+        try:
+            self._keyring: Any = importlib.import_module("keyring")
+        except ImportError:
+            raise ConfigInvalid(
+                "--keyring: the package 'keyring' is not installed", hint="Install it with: pip install keyring"
+            ) from None
+        self._seen: dict[tuple[str, str | None], Credentials] = {}
+
+    def look_up(self, name: str, known: Credentials) -> Credentials:
+        """Return what the keyring has for a device."""
+        own = self._service(f"{KEYRING_SERVICE}/{name}", known.username)
+        return own.filled(self._service(KEYRING_SERVICE, own.username or known.username))
+
+    def _service(self, service: str, username: str | None) -> Credentials:
+        """Return a service's entries; each is asked for once, for a locked keyring asks its owner each time."""
+        if (service, username) not in self._seen:
+            try:
+                # Without a name a keyring returns any entry, the enable secret's too; most need the name anyway.
+                password = self._keyring.get_password(service, username) if username else None
+                enable = self._keyring.get_password(service, ENABLE_ENTRY)
+            except Exception as error:  # noqa: BLE001 -- each keyring has errors of its own
+                # Their text may be anything; their kind is enough to act on.
+                raise ConfigInvalid(
+                    f"--keyring: the keyring gave an error, {type(error).__name__}",
+                    hint=f"Try: keyring get {service} {username or ENABLE_ENTRY}",
+                ) from None
+            self._seen[service, username] = Credentials(
+                username=username if password is not None else None, password=password, enable_secret=enable
+            )
+        return self._seen[service, username]
+
+
+class CommandSource:
+    """A program that prints a device's credentials as JSON: `username`, `password`, `enable_secret`, each or none.
+
+    It gets the device's name as its last argument and is run without a shell, with its errors going to our own standard
+    error. What it prints never comes into an error of ours.
+
+    Args:
+        command: The program and its arguments, quoted as in a shell.
+
+    Raises:
+        ConfigInvalid: The command is empty or wrongly quoted.
+    """
+
+    workers = 8
+
+    def __init__(self, command: str) -> None:
+        try:
+            self._words = shlex.split(command)
+        except ValueError as error:
+            raise ConfigInvalid(f"--secrets-command: {error}") from None
+        if not self._words:
+            raise ConfigInvalid("--secrets-command: expected a program, found nothing")
+
+    def look_up(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
+        """Return what the program says of a device.
+
+        Raises:
+            ConfigInvalid: It cannot be run, fails, takes more than half a minute, or prints something else.
+        """
+        try:
+            values = json.loads(self._output(name))
+        except ValueError:  # of JSON and of UTF-8 alike
+            raise self._wrong(name, "expected one JSON object, found something else") from None
+        if not isinstance(values, dict) or not all(isinstance(one, str | None) for one in values.values()):
+            raise self._wrong(name, "expected a JSON object of texts, found something else")
+        if not _KEYS.issuperset(values):
+            raise self._wrong(name, f"expected the keys {', '.join(sorted(_KEYS))}, found others")
+        return Credentials(**{key: value or None for key, value in values.items()})
+
+    def _output(self, name: str) -> bytes:
+        try:
+            process = subprocess.Popen(
+                [*self._words, name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:
+            raise self._wrong(name, f"cannot be run: {error.strerror}") from None
+        with process:
+            try:
+                output = _read(process, COMMAND_LIMIT_S)
+            except TimeoutError:
+                raise self._wrong(name, f"no answer within {COMMAND_LIMIT_S:g} s") from None
+            finally:
+                # With all that it started, or what holds its output open would be waited for.
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        if len(output) > COMMAND_LIMIT_BYTES:
+            raise self._wrong(name, f"expected at most {COMMAND_LIMIT_BYTES} bytes, found more")
+        if process.returncode != 0:
+            raise self._wrong(name, f"ended with exit code {process.returncode}")
+        return output
+
+    def _wrong(self, name: str, what: str) -> ConfigInvalid:
+        return ConfigInvalid(
+            f"secrets command '{self._words[0]}': {what}", host=name, hint="Run it by hand with the device's name"
+        )
+
+
+def _read(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
+    """Return what a process prints until it has ended, or a little more than it may print.
+
+    Raises:
+        TimeoutError: It is not done within the limit.
+    """
+    assert process.stdout is not None
+    deadline, output = time.monotonic() + limit_s, b""
+    while len(output) <= COMMAND_LIMIT_BYTES:
+        left_s = max(deadline - time.monotonic(), 0.0)
+        if not select.select([process.stdout], (), (), left_s)[0]:
+            raise TimeoutError
+        if not (piece := os.read(process.stdout.fileno(), COMMAND_LIMIT_BYTES)):
+            break
+        output += piece
+    else:
+        return output
+    try:
+        process.wait(max(deadline - time.monotonic(), 0.1))
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+    return output
+
+
+class PromptSource:
+    """Asks the operator for user name and password, once for all devices; says nothing where there is no terminal."""
+
+    workers = 1
+
+    def __init__(self) -> None:
+        self._asked: dict[str | None, Credentials] = {}
+
+    def look_up(self, name: str, known: Credentials) -> Credentials:
+        """Return what the operator typed; a device whose login is complete is not asked for."""
+        if known.is_login or not sys.stdin.isatty():
+            return Credentials()
+        if known.username not in self._asked:
+            self._asked[known.username] = self._ask(name, known.username)
+        return self._asked[known.username]
+
+    @staticmethod
+    def _ask(name: str, username: str | None) -> Credentials:
+        try:
+            if not username:
+                sys.stderr.write(f"flashferry: no credentials for {name} and perhaps others; user name: ")
+                sys.stderr.flush()
+                username = sys.stdin.readline().strip()
+            password = getpass.getpass(f"Password of {username}: ", stream=sys.stderr)
+            enable = getpass.getpass("Enable secret (Enter if none): ", stream=sys.stderr)
+        except EOFError:
+            return Credentials()
+        return Credentials(username=username, password=password, enable_secret=enable or None)

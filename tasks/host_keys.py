@@ -1,0 +1,134 @@
+"""Whether a device's SSH host key is the one we know it by: accepted when new, or strictly; a changed one never.
+
+The file is an OpenSSH known_hosts file, so `ssh -o UserKnownHostsFile=FILE` and `ssh-keygen -R NAME -f FILE` work on
+it. Lines of others stay as they are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from inventory.access import HostKeyPolicy
+from tasks.errors import HostKeyRefused
+from tasks.known_hosts import HostKey, KnownKey, keys_of, line_for
+
+STEP = "connect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostKeys:
+    """The known host keys that a device's key is held against.
+
+    Attributes:
+        path: The known_hosts file; need not exist where new keys are accepted.
+        policy: What becomes of a device that the file does not know.
+        device: Inventory name of the device, for errors.
+    """
+
+    path: Path
+    policy: HostKeyPolicy
+    device: str
+
+    def known(self, name: str) -> tuple[KnownKey, ...]:
+        """Return the keys that the file gives for a name (`address`, or `[address]:port`).
+
+        Raises:
+            HostKeyRefused: The file cannot be read.
+        """
+        return keys_of(self._text(), name)
+
+    def judge(self, name: str, seen: HostKey) -> None:
+        """Return where the key is the known one, or new and accepted; it is remembered then.
+
+        Safe from several threads and processes at once: the file is locked, read again and replaced as a whole.
+
+        Raises:
+            HostKeyRefused: The key is another one than known, revoked, unknown under the strict policy, or cannot be
+                remembered.
+        """
+        if self._is_known(self.known(name), name, seen):
+            return
+        if self.policy is HostKeyPolicy.STRICT:
+            raise self._refused(
+                f"expected a host key of {name} in {self.path}, found none; the device shows {_shown(seen)}",
+                "Compare this fingerprint with the key on the device's console, then log in once with "
+                "--host-keys accept-new",
+            )
+        try:
+            with _locked(self.path):
+                # Somebody else may have met the device between our look and our lock.
+                text = self._text()
+                if not self._is_known(keys_of(text, name), name, seen):
+                    _replace(self.path, text + ("\n" if text and not text.endswith("\n") else ""), line_for(name, seen))
+        except OSError as error:
+            raise self._refused(
+                f"the new host key of {name} cannot be remembered in {self.path}: {error.strerror}",
+                "Give a writable file with --known-hosts",
+            ) from None
+
+    def _is_known(self, known: tuple[KnownKey, ...], name: str, seen: HostKey) -> bool:
+        if (revoked := next((one for one in known if one.is_revoked and one.key == seen), None)) is not None:
+            raise self._refused(
+                f"{name} shows the host key {_shown(seen)}, which {self.path} line {revoked.line} revokes",
+                "Do not log in there before you know who answers at that address",
+            )
+        valid = [one for one in known if not one.is_revoked]
+        if not valid or any(one.key == seen for one in valid):
+            return bool(valid)
+        expected = " or ".join(_shown(one.key) for one in valid)
+        lines = " and ".join(str(one.line) for one in valid)
+        raise self._refused(
+            f"the host key of {name} has changed: expected {expected}, seen {_shown(seen)}",
+            "Somebody may be answering in the device's place, so no password was sent. If the device was replaced or "
+            f"its keys were made anew, remove line {lines} of {self.path} (ssh-keygen -R '{name}' -f '{self.path}')",
+        )
+
+    def _text(self) -> str:
+        try:
+            return self.path.read_text(encoding="utf-8", errors="surrogateescape")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise self._refused(
+                f"known hosts {self.path}: cannot be read: {error.strerror}", "Give another file with --known-hosts"
+            ) from None
+
+    def _refused(self, message: str, hint: str) -> HostKeyRefused:
+        return HostKeyRefused(message, host=self.device, step=STEP, hint=hint)
+
+
+def _shown(key: HostKey) -> str:
+    return f"{key.fingerprint} ({key.kind})"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock beside the file: the file itself is replaced, and a lock on it with it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with path.with_name(path.name + ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _replace(path: Path, text: str, line: str) -> None:
+    """Write the file anew with one more line; a crash leaves the old one or the new one, whole."""
+    target = path.resolve()  # a link to the user's own file stays a link
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+    descriptor, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f"{text}{line}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        Path(part).chmod(mode)
+        Path(part).replace(target)
+    except BaseException:
+        with suppress(OSError):
+            Path(part).unlink()
+        raise

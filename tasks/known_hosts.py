@@ -1,0 +1,114 @@
+"""The text of a known_hosts file: which keys a name is known by, and the line for a new one. Pure: text in, text out.
+
+Facts
+-----
+* A line holds an optional marker, a comma-separated list of patterns, a key type and the key in base64; `#` begins a
+  comment (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT).
+* `*` and `?` are wildcards, `!` in front of a pattern takes a name out again.
+* A name at another port than 22 is written `[name]:port`.
+* A hashed name is `|1|salt|hash`, both in base64: HMAC-SHA1 of the name under the salt.
+* `@revoked` marks a key that must never be taken; `@cert-authority` one that signs others, which Cisco devices have
+  no use for.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass
+from functools import cache
+
+_SSH_PORT = 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostKey:
+    """A public key as SSH names it: its type, for example `ssh-rsa`, and its bytes on the wire in base64."""
+
+    kind: str
+    base64: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the fingerprint as OpenSSH and `ssh-keygen -l` print it."""
+        digest = hashlib.sha256(base64.b64decode(self.base64)).digest()
+        return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownKey:
+    """A key that a name is known by, and where the file says so.
+
+    Attributes:
+        key: The key.
+        line: Number of its line, from 1.
+        is_revoked: Whether the line forbids the key.
+    """
+
+    key: HostKey
+    line: int
+    is_revoked: bool
+
+
+def name_of(address: str, port: int) -> str:
+    """Return the name under which a known_hosts file keeps an address."""
+    return address if port == _SSH_PORT else f"[{address}]:{port}"
+
+
+def keys_of(text: str, name: str) -> tuple[KnownKey, ...]:
+    """Return the keys that a file's text gives for a name; lines that cannot be read say nothing."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        marker = words.pop(0) if words and words[0].startswith("@") else ""
+        if len(words) < 3 or words[0].startswith("#") or marker not in {"", "@revoked"}:
+            continue
+        if _matches(words[0], name) and _is_base64(words[2]):
+            key = HostKey(kind=words[1], base64=words[2])
+            found.append(KnownKey(key=key, line=number, is_revoked=marker == "@revoked"))
+    return tuple(found)
+
+
+def line_for(name: str, key: HostKey) -> str:
+    """Return the line that makes a key known."""
+    return f"{name} {key.kind} {key.base64}"
+
+
+def _matches(patterns: str, name: str) -> bool:
+    """Return whether a list of patterns means a name; one negated pattern that fits outweighs all others."""
+    if patterns.startswith("|"):
+        return _hash_fits(patterns, name)
+    fits = False
+    for pattern in patterns.lower().split(","):
+        if _wildcards(pattern.removeprefix("!")).fullmatch(name.lower()):
+            if pattern.startswith("!"):
+                return False
+            fits = True
+    return fits
+
+
+@cache
+def _wildcards(pattern: str) -> re.Pattern[str]:
+    # Not fnmatch: there brackets are a class of characters, here they surround an address.
+    return re.compile("".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern))
+
+
+def _hash_fits(hashed: str, name: str) -> bool:
+    parts = hashed.split("|")
+    if len(parts) != 4 or parts[1] != "1":
+        return False
+    try:
+        salt, digest = (base64.b64decode(part, validate=True) for part in parts[2:])
+    except binascii.Error:
+        return False
+    return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), digest)
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        return bool(base64.b64decode(text, validate=True))
+    except binascii.Error:
+        return False
