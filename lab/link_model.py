@@ -8,6 +8,7 @@ so that every figure can be tested exactly.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from random import Random
@@ -135,17 +136,17 @@ class Direction:
     def due(self, now_s: float) -> list[bytes]:
         """Return the packets that have arrived by ``now_s``, in order."""
         arrived = []
-        under_way, counters = self._under_way, self.counters
+        under_way = self._under_way
         while under_way and under_way[0][0] <= now_s:
-            packet = under_way.popleft()[1]
-            counters.delivered_packets += 1
-            counters.delivered_bytes += len(packet)
-            arrived.append(packet)
+            arrived.append(under_way.popleft()[1])
+        if arrived:
+            self.counters.delivered_packets += len(arrived)
+            self.counters.delivered_bytes += sum(map(len, arrived))
         return arrived
 
-    def next_due_s(self) -> float | None:
-        """Return when the next packet arrives, or None when none is under way."""
-        return self._under_way[0][0] if self._under_way else None
+    def next_due_s(self) -> float:
+        """Return when the next packet arrives; infinity when none is under way."""
+        return self._under_way[0][0] if self._under_way else math.inf
 
     def _serialise(self, size: int, now_s: float) -> float | None:
         """Queue a packet and return when its last bit has left; None when there is no room."""

@@ -27,14 +27,16 @@ from lab.link_setup import set_up_link
 if TYPE_CHECKING:
     from lab.link_setup import Ends
 
-_PACKETS_PER_TURN = 128
+_PACKETS_AT_ONCE = 256
 _LONGEST_PACKET_BYTES = 2048
 _LONGEST_WAIT_S = 60.0
 _LONGEST_REQUEST_BYTES = 65536
-_PAUSE_S = 0.00015
-"""Between two turns while packets flow: one turn then carries several, at the price of so much lateness each way."""
-_AHEAD_S = 0.0003
-"""How long before a packet arrives the process stays awake for it: waking up takes a tenth of a millisecond or more."""
+_LEAST_TURN_S, _MOST_TURN_S = 0.0004, 0.0008
+_SHARE_OF_ROUND_TRIP = 0.02
+_BETWEEN_CALLS_S = 0.01
+"""While packets flow the control socket is looked at so often."""
+_WAKE_S = 0.0001
+"""How late a process wakes up, about."""
 _SHORT_WAIT_S = 0.002
 _LONG_WAIT_S = 0.005
 _SHARE_OF_LONG_WAIT = 0.98
@@ -46,50 +48,69 @@ class Relay:
     """Moves packets between two TUN descriptors through the link model."""
 
     def __init__(self, ends: Ends, *, profile: LinkProfile, seed: int | str) -> None:
-        self.profile = profile
         self.to_site = Direction(profile.to_site, seed=f"{seed}/to_site")
         self.to_core = Direction(profile.to_core, seed=f"{seed}/to_core")
         self.refused_packets = 0
+        self._set(profile)
         self._paths = ((ends.core, self.to_site, ends.site), (ends.site, self.to_core, ends.core))
+        self._looked_s = time.monotonic()
+        self._readable = select.poll()
+        for end in (ends.core, ends.site):
+            self._readable.register(end, select.POLLIN)
 
     def turn(self) -> bool:
-        """Hand over what has arrived, then take what waits; tell whether anything moved.
+        """Take what waits, hand over what has arrived, and take again; tell whether anything moved.
 
-        In this order, for the kernel answers a packet within the write that hands it over: the answer starts on
-        its way back in the same turn.
+        The kernel answers a packet within the write that hands it over, and the second look takes those answers at
+        their very time: most packets of a TCP connection are such answers. What the first look finds came at some
+        time since the turn before; the middle is right on average.
         """
+        now_s, near_s = time.monotonic(), self.turn_s / 2
+        moved = self._take(now_s - min(near_s, (now_s - self._looked_s) / 2))
+        if self._hand_over(now_s + near_s):
+            self._take(time.monotonic())
+            moved = True
+        self._looked_s = time.monotonic()
+        return moved
+
+    def wait_s(self) -> float:
+        """Return the seconds until the next packet arrives."""
+        next_s = min(self.to_site.next_due_s(), self.to_core.next_due_s())
+        return min(_LONGEST_WAIT_S, max(0.0, next_s - time.monotonic()))
+
+    def _take(self, arrived_s: float) -> bool:
+        """Take the packets that wait on both sides, as arrived at a time."""
+        waiting = [end for end, _ in self._readable.poll(0)]
+        for source, direction, _ in self._paths:
+            # Looked up first, for a read that finds nothing costs an exception.
+            if source in waiting:
+                with contextlib.suppress(BlockingIOError):
+                    for _ in range(_PACKETS_AT_ONCE):
+                        direction.offer(os.read(source, _LONGEST_PACKET_BYTES), arrived_s)
+        return bool(waiting)
+
+    def _hand_over(self, until_s: float) -> bool:
+        """Hand over the packets whose time has come."""
         moved = False
         for _, direction, sink in self._paths:
-            for packet in direction.due(time.monotonic()):
+            for packet in direction.due(until_s):
                 moved = True
                 try:
                     os.write(sink, packet)
                 except OSError:
                     self.refused_packets += 1
-        for source, direction, _ in self._paths:
-            moved |= self._take(source, direction)
         return moved
 
-    def wait_s(self) -> float:
-        """Return the seconds until the next packet arrives."""
-        times = [each for _, direction, _ in self._paths if (each := direction.next_due_s()) is not None]
-        return min(_LONGEST_WAIT_S, max(0.0, min(times) - time.monotonic())) if times else _LONGEST_WAIT_S
-
-    def _take(self, source: int, direction: Direction) -> bool:
-        """Take waiting packets from one side."""
-        taken = 0
-        with contextlib.suppress(BlockingIOError):
-            while taken < _PACKETS_PER_TURN:
-                direction.offer(os.read(source, _LONGEST_PACKET_BYTES), time.monotonic())
-                taken += 1
-        return taken > 0
+    def _set(self, profile: LinkProfile) -> None:
+        self.profile = profile
+        self.to_site.profile, self.to_core.profile = profile.to_site, profile.to_core
+        self.turn_s = turn_s(profile.rtt_s)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of the control socket: ``counters``, or ``set`` with changes of the profile."""
         try:
             if request["do"] == "set":
-                self.profile = self.profile.with_changes(request["changes"])
-                self.to_site.profile, self.to_core.profile = self.profile.to_site, self.profile.to_core
+                self._set(self.profile.with_changes(request["changes"]))
             elif request["do"] != "counters":
                 raise LabError(f"link: unknown request {request['do']!r}; allowed are counters, set.")
         except LabError as error:
@@ -102,15 +123,25 @@ class Relay:
         }
 
 
+def turn_s(rtt_s: float) -> float:
+    """Return the seconds between two turns while packets flow over a link with this round trip.
+
+    To wake up costs as much as to carry ten packets, so each turn carries several. A packet is handed over in the turn
+    nearest to its time: half a turn early or late, and right on average. A turn is a hundredth of the round trip, but
+    never so long that a round trip is wrong by a millisecond.
+    """
+    return min(_MOST_TURN_S, max(_LEAST_TURN_S, _SHARE_OF_ROUND_TRIP * rtt_s))
+
+
 def nap_s(wait_s: float) -> float:
-    """Return how long to sleep when a packet arrives in ``wait_s``, more than 0.6 ms: not quite until then.
+    """Return how long to sleep when a packet arrives in ``wait_s``: not quite until then; 0 when it is near.
 
     A long wait ends early and goes on as a short one, because a virtual machine wakes up the later the longer it
     has been idle, and because select(2) may round up by a thousandth of its time-out.
     """
     if wait_s > _LONG_WAIT_S:
-        wait_s = min(wait_s * _SHARE_OF_LONG_WAIT, wait_s - _SHORT_WAIT_S)
-    return wait_s - _AHEAD_S
+        return min(wait_s * _SHARE_OF_LONG_WAIT, wait_s - _SHORT_WAIT_S)
+    return max(0.0, wait_s - _WAKE_S)
 
 
 def _serve_request(listener: socket.socket, relay: Relay) -> None:
@@ -139,20 +170,23 @@ def _carry(relay: Relay, ends: Ends, listener: socket.socket, owner: int) -> Non
     """Carry packets until the owner ends.
 
     Waits in select(2), whose time-out counts microseconds; that of epoll counts milliseconds, which would show in the
-    round-trip time. The last stretch before a packet arrives is waited for awake.
+    round-trip time.
     """
     calls = [listener.fileno(), owner, 0]
     everything = [ends.core, ends.site, *calls]
+    called_s = 0.0
     while True:
-        if relay.turn():
-            # Not when something is due at once: on a link without delay a packet leaves as it comes.
-            if relay.wait_s():
-                time.sleep(_PAUSE_S)
-            ready = select.select(calls, (), (), 0)[0]
-        elif (wait_s := relay.wait_s()) > 2 * _AHEAD_S:
-            ready = select.select(everything, (), (), nap_s(wait_s))[0]
+        start_s = time.monotonic()
+        if not relay.turn():
+            ready = select.select(everything, (), (), nap_s(relay.wait_s()))[0]
         else:
-            continue
+            # Not when something is due already: on a link without delay a packet leaves as it comes, and
+            # a link that is behind has no time to sleep.
+            if relay.wait_s():
+                time.sleep(max(0.0, start_s + relay.turn_s - _WAKE_S / 2 - time.monotonic()))
+            if start_s < called_s + _BETWEEN_CALLS_S:
+                continue
+            ready, called_s = select.select(calls, (), (), 0)[0], start_s
         if owner in ready or 0 in ready:
             return
         if calls[0] in ready:

@@ -6,7 +6,11 @@ TCP_WINDOW_CLAMP before connect sets the window scale and locks autotuning, but 
 recomputes the clamp from SO_RCVBUF and the ratio of payload to buffer it sees. So the buffer has to be set three
 times: before connect, after it with the kernel's first guess of the ratio, and after the first data with the
 ratio as it then is. With that no advertised window was above the one asked for, from 4128 to 1073741 bytes.
-Linux rounds its window down to whole segments, so windows of a few segments come out smaller than on IOS.
+
+The kernel acknowledges a segment before the reader has taken it out of the buffer. In a buffer of just the window that
+segment counts against the window advertised with it, and the copy is slower by a segment or two per round trip, and by
+all that waits for a late reader. So the last buffer has some room beyond the window, which the clamp still bounds.
+Linux rounds an unscaled window down to whole segments, so windows of a few segments come out smaller than on IOS.
 """
 
 from __future__ import annotations
@@ -17,6 +21,9 @@ _TCP_WINDOW_CLAMP = 10  # linux/tcp.h
 _SO_RCVBUFFORCE = 33  # asm-generic/socket.h; beyond net.core.rmem_max, needs CAP_NET_ADMIN
 _FIRST_RATIO = 0.8945
 _LEAST_BUFFER_BYTES = 16384
+_LEAST_SPARE_BYTES = 16384
+_SPARE_SHARE = 4
+"""A quarter of the window beyond it: a slow flash must still show as a window that closes."""
 
 
 def before_connect(connection: socket.socket, window_bytes: int) -> None:
@@ -36,7 +43,8 @@ def after_first_data(connection: socket.socket, window_bytes: int) -> None:
     clamp = connection.getsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP)
     buffer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     ratio = min(1.0, max(0.1, clamp / buffer))
-    _set_buffer(connection, max(_LEAST_BUFFER_BYTES, int(window_bytes / (2 * ratio))))
+    room_bytes = window_bytes + max(_LEAST_SPARE_BYTES, window_bytes // _SPARE_SHARE)
+    _set_buffer(connection, max(_LEAST_BUFFER_BYTES, int(room_bytes / (2 * ratio))))
     _set_clamp(connection, window_bytes)
 
 

@@ -1,5 +1,6 @@
 """The link model is exact: times, drops and losses follow from packets and clock alone."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_a_packet_takes_its_serialisation_and_the_delay() -> None:
     assert link.next_due_s() == pytest.approx(10.051)
     assert link.due(10.0509) == []
     assert link.due(10.0511) == [PACKET]
-    assert link.next_due_s() is None
+    assert link.next_due_s() == math.inf
 
 
 def test_packets_queue_behind_each_other() -> None:
