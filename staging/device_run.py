@@ -221,7 +221,7 @@ class DeviceRun(CopyRun):
             self._update(restored=Restored.UNTOUCHED)
         else:
             self._update(restored=Restored.FOREIGN_CHANGE)
-        self._context.journal.release(self._context.run_id, self._record.host)
+        self._context.journal.release(self._context.run_id, self._record.host, self._record)
         failed = self._record.failure is not None
         self._move(State.RESTORED)
         self._move(State.FAILED if failed else State.DONE)

@@ -23,38 +23,12 @@ from typing import IO, Any
 
 from inventory.errors import ConfigInvalid
 from staging.codec import to_json
+from staging.journal_file import open_database, told
 from staging.states import State, is_allowed
-from staging.touched import COLUMNS, DamagedEntry, JournalUnusable, TouchedDevice, read_row
+from staging.touched import COLUMNS, DamagedEntry, TouchedDevice, read_row
 from tasks.errors import DeviceRefused
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change
-
-_SCHEMA_VERSION = 1
-_SCHEMA = """
-CREATE TABLE runs (
-    run_id TEXT PRIMARY KEY,
-    verb TEXT NOT NULL,
-    started_at TEXT NOT NULL,
-    finished_at TEXT
-);
-CREATE TABLE devices (
-    run_id TEXT NOT NULL REFERENCES runs,
-    host TEXT NOT NULL,
-    address TEXT NOT NULL,
-    port INTEGER NOT NULL,
-    platform TEXT NOT NULL,
-    state TEXT NOT NULL,
-    identity TEXT,
-    touched INTEGER NOT NULL DEFAULT 0,
-    snapshot TEXT,
-    changes TEXT,
-    target TEXT,
-    record TEXT,
-    updated_at TEXT NOT NULL,
-    PRIMARY KEY (run_id, host)
-);
-CREATE UNIQUE INDEX lease ON devices (identity) WHERE touched = 1;
-"""
 
 
 def state_directory(given: Path | None = None) -> Path:
@@ -81,9 +55,8 @@ class Journal:
         try:
             # 0700: host names and configuration lines are nobody else's business.
             (directory / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._db = sqlite3.connect(directory / "journal.sqlite3", check_same_thread=False, timeout=30)
-            self._prepare()
-        except (OSError, sqlite3.Error) as error:
+            self._db = open_database(directory)
+        except OSError as error:
             raise ConfigInvalid(
                 f"state directory {directory}: {error}", hint="Give a writable one with --state-dir"
             ) from None
@@ -192,7 +165,7 @@ class Journal:
         Raises:
             ValueError: The table of states does not allow the step; a fault of ours.
         """
-        with self._lock, _told(self.directory), self._db:
+        with self._lock, told(self.directory), self._db:
             (found,) = self._db.execute(
                 "SELECT state FROM devices WHERE run_id = ? AND host = ?", (run_id, host)
             ).fetchone()
@@ -203,17 +176,37 @@ class Journal:
                 (state.value, _now(), run_id, host),
             )
 
-    def release(self, run_id: str, host: str) -> None:
-        """End the lease: the device is proven to be what it was, but for changes of others."""
+    def release(self, run_id: str, host: str, record: object = None) -> None:
+        """End the lease: the device is proven to be what it was, but for changes of others.
+
+        Args:
+            run_id: The run.
+            host: Inventory name.
+            record: What became of the device so far. Kept in the same transaction: a change of others that restoring
+                found is named even if we die behind it.
+        """
+        kept = None if record is None else json.dumps(to_json(record))
         self._write(
-            "UPDATE devices SET touched = 0, updated_at = ? WHERE run_id = ? AND host = ?", (_now(), run_id, host)
+            "UPDATE devices SET touched = 0, record = COALESCE(?, record), updated_at = ? "
+            "WHERE run_id = ? AND host = ?",
+            (kept, _now(), run_id, host),
         )
 
-    def recovered(self, run_id: str, host: str) -> None:
-        """End the lease of a device of a dead run: it is proven restored, wherever that run left it."""
+    def recovered(self, run_id: str, host: str, record: object = None) -> None:
+        """End the lease of a device of a dead run: it is proven restored, wherever that run left it.
+
+        Args:
+            run_id: The dead run.
+            host: Inventory name at that time.
+            record: What recovery did and found; kept as `recovery` beside what the run itself left of a record.
+        """
+        kept = None if record is None else json.dumps(to_json(record))
         self._write(
-            "UPDATE devices SET touched = 0, state = ?, updated_at = ? WHERE run_id = ? AND host = ?",
-            (State.RESTORED.value, _now(), run_id, host),
+            "UPDATE devices SET touched = 0, state = ?, updated_at = ?, "
+            "record = CASE WHEN ? IS NULL THEN record "
+            "ELSE json_set(COALESCE(record, '{}'), '$.recovery', json(?)) END "
+            "WHERE run_id = ? AND host = ?",
+            (State.RESTORED.value, _now(), kept, kept, run_id, host),
         )
 
     @contextmanager
@@ -246,41 +239,14 @@ class Journal:
         return tuple(row for row in self._touched_rows() if isinstance(row, DamagedEntry))
 
     def _touched_rows(self) -> list[TouchedDevice | DamagedEntry]:
-        with self._lock, _told(self.directory):
+        with self._lock, told(self.directory):
             found = self._db.execute(f"SELECT {COLUMNS} FROM devices WHERE touched = 1 ORDER BY updated_at").fetchall()  # noqa: S608 -- our own constant
         return [read_row(row) for row in found]
 
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
-        (self.directory / "journal.sqlite3").chmod(0o600)
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version > _SCHEMA_VERSION:
-                raise sqlite3.DatabaseError(f"written by a newer flashferry (schema {version})")
-            if version == 0:
-                for statement in _SCHEMA.split(";"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
-        with self._lock, _told(self.directory), self._db:
+        with self._lock, told(self.directory), self._db:
             self._db.execute(statement, values)
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-@contextmanager
-def _told(directory: Path) -> Iterator[None]:
-    """Turn SQLite's errors into a sentence; that of the lease has a meaning of its own."""
-    try:
-        yield
-    except sqlite3.IntegrityError:
-        raise
-    except sqlite3.Error as error:
-        raise JournalUnusable(
-            f"the journal in {directory} cannot be used: {error}", hint="Check the disk's room and the file's rights"
-        ) from None

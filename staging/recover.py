@@ -111,18 +111,19 @@ def _recover_device(task: Task, device: TouchedDevice, journal: Journal) -> Reco
         session = session_of(task)
         report = restore_device(session, before=device.snapshot, changes=device.changes)
         partial = leftover(session, device.target or "null:")
-        journal.recovered(device.run_id, device.host)
+        record = RecoveryRecord(
+            host=device.host,
+            run_id=device.run_id,
+            restored=Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE,
+            restore=report,
+            failure=None,
+            partial_file=partial,
+        )
+        journal.recovered(device.run_id, device.host, record)
         task.host.close_connections()
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' recovery
         return _left(device, error)
-    return RecoveryRecord(
-        host=device.host,
-        run_id=device.run_id,
-        restored=Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE,
-        restore=report,
-        failure=None,
-        partial_file=partial,
-    )
+    return record
 
 
 def _left(device: TouchedDevice, error: Exception) -> RecoveryRecord:

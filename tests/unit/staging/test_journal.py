@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -128,6 +130,44 @@ def test_a_journal_of_a_newer_release_is_refused(tmp_path):
     database.close()
     with pytest.raises(ConfigInvalid, match="newer flashferry"):
         Journal(tmp_path)
+
+
+@pytest.mark.parametrize("damage", [b"not a database at all, but long enough to look", b"\0" * 200])
+def test_a_damaged_journal_is_told_and_left_as_it_is(tmp_path, damage):
+    """The sentence says what is at stake and what to do; not a byte of the file is changed."""
+    Journal(tmp_path).__exit__(None, None, None)
+    path = tmp_path / "journal.sqlite3"
+    path.write_bytes(damage + path.read_bytes()[len(damage) :])
+    before = path.read_bytes()
+    with pytest.raises(ConfigInvalid, match="is damaged") as caught:
+        Journal(tmp_path)
+    assert "no device was touched" in caught.value.message
+    assert "show running-config | include" in str(caught.value.hint)
+    assert path.read_bytes() == before
+
+
+def test_a_smaller_window_replaces_the_one_that_was_refused(journal):
+    """What recovery undoes is what was sent last, not what was refused."""
+    run_id = touched(journal)
+    smaller = (Change(keyword="window-size", before="ip tcp window-size 65535", ours="ip tcp window-size 625000"),)
+    journal.replan(run_id, "r1", smaller)
+    with Journal(journal.directory) as other:
+        assert other.touched_devices()[0].changes == smaller
+
+
+def test_the_record_is_kept_with_the_end_of_the_lease(journal):
+    """Whoever dies behind the release has named what restoring found; recovery adds its own account."""
+    run_id = touched(journal)
+    journal.release(run_id, "r1", {"restored": "restored but for somebody else's change"})
+    assert stored_record(journal) == {"restored": "restored but for somebody else's change"}
+    journal.recovered(run_id, "r1", {"failure": None})
+    assert stored_record(journal)["recovery"] == {"failure": None}
+    assert "restored" in stored_record(journal)
+
+
+def stored_record(journal: Journal) -> dict[str, object]:
+    with closing(sqlite3.connect(journal.directory / "journal.sqlite3")) as database:
+        return json.loads(database.execute("SELECT record FROM devices").fetchone()[0])
 
 
 def test_the_state_directory_follows_the_usual_rules(tmp_path, monkeypatch):

@@ -1,0 +1,98 @@
+"""The journal's database file: its schema, how it is opened, and what is said where it cannot be.
+
+A damaged file is told, never repaired or replaced: what dead runs left tuned is known only there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from inventory.errors import ConfigInvalid
+from staging.touched import JournalUnusable
+
+FILE = "journal.sqlite3"
+
+SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY,
+    verb TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    finished_at TEXT
+);
+CREATE TABLE devices (
+    run_id TEXT NOT NULL REFERENCES runs,
+    host TEXT NOT NULL,
+    address TEXT NOT NULL,
+    port INTEGER NOT NULL,
+    platform TEXT NOT NULL,
+    state TEXT NOT NULL,
+    identity TEXT,
+    touched INTEGER NOT NULL DEFAULT 0,
+    snapshot TEXT,
+    changes TEXT,
+    target TEXT,
+    record TEXT,
+    updated_at TEXT NOT NULL,
+    PRIMARY KEY (run_id, host)
+);
+CREATE UNIQUE INDEX lease ON devices (identity) WHERE touched = 1;
+"""
+
+
+def open_database(directory: Path) -> sqlite3.Connection:
+    """Return the journal's database in a state directory; one that is not there is made.
+
+    Raises:
+        ConfigInvalid: It is damaged, of a newer release, or cannot be used.
+        OSError: It cannot be made private.
+    """
+    try:
+        database = sqlite3.connect(directory / FILE, check_same_thread=False, timeout=30)
+        _prepare(database, directory)
+    except sqlite3.Error as error:
+        raise _unusable(directory, error) from None
+    return database
+
+
+def _prepare(database: sqlite3.Connection, directory: Path) -> None:
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    (directory / FILE).chmod(0o600)
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
+            raise sqlite3.OperationalError(f"written by a newer flashferry (schema {version})")
+        if version == 0:
+            for statement in _SCHEMA.split(";"):
+                database.execute(statement)
+            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:
+    """Return why a journal cannot be opened. A damaged one is never repaired or replaced behind anybody's back."""
+    path = directory / FILE
+    if isinstance(error, sqlite3.OperationalError):
+        return ConfigInvalid(f"journal {path}: {error}", hint="Check its rights, or give another --state-dir")
+    return ConfigInvalid(
+        f"journal {path} is damaged ({error}); no device was touched. What dead runs left tuned is known only there",
+        hint=f"Put a copy of it back, or look with 'show running-config | include ^ip tcp' for lines that a dead run "
+        f"left on your devices; then move {path.name}* out of {directory} and start anew",
+    )
+
+
+@contextmanager
+def told(directory: Path) -> Iterator[None]:
+    """Turn SQLite's errors into a sentence; that of the lease has a meaning of its own."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.Error as error:
+        raise JournalUnusable(
+            f"the journal in {directory} cannot be used: {error}", hint="Check the disk's room and the file's rights"
+        ) from None
