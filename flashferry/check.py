@@ -7,15 +7,18 @@ from typing import Annotated
 
 import typer
 
-from flashferry.interrupt import graceful_interrupt
+from flashferry.check_notes import print_check_notes
+from flashferry.interrupt import stop_on_signals
 from flashferry.options import AddressOption, HostOption, InventoryOption, JsonOption, PortOption, fleet
-from flashferry.output import EventLines, finish
+from flashferry.output import EventLines, finish, say
 from flashferry.tables import print_checks
+from flashferry.verify_options import Md5Option, Sha512Option
 from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.exit_codes import exit_code
 from staging.fleet_check import check_fleet
 from staging.images import wanted_image
+from staging.published import published
 from staging.reach import reach_fleet
 from staging.run import RunOptions
 
@@ -26,6 +29,8 @@ def check(
     image: Annotated[
         Path | None, typer.Option("--image", metavar="FILE", help="The image that the devices are to have.")
     ] = None,
+    md5: Md5Option = None,
+    sha512: Sha512Option = None,
     reach: Annotated[
         bool, typer.Option("--reach", help="Have each device fetch a tiny file to null: path, login, mode, SYN audit.")
     ] = False,
@@ -36,13 +41,25 @@ def check(
     """Look at devices: platform, room, TCP lines, whether the image is there already. Changes nothing."""
     if not reach and (server_address is not None or ftp_port is not None):
         raise ConfigInvalid("--server-address and --ftp-port are for --reach: without it no device comes to us")
+    if image is None and (md5 is not None or sha512 is not None):
+        raise ConfigInvalid("--md5 and --sha512 are hashes of an image: give --image too")
     nornir = fleet(inventory, host)
-    wanted = wanted_image(image) if image else None
-    if reach:
-        options = RunOptions(verb="check", device=DeviceOptions(server_address=server_address), port=ftp_port)
-        with graceful_interrupt() as stop:
+    wanted = wanted_image(image, published(md5, sha512)) if image else None
+    with stop_on_signals(tell=_tell) as stop:
+        if reach:
+            options = RunOptions(verb="check", device=DeviceOptions(server_address=server_address), port=ftp_port)
             records = reach_fleet(nornir, wanted, options, emit=EventLines(), interrupted=stop.is_set)
-    else:
-        records = check_fleet(nornir, wanted, emit=EventLines())
-    code = exit_code(record.outcome for record in records)
-    finish("check", code, {"devices": records}, as_json=json, human=lambda: print_checks(records))
+        else:
+            records = check_fleet(nornir, wanted, emit=EventLines(), interrupted=stop.is_set)
+        code = exit_code((record.outcome for record in records), interrupted=stop.is_set())
+
+    def human() -> None:
+        print_checks(records)
+        print_check_notes(records)
+
+    finish("check", code, {"devices": records}, as_json=json, human=human)
+
+
+def _tell(first: bool) -> None:
+    if first:
+        say("interrupted: ending what is under way; a check changes nothing")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nornir.core import Nornir
@@ -11,10 +12,11 @@ from nornir.core.task import Result, Task
 from inventory.errors import FlashferryError
 from inventory.view import view
 from staging.events import Emit, Event, never_failing, silent
+from staging.interrupted import Interrupted
 from staging.reached import Reached
 from staging.record import Failure, failure_of
 from staging.states import Outcome
-from tasks.check import CheckReport, Wanted, check_device
+from tasks.check import CheckReport, Wanted, Way, check_device
 from tasks.connection import session_of
 
 
@@ -37,7 +39,13 @@ class CheckRecord:
     reach: Reached | None = None
 
 
-def check_fleet(nornir: Nornir, wanted: Wanted | None, *, emit: Emit = silent) -> tuple[CheckRecord, ...]:
+def check_fleet(
+    nornir: Nornir,
+    wanted: Wanted | None,
+    *,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> tuple[CheckRecord, ...]:
     """Return a CheckRecord per device, in the order of the inventory; a device's fault is in its record."""
     started = time.monotonic()
     emit = never_failing(emit)
@@ -45,7 +53,7 @@ def check_fleet(nornir: Nornir, wanted: Wanted | None, *, emit: Emit = silent) -
         view(host)
 
     def one(task: Task) -> Result:
-        record = look(task, wanted)
+        record = look(task, wanted, interrupted)
         task.host.close_connections()
         text = record.failure.reason if record.failure else ""
         status = "failed" if record.failure else "done"
@@ -57,13 +65,19 @@ def check_fleet(nornir: Nornir, wanted: Wanted | None, *, emit: Emit = silent) -
     return tuple(results[name][0].result for name in nornir.inventory.hosts)
 
 
-def look(task: Task, wanted: Wanted | None) -> CheckRecord:
+def look(task: Task, wanted: Wanted | None, interrupted: Callable[[], bool] = lambda: False) -> CheckRecord:
     """Return what a look at one device found; its session stays open. A device's fault is in the record."""
     name = task.host.name
+    host = view(task.host)
+    way = Way(vrf=host.vrf, source_interface=host.source_interface)
     try:
-        report = check_device(session_of(task), wanted)
+        if interrupted():
+            raise Interrupted("stopped by the operator before this device", host=name, step="check")
+        report = check_device(session_of(task), wanted, way=way, interrupted=interrupted)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' check
         outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
+        if interrupted():
+            outcome = Outcome.INTERRUPTED
         return CheckRecord(host=name, outcome=outcome, check=None, failure=failure_of("check", error))
     if report.refusal:
         failure = Failure(step="check", reason=report.refusal, hint=None, kind="PolicyViolation")

@@ -10,23 +10,30 @@ from pathlib import Path
 
 from ftpserver import Catalogue, FtpServerError
 from inventory.errors import ConfigInvalid
+from staging.published import Published
 from staging.run import checked_image
 from tasks.check import Wanted
 
 _CHUNK_BYTES = 1 << 20
 
 
-def wanted_image(path: Path) -> Wanted:
-    """Return name, size and MD5 of an image file.
+def wanted_image(path: Path, vendor: Published | None = None) -> Wanted:
+    """Return name, size and hashes of an image file.
+
+    Args:
+        path: The file.
+        vendor: What the vendor published for it, or None.
 
     Raises:
-        ConfigInvalid: It is missing, empty or unreadable.
+        ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
     """
     try:
         image = Catalogue((checked_image(path),)).image(path.name)
     except FtpServerError as error:
         raise ConfigInvalid(str(error)) from None
-    return Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5)
+    if vendor is not None:
+        vendor.check(image)
+    return Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5, sha512=image.sha512)
 
 
 @contextmanager
