@@ -136,7 +136,8 @@ class _Copy:
 
     async def _end_with_vty(self) -> None:
         await self._vty.terminal.closed.wait()
-        self._pull.abort()
+        if not self._device.faults.copy_outlives_session:
+            self._pull.abort()
 
     def _finish(self, result: PullResult) -> None:
         size = result.size_bytes
@@ -166,7 +167,7 @@ class _Copy:
         """Note progress; called in the pull's thread for every piece, so it only speaks up for a new mark."""
         marks = size // self._device.platform.copy.bytes_per_mark
         limit = self._device.faults.drop_ssh_after_bytes
-        if limit is not None and size >= limit:
+        if limit is not None and size >= limit and not self._vty.terminal.closed.is_set():
             self._loop.call_soon_threadsafe(self._vty.terminal.abort)
         reboot = self._device.faults.reboot_after_bytes
         if reboot is not None and size >= reboot and not self._stop.is_set():

@@ -100,7 +100,8 @@ class FlashTarget(NullTarget):
 
     def drop(self) -> None:
         """Delete the partial file where the platform does; one that was there before the copy began stays."""
-        if self._has_begun and not self._vty.device.platform.copy.keeps_partial_file:
+        device = self._vty.device
+        if self._has_begun and not (device.platform.copy.keeps_partial_file or device.faults.keeps_partial_file):
             self._flash.delete(self._name)
 
     def settle(self) -> str:

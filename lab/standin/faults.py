@@ -17,6 +17,8 @@ class Faults:
             succeeds, as C9300 captures show.
         silent_start_s: A copy is silent for so long before its first mark, and takes no data meanwhile.
         drop_ssh_after_bytes: The SSH connection dies when a copy has brought so many bytes; None for never.
+        copy_outlives_session: A copy goes on when its session is gone; what IOS does is unconfirmed.
+        keeps_partial_file: What is there of a failed copy stays on the flash, whatever the platform does.
         reboot_after_bytes: The device restarts when a copy has brought so many bytes.
         dead_control: The control connection of a copy is dead once the data flows: no final reply comes in.
         flash_full: There is no room left on the flash.
@@ -43,6 +45,8 @@ class Faults:
     syslog_in_copy: bool = False
     silent_start_s: float = 0.0
     drop_ssh_after_bytes: int | None = None
+    copy_outlives_session: bool = False
+    keeps_partial_file: bool = False
     reboot_after_bytes: int | None = None
     dead_control: bool = False
     flash_full: bool = False
