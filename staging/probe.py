@@ -23,7 +23,8 @@ from staging.probe_result import Arm, ProbeResult, arm_of
 from staging.record import RunReport
 from staging.run import RunOptions, run_fleet
 from staging.states import Outcome
-from tasks.tuning import TunePlan
+from tasks.errors import CopyFailed
+from tasks.tuning import SOURCE_INTERFACE, TunePlan
 from tcp.models import predicted_seconds
 from tcp.probing import TARGET_S, TimedCopy, first_size, next_size
 from tcp.worth import nothing_to_tune, worth_tuning
@@ -88,14 +89,19 @@ class ProbeRun(DeviceRun):
     def _feed(self, plan: TunePlan, target: str) -> None:
         """Time both arms; whatever it raises, the caller restores."""
         self._update(probe=ProbeResult(image_bytes=self._wish.image_bytes))
-        if self._wish.as_is or not plan.changes:
+        # Without this line the device does not reach us, so it belongs to neither arm.
+        path = tuple(change for change in plan.changes if change.keyword == SOURCE_INTERFACE)
+        has_tuning = len(plan.changes) > len(path)
+        if self._wish.as_is or not has_tuning:
+            if path:
+                self._tune(TunePlan(changes=path))
             arm = self._arm("as it is", target, expected_bytes_per_s=None)
             self._found(as_is=arm, as_is_s=self._forecast(arm))
-        if plan.changes:
+        if has_tuning:
             self._tune(plan)
             arm = self._arm("tuned", target, expected_bytes_per_s=self._expected_tuned())
             self._found(tuned=arm, tuned_s=self._forecast(arm))
-        self._decide(plan)
+        self._decide(has_tuning=has_tuning)
         self._update(outcome=Outcome.DONE)
 
     def _arm(self, name: str, target: str, *, expected_bytes_per_s: float | None) -> Arm:
@@ -118,11 +124,11 @@ class ProbeRun(DeviceRun):
         path = self._files.of(size_bytes)
         self._context = replace(self._context, image=self._context.server.image(path.name))
         self._tell("probe", "started", f"{name}: {self._context.image.size_bytes / 1e6:.2g} MB to {target}")
+        self._update(pull=None, transfer=None)
         self._pull(target)
-        pull, seen = self._record.pull, self._record.transfer
-        assert pull is not None
-        assert seen is not None
-        return arm_of(pull, seen, copies)
+        if self._record.transfer is None:
+            raise CopyFailed("our server has no account of the copy", host=self._record.host, step="probe")
+        return arm_of(self._record.pull, self._record.transfer, copies)
 
     @property
     def _window_bytes(self) -> int | None:
@@ -130,7 +136,8 @@ class ProbeRun(DeviceRun):
 
     @property
     def _link_bytes_per_s(self) -> float | None:
-        return payload_cap_bytes_per_s(self._host.cap_bps)
+        link = self._record.link_rate
+        return payload_cap_bytes_per_s(link.rate_bps * self._host.cap_share) if link else None
 
     def _expected_tuned(self) -> float | None:
         """Return the rate to expect tuned: the link where its rate is known, else four times what it is untuned."""
@@ -146,10 +153,10 @@ class ProbeRun(DeviceRun):
         assert self._record.probe is not None
         self._update(probe=replace(self._record.probe, **values))
 
-    def _decide(self, plan: TunePlan) -> None:
+    def _decide(self, *, has_tuning: bool) -> None:
         found = self._record.probe
         assert found is not None
-        if self._wish.tuned and not plan.changes:
+        if self._wish.tuned and not has_tuning:
             self._found(worth=nothing_to_tune())
         elif found.as_is is not None and found.tuned is not None:
             worth = worth_tuning(

@@ -19,7 +19,7 @@ class Arm:
     Attributes:
         size_bytes: What was copied.
         copies: How many copies it took to find that size; the last one counts.
-        device_bytes_per_s: Rate by the device's own line.
+        device_bytes_per_s: Rate by the device's own line, or None where its session was lost and the copy went on.
         server_bytes_per_s: Rate from first byte to last acknowledgement, by the server.
         steady_bytes_per_s: Rate behind the first quarter, where the start is over: what a long copy runs at.
         duration_s: First byte to last acknowledgement.
@@ -31,7 +31,7 @@ class Arm:
 
     size_bytes: int
     copies: int
-    device_bytes_per_s: float
+    device_bytes_per_s: float | None
     server_bytes_per_s: float
     steady_bytes_per_s: float
     duration_s: float
@@ -66,12 +66,12 @@ CAVEAT = "A copy to null: writes no flash; to flash it cannot be faster, and on 
 """What no speed test without flash can know."""
 
 
-def arm_of(pull: PullReport, seen: TransferRecord, copies: int) -> Arm:
+def arm_of(pull: PullReport | None, seen: TransferRecord, copies: int) -> Arm:
     """Return an arm from the device's and the server's account of its last copy."""
     return Arm(
         size_bytes=seen.bytes_acked,
         copies=copies,
-        device_bytes_per_s=float(pull.device.rate_bytes_per_s),
+        device_bytes_per_s=float(pull.device.rate_bytes_per_s) if pull else None,
         server_bytes_per_s=seen.rate_bytes_per_s,
         steady_bytes_per_s=steady_bytes_per_s(seen.samples) or seen.rate_bytes_per_s,
         duration_s=seen.duration_s,

@@ -14,19 +14,22 @@ from nornir.core.task import Result, Task
 
 from ftpserver import FtpServer, FtpServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
 from inventory.errors import FlashferryError
-from inventory.view import view
+from inventory.view import HostView, view
 from staging.events import Emit, Event, never_failing, silent
 from staging.fleet_check import CheckRecord, look
 from staging.images import random_image
+from staging.plan import source_of
 from staging.reached import Reached
 from staging.record import Failure, failure_of
 from staging.run import RunOptions
 from staging.serving import serving
 from staging.states import Outcome
+from tasks.addresses import own_addresses
 from tasks.check import CheckReport, Wanted
 from tasks.connection import session_of
 from tasks.pull import Source
 from tasks.reach import ReachReport, Sighting, reach_server
+from tasks.tuning import SOURCE_INTERFACE
 from tcp.syn import SynOptions
 
 REACH_BYTES = 16_384
@@ -86,7 +89,7 @@ class _Visit:
 
     def __call__(self, task: Task) -> Result:
         self._tell(task, "check", "started", "")
-        record = look(task, self._wanted)
+        record = look(task, self._wanted, self._interrupted)
         self._tell_end(task, "check", record.failure)
         if record.check is not None and record.failure is None:
             record = self._reach(task, record, record.check)
@@ -99,30 +102,32 @@ class _Visit:
         self._tell(task, "reach", "started", f"{REACH_BYTES} bytes to null:")
         try:
             session = session_of(task)
-            with _lookout(self._server, self._image.name, session.peer_address) as lookout:
+            expected = own_addresses(session)
+            with _lookout(self._server, self._image.name, expected) as lookout:
                 found = reach_server(
                     session,
                     source=self._source(task, report, lookout.ticket),
                     size_bytes=REACH_BYTES,
+                    expected=expected,
                     sighting=lookout.sighting,
                     interrupted=self._interrupted,
                 )
                 if found.copied is not None:
                     # The device may be back at its prompt before the server has its last acknowledgement.
                     self._server.wait_final(lookout.ticket.ticket_id, 2.0)
-                return _recorded(record, found, lookout)
+                return _recorded(record, found, lookout, _not_set(view(task.host), report))
         except (FlashferryError, FtpServerError) as error:
             return replace(record, outcome=Outcome.FAILED, failure=failure_of("reach", error))
 
     def _source(self, task: Task, report: CheckReport, ticket: Ticket) -> Source:
-        device = view(task.host)
-        return Source(
-            server=self._options.device.server_address or device.server_address or report.server_address,
-            port=self._server.port,
+        return source_of(
+            view(task.host),
+            report,
+            self._options.device,
             image=self._image.name,
+            port=self._server.port,
             username=ticket.username,
             password=ticket.password,
-            vrf=device.vrf,
         )
 
     def _tell_end(self, task: Task, step: str, failure: Failure | None) -> None:
@@ -133,7 +138,7 @@ class _Visit:
         self._emit(Event(host=task.host.name, step=step, status=status, text=text, at_s=at_s))
 
 
-def _recorded(record: CheckRecord, found: ReachReport, lookout: _Lookout) -> CheckRecord:
+def _recorded(record: CheckRecord, found: ReachReport, lookout: _Lookout, not_set: str) -> CheckRecord:
     seen = lookout.record
     reached = Reached(
         report=found,
@@ -143,8 +148,18 @@ def _recorded(record: CheckRecord, found: ReachReport, lookout: _Lookout) -> Che
     )
     if found.hindrance is None:
         return replace(record, reach=reached)
-    failure = Failure(step="reach", reason=found.sentence, hint=found.hint, kind=found.hindrance.name)
+    failure = Failure(step="reach", reason=found.sentence, hint=not_set or found.hint, kind=found.hindrance.name)
     return replace(record, reach=reached, outcome=Outcome.FAILED, failure=failure)
+
+
+def _not_set(device: HostView, report: CheckReport) -> str:
+    """Return what a staging run would set and this look, which changes nothing, did not; empty where nothing."""
+    if device.source_interface is None or report.running.of(SOURCE_INTERFACE) is not None:
+        return ""
+    return (
+        f"A staging run sets 'ip ftp {SOURCE_INTERFACE} {device.source_interface}' for the time of its copy; this look "
+        "changes nothing and went without"
+    )
 
 
 def _mode(commands: tuple[str, ...]) -> str | None:
@@ -159,16 +174,16 @@ class _Lookout:
     """Collects what the server sees of one device; called on the server's thread.
 
     The device's ticket is good from any address, so that where it comes from is found out rather than refused. A
-    second ticket, which nobody uses, is bound to the address that we expect: to it the server puts down a client that
+    second ticket, which nobody uses, is bound to the addresses that we expect: to it the server puts down a client that
     connects and never logs in.
     """
 
-    def __init__(self, server: FtpServer, ticket: Ticket, marker: Ticket, expected_address: str) -> None:
+    def __init__(self, server: FtpServer, ticket: Ticket, marker: Ticket, expected: tuple[str, ...]) -> None:
         self.ticket = ticket
         self.control_syn: SynOptions | None = None
         self._server = server
         self._marker_id = marker.ticket_id
-        self._expected_address = expected_address
+        self._expected = expected
         self._lock = threading.Lock()
         self._seen = Sighting()
 
@@ -182,7 +197,7 @@ class _Lookout:
         others = {
             failure.username_masked
             for failure in self._server.unattributed_failures
-            if failure.peer_address == self._expected_address
+            if failure.peer_address in self._expected
         }
         with self._lock:
             return replace(self._seen, other_users=tuple(sorted(others)))
@@ -209,13 +224,11 @@ class _Lookout:
 
 
 @contextmanager
-def _lookout(server: FtpServer, image: str, expected_address: str) -> Iterator[_Lookout]:
+def _lookout(server: FtpServer, image: str, expected: tuple[str, ...]) -> Iterator[_Lookout]:
     """Issue the tickets and watch them for as long as the block lasts."""
     ticket = server.issue_ticket(TicketRequest(image_name=image, lifetime_s=_LIFETIME_S))
-    marker = server.issue_ticket(
-        TicketRequest(image_name=image, lifetime_s=_LIFETIME_S, source_addresses=(expected_address,))
-    )
-    lookout = _Lookout(server, ticket, marker, expected_address)
+    marker = server.issue_ticket(TicketRequest(image_name=image, lifetime_s=_LIFETIME_S, source_addresses=expected))
+    lookout = _Lookout(server, ticket, marker, expected)
     unsubscribe = server.events(lookout.take)
     try:
         yield lookout

@@ -5,7 +5,7 @@ Facts
 * A device that cannot reach an FTP server keeps trying for up to half an hour and then says `Timed out`, whatever the
   cause. What our server saw of it tells the causes apart in seconds.
 * A device logs in with what the URL carries; without a user there, with its own `ip ftp username`.
-* With `ip ftp source-interface` it comes from another address than the one we log in to.
+* It may come from any of its interfaces; from none of them where something on the way translates addresses.
 * Behind the login the device opens a data connection to a port of our passive range, or asks us to open one to it.
 """
 
@@ -24,6 +24,7 @@ from tasks.session import DeviceSession
 from templates.rows import CopyResult
 
 STEP = "reach"
+_NAMED = 3
 
 LIMITS = CopyLimits(start_s=20.0, stall_s=12.0, end_s=12.0, total_s=30.0)
 """A device that reaches us sends its first packet at once and again after 1, 3 and 7 s; 20 s are enough to tell. The
@@ -50,8 +51,8 @@ _HINTS = {
         "does not take credentials from the URL"
     ),
     Hindrance.WRONG_SOURCE: (
-        "Look at 'ip ftp source-interface' on the device and state it as 'source_interface' in the inventory, or let "
-        "us log in at the address that it comes from"
+        "Something between us translates its address: log in to it at the address that FTP comes from, or have both "
+        "translated alike"
     ),
     Hindrance.NO_DATA: (
         "Open our passive ports towards the device (--passive-ports where they are to be few), or set "
@@ -101,23 +102,24 @@ class ReachReport:
     came_from: str | None
 
 
-def hindrance_of(seen: Sighting, *, expected_address: str, is_copied: bool) -> tuple[Hindrance | None, str]:
+def hindrance_of(seen: Sighting, *, expected: tuple[str, ...], is_copied: bool) -> tuple[Hindrance | None, str]:
     """Return what is in the way, by how far the device came with us, and a sentence on it. Pure.
 
     Args:
         seen: What our server saw.
-        expected_address: Address that the device's SSH session shows.
+        expected: Addresses that it may come from: what its SSH session shows, then those of its interfaces.
         is_copied: Whether the device reported the file as copied.
     """
-    if seen.came_from is not None and seen.came_from != expected_address:
-        return Hindrance.WRONG_SOURCE, f"it came from {seen.came_from}, expected {expected_address}"
+    who = " or ".join(expected[:_NAMED])
+    if seen.came_from is not None and seen.came_from not in expected:
+        return Hindrance.WRONG_SOURCE, f"it came from {seen.came_from}, expected {who}"
     if is_copied:
         return None, ""
     if not seen.client_seen and not seen.logged_in:
-        return Hindrance.NO_CLIENT, f"nobody came to our FTP port from {expected_address}"
+        return Hindrance.NO_CLIENT, f"nobody came to our FTP port from {who}"
     if not seen.logged_in:
         others = f"; tried as {', '.join(seen.other_users)}" if seen.other_users else ""
-        return Hindrance.NO_LOGIN, f"it connected from {expected_address} and did not log in with its ticket{others}"
+        return Hindrance.NO_LOGIN, f"it connected from {who} and did not log in with its ticket{others}"
     if seen.acked_bytes == 0:
         return Hindrance.NO_DATA, "it logged in and no data connection came about"
     return Hindrance.BROKEN_OFF, f"it took {seen.acked_bytes} bytes and no more"
@@ -127,12 +129,18 @@ def reach(
     task: Task,
     source: Source,
     size_bytes: int,
+    expected: tuple[str, ...],
     sighting: Callable[[], Sighting],
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Result:
     """Nornir task: return a ReachReport. See `reach_server`."""
     report = reach_server(
-        session_of(task), source=source, size_bytes=size_bytes, sighting=sighting, interrupted=interrupted
+        session_of(task),
+        source=source,
+        size_bytes=size_bytes,
+        expected=expected,
+        sighting=sighting,
+        interrupted=interrupted,
     )
     return Result(host=task.host, result=report)
 
@@ -142,6 +150,7 @@ def reach_server(
     *,
     source: Source,
     size_bytes: int,
+    expected: tuple[str, ...],
     sighting: Callable[[], Sighting],
     interrupted: Callable[[], bool] = lambda: False,
 ) -> ReachReport:
@@ -151,6 +160,7 @@ def reach_server(
         session: An open session.
         source: The file, with credentials that are not bound to an address: the device's own is to be found out.
         size_bytes: Its size.
+        expected: Addresses that the device may come from; a staging run's credentials are bound to these.
         sighting: What our server saw so far.
         interrupted: Whether the operator wants to stop.
 
@@ -185,11 +195,11 @@ def reach_server(
         if interrupted():
             raise
         words = error.message
-    return _report(sighting(), copied, words, expected_address=session.peer_address)
+    return _report(sighting(), copied, words, expected)
 
 
-def _report(seen: Sighting, copied: CopyResult | None, words: str, *, expected_address: str) -> ReachReport:
-    hindrance, finding = hindrance_of(seen, expected_address=expected_address, is_copied=copied is not None)
+def _report(seen: Sighting, copied: CopyResult | None, words: str, expected: tuple[str, ...]) -> ReachReport:
+    hindrance, finding = hindrance_of(seen, expected=expected, is_copied=copied is not None)
     said = f" ({words})" if words else ""
     return ReachReport(
         copied=copied,
