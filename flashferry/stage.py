@@ -11,9 +11,11 @@ from flashferry.interrupt import graceful_interrupt
 from flashferry.options import AddressOption, ImageOption, JsonOption, PortOption, StateOption
 from flashferry.output import EventLines, finish, say
 from flashferry.tables import print_run
+from flashferry.verify_options import Md5Option, Sha512Option, SignatureOption
 from staging.context import DeviceOptions
 from staging.exit_codes import run_exit_code
 from staging.journal import Journal, state_directory
+from staging.published import published
 from staging.recover import pending
 from staging.run import RunOptions, checked_image, run_fleet
 
@@ -34,6 +36,9 @@ def stage(
     no_tune: Annotated[
         bool, typer.Option("--no-tune", help="Copy with the device's TCP settings as they are.")
     ] = False,
+    md5: Md5Option = None,
+    sha512: Sha512Option = None,
+    verify_signature: SignatureOption = False,
     server_address: AddressOption = None,
     ftp_port: PortOption = None,
     state_dir: StateOption = None,
@@ -44,8 +49,14 @@ def stage(
     checked_image(image)
     options = RunOptions(
         verb="stage",
-        device=DeviceOptions(tune=not no_tune, window_bytes=window_bytes, server_address=server_address),
+        device=DeviceOptions(
+            tune=not no_tune,
+            window_bytes=window_bytes,
+            verify_signature=verify_signature,
+            server_address=server_address,
+        ),
         port=ftp_port,
+        vendor=published(md5, sha512),
     )
     with Journal(state_directory(state_dir)) as journal, graceful_interrupt() as stop:
         if left := pending(journal):

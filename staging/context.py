@@ -51,6 +51,7 @@ class DeviceOptions:
         window_bytes: Window to set, or None: from the round-trip time and the link rate.
         extras: Names of further lines to switch on, see `tasks.tuning.EXTRAS`.
         remove_partial: Whether what a broken copy of ours left may be removed from flash.
+        verify_signature: Whether devices are to verify the vendor's signature inside the image.
         server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
     """
 
@@ -59,6 +60,7 @@ class DeviceOptions:
     window_bytes: int | None = None
     extras: tuple[str, ...] = ()
     remove_partial: bool = False
+    verify_signature: bool = False
     server_address: str | None = None
 
 

@@ -81,9 +81,14 @@ class DeviceRun(CopyRun):
 
     def _check(self) -> None:
         image, to_null = self._context.image, self._context.options.to_null
-        wanted = None if to_null else Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5)
-        report: CheckReport = self._do("check", check, wanted=wanted)
+        wanted = None
+        if not to_null:
+            wanted = Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5, sha512=image.sha512)
+        seal, interrupted = self._context.options.verify_signature, self._context.interrupted
+        report: CheckReport = self._do("check", check, wanted=wanted, signature=seal, interrupted=interrupted)
         self._update(check=report)
+        for note in report.notes:
+            self._tell("check", "note", f"note: {note}")
         self._move(State.CHECKED)
         if report.refusal:
             self._update(
@@ -144,10 +149,24 @@ class DeviceRun(CopyRun):
             self._tune(plan)
         self._pull(target)
         if not self._context.options.to_null:
-            image = self._context.image
-            self._update(verify=self._do("verify", verify, path=target, md5=image.md5, size_bytes=image.size_bytes))
+            self._verify(target)
             self._move(State.VERIFIED)
         self._update(outcome=Outcome.DONE)
+
+    def _verify(self, target: str) -> None:
+        image = self._context.image
+        self._update(
+            verify=self._do(
+                "verify",
+                verify,
+                path=target,
+                md5=image.md5,
+                sha512=image.sha512,
+                size_bytes=image.size_bytes,
+                signature=self._context.options.verify_signature,
+                interrupted=self._context.interrupted,
+            )
+        )
 
     def _tune(self, plan: TunePlan) -> None:
         """Set the plan's lines; where the device takes a smaller window only, that one is on disk before it is sent."""

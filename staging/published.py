@@ -66,7 +66,9 @@ def _checked(kind: str, given: str | None) -> str | None:
     text = given.strip().lower()
     if len(text) != _DIGITS[kind] or not re.fullmatch(r"[0-9a-f]+", text):
         raise ConfigInvalid(
-            f"published {kind}: expected {_DIGITS[kind]} hexadecimal digits, found {text[:40]!r} ({len(text)} characters)",
+            f"published {kind}: expected {_DIGITS[kind]} hexadecimal digits, found {len(text)} of them: {text[:40]!r}"
+            if re.fullmatch(r"[0-9a-f]*", text)
+            else f"published {kind}: expected hexadecimal digits, found {text[:40]!r}",
             hint="Copy it from the vendor's download page",
         )
     return text

@@ -18,6 +18,7 @@ from staging.device_run import stage_device
 from staging.events import Emit, Event, never_failing, silent
 from staging.journal import Journal
 from staging.links import LinkRates
+from staging.published import Published
 from staging.record import DeviceRecord, RunReport, failure_of
 from staging.serving import ANY_ADDRESS, serving, site_caps
 from staging.states import Restored
@@ -35,6 +36,7 @@ class RunOptions:
         listen_address: Address that our FTP server listens on.
         port: Its port, or None: 21 where that is allowed and free, else 2121, else any.
         passive_ports: Range for data connections, or None: the kernel chooses.
+        vendor: What the vendor published for the image; another file is refused before any device is touched.
     """
 
     verb: str = "stage"
@@ -42,6 +44,7 @@ class RunOptions:
     listen_address: str = ANY_ADDRESS
     port: int | None = None
     passive_ports: tuple[int, int] | None = None
+    vendor: Published = field(default_factory=Published)
 
 
 def selected(nornir: Nornir, names: tuple[str, ...]) -> Nornir:
@@ -125,6 +128,7 @@ def run_fleet(
         passive_ports=options.passive_ports,
     ) as server:
         offered = server.image(path.name)
+        options.vendor.check(offered)
         for site, cap_bytes_per_s in site_caps(views.values()).items():
             server.set_site_cap(site, cap_bytes_per_s)
         links = LinkRates(journal.directory)

@@ -8,6 +8,7 @@ archive, AAA) is asked of those only; a device that has the image already is ask
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from nornir.core.task import Result, Task
 
@@ -34,10 +35,11 @@ from tasks.file_system import (
     room_of_members,
     room_refusal,
 )
+from tasks.hashing import hash_limits
 from tasks.session import DeviceSession
 from tasks.source_address import interface_refusal, vrf_refusal
 from tasks.tuning import tcp_lines
-from tasks.verify import Digests, VerifyReport, verify_image
+from tasks.verify import Digests, VerifyReport, verify_image, verify_signature
 from templates.rows import ArchiveSection, DirError, DirFile, DirTotals, ExclusiveMode, first, rows
 from templates.version import parse_version
 
@@ -53,11 +55,17 @@ _RUNNING = (
 _STARTUP = "show startup-config | include ^ip tcp|^no ip tcp|^! Last conf|^! NVRAM"
 
 
-def check(task: Task, wanted: Wanted | None = None, interrupted: Callable[[], bool] = lambda: False) -> Result:
+def check(
+    task: Task,
+    wanted: Wanted | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+    signature: bool = False,
+) -> Result:
     """Nornir task: return a CheckReport. See `check_device`; VRF and source interface are the inventory's."""
     host = view(task.host)
     way = Way(vrf=host.vrf, source_interface=host.source_interface)
-    return Result(host=task.host, result=check_device(session_of(task), wanted, way=way, interrupted=interrupted))
+    report = check_device(session_of(task), wanted, way=way, signature=signature, interrupted=interrupted)
+    return Result(host=task.host, result=report)
 
 
 def check_device(
@@ -65,6 +73,7 @@ def check_device(
     wanted: Wanted | None,
     *,
     way: Way | None = None,
+    signature: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> CheckReport:
     """Look at a device without changing anything.
@@ -73,9 +82,11 @@ def check_device(
         session: An open session.
         wanted: The image that it is to have, or None for a look without one.
         way: VRF and source interface that it is to use, or None for neither.
+        signature: Whether the signature of an image that is there already is to be verified too.
         interrupted: Whether the operator wants to stop, asked while an image that is there is hashed.
 
     Raises:
+        ImageCorrupt: The image that is there already has no good signature, and that was asked.
         DeviceRefused: The session is not privileged, or a command is not authorised.
         OutputNotUnderstood: The device answered something we have no reading for.
         DeviceUnreachable: The session was lost.
@@ -87,7 +98,7 @@ def check_device(
             step=STEP,
             hint="Give a user with privilege 15 or an enable secret",
         )
-    return _Look(session, wanted, way or Way(), interrupted).report()
+    return _Look(session, wanted, way or Way(), interrupted).report(signature=signature)
 
 
 class _Look:
@@ -106,8 +117,8 @@ class _Look:
         self._listing = self._list()
         self._present = file_named(self._listing, wanted.name) if wanted is not None else None
 
-    def report(self) -> CheckReport:
-        proof = self._proof()
+    def report(self, *, signature: bool) -> CheckReport:
+        proof = self._proof(signature=signature)
         running, startup = self._session.ask(_RUNNING, limit_s=60), self._session.ask(_STARTUP, limit_s=60)
         configuration = self._configuration(running, startup) if proof is None else None
         user = look_at_authorization(self._session, running, self._file_system) if proof is None else None
@@ -154,12 +165,18 @@ class _Look:
             raise DeviceRefused(f"'dir {error.subject}': {error.reason}", host=self._session.name, step=STEP)
         return listing
 
-    def _proof(self) -> VerifyReport | None:
+    def _proof(self, *, signature: bool) -> VerifyReport | None:
         """Compare size, then hash: a hash takes minutes on a slow device, a size nothing."""
         wanted, present = self._wanted, self._present
         if wanted is None or present is None or present.size_bytes != wanted.size_bytes:
             return None
-        return prove_present(self._session, f"{self._file_system}{wanted.name}", wanted, self._interrupted)
+        path = f"{self._file_system}{wanted.name}"
+        proof = prove_present(self._session, path, wanted, self._interrupted)
+        if proof is None or not signature:
+            return proof
+        limits = hash_limits(wanted.size_bytes, proof.hash_bytes_per_s)
+        seal = verify_signature(self._session, path, limits=limits, interrupted=self._interrupted)
+        return replace(proof, signature=seal)
 
     def _members(self) -> tuple[MemberRoom, ...]:
         if len(self._version.members) < 2:
