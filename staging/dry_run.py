@@ -1,0 +1,120 @@
+"""`stage --dry-run`: what a run would do to each device, from the check, the lines as they are, and the run's own plan.
+
+Nothing is changed, no server is started and no journal is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nornir.core import Nornir
+from nornir.core.task import Result, Task
+
+from inventory.view import view
+from staging.events import Emit, Event, never_failing, silent
+from staging.fleet_check import CheckRecord, look
+from staging.images import wanted_image
+from staging.links import LinkRate, LinkRates
+from staging.plan import DevicePlan, plan_device
+from staging.record import Failure, failure_of
+from staging.run import RunOptions
+from staging.serving import free_ftp_port
+from staging.states import Outcome
+from tasks.check import Wanted
+from tasks.connection import session_of
+from tasks.copy_dialogue import checked_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRecord:
+    """What a run would do to one device.
+
+    Attributes:
+        host: Inventory name.
+        outcome: DONE: it would be staged as planned; ALREADY_THERE; REFUSED; FAILED or ERROR.
+        plan: The lines and the command, or None where nothing would be done.
+        link_rate: What its link carries and who says so, or None where nobody knows it.
+        notes: What the check noticed.
+        failure: Why it would not be staged.
+    """
+
+    host: str
+    outcome: Outcome
+    plan: DevicePlan | None
+    link_rate: LinkRate | None
+    notes: tuple[str, ...]
+    failure: Failure | None
+
+
+def dry_run_fleet(
+    nornir: Nornir,
+    image: Path,
+    options: RunOptions,
+    *,
+    state_directory: Path,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> tuple[DryRecord, ...]:
+    """Return what `run_fleet` would do, one record per device in the order of the inventory.
+
+    Args:
+        nornir: The devices, with credentials.
+        image: The image file.
+        options: How the run is to be done.
+        state_directory: Where learned link rates are; read only.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the operator wants to stop.
+
+    Raises:
+        ConfigInvalid: The inventory or the image is wrong.
+    """
+    checked_name(image.name)
+    wanted = wanted_image(image)
+    for host in nornir.inventory.hosts.values():
+        view(host)
+    links, started, emit = LinkRates(state_directory), time.monotonic(), never_failing(emit)
+    port = options.port if options.port is not None else free_ftp_port()
+
+    def one(task: Task) -> Result:
+        record = _planned(task, wanted, options, links, port, interrupted)
+        task.host.close_connections()
+        status, text = ("failed", record.failure.reason) if record.failure else ("done", "")
+        emit(Event(host=task.host.name, step="plan", status=status, text=text, at_s=time.monotonic() - started))
+        return Result(host=task.host, result=record)
+
+    results = nornir.run(task=one, name="dry-run")
+    return tuple(results[name][0].result for name in nornir.inventory.hosts)
+
+
+def _planned(
+    task: Task, wanted: Wanted, options: RunOptions, links: LinkRates, port: int, interrupted: Callable[[], bool]
+) -> DryRecord:
+    seen = look(task, wanted, interrupted)
+    if seen.outcome is not Outcome.DONE or seen.check is None:
+        return _without_plan(seen, seen.failure)
+    try:
+        device = view(task.host)
+        link = links.of(device, session_of(task).peer_address)
+        plan = plan_device(
+            device=device,
+            check=seen.check,
+            before=seen.check.running,
+            options=options.device,
+            link=link,
+            image=wanted.name,
+            port=port,
+        )
+    except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plans
+        return _without_plan(seen, failure_of("plan", error))
+    return DryRecord(
+        host=seen.host, outcome=Outcome.DONE, plan=plan, link_rate=link, notes=seen.check.notes, failure=None
+    )
+
+
+def _without_plan(seen: CheckRecord, failure: Failure | None) -> DryRecord:
+    outcome = Outcome.FAILED if failure is not None and seen.outcome is Outcome.DONE else seen.outcome
+    notes = seen.check.notes if seen.check else ()
+    return DryRecord(host=seen.host, outcome=outcome, plan=None, link_rate=None, notes=notes, failure=failure)
