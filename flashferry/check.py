@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from flashferry.check_notes import print_check_notes
+from flashferry.fleet import FleetOptions, fleet, fleet_options
 from flashferry.interrupt import stop_on_signals
-from flashferry.options import AddressOption, HostOption, InventoryOption, JsonOption, PortOption, fleet
+from flashferry.options import AddressOption, JsonOption, PortOption
 from flashferry.output import EventLines, finish, say
 from flashferry.tables import print_checks
 from flashferry.verify_options import Md5Option, Sha512Option
@@ -23,9 +24,9 @@ from staging.reach import reach_fleet
 from staging.run import RunOptions
 
 
+@fleet_options
 def check(
-    inventory: InventoryOption,
-    host: HostOption = None,
+    which: FleetOptions,
     image: Annotated[
         Path | None, typer.Option("--image", metavar="FILE", help="The image that the devices are to have.")
     ] = None,
@@ -43,7 +44,7 @@ def check(
         raise ConfigInvalid("--server-address and --ftp-port are for --reach: without it no device comes to us")
     if image is None and (md5 is not None or sha512 is not None):
         raise ConfigInvalid("--md5 and --sha512 are hashes of an image: give --image too")
-    nornir = fleet(inventory, host)
+    nornir = fleet(which)
     wanted = wanted_image(image, published(md5, sha512)) if image else None
     with stop_on_signals(tell=_tell) as stop:
         if reach:

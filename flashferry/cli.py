@@ -3,42 +3,56 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from flashferry import check, doctor, images, lab, probe, recover, serve, stage
 from flashferry.output import complain, say
 from inventory.errors import ConfigInvalid, FlashferryError
 from staging.exit_codes import ExitCode
-from staging.touched import JournalUnusable
 
-app = typer.Typer(
-    name="flashferry",
-    help="Ferries OS images to the flash of Cisco IOS and IOS-XE devices, fast, and leaves nothing else behind.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("check")(check.check)
-app.command("probe")(probe.probe)
-app.command("stage")(stage.stage)
-app.command("recover")(recover.recover)
-app.command("serve")(serve.serve)
-app.command("doctor")(doctor.doctor)
-app.add_typer(images.app, name="images")
-app.add_typer(lab.app, name="lab")
+VERBS = ("check", "probe", "stage", "recover", "serve", "doctor")
+"""Commands, in the order of the help; each is a function of its name in a module of its name."""
+
+FAMILIES = ("images", "lab")
+"""Commands with commands of their own: `app` in a module of that name."""
+
+
+def build(arguments: Sequence[str]) -> typer.Typer:
+    """Return the command line that such arguments need.
+
+    Where they name a command, no other is imported: one that talks to no device starts without what talks to devices.
+    """
+    app = typer.Typer(
+        name="flashferry",
+        help="Ferries OS images to the flash of Cisco IOS and IOS-XE devices, fast, and leaves nothing else behind.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(options)
+    named = next((word for word in arguments if not word.startswith("-")), None)
+    for name in (*VERBS, *FAMILIES):
+        if named not in (*VERBS, *FAMILIES) or name == named:
+            module = import_module(f"flashferry.{name}")
+            if name in VERBS:
+                app.command(name)(getattr(module, name))
+            else:
+                app.add_typer(module.app, name=name)
+    return app
 
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"flashferry {version('flashferry')}")
         raise typer.Exit
 
 
-@app.callback()
 def options(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -50,16 +64,16 @@ def options(
 def main() -> None:
     """Run a command; every expected failure is one sentence on standard error and an exit code."""
     try:
-        app()
+        build(sys.argv[1:])()
     except ConfigInvalid as error:
         complain(error, ExitCode.USAGE)
         sys.exit(ExitCode.USAGE)
-    except JournalUnusable as error:
-        complain(error, ExitCode.RESTORE_INCOMPLETE)
-        sys.exit(ExitCode.RESTORE_INCOMPLETE)
     except FlashferryError as error:
-        complain(error, ExitCode.DEVICES_FAILED)
-        sys.exit(ExitCode.DEVICES_FAILED)
+        from staging.touched import JournalUnusable
+
+        code = ExitCode.RESTORE_INCOMPLETE if isinstance(error, JournalUnusable) else ExitCode.DEVICES_FAILED
+        complain(error, code)
+        sys.exit(code)
     except KeyboardInterrupt:
         say("interrupted; nothing was changed")
         sys.exit(ExitCode.INTERRUPTED)

@@ -13,9 +13,9 @@ from flashferry.options import JsonOption
 from flashferry.output import finish
 from flashferry.tables import console
 from ftpserver import Catalogue, FtpServerError, ImageFile
+from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
-from staging.journal import state_directory
 
 app = typer.Typer(help="What a folder of images offers.", no_args_is_help=True, rich_markup_mode=None)
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of images, or one image file.")]

@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from nornir.core import Nornir
-
-from flashferry.fleet import FleetOptions
-from flashferry.fleet import fleet as chosen_fleet
 
 ImageOption = Annotated[Path, typer.Option("--image", metavar="FILE", help="The image file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
@@ -25,10 +21,3 @@ PortOption = Annotated[
     int | None,
     typer.Option("--ftp-port", metavar="PORT", min=0, max=65535, help="FTP port (default: 21 if allowed, else 2121)."),
 ]
-InventoryOption = Annotated[str, typer.Option("--inventory", "-i", envvar="FLASHFERRY_INVENTORY", metavar="DIR")]
-HostOption = Annotated[list[str] | None, typer.Option("--host", "-H", metavar="NAME")]
-
-
-def fleet(inventory: str, hosts: list[str] | None) -> Nornir:
-    """Return the devices that a command is about, with their credentials; verbs move to `flashferry.fleet`."""
-    return chosen_fleet(FleetOptions(inventory=inventory, host=hosts))

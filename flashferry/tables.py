@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ftpserver import TransferRecord
-from staging.fleet_check import CheckRecord
-from staging.record import DeviceRecord, Failure, RunReport
-from staging.recover import RecoveryRecord
 from staging.states import Outcome, Restored
-from tasks.tuning import TcpLines
+
+if TYPE_CHECKING:
+    from ftpserver import TransferRecord
+    from staging.fleet_check import CheckRecord
+    from staging.record import DeviceRecord, Failure, RunReport
+    from staging.recover import RecoveryRecord
+    from tasks.tuning import TcpLines
 
 _GOOD, _BAD = "green", "bold red"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tasks.configuration import Fingerprint
-from tasks.snapshot import Snapshot
-from tasks.tuning import Change, TcpLines
+if TYPE_CHECKING:
+    from tasks.snapshot import Snapshot
+    from tasks.tuning import Change, TcpLines
 
 
 def to_json(value: object) -> Any:
@@ -38,6 +38,10 @@ def snapshot_from_json(stored: dict[str, Any]) -> Snapshot:
     Raises:
         KeyError: The stored value is not one of a Snapshot.
     """
+    # Only a recovery needs these; reports, which every command prints, do without.
+    from tasks.configuration import Fingerprint
+    from tasks.snapshot import Snapshot
+
     digests = stored["running_fingerprint"]
     return Snapshot(
         running=_lines(stored["running"]),
@@ -49,8 +53,12 @@ def snapshot_from_json(stored: dict[str, Any]) -> Snapshot:
 
 def changes_from_json(stored: list[dict[str, Any]]) -> tuple[Change, ...]:
     """Return the Changes that `to_json` was given."""
+    from tasks.tuning import Change
+
     return tuple(Change(keyword=one["keyword"], before=one["before"], ours=one["ours"]) for one in stored)
 
 
 def _lines(stored: dict[str, Any]) -> TcpLines:
+    from tasks.tuning import TcpLines
+
     return TcpLines(lines=tuple(stored["lines"]))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from staging.record import RunReport
 from staging.states import Outcome, Restored
+
+if TYPE_CHECKING:
+    from staging.record import RunReport
 
 
 class ExitCode(IntEnum):
