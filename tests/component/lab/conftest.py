@@ -204,7 +204,7 @@ def wire(world: World) -> Iterator[Wire]:
     listener.socket.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def device(world: World) -> DeviceAccess:
     return world.devices[0]
 
@@ -215,7 +215,7 @@ def connection(world: World, device: DeviceAccess) -> Iterator[Any]:
         yield opened
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def open_session(world: World) -> Callable[..., contextlib.AbstractContextManager[Any]]:
     """Return what opens further sessions, for a with block."""
     return functools.partial(session, world)

@@ -4,6 +4,8 @@ import contextlib
 import re
 import socket
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import napalm
@@ -15,6 +17,13 @@ from netmiko.exceptions import ConfigInvalidException, NetmikoAuthenticationExce
 from lab.world import in_core
 
 pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def connection(device: Any, open_session: Callable[..., Any]) -> Iterator[Any]:
+    """One session for all tests of the module, for logging in takes longer than most of them."""
+    with open_session(device) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -81,7 +90,8 @@ def test_config_errors_are_seen_and_the_caret_points_at_the_value(connection: An
         connection.send_config_set(["ip tcp window-size 67"], error_pattern=r"% Invalid input")
     connection.exit_config_mode()
     connection.config_mode()
-    shown = connection.send_command_timing("ip tcp window-size 1073741824", strip_command=False, strip_prompt=False)
+    connection.write_channel("ip tcp window-size 1073741824\n")
+    shown = connection.read_until_pattern(r"marker\.\s+r1\(config\)#").replace("\r", "")
     connection.exit_config_mode()
     lines = shown.splitlines()
     column = lines[1].index("^")
@@ -178,8 +188,9 @@ def test_show_boot_has_the_lines_of_the_capture(connection: Any) -> None:
     assert connection.send_command("show bootvar").startswith("BOOT variable does not exist")
 
 
-def test_with_all_vty_lines_in_use_the_next_connection_is_refused(world: Any, device: Any) -> None:
+def test_with_all_vty_lines_in_use_the_next_connection_is_refused(world: Any) -> None:
     """The port closes with the last vty line and opens again when one is free."""
+    device = world.devices[1]  # nobody keeps a session there
     with in_core(world):
         with contextlib.ExitStack() as stack:
             for _ in range(16):
@@ -197,3 +208,12 @@ def _opens_again(address: str) -> bool:
         with contextlib.suppress(ConnectionRefusedError), socket.create_connection((address, 22), timeout=5) as peer:
             return peer.recv(8).startswith(b"SSH-")
     return False
+
+
+def test_scp_needs_its_configuration_line(world: Any, connection: Any, device: Any, tmp_path: Path) -> None:
+    """Without `ip scp server enable` the transfer is refused and nothing is written."""
+    source = tmp_path / "x.bin"
+    source.write_bytes(b"x")
+    with in_core(world), pytest.raises(Exception, match="Administratively disabled"):
+        netmiko.file_transfer(connection, source_file=str(source), dest_file="x.bin", file_system="bootflash:")
+    assert "x.bin" not in [file.name for file in world.files("r1")]

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,20 @@ from napalm.base.exceptions import MergeConfigException, ReplaceConfigException
 
 from lab.world import World, in_core
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = pytest.mark.lab
 
 ARCHIVE = ["ip scp server enable", "archive", "path bootflash:archive", "maximum 3", "exit"]
 
 
-@pytest.fixture
-def prepared(connection: Any) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def prepared(device: Any, open_session: Callable[..., Any]) -> Iterator[Any]:
     """A device with SCP and an archive, as NAPALM wants it."""
-    connection.send_config_set(ARCHIVE)
-    yield connection
-    connection.send_config_set(["no ip scp server enable", "no archive"])
+    with open_session(device) as connection:
+        connection.send_config_set(ARCHIVE)
+        yield connection
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def driver(world: World, device: Any, prepared: Any) -> Iterator[Any]:
     with in_core(world):
         opened = napalm.get_network_driver("ios")(
@@ -38,7 +38,8 @@ def driver(world: World, device: Any, prepared: Any) -> Iterator[Any]:
 
 
 def _body(text: str) -> list[str]:
-    return [line for line in text.splitlines() if not line.startswith("!")]
+    """Return the lines that count; NAPALM leaves `file prompt quiet` behind."""
+    return [line for line in text.splitlines() if not line.startswith("!") and line != "file prompt quiet"]
 
 
 def test_netmiko_moves_files_by_scp(world: World, prepared: Any, tmp_path: Path) -> None:
@@ -63,15 +64,6 @@ def test_netmiko_moves_files_by_scp(world: World, prepared: Any, tmp_path: Path)
     prepared.send_command("delete /force bootflash:image.bin")
 
 
-def test_scp_needs_its_configuration_line(world: World, connection: Any, device: Any, tmp_path: Path) -> None:
-    """Without `ip scp server enable` the transfer is refused and nothing is written."""
-    source = tmp_path / "x.bin"
-    source.write_bytes(b"x")
-    with in_core(world), pytest.raises(Exception, match="Administratively disabled"):
-        netmiko.file_transfer(connection, source_file=str(source), dest_file="x.bin", file_system="bootflash:")
-    assert "x.bin" not in [file.name for file in world.files("r1")]
-
-
 def test_napalm_merges_compares_and_rolls_back(world: World, driver: Any) -> None:
     """A merge candidate is compared before, in force after the commit, and gone after the rollback."""
     before = _body(world.running_config("r1"))
@@ -81,7 +73,7 @@ def test_napalm_merges_compares_and_rolls_back(world: World, driver: Any) -> Non
     assert " description merged" in world.running_config("r1")
     assert "ip tcp window-size 65536" in world.startup_config("r1")
     driver.rollback()
-    assert [line for line in _body(world.running_config("r1")) if line != "file prompt quiet"] == before
+    assert _body(world.running_config("r1")) == before
 
 
 def test_napalm_sees_a_merge_that_fails(world: World, driver: Any) -> None:
@@ -143,7 +135,7 @@ def test_an_unconfirmed_commit_reverts_by_itself(world: World, driver: Any) -> N
         deadline_s = time.monotonic() + 30
         while driver.has_pending_commit() and time.monotonic() < deadline_s:
             time.sleep(0.1)
-        assert [line for line in _body(world.running_config("r1")) if line != "file prompt quiet"] == before
+        assert _body(world.running_config("r1")) == before
     finally:
         world.fault("r1", seconds_per_minute=60.0)
 
