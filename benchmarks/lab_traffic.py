@@ -1,14 +1,15 @@
 """One end of a bulk transfer or an echo, in a namespace of the lab: `python -m benchmarks.lab_traffic PID ROLE ...`.
 
-Roles: `sink ADDRESS` (prints its port, drops what comes, prints bytes per second of the time between first and last
-byte), `source ADDRESS PORT SECONDS CONTROL` (sends by the congestion control CONTROL), `ping ADDRESS COUNT` (ICMP
-echo, prints milliseconds as a JSON list).
+Roles: `sink ADDRESS` (prints its port, drops what comes; for each line on its standard input prints the bytes so far),
+`source ADDRESS PORT SECONDS CONTROL BYTES_PER_S` (sends by the congestion control CONTROL, no faster than
+BYTES_PER_S unless that is 0), `ping ADDRESS COUNT` (ICMP echo, prints milliseconds as a JSON list).
 """
 
 import json
 import socket
 import struct
 import sys
+import threading
 import time
 
 from lab.enter import enter_core
@@ -16,29 +17,35 @@ from lab.enter import enter_core
 _BLOCK_BYTES = 1 << 20
 _GAP_S = 0.01
 _SO_TIMESTAMPNS = 35
-"""asm-generic/socket.h"""
+_SO_MAX_PACING_RATE = 47
+"""asm-generic/socket.h; the other one too."""
 
 
 def sink(address: str) -> None:
     """Receive one connection to its end; MSG_TRUNC lets the kernel drop the bytes without copying them (tcp(7))."""
+    room = bytearray(_BLOCK_BYTES)
+    total = 0
+
+    def tell() -> None:
+        for _ in sys.stdin:
+            print(total, flush=True)
+
     with socket.create_server((address, 0)) as listener:
         print(listener.getsockname()[1], flush=True)
+        threading.Thread(target=tell, daemon=True).start()
         connection, _ = listener.accept()
-        room = bytearray(_BLOCK_BYTES)
-        total, first_s, last_s = 0, 0.0, 0.0
         with connection:
             while received := connection.recv_into(room, _BLOCK_BYTES, socket.MSG_TRUNC):
-                last_s = time.monotonic()
-                first_s = first_s or last_s
                 total += received
-    print(total / max(1e-9, last_s - first_s), flush=True)
 
 
-def source(address: str, port: int, seconds: float, control: str) -> None:
+def source(address: str, port: int, seconds: float, control: str, rate_bytes_per_s: int) -> None:
     """Send for a while."""
     block = bytes(_BLOCK_BYTES)
     with socket.socket() as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+        if rate_bytes_per_s:
+            connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, rate_bytes_per_s)
         connection.connect((address, port))
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s:
@@ -75,7 +82,7 @@ def main(pid: str, role: str, *words: str) -> None:
     if role == "sink":
         sink(words[0])
     elif role == "source":
-        source(words[0], int(words[1]), float(words[2]), words[3])
+        source(words[0], int(words[1]), float(words[2]), words[3], int(words[4]))
     else:
         ping(words[0], int(words[1]))
 

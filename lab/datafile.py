@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
@@ -112,6 +113,7 @@ def read_file(path: Path) -> Table:
     return _parsed(str(path), content)
 
 
+@functools.cache
 def data_names(package: str) -> tuple[str, ...]:
     """Return the names of the data files of ``package``."""
     return tuple(sorted(item.name[:-5] for item in resources.files(package).iterdir() if item.name.endswith(".toml")))

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.datafile import read_file, read_table
+from lab.datafile import data_names, read_file, read_table
 from lab.errors import LabError
 from lab.link import KEYS, LinkProfile, load_profile
 from lab.world_spec import DeviceSpec, SiteSpec, WorldSpec
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lab.datafile import Table
 
 _PACKAGE = "lab.worlds"
+_PROFILES = "lab.profiles"
+_PLATFORMS = "lab.standin.platforms"
 _DEVICE_KEYS = (
     "name", "count", "platform", "address", "username", "password", "enable_secret", "privilege", "config",
     "flash_free_bytes", "refused_commands", "extended_passive",
@@ -60,8 +62,21 @@ def _link(table: Table, base: Path) -> LinkProfile:
     if isinstance(table.values.get("link"), dict):
         link = table.table("link")
         link.only("profile", "to_site", "to_core", *KEYS)
-        return load_profile(link.text("profile"), overrides=link, base=base)
-    return load_profile(table.text("link"), base=base)
+        return load_profile(_known(link, "profile", _PROFILES), overrides=link, base=base)
+    return load_profile(_known(table, "link", _PROFILES), base=base)
+
+
+def _known(table: Table, key: str, package: str, default: str | None = None) -> str:
+    """Return the name of a data file of the lab, or the path of one of the user's own where that is allowed.
+
+    What stands there is looked up now, for later the error could not say which file and key it came from.
+    """
+    name, names = table.text(key, default), data_names(package)
+    own = package == _PROFILES
+    if name in names or (own and name.endswith(".toml")):
+        return name
+    allowed = f"{', '.join(names)}{', or the path of a .toml file' if own else ''}"
+    raise LabError(f"{table.where}: {key}: expected one of {allowed}; found {name!r}.")
 
 
 def _devices(table: Table) -> list[DeviceSpec]:
@@ -80,7 +95,7 @@ def _device(table: Table, number: int | None = None) -> DeviceSpec:
     default = DeviceSpec(name="default")
     return DeviceSpec(
         name=_name(table) + ("" if number is None else str(number)),
-        platform=table.text("platform", default.platform),
+        platform=_known(table, "platform", _PLATFORMS, default.platform),
         address=table.text("address") if "address" in table.values else None,
         username=table.text("username", default.username),
         password=table.text("password", default.password),

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,8 @@ def main() -> None:
         helper.report(error=str(error))
     except EOFError:
         pass
+    except Exception:  # noqa: BLE001 - the exit below would swallow it, and the owner tells its last line
+        traceback.print_exc()
     finally:
         shutil.rmtree(settings["directory"], ignore_errors=True)
         sys.stdout.flush()

@@ -75,7 +75,12 @@ def test_a_link_may_be_a_file_beside_the_world(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('link = "lan"', 'link = "moon"', r"there is no data file 'moon'; there are .*published"),
+        (
+            'link = "lan"',
+            'link = "moon"',
+            r"sites\[0\]: link: expected one of .*published.*, or the path of a \.toml file; found 'moon'",
+        ),
+        ('"csr1000v-16.11"', '"c64"', r"w\.toml: sites\[0\]: devices\[0\]: platform: expected one of .*; found 'c64'"),
         ('link = "lan"', "", r"w\.toml: sites\[0\]: the key 'link' is missing"),
         ('link = "lan"', 'lnik = "lan"', r"w\.toml: sites\[0\]: unknown key 'lnik'; allowed are devices, link, name"),
         ("delay_ms = 10", "delay_ms = -1", r"w\.toml: sites\[1\]: link: delay_ms: expected a number from 0 to 10000"),
