@@ -1,6 +1,6 @@
 """How much the link forwards, and how well it keeps time: `python -m benchmarks.lab_link [--seconds 5]`.
 
-Needs root and TUN, takes less than two minutes. Three tables: what one CUBIC flow gets at rates asked for, once its slow
+Needs root and TUN, takes two minutes. Three tables: what one CUBIC flow gets at rates asked for, once its slow
 start is over, by the link's own counters (IP packets) and by the receiver (payload), with the processor time of the
 link process; round-trip times on an idle link; and the same while a flow of 300 Mbit/s passes that leaves no queue.
 Nothing else should run meanwhile: the link is a process like any other.
