@@ -135,7 +135,7 @@ _PRIVILEGED_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show startup-config": show.startup_config,
     "show file systems": show_files.file_systems,
     "show boot": show.boot,
-    "show bootvar": show.boot,
+    "show bootvar": show.bootvar,
     "show archive": configure.show_archive,
     "show configuration lock": show_lock,
     "show archive config differences": configure.show_differences,

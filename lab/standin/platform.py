@@ -150,7 +150,7 @@ def load_platform(name: str) -> Platform:
     table = _table(name)
     table.only(*_KEYS)
     texts = table.table("texts")
-    texts.only(*_TEXTS)
+    texts.only(*_TEXTS, "bootvar")
     return Platform(
         name=name,
         family=table.text("family"),
@@ -170,7 +170,7 @@ def load_platform(name: str) -> Platform:
         flash=_flash(table.table("flash")) if "flash" in table.values else _NO_FLASH,
         other_flashes=tuple(_flash(each) for each in table.tables("other_flashes")),
         file_system_rows=tuple(table.text("file_systems").strip("\n").split("\n")),
-        texts={key: texts.text(key) for key in _TEXTS},
+        texts={key: texts.text(key) for key in (*_TEXTS, "bootvar") if key in _TEXTS or key in texts.values},
         outputs={key: table.table("outputs").text(key) for key in table.table("outputs").values},
         configuration_text=_configuration_text(table.text("configuration", name)),
     )

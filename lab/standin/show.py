@@ -73,9 +73,8 @@ def hosts(vty: Vty, _: Arguments) -> str:
     default = f"Default domain is {domain}" if domain else "Default domain is not set"
     return (
         f"{default}\nName/address lookup uses static mappings\n\n"
-        "Codes: UN - unknown, EX - expired, OK - OK, ?? - revalidate\n"
-        "       temp - temporary, perm - permanent\n"
-        "       NA - Not Applicable None - Not defined\n\n"
+        "Codes: u - unknown, e - expired, * - OK, ? - revalidate\n"
+        "       t - temporary, p - permanent\n\n"
         "Host                      Port  Flags      Age Type   Address(es)\n"
     )
 
@@ -92,12 +91,23 @@ def inventory(vty: Vty, _: Arguments) -> str:
 
 def boot(vty: Vty, _: Arguments) -> str:
     """`show boot`: the variable follows the `boot system` lines."""
+    return _boot(vty, "boot")
+
+
+def bootvar(vty: Vty, _: Arguments) -> str:
+    """`show bootvar`: another layout on Catalyst switches, the same on routers."""
+    return _boot(vty, "bootvar" if "bootvar" in vty.device.platform.texts else "boot")
+
+
+def _boot(vty: Vty, text: str) -> str:
     lines = [line.text for line in vty.device.running.lines() if line.text.startswith("boot system ")]
     files = [line.split()[-1] for line in lines]
     names = "".join(f"{name},12;" for name in files)
-    variable = f"= {names}" if names else "does not exist"
-    path_list, now = ";".join(files), vty.device.image
-    return vty.device.platform.texts["boot"].format(variable=variable, path_list=path_list, image=now)
+    return vty.device.platform.texts[text].format(
+        variable=f"= {names}" if names else "does not exist",
+        next=f"= {';'.join(files)};" if files else "does not exist",
+        image=vty.device.image,
+    )
 
 
 def users(vty: Vty, _: Arguments) -> str:

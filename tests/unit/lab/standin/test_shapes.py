@@ -1,9 +1,9 @@
 """Line shapes: every line that a stand-in prints has its like in a capture of the same command.
 
-A shape keeps words and punctuation and drops what is a device's own: numbers, names with digits, lengths of blanks.
-Differences that are known and wanted stand in the table, as expressions.
+What a shape is, the fixture `strangers` says. Differences that are known and wanted stand in the table, as expressions.
 """
 
+import hashlib
 import re
 import struct
 from collections.abc import Callable
@@ -14,7 +14,10 @@ import ntc_templates.parse
 import pytest
 
 from lab.datafile import data_names
+from lab.standin.commands import build_trees
+from lab.standin.grammar import Node
 from lab.standin.platform import load_platform
+from lab.standin.signature import sign
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 ALL = (
@@ -23,20 +26,7 @@ ALL = (
 )  # fmt: skip
 
 
-def shape(line: str) -> str:
-    """Return a line without what differs from device to device."""
-    line = re.sub(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b", "@", line)
-    line = re.sub(r"\S*\d\S*", "#", line)
-    return re.sub(r"(#[ ,]*)+", "# ", re.sub(r"\s+", " ", line)).strip()
-
-
-def strangers(output: str, capture: str, known: tuple[str, ...]) -> list[str]:
-    """Return the lines of an output that have no like in the capture."""
-    shapes = {shape(line) for line in capture.splitlines()}
-    lines = [line for line in output.splitlines() if shape(line) not in shapes]
-    return [line for line in lines if not any(re.search(pattern, line) for pattern in known)]
-
-
+Strangers = Callable[[str, str, tuple[str, ...]], list[str]]
 UPTIME = r"(uptime|^Uptime for this control processor) is 0 minutes$"
 RETURNED = r"^(System returned to ROM by|System image file is|Last reload reason:) ?"
 CASES = (
@@ -56,13 +46,24 @@ CASES = (
     ("csr1000v-16.11", "show users", "lab/show_users.txt", ("ferry",)),
     ("csr1000v-16.11", "show processes cpu", "lab/show_processes_cpu.txt", ()),
     ("c9300-17.6", "show switch", "lab/show_switch.txt", ("Member", "^$")),
+    ("asr1006-16.3", "show bootvar", "lab/show_bootvar_asr1k.txt", ("does not exist$", "^Standby ")),
+    ("c9300-17.6", "show bootvar", "lab/show_bootvar_cat9400.txt", ("= flash:packages",)),
+    ("c2811-15.1", "show hosts", "lab/show_hosts.txt", ("^Default domain",)),
+    ("c9300-17.6", "show ip interface brief", "lab/show_ip_interface_brief.txt", ()),
+    ("csr1000v-16.11", "show running-config interface GigabitEthernet1", "lab/show_running-config_interface.txt",
+     ("description", "negotiation auto", "^end$")),
     ("c8000v-17.15", "show ip ssh", "lab/show_ip_ssh.txt", ("^(Hostkey|Encryption|MAC|KEX) Algorithms:",)),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(("platform", "command", "capture", "known"), CASES)
 def test_outputs_have_the_line_shapes_of_captures(
-    make_console: Callable[..., Any], platform: str, command: str, capture: str, known: tuple[str, ...]
+    strangers: Strangers,
+    make_console: Callable[..., Any],
+    platform: str,
+    command: str,
+    capture: str,
+    known: tuple[str, ...],
 ) -> None:
     """No line stands in the output that has no like in the capture, but for the known ones."""
     output = make_console(platform).show(command)
@@ -70,7 +71,7 @@ def test_outputs_have_the_line_shapes_of_captures(
     assert strangers(output, (CAPTURES / capture).read_text(encoding="utf-8"), known) == []
 
 
-def test_strangers_are_found() -> None:
+def test_strangers_are_found(strangers: Strangers) -> None:
     """The comparison itself: a number may differ, a word may not."""
     capture = "4096 bytes total (17 bytes free)\n"
     assert strangers("1 bytes total (2 bytes free)\n", capture, ()) == []
@@ -88,7 +89,7 @@ class _Kernel:
         return bytes(raw)
 
 
-def test_a_connection_has_the_lines_of_a_tcb(console: Any) -> None:
+def test_a_connection_has_the_lines_of_a_tcb(strangers: Strangers, console: Any) -> None:
     """`show tcp` prints the block that BGP captures hold: the window it opened with, the rest as the kernel says."""
     device = console.device
     tcb = device.connections.add(("198.18.1.11", 40000), ("198.18.0.1", 21), window_bytes=2_500_000, live=_Kernel())
@@ -113,7 +114,66 @@ def test_a_connection_has_the_lines_of_a_tcb(console: Any) -> None:
     assert "1 Connections initiated" in totals
 
 
-def test_an_archive_has_the_lines_of_the_capture(console: Any) -> None:
+def test_a_list_of_connections_has_the_lines_of_the_capture(strangers: Strangers, console: Any) -> None:
+    """`show tcp brief numeric` names state and ends of each connection."""
+    console.device.connections.add(("198.18.1.11", 22), ("198.18.0.1", 40000))
+    output = console.show("show tcp brief numeric")
+    capture = (CAPTURES / "lab/show_tcp_brief_numeric.txt").read_text(encoding="utf-8")
+    assert "198.18.1.11.22 " in output
+    assert strangers(output, capture, ()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "capture", "known"),
+    [
+        ("show archive config differences", "lab/show_archive_differences.txt",
+         (r"^\+ip tcp", r"^ \+desc", "^interface", "^$")),
+        ("show archive config incremental-diffs flash:new.cfg", "lab/show_archive_incremental.txt",
+         ("^ip tcp", "^ desc", "^interface", "^end$")),
+    ],
+)  # fmt: skip
+def test_differences_have_the_lines_of_captures(
+    strangers: Strangers, console: Any, command: str, capture: str, known: tuple[str, ...]
+) -> None:
+    """Headers as in the captures, then the lines that differ below their sections."""
+    changes = "ip tcp synwait-time 9\ninterface GigabitEthernet2\n description new\n"
+    console.device.flash.write("new.cfg", changes.encode())
+    if "incremental" not in command:
+        console.type("configure terminal", *changes.splitlines())
+    output = console.show(command)
+    assert len(output.splitlines()) > 3
+    assert strangers(output, (CAPTURES / capture).read_text(encoding="utf-8"), known) == []
+
+
+DIGEST = hashlib.md5(bytes(2_814_938)).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("command", "capture"),
+    [
+        ("verify /md5 flash:/image.bin", "md5_ok"),
+        (f"verify /md5 flash:image.bin {DIGEST}", "md5_expected_match"),
+        (f"verify /md5 flash:image.bin {'0' * 32}", "md5_expected_mismatch"),
+        ("verify /md5 flash:/absent.bin", "md5_missing_file"),
+        ("verify flash:/signed.bin", "plain_ok_iosxe"),
+    ],
+)
+def test_verify_has_the_lines_of_captures(strangers: Strangers, console: Any, command: str, capture: str) -> None:
+    """Dots, result and error of each form; the names of files and the number of dots are a device's own."""
+    console.device.flash.write("image.bin", bytes(2_814_938))
+    console.device.flash.write("signed.bin", sign(bytes(10_000)))
+    captured = (CAPTURES / "verify" / f"{capture}.txt").read_text(encoding="utf-8")
+    named = (_generic(console.show(command)), _generic(captured))
+    assert strangers(*named, ("^$",)) == []
+    assert strangers(*reversed(named), ("^$",)) == []
+
+
+def _generic(text: str) -> str:
+    """Give every file and every run of dots the same name."""
+    return re.sub(r"\w*flash:/?[\w-]+(\.[\w-]+)*", "FILE", re.sub(r"\.{2,}", "..", text))
+
+
+def test_an_archive_has_the_lines_of_the_capture(strangers: Strangers, console: Any) -> None:
     """`show archive` with one file in it."""
     console.type("configure terminal", "archive", "path bootflash:cfg", "end", "archive config")
     output = console.show("show archive")
@@ -134,9 +194,37 @@ def test_the_public_templates_read_every_platform(make_console: Callable[..., An
     assert version["hostname"] == "r1"
     assert version["uptime_minutes"] == "0"
     assert version["running_image"].strip("/") in load_platform(platform).image
+    # The template for `show boot` knows switches only: it refuses the capture of an ASR1000 as well.
+    switch = ("show boot", "show switch") if platform.startswith("c9300") else ()
     for command in ("dir", "show ip interface brief", "show inventory", "show file systems", "show clock", "show users",
-                    "show archive", "show processes cpu", "show interfaces"):  # fmt: skip
+                    "show archive", "show processes cpu", "show interfaces", *switch):  # fmt: skip
         assert _parsed(console, command), command
+
+
+TEMPLATES = Path(ntc_templates.parse.__file__).parent / "templates"
+REFUSED_BY_THEIR_TEMPLATES = {
+    "show boot": "it knows switches only and refuses captures of routers",
+    "show running-config interface": "it refuses the `end` with which a device closes the output",
+}
+
+
+@pytest.mark.parametrize("platform", ALL)
+def test_every_template_there_is_reads_its_command(make_console: Callable[..., Any], platform: str) -> None:
+    """All `show` commands of the platform that ntc-templates has a template for; none is refused."""
+    console = make_console(platform)
+    read = []
+    for command in _show_commands(build_trees(console.device.platform)[1]):
+        has_one = (TEMPLATES / f"cisco_ios_{command.replace(' ', '_')}.textfsm").exists()
+        if has_one and (command not in REFUSED_BY_THEIR_TEMPLATES or platform.startswith("c9300")):
+            _parsed(console, command)
+            read.append(command)
+    assert len(read) >= 8, read
+
+
+def _show_commands(root: Node[Any], words: tuple[str, ...] = ()) -> list[str]:
+    """Return the commands without parameters that print something."""
+    own = [" ".join(words)] if root.action is not None and root.action.show is not None else []
+    return own + [line for word, node in root.keywords.items() for line in _show_commands(node, (*words, word))]
 
 
 def test_every_platform_names_its_sources_and_boots(make_console: Callable[..., Any]) -> None:
