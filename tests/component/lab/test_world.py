@@ -1,5 +1,6 @@
 """Worlds come and go without a trace."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -40,6 +41,15 @@ def _namespace() -> Path:
     return Path("/proc/thread-self/ns/net").readlink()
 
 
+def _namespaces_in_use() -> set[str]:
+    """Return the network namespaces that a process is in; one without any, and without a file, is gone."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/ns/net"):
+        with contextlib.suppress(OSError):
+            found.add(str(path.readlink()))
+    return found
+
+
 def _descriptors() -> set[str]:
     return {path.name for path in Path("/proc/self/fd").iterdir()}
 
@@ -61,7 +71,7 @@ def test_a_stopped_world_leaves_nothing() -> None:
 
 
 def test_a_killed_owner_takes_its_world_along() -> None:
-    """After kill -9 of the owner its helpers end and its directory goes, without anybody's help."""
+    """After kill -9 of the owner its helpers and namespaces end and its directory goes, without anybody's help."""
     script = textwrap.dedent("""
         import time
         from lab.world import WorldSpec, start_world
@@ -72,10 +82,13 @@ def test_a_killed_owner_takes_its_world_along() -> None:
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as owner:
         core_pid, directory = owner.stdout.readline().split()
         helpers = _children(owner.pid)
+        namespaces = {str(Path(f"/proc/{pid}/ns/net").readlink()) for pid in helpers}
         owner.send_signal(signal.SIGKILL)
     assert int(core_pid) in helpers
     assert len(helpers) == 2
+    assert len(namespaces) == 2
     assert _gone(*helpers)
+    assert not namespaces & _namespaces_in_use()
     deadline_s = time.monotonic() + 10
     while Path(directory).exists() and time.monotonic() < deadline_s:
         time.sleep(0.02)
@@ -84,7 +97,6 @@ def test_a_killed_owner_takes_its_world_along() -> None:
 
 def test_a_world_outlives_the_thread_that_started_it() -> None:
     """A world started in a passing thread lives as long as its process: no signal at the thread's end."""
-    import contextlib
     import threading
 
     with contextlib.ExitStack() as stack:
