@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import threading
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -82,9 +83,20 @@ def up(
 
 
 @app.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-def run_inside(command: Annotated[list[str], typer.Argument(help="The command and its arguments.")]) -> None:
+def run_inside(
+    command: Annotated[list[str], typer.Argument(help="The command and its arguments.")],
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print the command's exit code and output as one document; exits with 0 once it has run."
+        ),
+    ] = False,
+) -> None:
     """Run a command where the lab's routers are reached, such as: lab exec flashferry check -i sample."""
-    _become(command)
+    if json:
+        _report(command)
+    else:
+        _become(command)
 
 
 @app.command()
@@ -118,6 +130,20 @@ def _known_hosts() -> Path:
 
 def _become(command: list[str]) -> NoReturn:
     """Enter the running lab's core namespace and become a command."""
+    _enter(command)
+    os.execvp(command[0], command)  # noqa: S606 -- becoming the user's own command is the purpose
+
+
+def _report(command: list[str]) -> None:
+    """Run a command in the running lab's core namespace and print what came of it as JSON."""
+    _enter(command)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    told = {"command": command, "command_exit_code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+    typer.echo(result_document("lab-exec", ExitCode.OK, told))
+
+
+def _enter(command: list[str]) -> None:
+    """Enter the running lab's core namespace, if there is such a command to run in it."""
     from lab.enter import enter_core
     from lab.errors import LabError
 
@@ -128,7 +154,6 @@ def _become(command: list[str]) -> NoReturn:
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
     os.environ.setdefault("FLASHFERRY_KNOWN_HOSTS", str(_known_hosts()))
-    os.execvp(command[0], command)  # noqa: S606 -- becoming the user's own command is the purpose
 
 
 def _running() -> LabState:
@@ -170,7 +195,17 @@ def _described(world: World, inventory: Path, reason: str) -> dict[str, object]:
         "inventory": str(inventory),
         "sites": [{"name": site.name, "network": site.network, "link": site.profile.as_json()} for site in world.sites],
         "devices": [
-            {"name": one.name, "site": one.site, "address": one.address, "port": one.port, "platform": one.platform}
+            {
+                "name": one.name,
+                "site": one.site,
+                "address": one.address,
+                "port": one.port,
+                "platform": one.platform,
+                # The lab's logins are printed for people too; they open nothing but stand-ins.
+                "username": one.username,
+                "password": one.password,
+                "enable_secret": one.enable_secret,
+            }
             for one in world.devices
         ],
     }

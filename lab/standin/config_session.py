@@ -81,9 +81,10 @@ class ConfigSession:
         tree = SECTION_TREES.get(self.mode)
         found: Matched[ConfigAction] | Refusal = match(tree, line) if tree is not None else Invalid(offset=0)
         in_global = match(GLOBAL_TREE, line)
-        # Sections whose lines are taken as they come would swallow the global command that leaves them.
-        is_any = isinstance(found, Matched) and found.action.rule.is_free and isinstance(in_global, Matched)
-        if isinstance(found, Matched) and not is_any:
+        if isinstance(found, Matched):
+            # Sections whose lines are taken as they come would swallow the global command that leaves them.
+            if found.action.rule.is_free and isinstance(in_global, Matched):
+                return self._globally(in_global, line)
             return self._within_section(found)
         # A line that fits no command of the section leaves it, if it is a global command.
         if not isinstance(in_global, Matched):

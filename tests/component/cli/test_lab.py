@@ -40,6 +40,12 @@ def _up(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     )
 
 
+def _run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-P", "-m", "flashferry", "lab", *arguments]
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(folder)}
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=60, check=False)
+
+
 @pytest.mark.lab
 def test_a_world_of_ones_own_comes_up(tmp_path: Path) -> None:
     """Rung, sites, devices and a ready inventory are told; a second lab is refused; Ctrl-C takes everything away."""
@@ -52,10 +58,14 @@ def test_a_world_of_ones_own_comes_up(tmp_path: Path) -> None:
             text += lab.stdout.readline()
         told = json.loads(text)
         hosts = open_inventory(Path(told["inventory"])).inventory.hosts
+        inside = _run(tmp_path, "exec", "--json", sys.executable, "-c", "import sys; print(7); sys.exit(3)")
         with _up(tmp_path) as second:
             _, complaint = second.communicate(timeout=30)
         lab.send_signal(signal.SIGINT)
         assert lab.wait(timeout=30) == 0
+    ran = json.loads(inside.stdout)
+    assert (inside.returncode, ran["command_exit_code"], ran["stdout"], ran["stderr"]) == (0, 3, "7\n", "")
+    assert (told["devices"][0]["username"], told["devices"][0]["password"]) == ("ferry", "ferry-lab-login")
     assert told["rung"] == "namespaces with an emulated WAN"
     assert told["reason"] is None
     assert [site["name"] for site in told["sites"]] == ["east", "west"]
