@@ -72,7 +72,7 @@ def dry_run_fleet(
         ConfigInvalid: The inventory or the image is wrong.
     """
     checked_name(image.name)
-    wanted = wanted_image(image)
+    wanted = wanted_image(image, options.vendor)
     for host in nornir.inventory.hosts.values():
         view(host)
     links, started, emit = LinkRates(state_directory), time.monotonic(), never_failing(emit)
