@@ -9,9 +9,10 @@ import typer
 
 from flashferry.fleet import FleetOptions, fleet, fleet_options
 from flashferry.interrupt import graceful_interrupt
+from flashferry.live import watching
 from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
-from flashferry.output import EventLines, finish
-from flashferry.tables import print_run
+from flashferry.output import finish
+from flashferry.probe_table import print_probe
 from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.exit_codes import run_exit_code
@@ -50,9 +51,14 @@ def probe(
     )
     nornir = fleet(which)
     options = RunOptions(verb="probe", device=DeviceOptions(server_address=server_address), port=ftp_port)
-    with Journal(state_directory(state_dir)) as journal, graceful_interrupt() as stop:
-        report = probe_fleet(nornir, wish, options, journal=journal, emit=EventLines(), interrupted=stop.is_set)
-    finish("probe", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_run(report))
+    devices = len(nornir.inventory.hosts)
+    with (
+        Journal(state_directory(state_dir)) as journal,
+        watching("restore", devices=devices) as emit,
+        graceful_interrupt() as stop,
+    ):
+        report = probe_fleet(nornir, wish, options, journal=journal, emit=emit, interrupted=stop.is_set)
+    finish("probe", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_probe(report))
 
 
 def _image_bytes(image: Path | None, image_mb: float | None) -> int:

@@ -9,6 +9,7 @@ import typer
 from flashferry.dry_run import print_dry_run
 from flashferry.fleet import FleetOptions, fleet, fleet_options
 from flashferry.interrupt import graceful_interrupt
+from flashferry.live import watching
 from flashferry.options import AddressOption, ImageOption, JsonOption, PortOption, StateOption
 from flashferry.output import EventLines, finish, say
 from flashferry.tables import print_run
@@ -91,11 +92,13 @@ def stage(
             )
         code = exit_code((record.outcome for record in records), interrupted=stop.is_set())
         finish("dry-run", code, {"devices": records}, as_json=json, human=lambda: print_dry_run(records))
-    with Journal(state_directory(state_dir)) as journal, graceful_interrupt() as stop:
+    devices = len(nornir.inventory.hosts)
+    with Journal(state_directory(state_dir)) as journal:
         if left := pending(journal):
             names = ", ".join(device.host for device in left)
             say(f"warning: a dead run had {names} in its hands; run 'flashferry recover'")
-        report = run_fleet(nornir, image, options, journal=journal, emit=EventLines(), interrupted=stop.is_set)
+        with watching("restore", devices=devices) as emit, graceful_interrupt() as stop:
+            report = run_fleet(nornir, image, options, journal=journal, emit=emit, interrupted=stop.is_set)
     finish("stage", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_run(report))
 
 

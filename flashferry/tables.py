@@ -4,62 +4,87 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from flashferry.layout import BAD, GOOD, complain, console, line, outcome, rate, restored, show
 from staging.states import Outcome, Restored
 
 if TYPE_CHECKING:
-    from ftpserver import TransferRecord
-    from staging.fleet_check import CheckRecord
-    from staging.record import DeviceRecord, Failure, RunReport
-    from staging.recover import RecoveryRecord
-    from tasks.tuning import TcpLines
+    from collections.abc import Mapping
 
-_GOOD, _BAD = "green", "bold red"
+    from staging.fleet_check import CheckRecord
+    from staging.reached import Reached
+    from staging.record import DeviceRecord, RunReport
+    from staging.recover import RecoveryRecord
+
+__all__ = ["console", "print_checks", "print_recovery", "print_run"]
 
 
 def print_checks(records: tuple[CheckRecord, ...]) -> None:
     """Print what a look at each device found."""
-    table = _table("device", "model", "release", "file system", "free", "ip tcp lines", "RTT", "result")
+    show((_check_row(record) for record in records), wide_only=frozenset({"file system"}))
     for record in records:
-        found = record.check
-        table.add_row(
-            record.host,
-            found.facts.model if found else "-",
-            found.version.release if found else "-",
-            found.file_system if found else "-",
-            f"{found.free_bytes / 1e6:,.0f} MB" if found and found.free_bytes is not None else "-",
-            _lines(found.running) if found else "-",
-            f"{found.rtt_s * 1e3:.0f} ms" if found and found.rtt_s else "-",
-            _outcome(record.outcome, done="fit"),
-        )
-    _show(table)
-    for record in records:
-        _complain(record.host, record.failure)
+        if record.check is not None:
+            line(record.host, f"ip tcp lines: {'; '.join(record.check.running.lines) or 'none (defaults)'}")
+        if record.reach is not None:
+            _print_reach(record.host, record.reach)
+        complain(record.host, record.failure)
 
 
-def print_run(report: RunReport) -> None:
-    """Print what became of each device of a run, and why."""
-    table = _table("device", "result", "config", "router says", "server says", "verdict", "hash", "took")
-    for device in report.devices:
-        table.add_row(
-            device.host,
-            _outcome(device.outcome),
-            Text(device.restored.value, style=_BAD if device.restored is Restored.INCOMPLETE else _GOOD),
-            f"{device.pull.device.rate_bytes_per_s / 1e6:.2f} MB/s" if device.pull else "-",
-            _server_rate(device.transfer),
-            device.transfer.verdict.kind.value if device.transfer else "-",
-            "proven" if device.verify or device.outcome is Outcome.ALREADY_THERE else "-",
-            f"{sum(device.seconds_by_step.values()):.1f} s",
-        )
+def _check_row(record: CheckRecord) -> dict[str, str | Text]:
+    found = record.check
+    return {
+        "device": record.host,
+        "model": found.facts.model if found else "-",
+        "release": found.version.release if found else "-",
+        "file system": found.file_system if found else "-",
+        "free": f"{found.free_bytes / 1e6:,.0f} MB" if found and found.free_bytes is not None else "-",
+        "RTT": f"{found.rtt_s * 1e3:.0f} ms" if found and found.rtt_s else "-",
+        "result": outcome(record.outcome, done="fit"),
+    }
+
+
+def _print_reach(host: str, found: Reached) -> None:
+    if found.report.copied is not None:
+        took = f"{found.report.copied.size_bytes:,} bytes in {found.report.copied.duration_s:.3f} s"
+        rtt = f", round trip {found.rtt_s * 1e3:.0f} ms" if found.rtt_s else ""
+        line(host, f"reaches us: {took}, {found.mode or 'unknown'} mode, from {found.report.came_from}{rtt}")
+    if found.syn is not None:
+        line(host, f"its SYN: {found.syn.describe()}")
+
+
+def print_run(report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None = None) -> None:
+    """Print what became of each device of a run, and why.
+
+    Args:
+        report: The run.
+        as_is_bytes_per_s: Speed before tuning by device, where a speed test measured it.
+    """
     console().print(f"run {report.run_id}: {report.image}, {report.image_bytes:,} bytes, MD5 {report.md5}")
-    _show(table)
+    rows = (_run_row(device, as_is_bytes_per_s) for device in report.devices)
+    show(rows, wide_only=frozenset({"server says", "link limit", "took"}))
     for device in report.devices:
         _print_evidence(device)
-        _complain(device.host, device.failure)
-        _complain(device.host, device.restore_failure)
+        complain(device.host, device.failure)
+        complain(device.host, device.restore_failure)
+
+
+def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None) -> dict[str, str | Text]:
+    seen = device.transfer
+    was: dict[str, str | Text] = {} if as_is_bytes_per_s is None else {"was": rate(as_is_bytes_per_s.get(device.host))}
+    cap = seen.sender.cap_bytes_per_s if seen else None
+    return {
+        "device": device.host,
+        "result": outcome(device.outcome),
+        **was,
+        "router says": rate(device.pull.device.rate_bytes_per_s) if device.pull else "-",
+        "server says": rate(seen.rate_bytes_per_s if seen else None),
+        "link limit": rate(cap),
+        "verdict": seen.verdict.kind.value if seen else "-",
+        "hash": "proven" if device.verify or device.outcome is Outcome.ALREADY_THERE else "-",
+        "config": restored(device.restored, is_proven=device.restore is not None),
+        "took": f"{sum(device.seconds_by_step.values()):.1f} s",
+    }
 
 
 def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
@@ -67,91 +92,70 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
     if not records:
         console().print("nothing to recover: no dead run left a device tuned")
         return
-    table = _table("device", "run", "configuration", "sent", "running configuration", "left on flash")
-    for record in records:
-        table.add_row(
-            record.host,
-            record.run_id,
-            Text(record.restored.value, style=_GOOD if record.restored is Restored.RESTORED else _BAD),
-            "\n".join(record.restore.commands) or "nothing" if record.restore else "-",
-            str(record.restore.running_difference) if record.restore else "-",
-            record.partial_file or "-",
-        )
-    _show(table)
+    show(_recovery_row(record) for record in records)
     for record in records:
         if record.restore is not None:
+            line(record.host, f"sent: {'; '.join(record.restore.commands) or 'nothing'}")
+            line(record.host, f"running configuration {record.restore.running_difference or 'equal to the start'}")
             _print_foreign(record.host, record.restore.foreign, startup_changed=record.restore.startup_changed)
-        _complain(record.host, record.failure)
+        if record.partial_file is not None:
+            line(record.host, f"the broken copy left {record.partial_file}", BAD)
+        complain(record.host, record.failure)
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return a console on standard output or error; wide where it is no terminal, so that no row is cut."""
-    # No markup: a device may well print [brackets].
-    found = Console(stderr=stderr, highlight=False, markup=False)
-    return found if found.is_terminal else Console(stderr=stderr, highlight=False, markup=False, width=160)
+def _recovery_row(record: RecoveryRecord) -> dict[str, str | Text]:
+    good = record.restored is Restored.RESTORED
+    return {
+        "device": record.host,
+        "run": record.run_id,
+        "configuration": Text(record.restored.value, style=GOOD if good else BAD),
+    }
 
 
 def _print_evidence(device: DeviceRecord) -> None:
-    out = console()
     seen = device.transfer
     if seen is not None:
         if seen.data_syn is not None:
-            out.print(f"{device.host}: the device's SYN: {seen.data_syn.describe()}")
-        out.print(f"{device.host}: verdict: {seen.verdict.sentence}")
+            line(device.host, f"the device's SYN: {seen.data_syn.describe()}")
+        cap = seen.sender.cap_bytes_per_s
+        limit = f", link limit {rate(cap)} ({seen.sender.cap_source})" if cap else ""
+        line(device.host, f"server: {rate(seen.rate_bytes_per_s)}, {seen.sender.congestion_control}{limit}")
+        line(device.host, f"verdict: {seen.verdict.sentence} {seen.verdict.advice}".rstrip())
+    if device.clocks is not None and device.clocks.disagreement:
+        line(device.host, device.clocks.disagreement)
+    for found in device.reconciled:
+        line(device.host, f"session lost in mid-copy: {found.reason}; {found.decision.value}")
+    for refused in device.tune.refused if device.tune is not None else ():
+        line(device.host, f"refused, so a smaller window was tried: {refused}")
     for change in device.changes if device.tune is not None else ():
         assert device.tune is not None
         shown = "" if change.ours not in device.tune.not_shown else " (taken, but not shown by the device)"
-        out.print(f"{device.host}: set for the copy: {change.ours}{shown}; before: {change.before or '(default)'}")
+        line(device.host, f"set for the copy: {change.ours}{shown}; before: {change.before or '(default)'}")
     if device.window is not None and device.changes:
-        out.print(f"{device.host}: window: {device.window.reason}")
+        line(device.host, f"window: {device.window.reason}")
+    _print_proof(device)
+
+
+def _print_proof(device: DeviceRecord) -> None:
     if device.restore is not None:
         proof = device.restore.running_difference
         word = "equal to the start, line by line" if not proof else f"differs: {proof}"
-        out.print(f"{device.host}: proof: running configuration {word}")
+        line(device.host, f"proof: running configuration {word}")
         _print_foreign(device.host, device.restore.foreign, startup_changed=device.restore.startup_changed)
     if device.partial_file is not None:
-        out.print(f"{device.host}: the copy left {device.partial_file}; delete it before staging again", style=_BAD)
+        what = "was removed" if device.partial_removed else "is there; delete it before staging again"
+        line(device.host, f"what the copy left, {device.partial_file}, {what}", BAD)
     if device.restored is Restored.INCOMPLETE:
-        out.print(f"{device.host}: still tuned as far as we know: run 'flashferry recover'", style=_BAD)
+        line(device.host, "still tuned as far as we know: run 'flashferry recover'", BAD)
 
 
 def _print_foreign(host: str, foreign: tuple[object, ...], *, startup_changed: bool) -> None:
     for change in foreign:
-        console().print(f"{host}: {change}", style=_BAD)
+        line(host, str(change), BAD)
     if startup_changed:
-        console().print(
-            f"{host}: the startup configuration's ip tcp lines changed while the device was tuned: somebody saved. "
+        line(
+            host,
+            "the startup configuration's ip tcp lines changed while the device was tuned: somebody saved. "
             "Look at them and, if they are ours, save again: copy running-config startup-config",
-            style=_BAD,
+            BAD,
         )
-
-
-def _complain(host: str, failure: Failure | None) -> None:
-    if failure is None:
-        return
-    hint = f". {failure.hint}" if failure.hint else ""
-    console().print(f"{host}: {failure.step}: {failure.reason}{hint}", style=_BAD)
-
-
-def _server_rate(seen: TransferRecord | None) -> str:
-    return f"{seen.rate_bytes_per_s / 1e6:.2f} MB/s" if seen and seen.rate_bytes_per_s else "-"
-
-
-def _outcome(outcome: Outcome, *, done: str = "done") -> Text:
-    good = outcome in {Outcome.DONE, Outcome.ALREADY_THERE}
-    return Text(done if outcome is Outcome.DONE else outcome.value, style=_GOOD if good else _BAD)
-
-
-def _lines(found: TcpLines) -> str:
-    return "\n".join(found.lines) or "none (defaults)"
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _show(table: Table) -> None:
-    console().print(table)

@@ -24,6 +24,7 @@ from typing import IO, Any
 from inventory.errors import ConfigInvalid
 from staging.codec import to_json
 from staging.journal_file import open_database, told
+from staging.run_lock import is_run_alive
 from staging.states import State, is_allowed
 from staging.touched import COLUMNS, DamagedEntry, TouchedDevice, read_row
 from tasks.errors import DeviceRefused
@@ -91,15 +92,7 @@ class Journal:
 
     def is_alive(self, run_id: str) -> bool:
         """Return whether the process that opened a run still lives."""
-        try:
-            with (self.directory / "runs" / f"{run_id}.lock").open("r") as probe:
-                # Shared, so that two who ask at the same time don't take each other for the run.
-                fcntl.flock(probe, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
-            return True
-        return False
+        return is_run_alive(self.directory, run_id)
 
     def add_device(self, run_id: str, *, host: str, address: str, port: int, platform: str) -> None:
         """Enter a device of a run, untouched."""

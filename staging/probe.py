@@ -123,7 +123,7 @@ class ProbeRun(DeviceRun):
     def _timed(self, name: str, target: str, size_bytes: int, copies: int) -> Arm:
         path = self._files.of(size_bytes)
         self._context = replace(self._context, image=self._context.server.image(path.name))
-        self._tell("probe", "started", f"{name}: {self._context.image.size_bytes / 1e6:.2g} MB to {target}")
+        self._tell("probe", "started", f"{name}: {self._context.image.size_bytes / 1e6:.2g} MB")
         self._update(pull=None, transfer=None)
         self._pull(target)
         if self._record.transfer is None:

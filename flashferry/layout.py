@@ -1,0 +1,91 @@
+"""How results look: consoles, tables that fit the terminal, and figures in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from staging.states import Outcome, Restored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from staging.record import Failure
+
+GOOD, BAD = "green", "bold red"
+WIDE_COLUMNS = 110
+"""From this width on a table has all its columns; below, what is left out stands in the lines under it."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console on standard output or error; wide where it is no terminal, so that no row is cut."""
+    # No markup: a device may well print [brackets].
+    found = Console(stderr=stderr, highlight=False, markup=False)
+    return found if found.is_terminal else Console(stderr=stderr, highlight=False, markup=False, width=160)
+
+
+def is_wide() -> bool:
+    """Return whether standard output has room for all columns."""
+    return console().width >= WIDE_COLUMNS
+
+
+def table(columns: Iterable[str]) -> Table:
+    """Return an empty table; cells fold rather than lose text."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    return made
+
+
+def show(rows: Iterable[dict[str, str | Text]], wide_only: frozenset[str] = frozenset()) -> None:
+    """Print rows as a table; the columns are the keys of the first row, less those that only a wide terminal has.
+
+    A last column that wraps is set in words; all others are as wide as they need to be.
+    """
+    kept = [{key: cell for key, cell in row.items() if is_wide() or key not in wide_only} for row in rows]
+    if not kept:
+        return
+    made = table(kept[0])
+    for row in kept:
+        made.add_row(*row.values())
+    console().print(made)
+
+
+def line(host: str, text: str, style: str = "") -> None:
+    """Print a line about a device; a long one goes on under its own text."""
+    grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(f"{host}:"), Text(text, style=style))
+    console().print(grid)
+
+
+def complain(host: str, failure: Failure | None) -> None:
+    """Print why a device did not get through, and what to do."""
+    if failure is not None:
+        hint = f". {failure.hint}" if failure.hint else ""
+        line(host, f"{failure.step}: {failure.reason}{hint}", BAD)
+
+
+def rate(bytes_per_s: float | None) -> str:
+    """Return a rate for people: `5.43 MB/s`, or a dash where there is none."""
+    if not bytes_per_s:
+        return "-"
+    return f"{bytes_per_s / 1e6:.2f} MB/s" if bytes_per_s >= 995e3 else f"{bytes_per_s / 1e6:.3f} MB/s"
+
+
+def outcome(found: Outcome, *, done: str = "done") -> Text:
+    """Return what became of a device, in colour."""
+    good = found in {Outcome.DONE, Outcome.ALREADY_THERE}
+    return Text(done if found is Outcome.DONE else found.value, style=GOOD if good else BAD)
+
+
+def restored(found: Restored, *, is_proven: bool = True) -> Text:
+    """Return whether a configuration is what it was, in colour."""
+    words = "restored but…" if found is Restored.FOREIGN_CHANGE and not is_wide() else found.value
+    proven = ", proven" if is_proven and found is Restored.RESTORED and is_wide() else ""
+    bad = found in {Restored.INCOMPLETE, Restored.FOREIGN_CHANGE}
+    return Text(f"{words}{proven}", style=BAD if bad else GOOD)
