@@ -159,11 +159,11 @@ class Archive:
             user: Who arms it; only they can confirm.
             minutes: How long it waits.
             is_idle: The time begins anew with every line that the user types.
-            warn: Called a minute before the end.
+            warn: Called a minute before the end; not where one idle minute is all there is, or each line would warn.
         """
         self.pending = PendingRevert(
             user=user, minutes=minutes, is_idle=is_idle, armed=clock.now(), text=self._device.running_text(), warn=warn,
-            timers=self._timers(minutes, warn),
+            timers=self._timers(minutes, None if is_idle and minutes == 1 else warn),
         )  # fmt: skip
         kind, what = ("IDLETIMER", "idle ") if is_idle else ("ABSTIMER", "")
         self._device.syslog(
@@ -175,7 +175,7 @@ class Archive:
         """Give the pending rollback another time."""
         if self.pending is not None:
             self.pending.cancel()
-            timers = self._timers(minutes, self.pending.warn)
+            timers = self._timers(minutes, None if is_idle and minutes == 1 else self.pending.warn)
             self.pending = replace(
                 self.pending, minutes=minutes, is_idle=is_idle, armed=clock.now(), timers=timers
             )  # fmt: skip
@@ -186,9 +186,10 @@ class Archive:
         if pending is not None and pending.is_idle and pending.user == user:
             self.rearm(pending.minutes, is_idle=True)
 
-    def _timers(self, minutes: int, warn: Callable[[], None]) -> tuple[asyncio.TimerHandle, ...]:
+    def _timers(self, minutes: int, warn: Callable[[], None] | None) -> tuple[asyncio.TimerHandle, ...]:
         loop, minute_s = asyncio.get_running_loop(), self._device.faults.seconds_per_minute
-        return loop.call_later((minutes - 1) * minute_s, warn), loop.call_later(minutes * minute_s, self.revert)
+        end = loop.call_later(minutes * minute_s, self.revert)
+        return (end,) if warn is None else (end, loop.call_later((minutes - 1) * minute_s, warn))
 
     def confirm(self) -> bool:
         """Keep the change; False when none is pending."""

@@ -252,3 +252,34 @@ def test_legacy_ssh_has_sha1_only(world: World) -> None:
     with in_core(world), contextlib.closing(paramiko.Transport((device.address, 22))) as transport:
         transport.start_client(timeout=10)
         assert transport.host_key_type == "ssh-rsa"
+
+
+def test_an_idle_user_loses_the_change(world: World, on: Any) -> None:
+    """`revert idle` waits for the user to fall silent, then takes the configuration back by itself."""
+    session = on("r1")
+    session.send_config_set(["archive", "path bootflash:archive"])
+    world.fault("r1", seconds_per_minute=1.0)
+    try:
+        session.write_channel("configure terminal revert idle 1\nip tcp synwait-time 21\n")
+        session.read_until_pattern(r"synwait-time 21\s+r1\(config\)#")
+        deadline_s = time.monotonic() + 20
+        while "synwait-time 21" in world.running_config("r1") and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        assert "synwait-time 21" not in world.running_config("r1")
+    finally:
+        world.fault("r1", seconds_per_minute=60.0)
+    session.send_config_set(["no archive"])
+
+
+def test_a_reload_runs_what_boot_system_names(world: World, on: Any, ftp: Any, copy: Any) -> None:
+    """The image of a saved `boot system` line runs after a restart; a file that is not there is passed over."""
+    ftp.add("next.bin", 1000)
+    session = on("asr")
+    copy(session, f"copy {ftp.url('next.bin')} bootflash:", (r"\]\? ", "\n"))
+    session.send_config_set(["boot system bootflash:absent.bin", "boot system bootflash:next.bin"])
+    session.save_config()
+    device = next(each for each in world.devices if each.name == "asr")
+    world.fault("asr", reboot=0.3)
+    _wait_until_cut(session)
+    _answers_again(world, device)
+    assert 'System image file is "bootflash:next.bin"' in on("asr").send_command("show version")

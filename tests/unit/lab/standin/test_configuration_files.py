@@ -1,5 +1,6 @@
 """Configurations as files: differences, replacing, the archive, write and reload."""
 
+import re
 from typing import Any
 
 import pytest
@@ -148,3 +149,14 @@ def test_reload_asks_to_save_what_was_changed(changed: Any) -> None:
     assert "Proceed with reload? [confirm]n" in screen
     assert "window-size" in changed.device.startup_text
     assert "Save?" not in changed.type("reload", "n\\")
+
+
+def test_a_rollback_may_wait_for_an_idle_user(console: Any) -> None:
+    """The report names the kind of its timer, and both kinds can follow each other."""
+    console.type("configure terminal", "archive", "path bootflash:cfg")
+    arm = ("configure terminal revert idle 5", "end", "show archive config rollback timer")
+    screen = console.type(*arm, "configure revert timer 7", arm[-1], "configure revert idle 3", arm[-1])
+    kinds = re.findall(r"Timer type: (\w+) timer\nTimer value: (\d+) min", screen)
+    assert kinds == [("idle", "5"), ("absolute", "7"), ("idle", "3")]
+    console.device.archive.confirm()
+    assert "%No Rollback Confirmed Change pending" in console.type("configure revert idle 3")
