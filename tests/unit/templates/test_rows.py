@@ -20,6 +20,7 @@ from templates.rows import (
     FileSystem,
     IpTcp,
     Refusal,
+    Tcb,
     VerifyDigest,
     VerifyError,
     first,
@@ -166,3 +167,10 @@ def test_every_template_and_row_class_agree():
         with (files("templates") / f"{template_name(kind)}.textfsm").open() as source:
             header = [name.lower() for name in textfsm.TextFSM(source).header]
         assert sorted(header) == sorted(field.name for field in fields(kind))
+
+
+def test_option_flags_wrap_without_a_comma():
+    """17.x breaks the line of option flags; each flag is one all the same, and the counters behind it are read."""
+    (found,) = rows(Tcb, (CAPTURES / "tcb/xe_wrapped_options.txt").read_text())
+    assert found.options == ("nagle", "path mtu capable", "SACK option permitted", "win-scale", "TCP AO")
+    assert (found.maxrcvwnd, found.rcv_scale, found.peer_mss, found.sent) == (16384, 0, 1460, 8)

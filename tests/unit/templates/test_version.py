@@ -37,3 +37,18 @@ def test_nothing_is_made_up_from_nothing():
     """Output without any fact gives empty facts, not an error."""
     found = parse_version("")
     assert (found.release, found.hardware, found.image_file_system) == ("", (), None)
+
+
+def test_members_of_a_stack_and_an_image_from_the_network():
+    """Five switches in bundle mode that were booted over TFTP: the active one is marked."""
+    found = parse_version((CAPTURES / "c3850_stack.txt").read_text())
+    assert [member.number for member in found.members] == [1, 2, 3, 4, 5]
+    assert [member.number for member in found.members if member.active] == [1]
+    assert (found.image_file_system, found.install_mode) == ("tftp", False)
+
+
+def test_a_development_build_has_a_release():
+    """Where the first line carries a label, the second one carries the release; the device is autonomous."""
+    found = parse_version((CAPTURES / "c8000v.txt").read_text())
+    assert (found.release, found.install_mode) == ("17.15.20240326:010319", True)
+    assert not found.controller_managed

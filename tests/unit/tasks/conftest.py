@@ -1,0 +1,55 @@
+"""A device that answers from a table, for what decides on answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tasks.errors import DeviceRefused
+from tasks.session import Facts
+from templates.rows import Refusal, first
+
+PROMPT = "r1#"
+
+
+class TableDevice:
+    """Stands for a DeviceSession: answers by command, notes what was asked, refuses what it does not know."""
+
+    name = "r1"
+    privileged = True
+    rtt_s = 0.1
+    local_address = "192.0.2.10"
+    prompt_pattern = r"(?m)^r1#\s*$"
+
+    def __init__(self, answers: dict[str, str]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    def ask(self, command: str, *, limit_s: float = 30.0) -> str:
+        assert limit_s > 0
+        output = self._answer(command)
+        if (refusal := first(Refusal, output)) is not None:
+            raise DeviceRefused(f"'{command}': {refusal.text}", host=self.name)
+        return output
+
+    def converse(
+        self, command: str, reply: Callable[[str], tuple[str, ...] | None], on_wait: Callable[[], None]
+    ) -> None:
+        assert reply(f"{command}\r\n") == ()
+        on_wait()
+        assert reply(f"{self._answer(command)}\r\n{PROMPT}") is None
+
+    def facts(self) -> Facts:
+        return Facts(hostname="r1", vendor="Cisco", model="C8000V", os_version="", serial_number="9X")
+
+    def _answer(self, command: str) -> str:
+        self.asked.append(command)
+        found = next((text for start, text in self.answers.items() if command.startswith(start)), None)
+        return found if found is not None else "      ^\n% Invalid input detected at '^' marker.\n"
+
+
+@pytest.fixture
+def table_device() -> Callable[[dict[str, str]], TableDevice]:
+    """Make a device from its answers, by the beginning of the command; the first that fits counts."""
+    return TableDevice

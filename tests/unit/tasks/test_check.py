@@ -1,0 +1,221 @@
+"""What a look at a device decides, and how little it asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tasks.check import Wanted, Way, check_device
+from tasks.errors import DeviceRefused, OutputNotUnderstood
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+IMAGE = Wanted(name="image.bin", size_bytes=1000, md5="a" * 32, sha512="b" * 128)
+SAVED = "! Last configuration change at 10:00:00 UTC Fri Nov 20 2026 by bob\n"
+LATER = "! Last configuration change at 10:00:01 UTC Fri Nov 20 2026 by bob\n"
+
+
+def listing(*files: str, free: int = 10_000_000) -> str:
+    return "Directory of bootflash:/\n\n" + "".join(files) + f"\n20000000 bytes total ({free} bytes free)\n"
+
+
+def file(size: int = 1000) -> str:
+    return f"16      -rw-             {size}  Apr 22 2024 09:55:24 +02:00  image.bin\n"
+
+
+def answers(**changed: str) -> dict[str, str]:
+    return {
+        "show version": (CAPTURES / "show_version/c8000v.txt").read_text(),
+        "dir bootflash:": changed.pop("dir", listing()),
+        "show running-config | include": changed.pop("running", SAVED),
+        "show startup-config | include": changed.pop("startup", SAVED),
+        "show privilege": changed.pop("privilege", "Current privilege level is 15\n"),
+        **{name.replace("_", " "): text for name, text in changed.items()},
+    }
+
+
+def test_a_fit_device_is_asked_five_things(table_device):
+    """Version, files, running and startup lines, privilege: nothing refused, nothing to note, nothing more asked."""
+    device = table_device(answers())
+    report = check_device(device, IMAGE)
+    assert (report.refusal, report.notes, report.already_there) == (None, (), False)
+    assert (report.file_system, report.free_bytes) == ("bootflash:", 10_000_000)
+    assert report.configuration.saved is True
+    assert len(device.asked) == 5
+
+
+def test_an_image_that_is_there_is_proven_and_nothing_more_is_asked(table_device):
+    """Size and SHA-512 prove it; privilege and locks are of no concern, for nothing will be changed."""
+    told = answers(dir=listing(file()), running=LATER) | {
+        "verify /sha512": f"...Done!\nverify /sha512 (x) = {'b' * 128}"
+    }
+    device = table_device(told)
+    report = check_device(device, IMAGE)
+    assert report.already_there
+    assert (report.proof.algorithm, report.proof.md5) == ("sha512", "a" * 32)
+    assert [command.split(" |")[0] for command in device.asked] == [
+        "show version", "dir bootflash:", "verify /sha512 bootflash:image.bin", "show running-config",
+        "show startup-config",
+    ]  # fmt: skip
+
+
+def test_md5_where_the_release_knows_no_sha512(table_device):
+    """An old release refuses the keyword and is asked for MD5."""
+    told = answers(dir=listing(file())) | {"verify /md5": f"...Done!\nverify /md5 (x) = {'A' * 32}"}
+    report = check_device(table_device(told), IMAGE)
+    assert report.already_there
+    assert (report.proof.algorithm, report.proof.digest) == ("md5", "a" * 32)
+
+
+@pytest.mark.parametrize(("size", "words"), [(999, "999 bytes, expected 1000"), (1000, "1000 bytes, but another hash")])
+def test_another_file_of_that_name(table_device, size, words):
+    """Other size or other hash: refused, with what was found, and never overwritten."""
+    told = answers(dir=listing(file(size))) | {"verify /sha512": f".Done!\nverify /sha512 (x) = {'c' * 128}"}
+    report = check_device(table_device(told), IMAGE)
+    assert not report.already_there
+    assert words in report.refusal
+    assert "nothing is overwritten" in report.refusal
+
+
+def test_the_operator_stops_a_hash(table_device):
+    """Ctrl-C while the device hashes ends the check with a word on it."""
+    told = answers(dir=listing(file())) | {"verify": ""}
+    with pytest.raises(OutputNotUnderstood, match="interrupted by the operator"):
+        check_device(table_device(told), IMAGE, interrupted=lambda: True)
+
+
+def test_room_is_asked_with_a_margin(table_device):
+    """An image that fits exactly does not fit."""
+    assert (
+        "1000 bytes free, the image needs 1000"
+        in check_device(table_device(answers(dir=listing(free=1000))), IMAGE).refusal
+    )
+    assert check_device(table_device(answers(dir=listing(free=1021))), IMAGE).refusal is None
+
+
+def test_a_device_that_does_not_tell_its_room(table_device):
+    """`No space information available` is a note, not a refusal."""
+    report = check_device(
+        table_device(answers(dir="Directory of bootflash:/\n\nNo space information available\n")), IMAGE
+    )
+    assert report.refusal is None
+    assert "does not say how much room" in report.notes[0]
+
+
+def test_a_full_member_of_a_stack_is_named(table_device):
+    """The copy lands on the active member; another one without room is named, with its file system."""
+    told = answers() | {
+        "show version": (CAPTURES / "show_version/c3850_stack.txt").read_text(),
+        "show file systems": (CAPTURES / "show_file_systems/iosxe.txt").read_text().replace("3943694336", "500"),
+        "dir flash:": listing().replace("bootflash", "flash"),
+    }
+    report = check_device(table_device(told), IMAGE)
+    assert (report.file_system, report.refusal) == ("flash:", None)
+    assert [(one.file_system, one.free_bytes) for one in report.members] == [
+        ("flash-2:", 500),
+        ("flash-3:", 4922015744),
+    ]
+    (note,) = report.notes
+    assert note.startswith("flash-2: of another stack member has 500 bytes free")
+
+
+def test_a_device_without_flash(table_device):
+    """IOL: no file system that takes files, and the hint says so."""
+    told = answers() | {
+        "show version": 'Cisco IOS Software, Linux Software (X-M), Version 17.15.1\nSystem image file is "unix:/iol"\n',
+        "show file systems": "File Systems:\n*            -             -    opaque     rw   system:\n",
+    }
+    with pytest.raises(OutputNotUnderstood) as caught:
+        check_device(table_device(told), IMAGE)
+    assert "IOL" in caught.value.hint
+
+
+def test_a_controller_owns_its_device(table_device):
+    """SD-WAN controller mode is refused before anything else."""
+    told = answers()
+    told["show version"] = told["show version"].replace("mode: Autonomous", "mode: Controller-Managed")
+    assert "SD-WAN controller" in check_device(table_device(told), IMAGE).refusal
+
+
+def test_an_unprivileged_session(table_device):
+    """The user prompt is refused with what to give."""
+    device = table_device(answers())
+    device.privileged = False
+    with pytest.raises(DeviceRefused) as caught:
+        check_device(device, IMAGE)
+    assert "privilege 15" in caught.value.hint
+
+
+def test_a_newer_stamp_is_no_proof_of_a_change(table_device):
+    """The stamp moves without a change: the device compares, and equal configurations are saved ones."""
+    told = answers(running=LATER) | {
+        "show archive config differences": "!Contextual Config Diffs:\n!No changes were found\n"
+    }
+    report = check_device(table_device(told), IMAGE)
+    assert (report.configuration.saved, report.notes) == (True, ())
+
+
+@pytest.mark.parametrize(
+    ("differences", "words"),
+    [
+        ("!Contextual Config Diffs:\n+ip tcp timestamp\n-no x\n", "(2 lines differ)"),
+        (None, "is not saved; last changed"),
+    ],
+)
+def test_an_unsaved_configuration_is_noted(table_device, differences, words):
+    """A warning with who and when, and how many lines where the device can tell; not a refusal."""
+    told = answers(running=LATER) | ({"show archive config differences": differences} if differences else {})
+    report = check_device(table_device(told), IMAGE)
+    assert (report.configuration.saved, report.refusal) == (False, None)
+    assert words in report.notes[0]
+    assert "by bob" in report.notes[0]
+
+
+def test_a_locked_configuration_is_refused(table_device):
+    """Where the exclusive mode is configured the lock is asked for, and its holder named."""
+    lock = "Parser Configure Lock\nOwner PID : 3\nUser : bob\nTTY : 2\nType : EXCLUSIVE\nState : LOCKED\n"
+    told = answers(running=f"{SAVED}configuration mode exclusive auto\n") | {"show configuration lock": lock}
+    assert "locked by user 'bob' on line 2" in check_device(table_device(told), IMAGE).refusal
+
+
+def test_a_pending_rollback_is_refused(table_device):
+    """Where an archive is configured a pending rollback would take our lines with it."""
+    timer = "Time configured(or reconfigured): 10:00\nTimer type: absolute timer\nTimer value: 5 min\nUser: bob\n"
+    told = answers(running=f"{SAVED}archive\n") | {"show archive config rollback timer": timer}
+    assert "armed by 'bob' at 10:00, 5 min" in check_device(table_device(told), IMAGE).refusal
+
+
+def test_what_the_inventory_names_must_be_there(table_device):
+    """A VRF that is not defined, and an interface that is down, are refused by name."""
+    running = f"{SAVED}vrf definition Mgmt-intf\nip vrf old\n"
+    assert check_device(table_device(answers(running=running)), IMAGE, way=Way(vrf="old")).refusal is None
+    refused = check_device(table_device(answers(running=running)), IMAGE, way=Way(vrf="mgmt-intf")).refusal
+    assert refused.startswith("VRF 'mgmt-intf' of the inventory: the device has Mgmt-intf, old")
+    told = answers() | {"show ip interface brief": (CAPTURES / "show_ip_interface_brief/c2960.txt").read_text()}
+    assert check_device(table_device(told), IMAGE, way=Way(source_interface="Vl20")).refusal is None
+    assert (
+        "Vlan1 of the inventory has no IPv4 address"
+        in check_device(table_device(told), IMAGE, way=Way(source_interface="Vlan1")).refusal
+    )
+
+
+def test_aaa_is_tried_without_effect(table_device):
+    """With command authorization, copy and verify are tried on a file that is not there; configure stays unproven."""
+    told = answers(running=f"{SAVED}aaa authorization commands 15 default group tacacs+ local\n") | {
+        "copy bootflash:flashferry-no-such-file null:": "%Error opening bootflash:/x (No such file or directory)\n",
+        "verify /md5": "Command authorization failed.\n",
+    }
+    report = check_device(table_device(told), IMAGE)
+    assert report.refusal.startswith(
+        "at privilege level 15 the user may not use 'verify' (Command authorization failed.)"
+    )
+    assert report.authorization.unproven == ("configure terminal",)
+    assert "AAA decides about each command" in report.notes[0]
+
+
+@pytest.mark.parametrize(("lowered", "may"), [("", False), ("privilege exec level 7 configure\n", True)])
+def test_a_lower_level_needs_its_commands_lowered(table_device, lowered, may):
+    """`enable 7` shows the privileged prompt too; only a `privilege exec` line gives it configuration mode."""
+    told = answers(privilege="Current privilege level is 7\n", running=SAVED + lowered) | {"copy": "", "verify": ""}
+    report = check_device(table_device(told), IMAGE)
+    assert (report.refusal is None) == may

@@ -1,0 +1,165 @@
+"""Digests, signatures and the patience with a device that hashes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from tasks.hashing import DIGEST_DOT_BYTES, Dots, HashLimits, LimitReached, hash_limits
+from tasks.signature import Signature, judge
+from tasks.verify import Digests, digest_of, verify_file, verify_image
+
+CAPTURES = Path(__file__).parents[2] / "captures" / "verify"
+GOOD, BAD = "a" * 32, "b" * 32
+SIGNED = "Digital signature successfully verified in file bootflash:/x.bin\n\nSignature Verified\n"
+
+
+def result(digest: str, algorithm: str = "md5") -> dict[str, str]:
+    return {f"verify /{algorithm}": f"....Done!\nverify /{algorithm} (bootflash:/x.bin) = {digest}\n"}
+
+
+def test_a_good_digest_is_a_report(table_device):
+    """The report tells what proved the file and how fast the device hashed."""
+    found = verify_file(table_device(result(GOOD)), path="bootflash:x.bin", md5=GOOD.upper(), size_bytes=100)
+    assert (found.algorithm, found.digest, found.md5, found.signature) == ("md5", GOOD, GOOD, None)
+    assert found.hash_bytes_per_s > 0
+
+
+@pytest.mark.parametrize(("algorithm", "digits"), [("md5", 32), ("sha512", 128)])
+def test_another_digest_is_a_corrupt_image(table_device, algorithm, digits):
+    """Expected and computed digest stand in the error, and nobody should boot from that file."""
+    expected = Digests(md5=GOOD, sha512="a" * 128 if algorithm == "sha512" else None)
+    with pytest.raises(ImageCorrupt, match="a" * digits + ", the device computed " + "b" * digits) as caught:
+        verify_image(table_device(result("b" * digits, algorithm)), "bootflash:x.bin", expected, size_bytes=100)
+    assert "do not boot" in caught.value.hint
+
+
+def test_the_expected_digest_is_never_sent(table_device):
+    """What the device would echo proves nothing, so it is never told what we expect."""
+    device = table_device(result(GOOD))
+    verify_file(device, path="bootflash:x.bin", md5=GOOD, size_bytes=100)
+    assert device.asked == ["verify /md5 bootflash:x.bin"]
+
+
+def test_a_missing_file_is_refused(table_device):
+    """The device's reason is the error."""
+    told = {"verify": (CAPTURES / "md5_missing_file.txt").read_text()}
+    with pytest.raises(DeviceRefused, match="No such file or directory"):
+        digest_of(table_device(told), "bootflash:x.bin", size_bytes=100)
+
+
+def test_a_refused_command_keeps_its_words(table_device):
+    """A device that knows neither hash says so, and that is the error."""
+    with pytest.raises(DeviceRefused, match="Invalid input"):
+        verify_image(table_device({}), "bootflash:x.bin", Digests(md5=GOOD, sha512="a" * 128), size_bytes=100)
+
+
+def test_an_answer_without_a_digest_is_not_understood(table_device):
+    """No digest, no error, no refusal: nothing is guessed."""
+    with pytest.raises(OutputNotUnderstood, match="expected a digest"):
+        digest_of(table_device({"verify": "Done!\n"}), "bootflash:x.bin", size_bytes=100)
+
+
+def test_a_signature_is_verified_on_request(table_device):
+    """Digest first, then the device's own word on the signature."""
+    device = table_device(result(GOOD) | {"verify bootflash:x.bin": SIGNED})
+    found = verify_image(device, "bootflash:x.bin", Digests(md5=GOOD), size_bytes=100, signature=True)
+    assert found.signature.outcome is Signature.VERIFIED
+
+
+def test_a_bad_signature_is_a_corrupt_image(table_device):
+    """A right hash does not outweigh a signature that the device does not accept."""
+    told = result(GOOD) | {"verify bootflash:x.bin": "%ERROR: Not able to process Signature in bootflash:/x.bin.\n"}
+    with pytest.raises(ImageCorrupt, match="Not able to process Signature"):
+        verify_image(table_device(told), "bootflash:x.bin", Digests(md5=GOOD), size_bytes=100, signature=True)
+
+
+def test_silence_on_the_signature_is_no_success(table_device):
+    """Output without a word on the signature is not understood."""
+    told = result(GOOD) | {"verify bootflash:x.bin": "Verifying file integrity of bootflash:/x.bin.....\n"}
+    with pytest.raises(OutputNotUnderstood, match="expected a word on the signature"):
+        verify_image(table_device(told), "bootflash:x.bin", Digests(md5=GOOD), size_bytes=100, signature=True)
+
+
+def test_the_signature_of_a_real_image():
+    """IE9300, 17.9.2: verified, and a row of 143,737 dots in front changes nothing."""
+    found = judge((CAPTURES / "plain_ok_iosxe.txt").read_text(), "sdflash:ie9k_iosxe.17.09.02.SPA.bin")
+    assert found.outcome is Signature.VERIFIED
+
+
+def test_a_real_refusal_of_a_signature():
+    """IE3x00: a file that is not there has no signature."""
+    found = judge((CAPTURES / "copy_verify_missing.log").read_text(), "flash:ie3x00.bin")
+    assert (found.outcome, found.words[:40]) == (Signature.REFUSED, "%ERROR: Not able to process Signature in")
+
+
+@pytest.mark.parametrize(
+    ("output", "outcome"),
+    [
+        (SIGNED, Signature.VERIFIED),
+        ("Digital signature successfully verified in file bootflash:/other.bin\n", Signature.UNKNOWN),
+        ("Embedded hash verification successful.\n", Signature.HASH_ONLY),
+        ("Verified flash:x.bin\n", Signature.HASH_ONLY),
+        ("Verified flash:other.bin\n", Signature.UNKNOWN),
+        (f"{SIGNED}%SIGNATURE-4-NOT_PRESENT: %WARNING: Signature not found\n", Signature.REFUSED),
+        (f"Embedded Hash   MD5 : {GOOD}\nComputed Hash   MD5 : {BAD}\n{SIGNED}", Signature.REFUSED),
+        (f"Embedded Hash   MD5 : {GOOD}\nComputed Hash   MD5 : {GOOD.upper()}\n{SIGNED}", Signature.VERIFIED),
+        ("%Filesystem does not support verify operations\n", Signature.REFUSED),
+        ("r1#verify flash:x.bin\n", Signature.UNKNOWN),
+        ("", Signature.UNKNOWN),
+    ],
+)
+def test_each_word_on_a_signature(output, outcome):
+    """Bad words outweigh good ones; a good word on another file, or an echo, counts for nothing."""
+    assert judge(output, "bootflash:x.bin").outcome is outcome
+
+
+def dots(*, interrupted: bool = False) -> Dots:
+    limits = HashLimits(start_s=10, silence_s=20, total_s=100)
+    return Dots(
+        prompt_pattern=r"(?m)^r1#\s*$",
+        limits=limits,
+        dot_bytes=DIGEST_DOT_BYTES,
+        interrupted=lambda: interrupted,
+        at_s=0,
+    )
+
+
+def test_dots_are_counted_and_thrown_away():
+    """Two hundred thousand dots in many pieces leave one behind, and tell how far the device came."""
+    found = dots()
+    for second in range(100):
+        assert found.reply("." * 2000, float(second)) == ()
+    assert (found.dots, found.text) == (200_000, ".")
+    assert found.bytes_hashed == 200_000 * 65_536
+    assert found.reply("Done!\r\nverify /md5 (flash:x) = 0\r\nr1#", 100.0) is None
+
+
+@pytest.mark.parametrize(
+    ("heard_s", "now_s", "words"),
+    [(None, 11, "no sign of life for 10 s"), (5, 26, "no dot for 20 s"), (95, 101, "no result after 100 s")],
+)
+def test_each_limit_has_its_own_words(heard_s, now_s, words):
+    """Start, silence and total are told apart."""
+    found = dots()
+    if heard_s is not None:
+        found.reply("verify /md5 flash:x\r\n..", heard_s)
+    with pytest.raises(LimitReached, match=words):
+        found.check(now_s)
+
+
+def test_within_its_limits_a_device_is_left_alone():
+    """No limit is reached while dots come."""
+    found = dots()
+    found.reply("..", 90)
+    found.check(99)
+    assert found.dots == 2
+
+
+def test_a_known_speed_shortens_the_patience_and_never_lengthens_it():
+    """2 GB: four times what it takes at the known speed, but no longer than with the slowest device."""
+    assert hash_limits(2_000_000_000).total_s == 60 + 8000
+    assert hash_limits(2_000_000_000, 4_000_000).total_s == 60 + 2000
+    assert hash_limits(2_000_000_000, 10_000).total_s == 60 + 8000
