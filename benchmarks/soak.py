@@ -40,14 +40,13 @@ _MIX = {
     "half_open": 4,
 }
 _FIRST = 100
-_BATCH = 3300
+_BATCH = 1650
 _SETTLE_S = 30.0
 # Longer than any limit of the server under test.
 _CALM_S = 5.0
 _SMALL = ("full", "pause")
-_TRIES = 10_000
-# Two sessions with one ticket at the same time would end each other's transfer, by design.
-_LEAST_TICKETS = 1000
+# What the server under test waits for before it ends a session or a transfer.
+_LIMIT_S = 3.0
 _GROWTH_ALLOWED = 0.10
 
 
@@ -82,25 +81,29 @@ class Soak:
     sessions: int = 0
     done: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
+    too_late: Counter[str] = field(default_factory=Counter)
 
-    def issue(self, kinds: list[str]) -> list[tuple[str, str]]:
-        """Issue a ticket per session."""
+    def batch(self, kinds: list[str]) -> None:
+        """Run so many sessions, each with a ticket of its own, and wait until the server is at rest again."""
         tickets = [
-            self.server.issue_ticket(
-                TicketRequest(image_name="small.bin" if kind in _SMALL else "large.bin", tries=_TRIES)
-            )
+            self.server.issue_ticket(TicketRequest(image_name="small.bin" if kind in _SMALL else "large.bin"))
             for kind in kinds
         ]
-        return [(ticket.username, ticket.password) for ticket in tickets]
+        self._run(kinds, [(ticket.username, ticket.password) for ticket in tickets])
+        # As at the end of any run: what nobody came for is taken back.
+        for ticket in tickets:
+            self.server.revoke(ticket.ticket_id)
+        self._settle()
+        report.print_progress(f"{time.monotonic() - self.started_s:5.0f} s  {self.sessions} sessions")
 
-    def batch(self, kinds: list[str], credentials: list[tuple[str, str]]) -> None:
-        """Run so many sessions and wait until the server is at rest again."""
+    def _run(self, kinds: list[str], credentials: list[tuple[str, str]]) -> None:
         order = {
             "host": "127.0.0.1",
             "port": self.server.port,
             "kinds": kinds,
             "credentials": credentials,
             "first": self.sessions,
+            "limit_s": _LIMIT_S,
             **{name.removesuffix(".bin"): name for name in _SIZES_BYTES},
             **{name.replace(".bin", "_bytes"): size for name, size in _SIZES_BYTES.items()},
         }
@@ -112,10 +115,8 @@ class Soak:
         if not answer:
             raise RuntimeError("the client process ended; see its traceback above")
         self.sessions += len(kinds)
-        self.done.update(json.loads(answer)["done"])
-        self.errors.update(json.loads(answer)["errors"])
-        self._settle()
-        report.print_progress(f"{time.monotonic() - self.started_s:5.0f} s  {self.sessions} sessions")
+        for counter, name in ((self.done, "done"), (self.errors, "errors"), (self.too_late, "too_late")):
+            counter.update(json.loads(answer)[name])
 
     def reading(self) -> Reading:
         """Read what the server holds."""
@@ -153,9 +154,9 @@ def mixed(count: int, leave_out: frozenset[str], seed: int) -> list[str]:
     return kinds
 
 
-def planned(count: int, tickets: int, *, can_vanish: bool) -> list[str]:
-    """Return the kinds of all sessions; where tickets serve again, none that delivers and so uses its ticket up."""
-    leave_out = frozenset(() if can_vanish else ("half_open",)) | frozenset(_SMALL if tickets < count else ())
+def planned(count: int, *, can_vanish: bool) -> list[str]:
+    """Return the kinds of all sessions, those that vanish only where we may."""
+    leave_out = frozenset(() if can_vanish else ("half_open",))
     return mixed(_FIRST, leave_out, 0) + mixed(count - _FIRST, leave_out, 1)
 
 
@@ -191,8 +192,8 @@ def _settings(directory: Path) -> ServerSettings:
         image_paths=(directory,),
         listen_address="127.0.0.1",
         sample_interval_s=0.5,
-        limits=Limits(login_deadline_s=3.0, idle_s=3.0, data_connect_s=3.0, failed_login_delay_s=0.05),
-        profile=SenderProfile(stall_after_s=1.0, give_up_after_s=3.0),
+        limits=Limits(login_deadline_s=_LIMIT_S, idle_s=_LIMIT_S, data_connect_s=_LIMIT_S, failed_login_delay_s=0.05),
+        profile=SenderProfile(stall_after_s=1.0, give_up_after_s=_LIMIT_S),
     )
 
 
@@ -214,34 +215,28 @@ def _client() -> "Iterator[subprocess.Popen[str]]":
         client.wait()
 
 
-def _soak(count: int, tickets: int, directory: Path) -> dict[str, Any]:
+def _soak(count: int, directory: Path) -> dict[str, Any]:
     for name, size_bytes in _SIZES_BYTES.items():
         (directory / name).write_bytes(random.Random(name).randbytes(size_bytes))
     can_vanish = os.geteuid() == 0
-    kinds = planned(count, tickets, can_vanish=can_vanish)
+    kinds = planned(count, can_vanish=can_vanish)
     with FtpServer(_settings(directory)) as server, _client() as client:
         soak = Soak(server=server, client=client)
         empty = soak.reading()
-        # All tickets first: what is kept per ticket for hours is told apart from what sessions leave.
-        issued_for = soak.issue(kinds[:tickets])
-        credentials = (issued_for * (count // len(issued_for) + 1))[:count]
-        issued = soak.reading()
         readings = []
         for first in (0, *range(_FIRST, count, _BATCH)):
             last = _FIRST if not first else min(first + _BATCH, count)
-            soak.batch(kinds[first:last], credentials[first:last])
+            soak.batch(kinds[first:last])
             readings.append(soak.reading())
         return {
-            "schema": "flashferry.benchmarks.soak/1",
+            "schema": "flashferry.benchmarks.soak/2",
             "kernel": platform.release(),
             "python": platform.python_version(),
             "took_s": round(time.monotonic() - soak.started_s, 1),
-            "tickets": len(issued_for),
-            "ticket_bytes": round((issued.rss_bytes - empty.rss_bytes) / len(issued_for)),
-            "parent_ticket_bytes": round((issued.parent_rss_bytes - empty.parent_rss_bytes) / len(issued_for)),
-            "readings": [asdict(reading) for reading in (empty, issued, *readings)],
+            "readings": [asdict(reading) for reading in (empty, *readings)],
             "done": dict(soak.done),
             "errors": dict(soak.errors),
+            "too_late": dict(soak.too_late),
             "notices": [*server.notices, *([] if can_vanish else ["half_open left out: it takes root"])],
             "last_batch_bytes_per_session": _growth(readings),
             "verdicts": verdicts(readings[0], readings[-1]),
@@ -256,28 +251,21 @@ def main(arguments: list[str]) -> int:
     """Run the command; 1 if anything is not where it was or a session ended otherwise than it must."""
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}", description=__doc__)
     parser.add_argument("--sessions", type=int, default=10_000, help="sessions in all (default: 10000)")
-    parser.add_argument(
-        "--tickets",
-        type=int,
-        help="let so many tickets, at least 1000, serve all sessions, of which none delivers then (default: one each)",
-    )
     parser.add_argument("--results", type=Path, default=_RESULTS, help="directory for the JSON file")
     options = parser.parse_args(arguments)
-    tickets = options.sessions if options.tickets is None else options.tickets
-    if options.sessions <= _FIRST or tickets < min(options.sessions, _LEAST_TICKETS):
-        parser.error(f"expected more than {_FIRST} sessions and at least {_LEAST_TICKETS} tickets")
+    if options.sessions <= _FIRST:
+        parser.error(f"expected more than {_FIRST} sessions, found {options.sessions}")
     isolation.enter_namespace(_MODULE, arguments)
     isolation.prepare("host")
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="ferry-soak-") as directory:
-            result = _soak(options.sessions, tickets, Path(directory))
+            result = _soak(options.sessions, Path(directory))
     except KeyboardInterrupt:
         report.print_progress("interrupted; server and clients were stopped, nothing was written")
         return 130
     options.results.mkdir(parents=True, exist_ok=True)
-    name = "soak.json" if tickets >= options.sessions else "soak_few_tickets.json"
-    (options.results / name).write_text(json.dumps(result, indent=1) + "\n")
+    (options.results / "soak.json").write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
     return 1 if result["verdicts"] or result["errors"] else 0
 

@@ -151,12 +151,19 @@ KINDS: "dict[str, Callable[[dict[str, Any], int], None]]" = {
 }
 
 
-def _attempt(order: dict[str, Any], number: int, kind: str) -> tuple[str, str]:
+# These wait for a limit of the server; all others are over long before one, unless the host is too busy for us.
+_WAITING = frozenset((never_read, idle, silent))
+
+
+def _attempt(order: dict[str, Any], number: int, kind: str) -> tuple[str, str, bool]:
+    """Return the kind, what went wrong, and whether it took so long that the server was right to end it."""
+    began_s = time.monotonic()
     try:
         KINDS[kind](order, number)
     except (OSError, RuntimeError, ValueError) as error:
-        return kind, f"{kind}: {type(error).__name__}: {error}"
-    return kind, ""
+        late = KINDS[kind] not in _WAITING and time.monotonic() - began_s >= order["limit_s"]
+        return kind, f"{kind}: {type(error).__name__}: {error}", late
+    return kind, "", False
 
 
 def main() -> None:
@@ -165,9 +172,11 @@ def main() -> None:
         order = json.loads(text)
         with ThreadPoolExecutor(_THREADS) as pool:
             results = list(pool.map(partial(_attempt, order), *zip(*enumerate(order["kinds"]), strict=True)))
-        errors = Counter(error for _, error in results if error)
-        done = Counter(kind for kind, error in results if not error)
-        sys.stdout.write(json.dumps({"done": done, "errors": dict(errors.most_common(10))}) + "\n")
+        done = Counter(kind for kind, error, _ in results if not error)
+        too_late = Counter(error for _, error, late in results if error and late)
+        errors = Counter(error for _, error, late in results if error and not late)
+        answer = {"done": done, "errors": dict(errors.most_common(10)), "too_late": dict(too_late.most_common(10))}
+        sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
 

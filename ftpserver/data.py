@@ -115,6 +115,8 @@ class ImageChannel(DTPHandler):
         if not self._closed:
             self._conclude("" if self._has_everything() else self.cut_reason)
         super().close()
+        # The two refer to each other; left so, a session with all it holds would stay until a collection of garbage.
+        self._reporter = None
 
     def handle_error(self) -> None:
         """Name an error of ours as such."""

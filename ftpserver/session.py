@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ftpserver.settings import ServerSettings
 
 _LONGEST_OFFSET_DIGITS = 15
+_ABORTED = "aborted by the client (ABOR)"
 
 
 class ImageSession(BoundedControl):
@@ -184,11 +185,21 @@ class ImageSession(BoundedControl):
         self.respond("211 End.")
 
     def ftp_ABOR(self, line: str) -> None:  # noqa: N802
-        """End the transfer at the client's wish."""
+        """End the transfer at the client's wish.
+
+        426 for the transfer and 226 for the command where a RETR was under way, also one that still waited for its
+        data connection; 225 where there is nothing to end (RFC 959 5.4 allows both).
+        """
         if self.data_channel is not None:
-            self.data_channel.cut_reason = "aborted by the client (ABOR)"
-        super().ftp_ABOR(line)
-        self._drop_waiting_retrieval()
+            self.data_channel.cut_reason = _ABORTED
+        waiting = self._drop_waiting_retrieval()
+        if not waiting or self.account is None:
+            super().ftp_ABOR(line)
+            return
+        self._shutdown_connecting_dtp()
+        self.desk.change(self.account, EventKind.FAILED, _ABORTED, state=TransferState.FAILED)
+        self.respond("426 Transfer aborted via ABOR.")
+        self.respond("226 ABOR command successful.")
 
     def data_connection_failed(self, reason: str, reply: str, *, only_if_awaited: bool = False) -> None:
         """Note that no data connection came about; see `client.Client`."""

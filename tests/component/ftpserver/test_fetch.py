@@ -14,6 +14,8 @@ from ftpserver import TransferState
 from tcp.verdict import VerdictKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import Bench
 
 IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
@@ -193,6 +195,55 @@ def test_abor_ends_a_transfer_and_the_ticket_can_try_again(bench: "Bench", closi
     data.close()
     assert bench.fetch(client) == bench.content
     assert bench.final(ticket).state is TransferState.DELIVERED
+
+
+def _ended(bench: "Bench", client: ftplib.FTP, closing: contextlib.ExitStack) -> None:
+    assert bench.fetch(client) == bench.content
+
+
+def _prepared(bench: "Bench", client: ftplib.FTP, closing: contextlib.ExitStack) -> None:
+    client.makepasv()
+
+
+def _connected(bench: "Bench", client: ftplib.FTP, closing: contextlib.ExitStack) -> None:
+    closing.enter_context(bench.slow_data_connection(client))
+
+
+def _given_up(bench: "Bench", client: ftplib.FTP, closing: contextlib.ExitStack) -> None:
+    data = closing.enter_context(bench.slow_data_connection(client))
+    client.sendcmd(f"RETR {IMAGE}")
+    with pytest.raises(ftplib.error_temp, match="426 No progress"):
+        client.voidresp()
+    with pytest.raises(ConnectionResetError):
+        bench.read_all(data)
+
+
+@pytest.mark.parametrize("bench", [{"profile": {"give_up_after_s": 0.3}}], indirect=True)
+@pytest.mark.parametrize("before", [None, _ended, _prepared, _connected, _given_up])
+def test_abor_with_nothing_to_end_is_225(
+    bench: "Bench", closing: contextlib.ExitStack, before: "Callable[..., None] | None"
+) -> None:
+    """Before, between and after transfers ABOR gives one reply, 225; also when the server gave up a moment earlier."""
+    client = closing.enter_context(contextlib.closing(bench.login(bench.ticket())))
+    if before is not None:
+        before(bench, client, closing)
+    assert client.sendcmd("ABOR").startswith("225")
+    assert client.sendcmd("NOOP").startswith("200")
+
+
+def test_abor_ends_a_retrieval_that_waits_for_its_data_connection(
+    bench: "Bench", closing: contextlib.ExitStack
+) -> None:
+    """A RETR without a data connection yet was under way too: 426 and 226, and the session may fetch again."""
+    ticket = bench.ticket(tries=2)
+    client = closing.enter_context(contextlib.closing(bench.login(ticket)))
+    client.makepasv()
+    client.sendcmd(f"RETR {IMAGE}")
+    client.putcmd("ABOR")
+    assert [client.getmultiline()[:3], client.getmultiline()[:3]] == ["426", "226"]
+    failed = bench.final(ticket)
+    assert (failed.state, failed.last_error) == (TransferState.FAILED, "aborted by the client (ABOR)")
+    assert bench.fetch(client) == bench.content
 
 
 @pytest.mark.parametrize("how", ["reset", "close"])

@@ -1,0 +1,89 @@
+"""What a session leaves in the process that served it: nothing, without waiting for a collection of garbage."""
+
+import contextlib
+import ftplib
+import gc
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ftpserver import ServerSettings, TicketRequest, process
+from ftpserver.catalogue import Catalogue
+from ftpserver.tickets import issue
+
+_KINDS = ("ServerSession", "ImageChannel", "PassiveListener", "Transfer", "Reporter", "Tuning")
+
+
+class _Here:
+    """A server in this process, driven by hand."""
+
+    def __init__(self, directory: Path) -> None:
+        (directory / "a.bin").write_bytes(b"x" * 300_000)
+        settings = ServerSettings(image_paths=(directory,), listen_address="127.0.0.1", sample_interval_s=0.05)
+        self.image = Catalogue((directory,)).image("a.bin")
+        self.loop: Any = process.IOLoop()
+        self.desk = process.Desk(settings, lambda _: None)
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.address = listener.getsockname()
+        self.server: Any = process.FTPServer(listener, process.session_class(self.desk, settings), ioloop=self.loop)
+
+    def serve(self, client: Callable[[], None]) -> None:
+        """Serve until the client is done and its sessions are gone, for at most five seconds."""
+        thread = threading.Thread(target=client)
+        thread.start()
+        for _ in range(500):
+            self.loop.loop(0.01, blocking=False)
+            if not thread.is_alive() and not self.desk.sessions and not self._timers():
+                break
+        thread.join()
+
+    def _timers(self) -> int:
+        return sum(not task.cancelled for task in self.loop.sched._tasks)
+
+    def login(self) -> ftplib.FTP:
+        ticket, grant = issue(TicketRequest(image_name="a.bin"), self.image)
+        self.desk.add(grant)
+        client = ftplib.FTP()
+        client.connect(*self.address, timeout=5)
+        client.login(ticket.username, ticket.password)
+        return client
+
+    def silent(self) -> None:
+        with socket.create_connection(self.address, timeout=5) as connection:
+            connection.recv(100)
+
+    def fetch(self) -> None:
+        with self.login() as client:
+            client.retrbinary("RETR a.bin", lambda _: None)
+
+    def reset(self) -> None:
+        client = self.login()
+        host, port = client.makepasv()
+        with contextlib.closing(client), socket.socket() as data:
+            data.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
+            data.connect((host, port))
+            client.sendcmd("RETR a.bin")
+            data.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[_Here]:
+    made = _Here(tmp_path)
+    gc.collect()
+    gc.disable()
+    try:
+        yield made
+    finally:
+        gc.enable()
+        made.server.close_all()
+
+
+@pytest.mark.parametrize("kind", ["silent", "fetch", "reset"])
+def test_a_session_that_ended_is_gone(here: _Here, kind: str) -> None:
+    """Neither the session nor its transfer is kept by a circle of references: a thousand of them would be megabytes."""
+    here.serve(getattr(here, kind))
+    assert [type(thing).__name__ for thing in gc.get_objects() if type(thing).__name__ in _KINDS] == []
