@@ -116,6 +116,7 @@ _USER_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show interfaces": show.interfaces,
     "show inventory": show.inventory,
     "show ip ssh": show.ip_ssh,
+    "show memory": show.memory,
     "show memory statistics": show.memory,
     "show processes cpu": show.processes_cpu,
     "show tcp": show_tcp.blocks,

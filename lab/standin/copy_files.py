@@ -76,10 +76,7 @@ async def copy_local(vty: Vty, source: str, target: str, *, verify: bool | None 
     """Copy a file or a configuration to another; names are full, such as `RUNNING`."""
     held = b"" if source.lower().startswith("null:") else content(vty, source)
     if held is None:
-        flash = vty.device.file_system(split_file(source)[0])
-        vty.terminal.write(f"%Error opening {shown_name(flash, source)} (No such file or directory)\n")
-        if verifies_copies(vty, verify):
-            _refuse_unsigned(vty, source, target)
+        await _refuse_missing(vty, source, target, verifies=verifies_copies(vty, verify))
     elif target == RUNNING:
         await _to_running(vty, held)
     elif target == STARTUP:
@@ -88,10 +85,19 @@ async def copy_local(vty: Vty, source: str, target: str, *, verify: bool | None 
         await _to_file(vty, source, target, held, verifies=verifies_copies(vty, verify))
 
 
-def _refuse_unsigned(vty: Vty, source: str, target: str) -> None:
-    """`copy /verify` of a file that is not there still looks for its signature (capture of IE3x00)."""
+async def _refuse_missing(vty: Vty, source: str, target: str, *, verifies: bool) -> None:
+    """A source that is not there is found out after the question; `/verify` still looks for a signature (capture)."""
     prefix, name = split_file(target)
-    vty.terminal.write(aborted_copy(f"{prefix}:/{name or split_file(source)[1]}", was_there=False))
+    if prefix not in {"system", "nvram", "null"}:
+        name = await ask_name(vty, name or split_file(source)[1])
+    vty.terminal.write(f"%Error opening {shown_name(_flash_of(vty, source), source)} (No such file or directory)\n")
+    if verifies:
+        shown = shown_name(_flash_of(vty, target), f"{prefix}:/{name}")
+        vty.terminal.write(aborted_copy(shown, was_there=False))
+
+
+def _flash_of(vty: Vty, text: str) -> Flash | None:
+    return vty.device.file_system(split_file(text)[0])
 
 
 async def _to_running(vty: Vty, held: bytes) -> None:

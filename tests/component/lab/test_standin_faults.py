@@ -283,3 +283,14 @@ def test_a_reload_runs_what_boot_system_names(world: World, on: Any, ftp: Any, c
     _wait_until_cut(session)
     _answers_again(world, device)
     assert 'System image file is "bootflash:next.bin"' in on("asr").send_command("show version")
+
+
+def test_syslog_lines_come_where_they_are_monitored(world: World, on: Any) -> None:
+    """`terminal monitor` shows them behind the prompt, `terminal no monitor` ends that."""
+    session = on("r1")
+    session.send_command("terminal monitor")
+    world.fault("r1", syslog="%TEST-5-ONE: first")
+    session.read_until_pattern(r"\*\w+ +\d+ [\d:.]+: %TEST-5-ONE: first")
+    session.send_command("terminal no monitor")
+    world.fault("r1", syslog="%TEST-5-TWO: second")
+    assert "TWO" not in session.send_command("show memory")

@@ -2,7 +2,14 @@
 
 import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import pytest
+
+from lab.standin.signature import sign
+
+CAPTURES = Path(__file__).parents[3] / "captures" / "lab"
 
 
 def test_a_stack_has_a_flash_per_member(make_console: Callable[..., Any]) -> None:
@@ -76,3 +83,32 @@ def test_configurations_are_files_too(console: Any) -> None:
     """`more` and `dir` read them under system: and nvram:."""
     assert console.show("more nvram:startup-config").startswith("!\n! Last configuration change")
     assert "<no date>  running-config\n\nNo space information available\n" in console.show("dir system:/running-config")
+
+
+def test_a_large_file_is_copied_whole(console: Any) -> None:
+    """A local copy prints one C per 65,536 bytes, and what arrives is what was there, also beyond 16 MiB."""
+    device = console.device
+    device.faults = device.faults.with_switches({"slow_flash_bytes_per_s": 1e9})
+    device.flash.write("large.bin", bytes(range(256)) * 70_000)
+    screen = console.type("copy flash:large.bin flash:twin.bin", "")
+    assert "Copy in progress..." + "C" * 274 + "\n17920000 bytes copied in " in screen
+    first, second = (device.flash.find(name).path.read_bytes() for name in ("large.bin", "twin.bin"))
+    assert first == second
+
+
+def test_copy_verify_of_what_is_not_there(console: Any, strangers: Callable[..., list[str]]) -> None:
+    """The question, then the errors of the capture of IE3x00, with the names of this device."""
+    screen = console.type("copy /verify flash:i3x.bin bootflash:", "").partition("bootflash:\n")[2].partition("r1#")[0]
+    capture = (CAPTURES / "copy_verify_missing.txt").read_text(encoding="utf-8")
+    assert strangers(screen, capture, ()) == []
+    assert strangers(capture, screen, ()) == []
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_a_local_copy_may_be_verified(console: Any, is_signed: bool) -> None:
+    """`file verify auto` keeps a signed image and deletes another, and says so behind the result."""
+    console.device.flash.write("x.bin", sign(b"image") if is_signed else b"image")
+    screen = console.type("configure terminal", "file verify auto", "end", "copy flash:x.bin flash:y.bin", "")
+    assert ("Signature Verified" in screen) is is_signed
+    assert ("%ERROR: Aborting copy.\n" in screen) is not is_signed
+    assert (console.device.flash.find("y.bin") is not None) is is_signed
