@@ -16,33 +16,63 @@ from tasks.check import CheckReport
 from tasks.connection import NAME as CONNECTION
 from tasks.connection import session_of
 from tasks.copy_watch import least_rate_bytes_per_s
-from tasks.errors import DeviceUnreachable
+from tasks.errors import DeviceOverloaded, DeviceUnreachable
 from tasks.flash_file import remove
 from tasks.pull import PullReport, Witnessed, copy_limits, pull
-from tasks.tune import set_again
+from tasks.tune import set_again, step_down
+from tasks.tuning import Change, TunePlan
 
 
 class CopyRun(StepRunner):
     """The steps of a device that have to do with its copy."""
 
     def _pull(self, target: str) -> None:
-        """Copy; where the session is lost, find out what became of it, and copy again at most once."""
+        """Copy, and once more where the session was lost or the device failed with our window, if that is safe."""
         for may_repeat in (True, False):
             try:
                 self._copy(target)
+            except DeviceOverloaded:
+                if not (may_repeat and self._has_window_of_ours):
+                    raise
+                decision = self._clear(target, may_repeat=True).decision
+                if decision is Decision.GIVE_UP:
+                    raise
+                if decision is Decision.DONE:
+                    break
+                self._step_down()
             except DeviceUnreachable as lost:
-                found = self._find_out(target, may_repeat=may_repeat)
+                self._forget_session()
+                found = self._clear(target, may_repeat=may_repeat)
                 if found.decision is Decision.GIVE_UP:
                     message = f"{lost.message}; {found.reason}"
                     raise DeviceUnreachable(message, host=lost.host, step="pull", hint=lost.hint) from None
                 if found.decision is Decision.DONE:
                     break
-                if found.decision is Decision.REMOVE_AND_AGAIN:
-                    self._do("remove", remove, path=target, no_larger_than_bytes=self._context.image.size_bytes)
                 self._set_again()
             else:
                 break
         self._move(State.COPIED)
+
+    def _clear(self, target: str, *, may_repeat: bool) -> Judgement:
+        """Find out what is left of a copy, and remove it where it stands in the way of another one."""
+        found = self._find_out(target, may_repeat=may_repeat)
+        if found.decision is Decision.REMOVE_AND_AGAIN:
+            self._do("remove", remove, path=target, no_larger_than_bytes=self._context.image.size_bytes)
+        return found
+
+    @property
+    def _has_window_of_ours(self) -> bool:
+        """Whether a scaled window is in force that we chose: then a smaller one may help."""
+        tuned = TunePlan(changes=self._record.changes, may_back_off=self._context.options.window_bytes is None)
+        return self._record.tune is not None and tuned.unscaled() is not None
+
+    def _step_down(self) -> None:
+        self._update(tune=self._do("tune", step_down, changes=self._record.changes, remember=self._remember))
+
+    def _remember(self, changes: tuple[Change, ...]) -> None:
+        """Have other changes of ours on disk before they are sent."""
+        self._context.journal.replan(self._context.run_id, self._record.host, changes)
+        self._update(changes=changes)
 
     def _copy(self, target: str) -> None:
         context = self._context
@@ -98,9 +128,8 @@ class CopyRun(StepRunner):
         )
 
     def _find_out(self, target: str, *, may_repeat: bool) -> Judgement:
-        """Return what became of a copy whose session was lost, when there is nothing more to wait for."""
+        """Return what became of a copy that ended without a result, when there is nothing more to wait for."""
         server, ticket = self._context.server, self._ticket
-        self._forget_session()
         if ticket is None:
             raise DeviceUnreachable("the session was lost before the copy began", host=self._record.host, step="pull")
         case = Case(

@@ -28,7 +28,7 @@ from tasks.leftover import leftover
 from tasks.restore import RestoreReport, restore
 from tasks.snapshot import Snapshot, snapshot
 from tasks.tune import tune
-from tasks.tuning import Change, TcpLines, TunePlan
+from tasks.tuning import TcpLines, TunePlan
 from tasks.verify import verify
 
 RESTORE_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
@@ -170,12 +170,7 @@ class DeviceRun(CopyRun):
 
     def _tune(self, plan: TunePlan) -> None:
         """Set the plan's lines; where the device takes a smaller window only, that one is on disk before it is sent."""
-
-        def remember(changes: tuple[Change, ...]) -> None:
-            self._context.journal.replan(self._context.run_id, self._record.host, changes)
-            self._update(changes=changes)
-
-        self._update(tune=self._do("tune", tune, plan=plan, remember=remember))
+        self._update(tune=self._do("tune", tune, plan=plan, remember=self._remember))
         self._move(State.TUNED)
 
     def _restore(self, before: Snapshot) -> None:

@@ -29,6 +29,10 @@ class CopyFailed(FlashferryError):
     """The device ended the copy with an error, or without the bytes."""
 
 
+class DeviceOverloaded(CopyFailed):
+    """The device ended the copy with an I/O error or for want of memory, as with a window too large for it."""
+
+
 class TransferStalled(FlashferryError):
     """The network or the device stopped taking bytes for longer than the limit."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,11 +12,14 @@ from nornir.core.task import Result, Task
 from tasks.connection import session_of
 from tasks.copy_dialogue import CopyDialogue, CopyOutcome, Question, copy_command
 from tasks.copy_watch import CopyLimits, CopyWatch, Witnessed, copy_limits, reason_of_silence
-from tasks.errors import CopyFailed, DeviceRefused
+from tasks.errors import CopyFailed, DeviceOverloaded, DeviceRefused
 from tasks.session import DeviceSession
 from templates.rows import CopyResult, Refusal, first
 
 STEP = "pull"
+
+# A 2960X had I/O errors at the largest window, and copied well at a smaller one (austind/iosfw issue 2).
+_OVERLOADED = re.compile(r"I/O error|memory|buffer", re.IGNORECASE)
 
 __all__ = [
     "CopyLimits",
@@ -104,6 +108,7 @@ def pull_image(
 
     Raises:
         CopyFailed: The device gave up, or copied another number of bytes.
+        DeviceOverloaded: It gave up with an I/O error or for want of memory: a smaller window may do.
         TransferStalled: A limit was reached; the copy was interrupted.
         DeviceRefused: The device does not take the command, or its question is one that we answer with no.
         OutputNotUnderstood: The device asked something unknown; the copy was interrupted.
@@ -145,7 +150,8 @@ def _judged(host: str, dialogue: CopyDialogue, size_bytes: int, target: str, see
             f"the device asked {outcome.refused.name.lower().replace('_', ' ')!r} and was told no", host=host, step=STEP
         )
     if outcome.result is None:
-        raise CopyFailed(_why(outcome, dialogue, seen), host=host, step=STEP)
+        kind = DeviceOverloaded if outcome.error and _OVERLOADED.search(outcome.error) else CopyFailed
+        raise kind(_why(outcome, dialogue, seen), host=host, step=STEP)
     if outcome.result.size_bytes != size_bytes:
         raise CopyFailed(
             f"expected {size_bytes} bytes, the device copied {outcome.result.size_bytes}", host=host, step=STEP

@@ -11,7 +11,7 @@ from tasks.connection import session_of
 from tasks.errors import DeviceRefused
 from tasks.session import DeviceSession
 from tasks.snapshot import read_running_lines
-from tasks.tuning import EXTRAS, SOURCE_INTERFACE, WINDOW_SIZE, Change, TcpLines, TunePlan, shows
+from tasks.tuning import EXTRAS, SOURCE_INTERFACE, WINDOW_SIZE, Change, TcpLines, TunePlan, plan_restore, shows
 from templates.rows import Refusal, first
 
 STEP = "tune"
@@ -63,6 +63,42 @@ def reapply(session: DeviceSession, changes: tuple[Change, ...]) -> TuneReport:
         if running.of(change.keyword) == change.before and not shows(change, running.of(change.keyword))
     )
     return apply_plan(session, TunePlan(changes=gone))
+
+
+def step_down(task: Task, changes: tuple[Change, ...], remember: Remember) -> Result:
+    """Nornir task: return a TuneReport. See `without_scaling`."""
+    report = without_scaling(session_of(task), changes, remember=remember)
+    return Result(host=task.host, result=report, changed=True)
+
+
+def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, remember: Remember) -> TuneReport:
+    """Take our window back, and set the largest without scaling instead: the device failed with ours.
+
+    Our window is proven gone before the journal forgets it, so a crash at any moment leaves nothing behind.
+
+    Args:
+        session: An open session.
+        changes: What is in force, among it a window of ours.
+        remember: Takes the changes that hold instead, before they are sent.
+
+    Raises:
+        DeviceRefused: Our window could not be taken back, or no other is taken.
+        DeviceUnreachable: The session was lost; lines may be in force.
+    """
+    window = tuple(change for change in changes if change.keyword == WINDOW_SIZE)
+    undo = plan_restore(window, read_running_lines(session))
+    if undo.commands:
+        session.configure(undo.commands)
+    left = plan_restore(window, read_running_lines(session))
+    smaller = TunePlan(changes=changes, may_back_off=True).unscaled()
+    if left.commands or left.foreign or smaller is None:
+        raise DeviceRefused(
+            f"{window[0].ours!r} could not be taken back for a smaller one" if window else "there is no window of ours",
+            host=session.name,
+            step=STEP,
+        )
+    remember(smaller.changes)
+    return apply_plan(session, smaller)
 
 
 def apply_plan(session: DeviceSession, plan: TunePlan, *, remember: Remember | None = None) -> TuneReport:

@@ -121,6 +121,13 @@ class TunePlan:
             return replace(self, changes=others)
         return replace(self, changes=(replace(window, ours=f"ip tcp {WINDOW_SIZE} {smaller}"), *others))
 
+    def unscaled(self) -> TunePlan | None:
+        """Return the plan with the largest window without scaling; None where it has none that may become smaller."""
+        plan, smaller = None, self.backed_off()
+        while smaller is not None:
+            plan, smaller = smaller, smaller.backed_off()
+        return plan
+
 
 def plan_tune(
     present: TcpLines,

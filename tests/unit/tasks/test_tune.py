@@ -9,7 +9,7 @@ import pytest
 
 from tasks.errors import DeviceRefused
 from tasks.session import DeviceSession
-from tasks.tune import apply_plan, refusals
+from tasks.tune import apply_plan, refusals, without_scaling
 from tasks.tuning import Change, TcpLines, TunePlan, plan_tune
 
 INVALID = "% Invalid input detected at '^' marker."
@@ -37,6 +37,8 @@ class Router:
             out.append(f"r1(config)#{line}")
             if self._refuses(line):
                 out += ["                       ^", INVALID, ""]
+            elif line.startswith("no "):
+                self.lines.pop(line.split()[3], None)
             elif not self._ignores(line):
                 self.lines[line.split()[2]] = line
         return "\n".join([*out, "r1(config)#end", "r1#"])
@@ -120,6 +122,37 @@ def test_somebody_elses_window_ends_the_stepping_down():
     with pytest.raises(DeviceRefused, match="window-size 1250000"):
         apply_plan(router.session, plan())
     assert len(router.sent) == 1
+
+
+def test_a_window_that_the_device_failed_with_is_taken_back_first():
+    """At each moment the device holds what was remembered or what was before: a crash leaves nothing behind."""
+    router = Router()
+    tuned = plan(may_back_off=True)
+    apply_plan(router.session, tuned)
+    held: list[str | None] = []
+    remembered: list[tuple[Change, ...]] = []
+
+    def remember(changes: tuple[Change, ...]) -> None:
+        held.append(router.lines.get("window-size"))
+        remembered.append(changes)
+
+    report = without_scaling(router.session, tuned.changes, remember=remember)
+    assert held == [None]
+    assert report.running.window_bytes == 65_535
+    assert remembered[0][0].ours == "ip tcp window-size 65535"
+
+
+def test_a_window_that_cannot_be_taken_back_is_not_forgotten():
+    """Somebody else's line stays, and so does the journal's entry."""
+    router = Router()
+    tuned = plan(may_back_off=True)
+    apply_plan(router.session, tuned)
+    router.lines["window-size"] = "ip tcp window-size 99999"
+    remembered: list[tuple[Change, ...]] = []
+    with pytest.raises(DeviceRefused, match="could not be taken back"):
+        without_scaling(router.session, tuned.changes, remember=remembered.append)
+    assert remembered == []
+    assert router.lines["window-size"] == "ip tcp window-size 99999"
 
 
 def test_which_line_was_refused():
