@@ -15,8 +15,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def graceful_interrupt() -> Iterator[threading.Event]:
-    """Turn SIGNALS into an event for as long as the block runs, and tell what happens now."""
+def graceful_interrupt(say: Callable[[str], None] = say) -> Iterator[threading.Event]:
+    """Turn SIGNALS into an event for as long as the block runs, and tell what happens now.
+
+    Args:
+        say: Takes a line for people; where a live table is on the terminal it must not go past it.
+    """
     stop = threading.Event()
 
     def tell(first: bool) -> None:

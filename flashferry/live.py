@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -17,14 +17,14 @@ from rich.text import Text
 
 from flashferry.layout import BAD, console, rate
 from flashferry.output import EventLines
-from staging.events import Emit, Event, Progress
+from staging.events import Event, Progress
 
 _STEP_COLUMNS = 20
 _SMOOTHING = 0.3
 
 
 @contextmanager
-def watching(last_step: str, *, devices: int) -> Iterator[Emit]:
+def watching(last_step: str, *, devices: int) -> Iterator[EventLines | LiveTable]:
     """Yield what takes a run's events: a live table on standard error where it is a terminal, else plain lines.
 
     Args:
@@ -77,6 +77,11 @@ class LiveTable:
         if event.status == "failed":
             self._above(f"{event.host}: {event.step}: {event.text}", style=BAD)
 
+    def say(self, text: str) -> None:
+        """Print a line for people, above the table."""
+        with suppress(OSError):
+            self._above(f"flashferry: {text}")
+
     def _next(self, row: _Row, event: Event) -> _Row:
         if event.status == "progress" and event.progress is not None:
             now = event.progress.rate_bytes_per_s
@@ -90,7 +95,7 @@ class LiveTable:
         has_failed = row.has_failed or event.status == "failed"
         # A device that is refused, or not reached, never comes to the last step.
         is_over = event.step == self._last_step or (event.status == "failed" and event.step in {"check", "connect"})
-        return replace(row, has_failed=has_failed, is_over=is_over)
+        return replace(row, progress=None, has_failed=has_failed, is_over=is_over)
 
     def __rich_console__(self, out: Console, options: ConsoleOptions) -> RenderResult:
         """Render as many devices as the terminal has lines for, those with a copy first."""

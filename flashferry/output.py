@@ -61,6 +61,10 @@ class EventLines:
         self._lock = threading.Lock()
         self._progress_at: dict[str | None, float] = {}
 
+    def say(self, text: str) -> None:
+        """Print a line for people."""
+        say(text)
+
     def __call__(self, event: Event) -> None:
         """Print an event."""
         if event.status == "started" and not event.text:

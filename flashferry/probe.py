@@ -55,7 +55,7 @@ def probe(
     with (
         Journal(state_directory(state_dir)) as journal,
         watching("restore", devices=devices) as emit,
-        graceful_interrupt() as stop,
+        graceful_interrupt(emit.say) as stop,
     ):
         report = probe_fleet(nornir, wish, options, journal=journal, emit=emit, interrupted=stop.is_set)
     finish("probe", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_probe(report))

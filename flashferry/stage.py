@@ -97,7 +97,7 @@ def stage(
         if left := pending(journal):
             names = ", ".join(device.host for device in left)
             say(f"warning: a dead run had {names} in its hands; run 'flashferry recover'")
-        with watching("restore", devices=devices) as emit, graceful_interrupt() as stop:
+        with watching("restore", devices=devices) as emit, graceful_interrupt(emit.say) as stop:
             report = run_fleet(nornir, image, options, journal=journal, emit=emit, interrupted=stop.is_set)
     finish("stage", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_run(report))
 
