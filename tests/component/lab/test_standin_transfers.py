@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,3 +176,34 @@ def test_counters_are_those_of_the_live_copy(on: Any, ftp: Any, world: World) ->
     assert re.search(r"rcvwnd: +\d+  scale:      [12]  delrcvwnd", data)
     assert "SACK option permitted, win-scale" in data
     assert "Status Flags: active open" in data
+
+
+CAPTURES = Path(__file__).parents[2] / "captures" / "copy_ftp"
+NAME = "image-universalk9.SPA.bin"
+
+
+@pytest.mark.parametrize(
+    ("capture", "device", "size", "answers"),
+    [
+        ("ok_iosxe_isr4k", "r1", 2_646_988, ()),
+        ("ok_overwrite_prompt", "r1", 4, ((r"\[confirm\]", "\n"),)),
+        ("ok_class_b_flash_erase_prompt", "old", 2_400_000, ((r"Erase flash.*\[confirm\]", "n"),)),
+        ("err_no_such_file", "e1", None, ()),
+    ],
+)
+def test_a_dialogue_reads_like_its_capture(
+    on: Any, ftp: Any, copy: Any, capture: str, device: str, size: int | None, answers: tuple[tuple[str, str], ...]
+) -> None:
+    """Line by line the same words, once numbers, addresses and marks (an ASR903 prints none for 4 bytes) are left out."""
+    if size is not None:
+        ftp.add(NAME, size)
+    else:
+        (ftp.root / NAME).unlink(missing_ok=True)
+    shown = copy(on(device), f"copy {ftp.url(NAME)} flash:", (r"filename \[.*\]\? ", "\n"), *answers)
+    lines = shown.replace("\r", "").split("\n")[1:-1]
+    assert _shapes(lines) == _shapes((CAPTURES / f"{capture}.txt").read_text(encoding="utf-8").split("\n"))
+
+
+def _shapes(lines: list[str]) -> list[str]:
+    bare = [re.sub(r"!+", "", re.sub(r"[\d.]+(:\d+)?", "#", line)).strip() for line in lines]
+    return [line for line in bare if line]
