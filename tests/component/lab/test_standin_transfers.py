@@ -194,7 +194,7 @@ NAME = "image-universalk9.SPA.bin"
 def test_a_dialogue_reads_like_its_capture(
     on: Any, ftp: Any, copy: Any, capture: str, device: str, size: int | None, answers: tuple[tuple[str, str], ...]
 ) -> None:
-    """Line by line the same words, once numbers, addresses and marks (an ASR903 prints none for 4 bytes) are left out."""
+    """Line by line the same words, numbers, addresses and marks aside (an ASR903 prints no mark for 4 bytes)."""
     if size is not None:
         ftp.add(NAME, size)
     else:
