@@ -30,7 +30,8 @@ __all__ = ["Sample", "Verdict", "VerdictKind", "judge"]
 
 _LEAST_SECONDS = 1.0
 _LEAST_ROUND_TRIPS = 10
-_LEAST_INTERVALS = 2
+# With fewer, one interval that is judged wrongly decides: at 1 Hz a transfer of two seconds has three.
+_LEAST_INTERVALS = 4
 # A flow that spent most of its time speeding up was never limited by anything but its own length.
 _MOSTLY = 0.6
 _LEAST_SHARE = 0.35
@@ -68,7 +69,8 @@ def judge(samples: "Sequence[Sample]", *, congestion_control: str | None = None)
     whole = overview(samples, spans, congestion_control)
     least_s = max(_LEAST_SECONDS, _LEAST_ROUND_TRIPS * whole.median_rtt_s)
     if whole.duration_s < least_s or len(spans) < _LEAST_INTERVALS:
-        why = f"{whole.duration_s:.2f} s in {len(spans)} samples; a verdict takes {least_s:.1f} s and 2"
+        seen, wanted = len(spans) + 1, _LEAST_INTERVALS + 1
+        why = f"{whole.duration_s:.2f} s in {seen} readings; a verdict takes {least_s:.1f} s and {wanted}"
         return _too_short(0.0, why)
     return _weigh(_time_by_kind(samples, spans, whole), whole)
 

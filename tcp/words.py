@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _UNSCALED_WINDOW_BYTES = 65_535
+# BBR overruns a link by 1 to 2 %; more is a short queue or a policer, and a cap saves it.
+_MUCH_AGAIN = 0.02
 
 
 def _rate(bytes_per_s: float) -> str:
@@ -111,10 +113,17 @@ def advice_for(kind: VerdictKind, whole: Overview) -> str:
     return {
         VerdictKind.SLOW_RECEIVER: "A larger window will not help; look at the device's flash and CPU.",
         VerdictKind.RANDOM_LOSS: "Use BBR with a cap on the sender, 'ip tcp selective-ack' and "
-        "'ip tcp path-mtu-discovery' on the device.",
-        VerdictKind.POLICER: f"Cap the sender at about {_rate(0.93 * whole.rate_bytes_per_s)}.",
+        "'ip tcp path-mtu-discovery' on the device. If a cap alone ends the losses, they came of a queue or policer "
+        "too short for bursts, and not at random.",
+        VerdictKind.BANDWIDTH: _cap_advice(whole) if whole.retrans_share > _MUCH_AGAIN else "",
+        VerdictKind.POLICER: _cap_advice(whole),
         VerdictKind.SERVER: "Look at the server's disk, CPU and tcp_wmem.",
     }.get(kind, "")
+
+
+def _cap_advice(whole: Overview) -> str:
+    again = f"{whole.retrans_share:.1%} was sent for nothing"
+    return f"Cap the sender at about {_rate(0.93 * whole.rate_bytes_per_s)}; {again}."
 
 
 def _window_advice(whole: Overview) -> str:

@@ -211,6 +211,38 @@ _ROWS: list[Any] = [
         id="bbr-against-a-policer",
     ),
     pytest.param(
+        # Few losses, and yet 3.6 times as fast as random ones would allow: they come where the link ends.
+        _flow(rate=2.31e6, rtt_ms=45.2, least_ms=40, in_flight=104_000, again=0.0036),
+        "cubic",
+        VerdictKind.BANDWIDTH,
+        "Bandwidth, 100% of the time: the link was full at 2.31 MB/s, round trip 45.2 ms against 40 ms at least.",
+        id="a-link-with-a-short-queue",
+    ),
+    pytest.param(
+        _flow(seconds=3, rtt_ms=2, least_ms=2, window=65_535, in_flight=64_000, rwnd=1.0),
+        "bbr",
+        VerdictKind.TOO_SHORT,
+        "Too short to judge: 3.00 s in 4 readings; a verdict takes 1.0 s and 5.",
+        id="three-intervals-are-no-witness",
+    ),
+    pytest.param(
+        # Two segments may have come and not been read at any moment; a quarter of the buffer besides may not.
+        _flow(rate=1e6, rtt_ms=25, least_ms=25, window=[40_000] + [25_000] * 10, in_flight=24_820, rwnd=0.9),
+        "cubic",
+        VerdictKind.SLOW_RECEIVER,
+        "Slow receiver, 100% of the time: the receiver did not keep up: with a window of up to 40000 bytes (median "
+        "25000) and a round trip of 25 ms it took 1 MB/s.",
+        id="a-third-of-the-buffer-unread",
+    ),
+    pytest.param(
+        _flow(rate=28_700, window=[4128] + [2668] * 10, in_flight=1460, rwnd=0.99, rtt_ms=50, least_ms=50),
+        "cubic",
+        VerdictKind.WINDOW,
+        "Window, 100% of the time: the receive window of 4128 bytes was full; at a round trip of 50 ms it allows "
+        "0.0826 MB/s, seen 0.0287 MB/s.",
+        id="one-unread-segment-of-a-small-window",
+    ),
+    pytest.param(
         _flow(rate=180_000, in_flight=18_000, again=0.012),
         "cubic",
         VerdictKind.RANDOM_LOSS,
@@ -229,7 +261,7 @@ _ROWS: list[Any] = [
         _flow(seconds=3, rtt_ms=600, least_ms=600, rwnd=1.0),
         "cubic",
         VerdictKind.TOO_SHORT,
-        "Too short to judge: 3.00 s in 3 samples; a verdict takes 6.0 s and 2.",
+        "Too short to judge: 3.00 s in 4 readings; a verdict takes 6.0 s and 5.",
         id="five-round-trips-by-satellite",
     ),
     pytest.param(
@@ -313,6 +345,9 @@ def test_an_untuned_window_gets_the_line_that_helps() -> None:
     untuned = judge(_flow(rate=28_700, window=4128, in_flight=2920, rwnd=0.99), congestion_control="cubic")
     assert "'ip tcp window-size'" in untuned.advice
     assert "not tuned" in untuned.advice
+    overrun = judge(_flow(rate=1.19e6, again=0.055), congestion_control="bbr")
+    assert overrun.kind is VerdictKind.BANDWIDTH
+    assert overrun.advice == "Cap the sender at about 1.11 MB/s; 5.2% was sent for nothing."
     capped = judge(_flow(rate=5.4e6, max_pacing_rate_bytes_per_s=5_500_000), congestion_control="bbr")
     assert capped.advice == ""
 
