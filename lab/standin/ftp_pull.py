@@ -56,6 +56,7 @@ class Pull(Transfer):
         while chunk := data.recv(CHUNK_BYTES):
             if not size:
                 receive_window.after_first_data(data, self.request.tcp.window_bytes)
+            receive_window.acknowledge(data)
             sink.write(chunk)
             size += len(chunk)
             progress(size)
