@@ -52,17 +52,21 @@ ALL_CELLS = tuple(Cell(point=point, fault=fault) for fault in FAULTS for point i
 _MOST_TELLING = {
     "second kill": ("tune.between", "tune.done", "pull.most", "restore.mode", "restore.proof"),
     "SSH lost": ("none", "tune.mode", "pull.asked", "pull.quarter", "restore.started", "restore.between"),
+    "copy goes on": ("none", "pull.quarter", "pull.most", "verify.asked", "restore.between"),
+    "part stays": ("none", "pull.quarter", "restore.between"),
     "reboot": ("none", "tune.between", "pull.quarter", "restore.started", "restore.proof"),
     "full flash": ("none", "pull.quarter", "restore.mode", "restore.done"),
     "refused line": ("none", "tune.between", "tune.leaving", "restore.mode", "lease.ended"),
     "ignored line": ("none", "tune.reread", "restore.mode"),
     "undo refused": ("tune.between", "tune.done", "pull.asked", "restore.leaving"),
+    "locked": ("tune.mode", "tune.between", "pull.started", "restore.started"),
     "foreign line": (
         "none",
         "snapshot.done",
         "tune.done",
         "pull.most",
         "restore.between",
+        "lease.ended",
         "record.kept",
     ),
     "foreign value": ("none", "entry.kept", "tune.mode", "tune.done", "verify.asked", "restore.leaving", "record.kept"),
@@ -94,7 +98,7 @@ def named(name: str) -> Cell:
     return Cell(point=points.BY_NAME[point], fault=faults.BY_NAME[fault])
 
 
-_WAITS = ("undo refused", "stall", "no server")
+_WAITS = ("undo refused", "locked", "stall", "no server")
 
 
 def slowest_first(cells: tuple[Cell, ...]) -> list[Cell]:

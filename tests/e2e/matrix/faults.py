@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.e2e.matrix.points import NEITHER, SACK, WINDOW, between
+from tests.e2e.matrix.points import BOTH, NEITHER, SACK, WINDOW, between
 
 IMAGE_BYTES = 600_000
 FLASH_BYTES_PER_S = 150_000
@@ -41,6 +41,7 @@ class Fault:
         never: Points that the run does not pass.
         perhaps: Points that it may pass.
         never_set: Lines of ours that do not come into force.
+        stuck: Lines of ours that cannot be taken back until it is mended.
         fails_at: The step named by a run that is not killed; None: it ends with the image done; empty: either.
     """
 
@@ -55,6 +56,7 @@ class Fault:
     never: frozenset[str] = NEITHER
     perhaps: frozenset[str] = NEITHER
     never_set: frozenset[str] = NEITHER
+    stuck: frozenset[str] = NEITHER
     fails_at: str | None = None
 
 
@@ -72,6 +74,18 @@ FAULTS: tuple[Fault, ...] = (
         switches={"drop_ssh_after_bytes": HALF},
         perhaps=_LATE,
         fails_at="",
+    ),
+    Fault(
+        name="copy goes on",
+        says="the SSH session is cut when half the image is on flash, and the copy goes on without it",
+        switches={"drop_ssh_after_bytes": HALF, "copy_outlives_session": True},
+    ),
+    Fault(
+        name="part stays",
+        says="the SSH session is cut when half the image is on flash, and that half stays there",
+        switches={"drop_ssh_after_bytes": HALF, "keeps_partial_file": True},
+        never=_LATE,
+        fails_at="pull",
     ),
     Fault(
         name="reboot",
@@ -110,6 +124,15 @@ FAULTS: tuple[Fault, ...] = (
         switches={"refuse_config_pattern": "^no ip tcp selective-ack"},
         mended={"refuse_config_pattern": None},
         never=between("restore.startup", "lease.ended"),
+        stuck=frozenset({SACK}),
+    ),
+    Fault(
+        name="locked",
+        says="a colleague holds the lock on configuration mode, until after the first recovery",
+        strikes={"config_locked_by": "colleague"},
+        mended={"config_locked_by": None},
+        never=between("restore.mode", "lease.ended"),
+        stuck=BOTH,
     ),
     Fault(
         name="foreign line",

@@ -25,6 +25,7 @@ def complaints(cell: Cell, found: Finding) -> list[str]:
         *_of_the_router(wanted, found, has_window=OLD_WINDOW in cell.start.config_lines),
         *_of_recovery(wanted, found),
         *_of_names(wanted, found),
+        *_of_the_file(wanted, found),
         *(f"secret in {place}" for place in found.leaks),
     ]
 
@@ -118,6 +119,19 @@ def _of_names(wanted: Expectation, found: Finding) -> Iterator[str]:
         should_be = was_done and wanted.named
         if is_named != should_be:
             yield f"{what}: expected to be {'named' if should_be else 'named nowhere'}, found otherwise"
+
+
+def _of_the_file(wanted: Expectation, found: Finding) -> Iterator[str]:
+    """What is on flash and no success must be named to the operator, if the journal held the router."""
+    if found.image_is_right is None:
+        return
+    is_success = found.record is not None and found.record["outcome"] == "done"
+    if found.ending is Ending.KILLED and not wanted.pending:
+        return
+    told = [found.record] if found.record else []
+    told += [record for recovery in found.recoveries for record in recovery.records]
+    if not is_success and not any(one["partial_file"] for one in told):
+        yield "the file on flash: expected to be named, found otherwise"
 
 
 def _restored(wanted: Expectation, *, incomplete: bool) -> str:

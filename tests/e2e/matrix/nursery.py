@@ -52,6 +52,8 @@ def _live(connection: socket.socket) -> NoReturn:
         connection.sendall(f"{os.getpid()}\n".encode())
         job = _job(connection.makefile("rb").readline(_LONGEST_JOB_BYTES))
         _own_outputs(job.output)
+        # Known host keys too: a world's routers have new keys, at addresses that others had before.
+        os.environ["FLASHFERRY_STATE_DIR"] = str(job.folder / "state")
         {"stage": acts.stage, "recover": acts.recover_all}[job.act](job)
         ending = "done"
     except BaseException:  # noqa: BLE001 -- a child must not return into the nursery's loop, whatever happens

@@ -56,11 +56,13 @@ class _Play:
         ending = ground.play(self._job("stage"))
         if ending is Ending.KILLED and (strikes := strikes_at_kill(self._cell.point, fault)):
             ground.world.fault(self._name, **strikes)
+        # Before a recovery keeps its own record in the journal.
+        record = self._record()
         recoveries = tuple(self._recoveries())
         return Finding(
             ending=ending,
             said=self._said("stage"),
-            record=self._record(),
+            record=record,
             recoveries=recoveries,
             before=before,
             after=ground.configurations(self._router),

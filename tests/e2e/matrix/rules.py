@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tests.e2e.matrix.faults import Fault
-from tests.e2e.matrix.points import BOTH, SACK, KillPoint, is_behind
+from tests.e2e.matrix.points import BOTH, KillPoint, is_behind
 
 _STRIKES_AT = "pull.started"
 
@@ -65,10 +65,10 @@ def expected(point: KillPoint, fault: Fault) -> Expectation:
     saved = _saved(point, fault, ends_itself=ends_itself) if "other_user_saves" in strikes else frozenset()
     changed = "other_user_configures" in strikes or bool(saved)
     in_hand = ends_itself or point.leased or is_behind(point, _STRIKES_AT)
-    stuck = bool(fault.mended) and SACK in _in_force(point, fault, ends_itself=ends_itself)
+    stuck = bool(_stuck(point, fault, ends_itself=ends_itself))
     return Expectation(
         reach=killed,
-        pending=stuck if ends_itself else point.leased,
+        pending=stuck or (point.leased and not ends_itself),
         first_is_incomplete=stuck,
         may_be_incomplete="reboot" in {**fault.strikes, **fault.strikes_at_kill},
         extra_line=fault.name == "foreign line",
@@ -91,9 +91,7 @@ def _saved(point: KillPoint, fault: Fault, *, ends_itself: bool) -> frozenset[st
     return (BOTH if struck_in_run else point.ours) - fault.never_set
 
 
-def _in_force(point: KillPoint, fault: Fault, *, ends_itself: bool) -> frozenset[str]:
-    """Return the lines of ours that are in force when the run is over; a refused undo leaves the second line."""
-    if not fault.mended:
-        return point.ours - fault.never_set
-    has_set_it = ends_itself or is_behind(point, "tune.between")
-    return frozenset({SACK}) if has_set_it else point.ours - {SACK}
+def _stuck(point: KillPoint, fault: Fault, *, ends_itself: bool) -> frozenset[str]:
+    """Return the lines of ours that are in force when the run is over, and cannot be taken back."""
+    were_set = BOTH if ends_itself or is_behind(point, "tune.between") else point.ours
+    return were_set & fault.stuck

@@ -13,7 +13,7 @@ from tests.e2e.matrix.cells import ALL_CELLS, CI_CELLS, Cell, named
 from tests.e2e.matrix.finding import Configurations, Ending, Finding, Recovery
 from tests.e2e.matrix.judge import complaints
 from tests.e2e.matrix.leaks import leaks
-from tests.e2e.matrix.points import ALL_POINTS, BOTH, SACK, WINDOW
+from tests.e2e.matrix.points import ALL_POINTS, BOTH, WINDOW
 from tests.e2e.matrix.rules import Reach, expected, reach
 
 BEFORE = Configurations(
@@ -34,7 +34,9 @@ def cell_with_old_window(point: str, fault: str) -> Cell:
 
 
 def recovery(restored: str = "restored", **restore: Any) -> Recovery:
-    return Recovery(ending=Ending.DONE, records=({"restored": restored, "restore": PROVEN | restore},))
+    return Recovery(
+        ending=Ending.DONE, records=({"restored": restored, "restore": PROVEN | restore, "partial_file": None},)
+    )
 
 
 def restored_after_a_kill(**other: Any) -> Finding:
@@ -54,7 +56,7 @@ def restored_after_a_kill(**other: Any) -> Finding:
 
 
 def done(**other: Any) -> Finding:
-    record = {"outcome": "done", "restored": "restored", "failure": None, "restore": PROVEN}
+    record = {"outcome": "done", "restored": "restored", "failure": None, "restore": PROVEN, "partial_file": None}
     return restored_after_a_kill(
         ending=Ending.DONE, record=record, recoveries=(NOTHING_TO_DO,), image_is_right=True, **other
     )
@@ -123,13 +125,22 @@ def test_whose_change_is_named(point: str, is_named: bool):
 
 
 @pytest.mark.parametrize(
-    ("point", "is_stuck"), [("tune.between", False), ("tune.done", True), ("restore.leaving", True), ("none", True)]
+    ("point", "fault", "is_stuck"),
+    [
+        ("tune.between", "undo refused", False),
+        ("tune.done", "undo refused", True),
+        ("restore.leaving", "undo refused", True),
+        ("record.kept", "undo refused", True),
+        ("none", "undo refused", True),
+        ("tune.mode", "locked", False),
+        ("tune.between", "locked", True),
+        ("none", "locked", True),
+    ],
 )
-def test_a_refused_undo_must_be_told(point: str, is_stuck: bool):
-    """As soon as the second line is in force, the first recovery cannot restore and must say so."""
-    wanted = expected(points.BY_NAME[point], faults.BY_NAME["undo refused"])
+def test_a_refused_undo_must_be_told(point: str, fault: str, is_stuck: bool):
+    """As soon as a line is in force that cannot be taken back, the first recovery must say so."""
+    wanted = expected(points.BY_NAME[point], faults.BY_NAME[fault])
     assert (wanted.first_is_incomplete, wanted.pending) == (is_stuck, True)
-    assert SACK not in wanted.saved
 
 
 def test_the_judge_is_content_with_what_is_right():
@@ -161,6 +172,7 @@ SWAPPED = replace(BEFORE, running=("ip tcp window-size 8000", "hostname r", "end
             restored_after_a_kill(recoveries=(recovery("incomplete"), recovery(), NOTHING_TO_DO)),
             "expected the first one to restore",
         ),
+        (restored_after_a_kill(image_is_right=False), "the file on flash: expected to be named"),
         (restored_after_a_kill(still_held=1), "still holds 1 devices"),
         (restored_after_a_kill(leaks=("stage/stderr",)), "secret in stage/stderr"),
         (restored_after_a_kill(ending=Ending.CRASHED), "expected it to be killed, found it crashed"),
