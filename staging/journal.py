@@ -1,9 +1,10 @@
 """The journal: what a device was before we touched it, on disk before we touch it.
 
 SQLite in WAL mode with `synchronous=FULL`: a committed row survives a kill -9 and a power cut (sqlite.org/pragma.html).
-A unique index over the devices in our hands is the lease that keeps two runs off the same device. A run holds a file
-lock while it lives, so a dead run is known by its free lock, whatever killed it; process numbers are reused, locks
-are not.
+A unique index over the devices in our hands is the lease that keeps two runs off the same device. It holds within one
+state directory: two users, or two machines, must share out the devices by themselves (a WAL database does not work over
+a network file system). A run holds a file lock while it lives, so a dead run is known by its free lock, whatever killed
+it; process numbers are reused, locks are not.
 """
 
 from __future__ import annotations
