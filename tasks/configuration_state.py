@@ -91,7 +91,9 @@ def saved_by_stamps(running: str, startup: str) -> bool | None:
         saved = _stamp(startup, CHANGED)
         if saved is None:
             return None
-    return _not_after(changed, saved)
+        if _same(changed, saved):
+            return True
+    return _before(changed, saved)
 
 
 def last_change(running: str) -> tuple[str | None, str | None]:
@@ -131,9 +133,16 @@ def _stamp(text: str, event: str) -> ConfigStamp | None:
     return next((row for row in rows(ConfigStamp, text) if row.event == event), None)
 
 
-def _not_after(changed: ConfigStamp, saved: ConfigStamp) -> bool | None:
-    """Compare two stamps of one device; across a change of its clock's zone they tell nothing."""
+def _same(one: ConfigStamp, other: ConfigStamp) -> bool:
+    return (one.time, one.zone, one.date, one.user) == (other.time, other.zone, other.date, other.user)
+
+
+def _before(changed: ConfigStamp, saved: ConfigStamp) -> bool | None:
+    """Compare two stamps of one device; across a change of its clock's zone they tell nothing.
+
+    Within one second the order is unknown, and a change that may have come last counts as one.
+    """
     if changed.zone != saved.zone:
         return None
     at = [datetime.strptime(f"{one.time} {one.date}", "%H:%M:%S %a %b %d %Y") for one in (changed, saved)]
-    return at[0] <= at[1]
+    return at[0] < at[1]

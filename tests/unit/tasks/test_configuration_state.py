@@ -19,6 +19,8 @@ EARLY, LATE = "10:00:00 UTC Fri Nov 20 2026", "09:00:00 UTC Sat Nov 21 2026"
         (CHANGED.format(EARLY), CHANGED.format(EARLY), True),
         (CHANGED.format(LATE), CHANGED.format(EARLY), False),
         (CHANGED.format(LATE), "", None),
+        (CHANGED.format(EARLY), CHANGED.format(EARLY).replace(" by bob", ""), False),
+        (CHANGED.format(EARLY) + SAVED.format(EARLY), "", False),
         ("! No configuration change since last restart\n", "", True),
         ("", CHANGED.format(EARLY), None),
         (CHANGED.format(LATE), CHANGED.format("10:00:00 CEST Fri Nov 20 2026"), None),
@@ -26,7 +28,7 @@ EARLY, LATE = "10:00:00 UTC Fri Nov 20 2026", "09:00:00 UTC Sat Nov 21 2026"
     ],
 )
 def test_saved_by_stamps(running, startup, saved):
-    """The change must not be later than the save; without both stamps, or across zones, nothing is told."""
+    """The change must be before the save, or the saved one; without both stamps, or across zones, nothing is told."""
     assert saved_by_stamps(running, startup) is saved
 
 
