@@ -3,144 +3,178 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
-from flashferry.output import EventLines, say
-from flashferry.tables import console, print_checks, print_run
-from inventory.load import open_inventory, sample_directory
-from staging.context import DeviceOptions
-from staging.exit_codes import ExitCode, exit_code
-from staging.fleet_check import check_fleet
-from staging.images import random_image, wanted_image
+from flashferry.demo_table import Before, print_story
+from flashferry.interrupt import graceful_interrupt
+from flashferry.layout import console
+from flashferry.live import watching
+from flashferry.output import say
+from flashferry.probe_table import print_probe
+from flashferry.tables import print_checks, print_run
+from inventory.load import open_inventory
+from staging.exit_codes import ExitCode, exit_code, run_exit_code
+from staging.images import random_image
 from staging.journal import Journal
-from staging.run import RunOptions, run_fleet
-from staging.states import Outcome, Restored
-from tasks.configuration import difference, fingerprint
+from staging.probe import ProbeWish, probe_fleet
+from staging.reach import reach_fleet
+from staging.run import RunOptions, run_fleet, selected
 
 if TYPE_CHECKING:
-    from lab.world import World, WorldSpec
-    from staging.record import DeviceRecord, RunReport
+    from collections.abc import Callable
 
-PROBE_BYTES = 2_000_000
-IMAGE_BYTES = 20_000_000
-_SALT = ""  # the demo compares in memory; nothing is kept
+    from nornir.core import Nornir
+
+    from lab.world import World, WorldSpec
+    from staging.record import RunReport
+
+IMAGES = {"xe1": 20_000_000, "ios1": 3_000_000}
+"""What each router gets. IOSv's flash takes 83 kB/s, as in the published experiment: 20 MB would be four minutes."""
+
+PROBE_S = 5.0
+"""What each copy of the speed test should take; by itself `flashferry probe` takes ten seconds for it."""
+
+CAP_SHARE = 0.98
+"""Nobody else uses the lab's links; on yours copies take four fifths unless the inventory says otherwise."""
+
+
+def demo_world(seed: int = 1) -> WorldSpec:
+    """Return two sites behind the published WAN: an IOS-XE router at the one, an IOS router at the other."""
+    from lab.world import DeviceSpec, SiteSpec, WorldSpec
+
+    xe, ios = DeviceSpec(name="xe1"), DeviceSpec(name="ios1", platform="iosv-15.8")
+    return WorldSpec(
+        seed=seed,
+        sites=(
+            SiteSpec(name="branch", profile="published", devices=(xe,)),
+            SiteSpec(name="depot", profile="published", devices=(ios,)),
+        ),
+    )
 
 
 def run_demo(spec: WorldSpec) -> ExitCode:
-    """Start the lab, look, time a small copy, stage an image, compare; return the exit code."""
+    """Start the lab, check, probe, stage, compare; return the exit code."""
     from lab.enter import enter_core
     from lab.errors import LabError
     from lab.world import start_world
+    from lab.world_inventory import write_inventory
 
     try:
         with start_world(spec) as world:
+            inventory = write_inventory(world, world.directory / "inventory")
             # From here on everything of this process is where the controller is: in front of the WAN.
             enter_core(world.core_pid)
             # The routers' host keys are made anew with every lab: nobody's known hosts may remember them.
             os.environ["FLASHFERRY_STATE_DIR"] = str(world.directory / "state")
-            return _demonstrate(world)
+
+            def fleet() -> Nornir:
+                opened = open_inventory(inventory)
+                for group in opened.inventory.groups.values():
+                    group.data["cap_share"] = CAP_SHARE
+                return opened
+
+            with Journal(world.directory / "state") as journal:
+                return _Demo(world, fleet, journal).run()
     except LabError as error:
         say(f"error: {error}")
         return ExitCode.USAGE
 
 
-def _demonstrate(world: World) -> ExitCode:
-    name = world.devices[0].name
-    link = "one way 50 ms, loss 0.01 %, 50 Mbit/s" if world.profile.name == "published" else world.profile.name
-    _title(f"1. A router behind a WAN: {name}, {world.devices[0].platform} stand-in; {link} ({world.rung})")
-    before = world.running_config(name)
-    fleet = open_inventory(sample_directory())
-    with (
-        tempfile.TemporaryDirectory(prefix="flashferry-demo-") as folder,
-        random_image(IMAGE_BYTES, "demo.bin") as image,
-    ):
-        checks = check_fleet(fleet, wanted_image(image))
-        print_checks(checks)
-        if checks[0].outcome is not Outcome.DONE:
-            return exit_code(check.outcome for check in checks)
-        with Journal(Path(folder)) as journal:
-            _title(f"2. A copy of {PROBE_BYTES / 1e6:.0f} MB to null: as the router is")
-            with random_image(PROBE_BYTES) as small:
-                as_is = run_fleet(
-                    open_inventory(sample_directory()),
-                    small,
-                    RunOptions(verb="probe", device=DeviceOptions(tune=False, to_null=True)),
-                    journal=journal,
-                    emit=EventLines(),
-                )
-            print_run(as_is)
-            _title(f"3. An image of {IMAGE_BYTES / 1e6:.0f} MB staged: tune, copy, verify, restore, prove")
-            tuned = run_fleet(
-                open_inventory(sample_directory()), image, RunOptions(), journal=journal, emit=EventLines()
+class _NotWell(Exception):
+    """A part of the demo ended otherwise than well; the rest makes no sense."""
+
+    def __init__(self, code: ExitCode) -> None:
+        super().__init__(code.meaning)
+        self.code = code
+
+
+class _Demo:
+    """The parts of the demo, in their order."""
+
+    def __init__(self, world: World, fleet: Callable[[], Nornir], journal: Journal) -> None:
+        self._world = world
+        self._fleet = fleet
+        self._journal = journal
+
+    def run(self) -> ExitCode:
+        before = Before.of(self._world)
+        try:
+            self._introduce()
+            self._check()
+            probed = self._probe()
+            staged = [self._stage(name, size_bytes) for name, size_bytes in IMAGES.items()]
+        except _NotWell as ended:
+            return ended.code
+        _title("5. What came of it")
+        unchanged = print_story(probed, staged, before.compared(self._world))
+        if not unchanged:
+            return ExitCode.RESTORE_INCOMPLETE
+        _next()
+        return ExitCode.OK
+
+    def _introduce(self) -> None:
+        _title(f"1. Two sites, each behind a WAN link of its own ({self._world.rung})")
+        for site in self._world.sites:
+            names = ", ".join(f"{one.name} ({one.platform} stand-in)" for one in site.devices)
+            console().print(f"{site.name}: {names}; {site.profile.name} link: {site.profile.describe()}")
+
+    def _check(self) -> None:
+        _title("2. flashferry check --reach: fit, and can they fetch from us? Nothing is changed")
+        with watching("reach", devices=len(IMAGES)) as emit, graceful_interrupt(emit.say) as stop:
+            records = reach_fleet(self._fleet(), None, RunOptions(verb="check"), emit=emit, interrupted=stop.is_set)
+        print_checks(records)
+        _must_be_well(exit_code((record.outcome for record in records), interrupted=stop.is_set()))
+
+    def _probe(self) -> RunReport:
+        _title("3. flashferry probe: copies to null:, as they are and tuned, restored at once")
+        with watching("restore", devices=len(IMAGES)) as emit, graceful_interrupt(emit.say) as stop:
+            report = probe_fleet(
+                self._fleet(),
+                ProbeWish(target_s=PROBE_S),
+                RunOptions(verb="probe"),
+                journal=self._journal,
+                emit=emit,
+                interrupted=stop.is_set,
             )
-            print_run(tuned)
-    _title("4. Before and after")
-    return _compare(as_is, tuned, unchanged=_unchanged(before, world.running_config(name)))
+        print_probe(report)
+        _must_be_well(run_exit_code(report))
+        return report
+
+    def _stage(self, name: str, size_bytes: int) -> RunReport:
+        why = "" if size_bytes == max(IMAGES.values()) else "; no more, for its flash takes 83 kB/s"
+        _title(f"4. flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {name}{why}")
+        with (
+            random_image(size_bytes, f"demo-{name}.bin") as image,
+            watching("restore", devices=1) as emit,
+            graceful_interrupt(emit.say) as stop,
+        ):
+            report = run_fleet(
+                selected(self._fleet(), (name,)),
+                image,
+                RunOptions(),
+                journal=self._journal,
+                emit=emit,
+                interrupted=stop.is_set,
+            )
+        print_run(report)
+        _must_be_well(run_exit_code(report))
+        return report
 
 
-def _compare(as_is: RunReport, tuned: RunReport, *, unchanged: str) -> ExitCode:
-    one, two = as_is.devices[0], tuned.devices[0]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("", "as the router is", "tuned by flashferry"):
-        table.add_column(column, overflow="fold")
-    table.add_row("copied", f"{as_is.image_bytes:,} bytes to null:", f"{tuned.image_bytes:,} bytes to flash")
-    table.add_row("speed by the router's own line", _device_rate(one), _device_rate(two))
-    table.add_row("speed by the server's account", _server_rate(one), _server_rate(two))
-    table.add_row("SYN of the router", _syn(one), _syn(two))
-    table.add_row("sender", _sender(one), _sender(two))
-    table.add_row("verdict", _verdict(one), _verdict(two))
-    table.add_row("MD5 computed by the router", "-", two.verify.md5 if two.verify else "-")
-    table.add_row("MD5 of the file", "-", tuned.md5)
-    table.add_row("router's configuration", one.restored.value, two.restored.value)
-    console().print(table)
-    console().print(f"Seen from behind the router's back, its running configuration is {unchanged}.")
-    code = exit_code((one.outcome, two.outcome), restored=(one.restored, two.restored))
-    if code is ExitCode.OK and (unchanged != "what it was" or two.restored is not Restored.RESTORED):
-        return ExitCode.RESTORE_INCOMPLETE
-    if code is ExitCode.OK:
-        console().print(
-            "Next, on your own routers: copy the folder inventory/template, put your devices in, then\n"
-            "  flashferry check --inventory DIR --image FILE\n"
-            "  flashferry stage --inventory DIR --image FILE --host NAME"
-        )
-    return code
-
-
-def _unchanged(before: str, after: str) -> str:
-    found = difference(fingerprint(before, salt=_SALT), after, salt=_SALT)
-    return f"not what it was: {found}" if found else "what it was"
-
-
-def _device_rate(device: DeviceRecord) -> str:
-    if device.pull is None:
-        return "-"
-    line = device.pull.device
-    return f"{line.rate_bytes_per_s / 1e6:.3f} MB/s ({line.size_bytes:,} bytes in {line.duration_s:.3f} s)"
-
-
-def _server_rate(device: DeviceRecord) -> str:
-    return f"{device.transfer.rate_bytes_per_s / 1e6:.3f} MB/s" if device.transfer else "-"
-
-
-def _syn(device: DeviceRecord) -> str:
-    return device.transfer.data_syn.describe() if device.transfer and device.transfer.data_syn else "-"
-
-
-def _sender(device: DeviceRecord) -> str:
-    if device.transfer is None:
-        return "-"
-    sender = device.transfer.sender
-    cap = f", paced at {sender.cap_bytes_per_s / 1e6:.2f} MB/s" if sender.cap_bytes_per_s else ""
-    return f"{sender.congestion_control}{cap}"
-
-
-def _verdict(device: DeviceRecord) -> str:
-    return device.transfer.verdict.sentence if device.transfer else "-"
+def _must_be_well(code: ExitCode) -> None:
+    if code is not ExitCode.OK:
+        raise _NotWell(code)
 
 
 def _title(text: str) -> None:
     console().print(f"\n{text}", style="bold")
+
+
+def _next() -> None:
+    console().print(
+        "Next, on your own routers: copy the folder inventory/template, put your devices in, then\n"
+        "  flashferry check --inventory DIR --image FILE --reach\n"
+        "  flashferry probe --inventory DIR --image FILE --host NAME\n"
+        "  flashferry stage --inventory DIR --image FILE --host NAME",
+        soft_wrap=True,
+    )

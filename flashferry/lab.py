@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lab.state import LabState
-    from lab.world import World, WorldSpec
+    from lab.world import World
 
 app = typer.Typer(
     help="Stand-in routers behind an emulated WAN, to rehearse on.", no_args_is_help=True, rich_markup_mode=None
@@ -37,13 +37,6 @@ WorldArgument = Annotated[
         help="A world of the lab (published, two-sites, fleet), or a file of your own that ends in .toml.",
     ),
 ]
-
-
-def sample_world(seed: int = 1) -> WorldSpec:
-    """Return the world that the sample inventory describes: one IOS-XE router behind the published WAN."""
-    from lab.world import DeviceSpec, WorldSpec
-
-    return WorldSpec(seed=seed, devices=(DeviceSpec(name="xe1"),))
 
 
 @app.command()
@@ -115,10 +108,10 @@ def ssh(name: Annotated[str, typer.Argument(help="Name of a device of the lab.")
 
 @app.command()
 def demo(seed: SeedOption = 1) -> None:
-    """Show the main job on the lab: one router checked, tuned, fed, timed and restored."""
-    from flashferry.demo import run_demo
+    """Show the main job on the lab: two routers checked, probed, fed, timed and restored."""
+    from flashferry.demo import demo_world, run_demo
 
-    raise typer.Exit(run_demo(sample_world(seed)))
+    raise typer.Exit(run_demo(demo_world(seed)))
 
 
 def _known_hosts() -> Path:

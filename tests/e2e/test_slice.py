@@ -207,7 +207,7 @@ def test_a_full_flash_is_refused_before_anything_is_touched(new_rig):
 def test_probe_copies_to_null_and_touches_nothing(rig):
     """A speed test writes no file and no configuration line; the untuned SYN has neither scaling nor SACK."""
     before, files = rig.configurations(), rig.world.files(DEVICE)
-    done = rig.verb("probe", "--size-mb", "0.2")
+    done = rig.verb("probe", "--as-is", "--seconds", "2")
     device = device_of(done.json)
     assert (done.code, device["outcome"], device["restored"]) == (0, "done", "untouched")
     syn = device["transfer"]["data_syn"]

@@ -1,0 +1,112 @@
+"""The live table: a row per device under way, in as many lines and columns as the terminal has."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from flashferry.live import LiveTable, watching
+from flashferry.output import EventLines
+from staging.events import Event, Progress
+
+
+class Screen:
+    """A live table on a terminal of the test's own, by its own clock."""
+
+    def __init__(self, devices: int = 2, width: int = 80, height: int = 24) -> None:
+        self.now_s = 0.0
+        self.out = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width, height=height)
+        self.table = LiveTable(self.out, "restore", devices, clock=lambda: self.now_s)
+
+    def tell(self, host: str | None, step: str, status: str, text: str = "", progress: Progress | None = None) -> None:
+        self.table(Event(host=host, step=step, status=status, text=text, at_s=self.now_s, progress=progress))
+
+    @property
+    def lines(self) -> list[str]:
+        """What the table looks like now."""
+        with self.out.capture() as captured:
+            self.out.print(self.table)
+        return [line.rstrip() for line in captured.get().splitlines()]
+
+    @property
+    def above(self) -> str:
+        """What was printed above it so far."""
+        return self.out.file.getvalue()
+
+
+def copying(acked_bytes: int, rate_bytes_per_s: float = 5e6) -> Progress:
+    return Progress(acked_bytes=acked_bytes, size_bytes=20_000_000, rate_bytes_per_s=rate_bytes_per_s)
+
+
+def test_a_copy_has_share_rate_and_time_left():
+    """Ten of twenty million bytes at 5 MB/s: half, and two seconds left."""
+    screen = Screen()
+    screen.tell("r1", "pull", "started")
+    screen.tell("r1", "pull", "progress", progress=copying(10_000_000))
+    row, summary = screen.lines
+    assert row.split()[:2] == ["r1", "pull"]
+    assert row.endswith("50%  5.00 MB/s  0:02 left")
+    assert summary == "0 of 2 devices through, 0:00"
+
+
+def test_a_step_without_bytes_has_its_time():
+    """How long it has been going on, not how long the run has."""
+    screen = Screen()
+    screen.now_s = 30
+    screen.tell("r1", "verify", "started")
+    screen.now_s = 95
+    assert screen.lines[0].split() == ["r1", "verify", "1:05"]
+
+
+def test_the_arm_of_a_speed_test_is_named():
+    """`pull` would not tell which of the two copies it is."""
+    screen = Screen()
+    screen.tell("r1", "probe", "started", "tuned: 60 MB")
+    screen.tell("r1", "pull", "started")
+    assert screen.lines[0].startswith("r1  tuned: 60 MB")
+
+
+def test_a_restored_device_leaves_and_is_counted():
+    """What is through takes no line; a failure is told once, above."""
+    screen = Screen()
+    for host in ("r1", "r2"):
+        screen.tell(host, "pull", "started")
+    screen.tell("r2", "pull", "failed", "no progress for 60 s")
+    screen.tell("r2", "restore", "started")
+    screen.tell("r2", "restore", "done")
+    assert "r2: pull: no progress for 60 s" in screen.above
+    row, summary = screen.lines
+    assert row.startswith("r1  pull")
+    assert summary == "1 of 2 devices through, 1 with a failure, 0:00"
+
+
+def test_a_refused_device_is_through():
+    """It never comes to the last step."""
+    screen = Screen(devices=1)
+    screen.tell("r1", "check", "started")
+    screen.tell("r1", "check", "failed", "refused: no room")
+    assert screen.lines[-1] == "1 of 1 devices through, 1 with a failure, 0:00"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_fleet_fits_the_terminal(width):
+    """Five hundred devices in 24 lines: those with a copy first, the rest counted; no line is too long."""
+    screen = Screen(devices=500, width=width)
+    for number in range(500):
+        screen.tell(f"router-with-a-long-name-{number}", "snapshot", "started")
+    screen.tell("router-with-a-long-name-499", "pull", "progress", progress=copying(1_000_000, 123.4e6))
+    lines = screen.lines
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= width
+    assert "123.40 MB/s" in lines[0]
+    assert "479 more under way" in lines[-1]
+
+
+def test_plain_lines_where_there_is_no_terminal(capsys):
+    """In a pipe or a log there is nothing to redraw."""
+    with watching("restore", devices=1) as emit:
+        assert isinstance(emit, EventLines)
+        emit(Event(host="r1", step="tune", status="done", text="1.0 s", at_s=2.0))
+    assert "r1" in capsys.readouterr().err

@@ -1,0 +1,125 @@
+"""`flashferry status`: what the journal knows, read without changing it."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from inventory.errors import ConfigInvalid
+from staging.journal import Journal
+from staging.record import DeviceRecord, Failure
+from staging.states import Outcome, Restored, State
+from staging.status import RunState, read_status
+from tasks.configuration import Fingerprint
+from tasks.snapshot import Snapshot
+from tasks.tuning import Change, TcpLines
+
+SNAPSHOT = Snapshot(
+    running=TcpLines(lines=()),
+    startup=TcpLines(lines=()),
+    running_fingerprint=Fingerprint(whole="w", lines=()),
+    salt="s",
+)
+CHANGE = Change(keyword="window-size", before=None, ours="ip tcp window-size 1250000")
+
+
+def begin(journal: Journal, *hosts: str) -> str:
+    run_id = journal.begin_run("stage")
+    for number, host in enumerate(hosts):
+        journal.add_device(run_id, host=host, address=f"192.0.2.{number}", port=22, platform="ios")
+    return run_id
+
+
+def touch(journal: Journal, run_id: str, host: str) -> None:
+    journal.touch(run_id, host, identity=host, snapshot=SNAPSHOT, changes=(CHANGE,), target="flash:x")
+
+
+def test_asking_makes_no_journal(tmp_path):
+    """Where nothing was ever staged there is nothing to tell, and afterwards there still is no file."""
+    folder = tmp_path / "state"
+    assert not read_status(folder).has_journal
+    assert not folder.exists()
+
+
+def test_a_run_alive_holds_its_devices(tmp_path):
+    """While the process lives its devices are in hand and need no recovery."""
+    with Journal(tmp_path) as journal:
+        touch(journal, begin(journal, "r1", "r2"), "r1")
+        found = read_status(tmp_path)
+    (run,) = found.runs
+    assert run.state is RunState.ALIVE
+    assert [(one.host, one.state, one.is_held) for one in run.devices] == [
+        ("r1", "journaled", True),
+        ("r2", "planned", False),
+    ]
+    assert found.to_recover == ()
+
+
+def test_what_a_dead_run_left_is_to_be_recovered(tmp_path):
+    """A run whose lock is free and whose lease is not has left a device tuned."""
+    with Journal(tmp_path) as journal:
+        run_id = begin(journal, "r1", "r2")
+        touch(journal, run_id, "r1")
+    found = read_status(tmp_path)
+    assert found.runs[0].state is RunState.DIED
+    assert [(run.run_id, device.host, device.address) for run, device in found.to_recover] == [
+        (run_id, "r1", "192.0.2.0")
+    ]
+
+
+def test_the_last_results_are_told(tmp_path):
+    """Outcome, restoration and reason come from the record; a damaged record tells nothing and hides nothing."""
+    failure = Failure(step="check", reason="no room", hint=None, kind="PolicyViolation")
+    record = DeviceRecord(
+        host="r1",
+        state=State.DONE,
+        outcome=Outcome.REFUSED,
+        restored=Restored.UNTOUCHED,
+        failure=failure,
+        seconds_by_step={},
+    )
+    with Journal(tmp_path) as journal:
+        run_id = begin(journal, "r1", "r2")
+        journal.record(run_id, "r1", record)
+        journal.finish_run(run_id)
+    with sqlite3.connect(tmp_path / "journal.sqlite3") as database:
+        database.execute("UPDATE devices SET record = '[1' WHERE host = 'r2'")
+    database.close()
+    (run,) = read_status(tmp_path).runs
+    assert run.state is RunState.FINISHED
+    told, damaged = run.devices
+    assert (told.outcome, told.restored, told.reason) == ("refused", "untouched", "no room")
+    assert (damaged.outcome, damaged.reason) == (None, None)
+
+
+def test_an_old_run_that_left_something_is_never_out_of_sight(tmp_path):
+    """However many runs came since, what is to be recovered is told."""
+    with Journal(tmp_path) as journal:
+        touch(journal, begin(journal, "r1"), "r1")
+    with sqlite3.connect(tmp_path / "journal.sqlite3") as database:
+        database.execute("UPDATE runs SET started_at = '2001-01-01T00:00:00.000+00:00'")
+    database.close()
+    with Journal(tmp_path) as journal:
+        for _ in range(3):
+            journal.finish_run(begin(journal, "r9"))
+    found = read_status(tmp_path, latest=2)
+    assert len(found.runs) == 3
+    assert [device.host for _, device in found.to_recover] == ["r1"]
+
+
+def test_asking_changes_nothing(tmp_path):
+    """The database's bytes are the same after."""
+    with Journal(tmp_path) as journal:
+        begin(journal, "r1")
+    path = tmp_path / "journal.sqlite3"
+    before = path.read_bytes()
+    read_status(tmp_path)
+    assert path.read_bytes() == before
+
+
+def test_a_journal_that_cannot_be_read_is_told(tmp_path):
+    """Which folder, and what to check; no traceback."""
+    (tmp_path / "journal.sqlite3").write_bytes(b"no database, certainly not one of SQLite's" * 100)
+    with pytest.raises(ConfigInvalid, match="cannot be read"):
+        read_status(tmp_path)

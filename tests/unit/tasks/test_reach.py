@@ -1,0 +1,134 @@
+"""Each way in which a device fails to fetch from us has its own answer, and none takes half an hour."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+import tasks.reach
+from tasks.errors import TransferStalled
+from tasks.pull import Source
+from tasks.reach import LIMITS, Hindrance, Sighting, hindrance_of, reach_server
+
+HOME, ELSEWHERE = "192.0.2.11", "203.0.113.7"
+SOURCE = Source(server="192.0.2.1", port=21, image="reach.bin", username="u", password="p")
+CONNECTED = Sighting(client_seen=True)
+LOGGED_IN = Sighting(client_seen=True, logged_in=True, came_from=HOME)
+
+
+@pytest.mark.parametrize(
+    ("seen", "hindrance", "said"),
+    [
+        (Sighting(), Hindrance.NO_CLIENT, f"nobody came to our FTP port from {HOME}"),
+        (CONNECTED, Hindrance.NO_LOGIN, "did not log in with its ticket"),
+        (replace(CONNECTED, other_users=("b***",)), Hindrance.NO_LOGIN, "tried as b***"),
+        (LOGGED_IN, Hindrance.NO_DATA, "no data connection came about"),
+        (replace(LOGGED_IN, acked_bytes=1460), Hindrance.BROKEN_OFF, "it took 1460 bytes and no more"),
+        (replace(LOGGED_IN, came_from=ELSEWHERE), Hindrance.WRONG_SOURCE, f"from {ELSEWHERE}, expected {HOME}"),
+    ],
+)
+def test_what_is_in_the_way(seen, hindrance, said):
+    """How far the device came with us names the cause."""
+    found, sentence = hindrance_of(seen, expected=(HOME,), is_copied=False)
+    assert found is hindrance
+    assert said in sentence
+
+
+def test_nothing_is_in_the_way_of_a_copy_that_went_well():
+    """Also from another of the device's own addresses."""
+    seen = replace(LOGGED_IN, came_from=ELSEWHERE)
+    assert hindrance_of(seen, expected=(HOME, ELSEWHERE), is_copied=True) == (None, "")
+
+
+def test_a_copy_from_a_strange_address_went_well_and_is_told():
+    """The tickets of a staging run are bound to the device's addresses, so this would fail there."""
+    assert hindrance_of(replace(LOGGED_IN, came_from=ELSEWHERE), expected=(HOME,), is_copied=True)[0] is (
+        Hindrance.WRONG_SOURCE
+    )
+
+
+def test_an_answer_within_45_seconds():
+    """Time until the first byte, and ten seconds to interrupt the copy, leave ten for the login."""
+    assert LIMITS.total_s + 10 <= 45
+    assert LIMITS.start_s + 10 <= 35
+
+
+class FakeSession:
+    """A device that prints what it is told to."""
+
+    name = "r1"
+    peer_address = HOME
+    prompt_pattern = r"(?m)^r1#\s*$"
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+
+    def converse(self, command: str, reply: Callable[[str], object], on_wait: Callable[[], None]) -> None:
+        assert command.endswith("null:")
+        text, self._output = self._output, ""
+        deadline = time.monotonic() + 5
+        while reply(text) is not None and time.monotonic() < deadline:
+            text = ""
+            on_wait()
+
+
+@pytest.fixture
+def _impatient(monkeypatch):
+    monkeypatch.setattr(tasks.reach, "LIMITS", replace(LIMITS, start_s=0.02))
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_silent_device_is_not_waited_for():
+    """A device that hangs at `Accessing` gets its answer when the time for a first byte is over."""
+    report = reach_server(
+        FakeSession("Accessing ftp://*:*@192.0.2.1/reach.bin..."),
+        source=SOURCE,
+        size_bytes=16_384,
+        expected=(HOME,),
+        sighting=lambda: LOGGED_IN,
+    )
+    assert (report.copied, report.hindrance) == (None, Hindrance.NO_DATA)
+    assert report.sentence.startswith("no data connection: it logged in and no data connection came about")
+    assert "passive ports" in report.hint
+
+
+def test_a_device_that_gives_up_by_itself():
+    """Its own words are in the sentence, behind ours."""
+    report = reach_server(
+        FakeSession("%Error opening ftp://*:*@192.0.2.1/reach.bin (Timed out)\nr1#"),
+        source=SOURCE,
+        size_bytes=16_384,
+        expected=(HOME,),
+        sighting=Sighting,
+    )
+    assert report.hindrance is Hindrance.NO_CLIENT
+    assert "Timed out" in report.sentence
+
+
+def test_a_device_that_can():
+    """The device's own line and the address that it came from."""
+    report = reach_server(
+        FakeSession("!\n[OK - 16384/4096 bytes]\n\n16384 bytes copied in 0.107 secs (153121 bytes/sec)\nr1#"),
+        source=SOURCE,
+        size_bytes=16_384,
+        expected=(HOME,),
+        sighting=lambda: replace(LOGGED_IN, acked_bytes=16_384),
+    )
+    assert (report.hindrance, report.came_from) == (None, HOME)
+    assert report.copied.rate_bytes_per_s == 153_121
+
+
+def test_the_operators_interruption_is_no_finding():
+    """Ctrl-C ends the look and blames nobody."""
+    with pytest.raises(TransferStalled, match="interrupted"):
+        reach_server(
+            FakeSession("Accessing..."),
+            source=SOURCE,
+            size_bytes=16_384,
+            expected=(HOME,),
+            sighting=Sighting,
+            interrupted=lambda: True,
+        )
