@@ -56,7 +56,9 @@ def key_rules(host: InventoryHost) -> KeyRules:
 
 
 def _policy(host: str, data: Mapping[str, object]) -> HostKeyPolicy:
-    value = data.get(HOST_KEYS) or HostKeyPolicy.ACCEPT_NEW.value
+    value = data.get(HOST_KEYS)
+    if value is None:
+        return HostKeyPolicy.ACCEPT_NEW
     try:
         return HostKeyPolicy(value)
     except ValueError:
@@ -66,8 +68,8 @@ def _policy(host: str, data: Mapping[str, object]) -> HostKeyPolicy:
 
 def _file(host: str, data: Mapping[str, object]) -> Path:
     value = data.get(KNOWN_HOSTS)
-    if not value:
+    if value is None:
         return state_directory() / "known_hosts"
-    if isinstance(value, str):
+    if isinstance(value, str) and value:
         return Path(value).expanduser()
     raise ConfigInvalid(f"data key '{KNOWN_HOSTS}': expected the path of a file, found {value!r}", host=host)

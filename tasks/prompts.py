@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_FIRST_PROMPT = re.compile(r"(?:^|\n)[ \t]*([^\s#>]{1,63})([#>])[ \t]*$")
+_FIRST_PROMPT = re.compile(r"(?:^|\n)[ \t]*([^\s#>]{1,63})([#>])[ \t\r]*$")
 _LONGEST_PROMPT = 300
 _SYSLOG = re.compile(r"(?:\s*|.*%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)?[0-7]-[A-Z0-9_]+:.*)$")
 """`*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: ...`, with or without stamp and sequence number; or an empty line."""
@@ -101,4 +101,4 @@ def any_prompt(base: str) -> re.Pattern[str]:
     Args:
         base: The first characters of the host name, at most 16.
     """
-    return re.compile(rf"^{re.escape(base)}[^\s#>]{{0,63}}[#>][ \t]*$", re.MULTILINE)
+    return re.compile(rf"^{re.escape(base)}[^\s#>]{{0,63}}[#>][ \t\r]*$", re.MULTILINE)

@@ -1,0 +1,41 @@
+"""How host keys are judged, by inventory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inventory.access import HostKeyPolicy, key_rules, state_directory
+from inventory.errors import ConfigInvalid
+from inventory.load import open_inventory
+
+
+def rules(folder, data):
+    (folder / "hosts.yaml").write_text(f"r1: {{hostname: h, groups: [lab], data: {data}}}")
+    (folder / "groups.yaml").write_text("lab: {data: {host_keys: strict}}")
+    return key_rules(open_inventory(folder).inventory.hosts["r1"])
+
+
+def test_the_nearest_word_counts(tmp_path, monkeypatch):
+    """A group's policy holds for its devices until one of them says otherwise; the file is ours until one is given."""
+    monkeypatch.setenv("FLASHFERRY_STATE_DIR", str(tmp_path / "state"))
+    assert rules(tmp_path, "{}").policy is HostKeyPolicy.STRICT
+    assert rules(tmp_path, "{host_keys: accept-new}").policy is HostKeyPolicy.ACCEPT_NEW
+    assert rules(tmp_path, "{}").known_hosts == state_directory() / "known_hosts" == tmp_path / "state" / "known_hosts"
+    assert rules(tmp_path, "{known_hosts: ~/.ssh/known_hosts}").known_hosts == Path.home() / ".ssh" / "known_hosts"
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ("{host_keys: false}", "expected accept-new or strict, found False"),
+        ("{host_keys: ignore}", "expected accept-new or strict, found 'ignore'"),
+        ("{known_hosts: false}", "expected the path of a file, found False"),
+        ("{known_hosts: [a]}", "expected the path of a file"),
+    ],
+)
+def test_a_wrong_word_is_told(tmp_path, data, sentence):
+    """There is no way to switch the judgement off, and no value that is taken silently for another."""
+    with pytest.raises(ConfigInvalid, match=sentence):
+        rules(tmp_path, data)

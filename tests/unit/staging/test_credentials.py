@@ -1,0 +1,253 @@
+"""Where credentials come from, in which order, and that none of them shows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from inventory.errors import ConfigInvalid
+from inventory.load import open_inventory
+from staging import secret_sources
+from staging.credentials import Credentials, Environment, apply_credentials, missing_login
+from staging.secret_sources import CommandSource, KeyringSource, PromptSource
+
+NOTHING = Credentials()
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    for name in ("FLASHFERRY_USERNAME", "FLASHFERRY_PASSWORD", "FLASHFERRY_ENABLE_SECRET"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def opened(folder, hosts, defaults="{}"):
+    (folder / "hosts.yaml").write_text(hosts)
+    (folder / "defaults.yaml").write_text(defaults)
+    return open_inventory(folder)
+
+
+def login(host):
+    return host.username, host.password, host.get("enable_secret")
+
+
+class Fixed:
+    """A source that always says the same, and keeps whom it was asked about."""
+
+    workers = 1
+
+    def __init__(self, **values):
+        self.says, self.asked = Credentials(**values), []
+
+    def look_up(self, name, known):
+        self.asked.append(name)
+        return self.says
+
+
+def test_each_source_fills_in_what_is_left(tmp_path):
+    """What an earlier source said stays; a device that lacks nothing is not asked about."""
+    nornir = opened(
+        tmp_path,
+        "r1: {hostname: h, username: ann}\nr2: {hostname: h, username: bob, password: b, data: {enable_secret: e}}",
+    )
+    first, second = Fixed(password="one"), Fixed(username="ann", password="two", enable_secret="three")
+    apply_credentials(nornir, [first, second])
+    assert login(nornir.inventory.hosts["r1"]) == ("ann", "one", "three")
+    assert login(nornir.inventory.hosts["r2"]) == ("bob", "b", "e")
+    assert (first.asked, second.asked) == (["r1"], ["r1"])
+
+
+def test_a_password_counts_for_its_own_user_only(tmp_path):
+    """A source that names another user gives that device nothing: no wrong password is tried in somebody's name."""
+    nornir = opened(tmp_path, "r1: {hostname: h, username: ann}")
+    apply_credentials(nornir, [Fixed(username="eve", password="hers", enable_secret="hers")])
+    assert login(nornir.inventory.hosts["r1"]) == ("ann", None, None)
+    assert missing_login(nornir) == ("r1",)
+
+
+def test_the_inventory_goes_before_the_environment(tmp_path, monkeypatch):
+    """A device's own login stays; one without gets the environment's, and so do the defaults, for recover."""
+    monkeypatch.setenv("FLASHFERRY_USERNAME", "fleet")
+    monkeypatch.setenv("FLASHFERRY_PASSWORD", "fleet-password")
+    nornir = apply_credentials(
+        opened(tmp_path, "r1: {hostname: h, username: ann, password: a}\nr2: {hostname: h}"), [Environment()]
+    )
+    assert login(nornir.inventory.hosts["r1"])[:2] == ("ann", "a")
+    assert login(nornir.inventory.hosts["r2"])[:2] == ("fleet", "fleet-password")
+    assert nornir.inventory.defaults.password == "fleet-password"
+
+
+def test_options_of_napalm_count_as_inventory(tmp_path):
+    """A user's inventory may state login and secret under NAPALM's name; they are not asked for again."""
+    nornir = opened(
+        tmp_path,
+        "r1: {hostname: h, connection_options: {napalm: {username: ann, password: a, "
+        "extras: {optional_args: {secret: s}}}}}",
+    )
+    source = Fixed(password="other")
+    apply_credentials(nornir, [source])
+    assert source.asked == []
+
+
+def test_nothing_shows_in_a_representation():
+    """Passwords and secrets are not in what a log or a traceback would print."""
+    assert repr(Credentials(username="ann", password="p-word", enable_secret="e-word")) == "Credentials(username='ann')"
+
+
+def program(folder, body):
+    path = folder / "secrets"
+    path.write_text(f"#!{sys.executable}\nimport json, os, sys, time\n{body}\n")
+    path.chmod(0o700)
+    return CommandSource(f"'{path}' --for")
+
+
+def test_a_secrets_command(tmp_path):
+    """It gets the device's name as its last argument, through no shell, and its answer is taken as it is."""
+    source = program(tmp_path, "print(json.dumps({'username': 'ann', 'password': '|'.join(sys.argv[1:])}))")
+    assert source.look_up("r1; $(id)", NOTHING) == Credentials(username="ann", password="--for|r1; $(id)")
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("print('WORD'); sys.exit(7)", "ended with exit code 7"),
+        ("print('WORD')", "expected one JSON object"),
+        ("print('[\"WORD\"]')", "expected a JSON object of texts"),
+        ("print(json.dumps({'password': ['WORD']}))", "expected a JSON object of texts"),
+        ("print(json.dumps({'pasword': 'WORD'}))", "expected the keys enable_secret, password, username"),
+        ("os.write(1, b'\\xff WORD')", "expected one JSON object"),
+        ("os.write(1, b'WORD' * 50000)", "expected at most 65536 bytes"),
+    ],
+)
+def test_a_secrets_command_that_fails(tmp_path, body, sentence):
+    """The device, the program and what was wrong are told; what it printed is not."""
+    with pytest.raises(ConfigInvalid, match=sentence) as caught:
+        program(tmp_path, body).look_up("r1", NOTHING)
+    assert str(caught.value).startswith(f"r1: secrets command '{tmp_path / 'secrets'}': ")
+    assert "WORD" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_a_secrets_command_that_hangs(tmp_path, monkeypatch):
+    """It is ended with everything that it started, and the limit is told."""
+    body = f"import subprocess\np = subprocess.Popen(['sleep', '60'])\nopen({str(tmp_path / 'pid')!r}, 'w')"
+    source = program(tmp_path, f"{body}.write(str(p.pid))\ntime.sleep(60)")
+    monkeypatch.setattr(secret_sources, "COMMAND_LIMIT_S", 1.5)
+    with pytest.raises(ConfigInvalid, match=r"no answer within 1\.5 s"):
+        source.look_up("r1", NOTHING)
+    stat = Path("/proc", (tmp_path / "pid").read_text(), "stat")
+    with contextlib.suppress(FileNotFoundError):  # gone, or dead and not collected yet
+        assert stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [("", "found nothing"), ("a 'b", "No closing quotation"), ("/nowhere/x", "cannot be run: No such file")],
+)
+def test_a_secrets_command_that_is_none(command, sentence):
+    """An empty, wrongly quoted or missing program is the operator's to mend."""
+    with pytest.raises(ConfigInvalid, match=sentence):
+        CommandSource(command).look_up("r1", NOTHING)
+
+
+def fake_keyring(monkeypatch, entries):
+    asked = []
+
+    def get_password(service, username):
+        asked.append((service, username))
+        if isinstance(entries, Exception):
+            raise entries
+        return entries.get((service, username))
+
+    monkeypatch.setitem(sys.modules, "keyring", types.SimpleNamespace(get_password=get_password))
+    return asked
+
+
+def test_the_keyring(monkeypatch):
+    """A device's own entry goes before the shared one, and each entry is asked for once."""
+    asked = fake_keyring(
+        monkeypatch,
+        {("flashferry", "ann"): "shared", ("flashferry/r2", "ann"): "own", ("flashferry", "enable"): "secret"},
+    )
+    source, ann = KeyringSource(), Credentials(username="ann")
+    assert source.look_up("r1", ann) == Credentials(username="ann", password="shared", enable_secret="secret")
+    assert source.look_up("r2", ann) == Credentials(username="ann", password="own", enable_secret="secret")
+    assert source.look_up("r1", NOTHING) == Credentials(enable_secret="secret")
+    assert len(asked) == len(set(asked) - {("flashferry", "enable"), ("flashferry/r1", "enable")}) + 4
+
+
+def test_a_keyring_that_fails(monkeypatch):
+    """Its error is told by kind only: its text may be anything."""
+    fake_keyring(monkeypatch, RuntimeError("p-word"))
+    with pytest.raises(ConfigInvalid, match="RuntimeError") as caught:
+        KeyringSource().look_up("r1", Credentials(username="ann"))
+    assert "p-word" not in str(caught.value)
+
+
+def test_no_keyring_installed(monkeypatch):
+    """Asked for and absent: what to install is told."""
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(ConfigInvalid, match=r"not installed.*pip install keyring"):
+        KeyringSource()
+
+
+ASK = """
+from staging.credentials import Credentials
+from staging.secret_sources import PromptSource
+source = PromptSource()
+for name, known in (("r1", Credentials()), ("r2", Credentials()), ("r3", Credentials(username="ann"))):
+    found = source.look_up(name, known)
+    print(name, found.username, found.password == "typed-word", found.enable_secret, flush=True)
+"""
+
+
+def test_the_prompt_asks_once(tmp_path):
+    """At a terminal all devices share one answer per user; the password is not echoed."""
+    controller, terminal = os.openpty()
+    process = subprocess.Popen(
+        ["setsid", "--ctty", sys.executable, "-c", ASK], stdin=terminal, stdout=terminal, stderr=terminal
+    )
+    os.close(terminal)
+    shown = ""
+
+    def until(text, answer):
+        nonlocal shown
+        while text not in shown.rpartition("\0")[2]:
+            assert select.select([controller], (), (), 20)[0], f"expected {text!r} behind {shown!r}"
+            shown += os.read(controller, 1000).decode()
+        shown += "\0"
+        if answer is not None:
+            os.write(controller, answer.encode())
+
+    until("user name: ", "ann\n")
+    until("Password of ann: ", "typed-word\n")
+    until("Enable secret (Enter if none): ", "\n")
+    until("Password of ann: ", "other-word\n")
+    until("Enable secret (Enter if none): ", "\n")
+    until("r3 ann", None)
+    assert process.wait() == 0
+    os.close(controller)
+    assert "r1 ann True None" in shown
+    assert "r2 ann True None" in shown
+    assert "typed-word" not in shown
+
+
+def test_no_prompt_without_a_terminal():
+    """In a pipe nobody is asked: the device is told to lack its login, later and by name."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASK], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[0] == "r1 None False None"
+    assert done.stderr == ""
+
+
+def test_a_complete_login_is_not_asked_for():
+    """Only what is missing is worth a question; an enable secret alone is none."""
+    assert PromptSource().look_up("r1", Credentials(username="ann", password="")) == NOTHING

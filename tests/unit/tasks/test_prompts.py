@@ -1,0 +1,88 @@
+"""Where an answer begins and ends, however the text comes in."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.prompts import AnswerReader, any_prompt, first_prompt
+
+
+def reader(command: str, base: str = "r1") -> AnswerReader:
+    return AnswerReader(command, any_prompt(base))
+
+
+@given(st.lists(st.integers(min_value=1, max_value=60), max_size=30))
+def test_the_cuts_do_not_matter(sizes):
+    """Cut anywhere, the answer is the same, and it is whole exactly when the prompt is."""
+    text = "\r\nr1#show clock\r\n*14:16:54.123 UTC Fri Nov 20 2026\r\nsecond # line\r\nr1#"
+    wanted, answer, rest = reader("show clock"), None, text
+    for size in [*sizes, len(text)]:
+        answer, rest = wanted.take(rest[:size]) if rest else answer, rest[size:]
+    assert answer is not None
+    assert answer.is_whole
+    assert (answer.text, answer.prompt) == ("*14:16:54.123 UTC Fri Nov 20 2026\nsecond # line", "r1#")
+
+
+def test_nothing_counts_before_the_echo():
+    """A late syslog line and an old prompt in front of the echo are no answer."""
+    wanted = reader("show clock")
+    assert wanted.take("*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: Configured from console\r\nr1#") is None
+    assert wanted.take("r1#show clock\r\n") is None
+    answer = wanted.take("noon\r\nr1#")
+    assert answer is not None
+    assert answer.text == "noon"
+
+
+def test_syslog_behind_the_prompt():
+    """What follows the prompt is not the answer's; syslog alone says that the prompt was one."""
+    answer = reader("show clock").take(
+        "show clock\r\nnoon\r\nr1#\r\n000123: .Sep 13 09:24:43.803: %SYS-5-CONFIG_I: Configured from vty0\r\n"
+    )
+    assert answer is not None
+    assert (answer.text, answer.prompt, answer.is_whole, answer.only_syslog_follows) == ("noon", "r1#", False, True)
+
+
+def test_a_line_that_looks_like_the_prompt():
+    """Inside the output it is no end: more text follows, and the true prompt counts."""
+    wanted = reader("show running-config")
+    early = wanted.take("show running-config\r\nbanner motd ^C\r\nr1#\r\nwelcome\r\n")
+    assert early is not None
+    assert (early.is_whole, early.only_syslog_follows) == (False, False)
+    answer = wanted.take("^C\r\nend\r\nr1#")
+    assert answer is not None
+    assert answer.is_whole
+    assert answer.text == "banner motd ^C\nr1#\nwelcome\n^C\nend"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "is_privileged", "is_configuring"),
+    [
+        ("a-router-with-a-very-long-name#", True, False),
+        ("a-router-with-a-very-long-name>", False, False),
+        ("a-router-with-a-very(config)#", True, True),
+        ("a-router-with-a-ver(config-if)#", True, True),
+    ],
+)
+def test_modes(prompt, is_privileged, is_configuring):
+    """The prompt tells the mode, also where configuration mode cuts the name."""
+    answer = reader("x", base="a-router-with-a-").take(f"x\r\n{prompt}")
+    assert answer is not None
+    assert (answer.is_privileged, answer.is_configuring, answer.text) == (is_privileged, is_configuring, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt"),
+    [
+        ("\r\nr1#", "r1#"),
+        ("\nr1>", "r1>"),
+        ("\n% Invalid input detected at '^' marker.\n\nr1#", "r1#"),
+        ("\nr1", None),
+        ("\n*Sep 13: %SYS-5-CONFIG_I: by console", None),
+        ("\nPassword: ", None),
+    ],
+)
+def test_the_first_prompt(text, prompt):
+    """The host's name is whatever stands in front of # or > at the very end."""
+    assert first_prompt(text) == prompt
