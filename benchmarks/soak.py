@@ -42,7 +42,7 @@ _MIX = {
 _FIRST = 100
 _BATCH = 3300
 # Sessions whose tickets are good at the same time.
-_TOGETHER = 330
+_TOGETHER = 200
 _SETTLE_S = 30.0
 # Longer than any limit of the server under test.
 _CALM_S = 5.0

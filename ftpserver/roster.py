@@ -4,7 +4,7 @@ Facts
 -----
 
 - A router tries again with a ticket that is used up, and an operator wants to read that, not "unknown user". So a
-  closed ticket stays on the books for an hour, but only the latest few hundred do: a server runs for months.
+  closed ticket stays on the books for an hour, but only the latest two hundred do: a server runs for months.
 - Time comes in as a number: no clock in here.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ftpserver.accounts import Account
 
-MOST_CLOSED = 500
+MOST_CLOSED = 200
 """So many closed tickets are still recognised when a client comes with one ..."""
 
 CLOSED_KEPT_S = 3600.0

@@ -34,7 +34,7 @@ def delivery_of(record: "TransferRecord") -> Delivery | None:
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def network_of(address: str) -> str:
     """Return the network that stands for a client's site where nobody named one: its /24, with IPv6 its /48."""
     client = plain_address(address)

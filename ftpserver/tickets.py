@@ -163,13 +163,13 @@ def names_source(sources: tuple[str, ...], address: str) -> bool:
     return any(client in network for network in _networks(sources))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _networks(sources: tuple[str, ...]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     # Parsed once: every connection is held against every waiting ticket.
     return tuple(ipaddress.ip_network(source, strict=False) for source in sources)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def plain_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     """Return an address without its zone, and IPv4 mapped into IPv6 as IPv4."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
