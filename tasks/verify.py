@@ -15,6 +15,9 @@ from tasks.signature import Signature, SignatureReport, judge
 from templates.rows import Refusal, VerifyDigest, VerifyError, first, last
 
 STEP = "verify"
+MEASURABLE_S = 1.0
+"""A shorter hash is mostly round trips and tells nothing about the device's speed."""
+
 _DIGITS = {"md5": 32, "sha512": 128}
 
 
@@ -36,7 +39,7 @@ class VerifyReport:
         duration_s: How long the device hashed.
         algorithm: `md5` or `sha512`: what proved it.
         digest: The digest that the device computed.
-        hash_bytes_per_s: How fast it did, or None where that is not known.
+        hash_bytes_per_s: How fast it did, or None where it took too short to tell.
         signature: What the device says about the signature, or None where that was not asked.
     """
 
@@ -113,7 +116,8 @@ def verify_image(
             step=STEP,
             hint=f"Delete {path} on the device and stage again; do not boot from it",
         )
-    report = replace(report, hash_bytes_per_s=size_bytes / report.duration_s if report.duration_s > 0 else None)
+    if report.duration_s >= MEASURABLE_S:
+        report = replace(report, hash_bytes_per_s=size_bytes / report.duration_s)
     if signature:
         report = replace(report, signature=verify_signature(session, path, limits=limits, interrupted=interrupted))
     return report
