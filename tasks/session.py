@@ -167,6 +167,7 @@ class DeviceSession:
     def configure(self, lines: tuple[str, ...]) -> str:
         """Send configuration lines and leave configuration mode again; return the transcript, unjudged.
 
+        In it each line stands in front of what the device said to it, so that a refusal can be put down to its line.
         A line that leads into a sub-mode is followed there, as the CLI does.
 
         Raises:
@@ -187,7 +188,8 @@ class DeviceSession:
                 raise
             if answers[-1].is_configuring:
                 raise ValueError("still in configuration mode")
-        return "\n".join(f"{one.text}\n{one.prompt}" for one in answers)
+        sent = ("configure terminal", *lines, "end")
+        return "\n".join(f"{line}\n{one.text}\n{one.prompt}" for line, one in zip(sent, answers, strict=True))
 
     def converse(
         self, command: str, reply: Callable[[str], tuple[str, ...] | None], on_wait: Callable[[], None]
