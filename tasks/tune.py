@@ -157,9 +157,11 @@ def _next_plan(host: str, plan: TunePlan, refused: dict[str, str], running: TcpL
     Raises:
         DeviceRefused: Something else was refused, or no smaller window is left.
     """
-    missed = [
-        change for change in plan.changes if change.ours in refused and not shows(change, running.of(change.keyword))
-    ]
+    absent = [change for change in plan.changes if not shows(change, running.of(change.keyword))]
+    missed = [change for change in absent if change.ours in refused]
+    if not missed and refused and absent:
+        # Something was refused and something is not there: whatever the transcript says, these belong together.
+        missed, refused = absent, dict.fromkeys((change.ours for change in absent), next(iter(refused.values())))
     if not missed:
         return None
     only_window = len(missed) == 1 and missed[0].keyword == WINDOW_SIZE

@@ -109,6 +109,17 @@ def test_an_extra_that_is_refused_is_told_with_the_way_out():
     assert caught.value.hint == "Stage this device without --extra timestamps"
 
 
+def test_a_refusal_that_belongs_to_no_line_is_never_lost():
+    """A transcript without echoes: what is not there afterwards was refused, whatever line the words stand at."""
+    router = Router(refuses=lambda line: "selective-ack" in line)
+    with_echoes = router.configure
+    router.configure = lambda lines: "\n".join(  # type: ignore[method-assign]
+        text for text in with_echoes(lines).splitlines() if "(config)#" not in text
+    )
+    with pytest.raises(DeviceRefused, match="does not take 'ip tcp selective-ack'"):
+        apply_plan(router.session, plan())
+
+
 def test_a_line_that_is_taken_and_not_shown_is_told():
     """No complaint and no line: a default of that release, or ignored."""
     router = Router(ignores=lambda line: "selective-ack" in line)
