@@ -19,6 +19,7 @@ from staging.journal import Journal
 from staging.probe import ProbeWish, probe_fleet
 from staging.reach import reach_fleet
 from staging.run import RunOptions, run_fleet, selected
+from staging.status import last_as_is
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,7 +157,7 @@ class _Demo:
                 emit=emit,
                 interrupted=stop.is_set,
             )
-        print_run(report)
+        print_run(report, last_as_is(self._journal.directory))
         _must_be_well(run_exit_code(report))
         return report
 

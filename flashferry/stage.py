@@ -22,6 +22,7 @@ from staging.journal import Journal, state_directory
 from staging.published import published
 from staging.recover import pending
 from staging.run import RunOptions, checked_image, run_fleet
+from staging.status import last_as_is
 from tasks.tuning import EXTRAS
 
 
@@ -97,9 +98,10 @@ def stage(
         if left := pending(journal):
             names = ", ".join(device.host for device in left)
             say(f"warning: a dead run had {names} in its hands; run 'flashferry recover'")
+        was = last_as_is(journal.directory)
         with watching("restore", devices=devices) as emit, graceful_interrupt(emit.say) as stop:
             report = run_fleet(nornir, image, options, journal=journal, emit=emit, interrupted=stop.is_set)
-    finish("stage", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_run(report))
+    finish("stage", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_run(report, was))
 
 
 def _extras(names: list[str] | None, *, tune: bool) -> tuple[str, ...]:

@@ -58,7 +58,8 @@ def print_run(report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None =
 
     Args:
         report: The run.
-        as_is_bytes_per_s: Speed before tuning by device, where a speed test measured it.
+        as_is_bytes_per_s: Speed before tuning by device, where a speed test measured it; without any there is no such
+            column.
     """
     console().print(f"run {report.run_id}: {report.image}, {report.image_bytes:,} bytes, MD5 {report.md5}")
     rows = (_run_row(device, as_is_bytes_per_s) for device in report.devices)
@@ -71,7 +72,7 @@ def print_run(report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None =
 
 def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None) -> dict[str, str | Text]:
     seen = device.transfer
-    was: dict[str, str | Text] = {} if as_is_bytes_per_s is None else {"was": rate(as_is_bytes_per_s.get(device.host))}
+    was: dict[str, str | Text] = {"as it was": rate(as_is_bytes_per_s.get(device.host))} if as_is_bytes_per_s else {}
     cap = seen.sender.cap_bytes_per_s if seen else None
     return {
         "device": device.host,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -105,15 +107,45 @@ def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
     Raises:
         ConfigInvalid: There is a journal and it cannot be read.
     """
+    with _reading(directory) as database:
+        if database is None:
+            return Status(directory=directory, has_journal=False)
+        return Status(directory=directory, has_journal=True, runs=_runs(database, directory, latest))
+
+
+def last_as_is(directory: Path) -> dict[str, float]:
+    """Return by device the speed with its own settings that its last speed test measured, in bytes per second.
+
+    Raises:
+        ConfigInvalid: There is a journal and it cannot be read.
+    """
+    query = (
+        "SELECT host, record FROM devices JOIN runs USING (run_id) WHERE verb = 'probe' AND record IS NOT NULL "
+        "ORDER BY started_at"
+    )
+    with _reading(directory) as database:
+        rows = database.execute(query).fetchall() if database is not None else []
+    found = {host: _as_is(record) for host, record in rows}
+    return {host: speed for host, speed in found.items() if speed is not None}
+
+
+def _as_is(record: str) -> float | None:
+    try:
+        return float(json.loads(record)["probe"]["as_is"]["steady_bytes_per_s"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+@contextmanager
+def _reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
+    """Yield the journal's database, to be read only, or None where there is none."""
     path = directory / DATABASE
     try:
         if not path.is_file():
-            return Status(directory=directory, has_journal=False)
-        database = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=10)
-        try:
-            return Status(directory=directory, has_journal=True, runs=_runs(database, directory, latest))
-        finally:
-            database.close()
+            yield None
+            return
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=10)) as database:
+            yield database
     except (OSError, sqlite3.Error) as error:
         raise ConfigInvalid(
             f"the journal in {directory} cannot be read: {error}", hint="Check --state-dir and the file's rights"

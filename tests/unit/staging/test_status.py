@@ -10,7 +10,7 @@ from inventory.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.record import DeviceRecord, Failure
 from staging.states import Outcome, Restored, State
-from staging.status import RunState, read_status
+from staging.status import RunState, last_as_is, read_status
 from tasks.configuration import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change, TcpLines
@@ -123,3 +123,19 @@ def test_a_journal_that_cannot_be_read_is_told(tmp_path):
     (tmp_path / "journal.sqlite3").write_bytes(b"no database, certainly not one of SQLite's" * 100)
     with pytest.raises(ConfigInvalid, match="cannot be read"):
         read_status(tmp_path)
+
+
+def test_the_speed_before_tuning_is_that_of_the_last_probe(tmp_path):
+    """The newest measurement wins; a record without one is passed over."""
+    with Journal(tmp_path) as journal:
+        for host, speed in (("r1", 100_000.0), ("r1", 157_000.0), ("r2", None)):
+            run_id = journal.begin_run("probe")
+            journal.add_device(run_id, host=host, address="192.0.2.1", port=22, platform="ios")
+            journal.record(run_id, host, {"probe": {"as_is": {"steady_bytes_per_s": speed}} if speed else None})
+            journal.finish_run(run_id)
+    with sqlite3.connect(tmp_path / "journal.sqlite3") as database:
+        # They may have begun within the same millisecond.
+        database.execute("UPDATE runs SET started_at = '2026-01-0' || rowid")
+    database.close()
+    assert last_as_is(tmp_path) == {"r1": 157_000.0}
+    assert last_as_is(tmp_path / "nowhere") == {}

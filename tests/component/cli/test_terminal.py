@@ -1,0 +1,51 @@
+"""What a run leaves of a terminal: after Ctrl-C the cursor is there again and the operator was told."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+SCRIPT = """
+from flashferry.interrupt import graceful_interrupt
+from flashferry.live import watching
+from staging.events import Event, Progress
+
+with watching("restore", devices=1) as emit, graceful_interrupt(emit.say) as stop:
+    for share in range(1, 100):
+        progress = Progress(acked_bytes=share, size_bytes=100, rate_bytes_per_s=1e6)
+        emit(Event(host="r1", step="pull", status="progress", text="", at_s=0.0, progress=progress))
+        if stop.wait(0.1):
+            break
+print("left in good order", flush=True)
+"""
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+
+
+def _read(master: int, until: str, timeout_s: float = 30.0) -> str:
+    """Return what the terminal got until a text is there, or until it was hung up."""
+    text, deadline = "", time.monotonic() + timeout_s
+    while until not in text and time.monotonic() < deadline:
+        try:
+            text += os.read(master, 4096).decode(errors="replace")
+        except OSError:
+            break
+    return text
+
+
+def test_ctrl_c_leaves_a_sane_terminal() -> None:
+    """The live table hides the cursor and shows it again, behind the sentence on what happens now."""
+    master, slave = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+    with subprocess.Popen([sys.executable, "-P", "-c", SCRIPT], stdout=slave, stderr=slave, env=environment) as process:
+        os.close(slave)
+        begun = _read(master, "r1")
+        process.send_signal(signal.SIGINT)
+        text = begun + _read(master, "left in good order")
+        assert process.wait(timeout=10) == 0
+    os.close(master)
+    assert HIDE in text
+    assert text.rindex(SHOW) > text.rindex(HIDE)
+    assert "interrupted: ending what is under way and restoring every device" in text
+    assert text.rindex(SHOW) < text.index("left in good order")
