@@ -57,6 +57,7 @@ def test_an_unsaved_configuration_is_noted(rig):
     assert "secret.example" not in done.out
 
 
+@pytest.mark.long
 def test_a_run_leaves_no_note_behind(rig):
     """Tuning and restoring move the stamp of the last change; the configuration is the saved one all the same."""
     assert rig.verb("stage", "--image", rig.image(100_000)).code == 0
@@ -64,6 +65,7 @@ def test_a_run_leaves_no_note_behind(rig):
     assert (found["configuration"]["saved"], found["notes"]) == (True, [])
 
 
+@pytest.mark.long
 def test_commands_that_aaa_refuses(new_rig):
     """With command authorization, a refused `verify` is found before anything is touched: exit 4."""
     with new_rig(config_lines=(AAA,)) as rig:
@@ -77,6 +79,7 @@ def test_commands_that_aaa_refuses(new_rig):
         assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_vrf_and_source_interface_of_the_inventory(rig):
     """A VRF that the device lacks is refused by name, with those that it has."""
     data = {"enable_secret": rig.world.devices[0].enable_secret, "vrf": "nowhere"}
