@@ -106,7 +106,7 @@ class _Demo:
             staged = [self._stage(name, size_bytes) for name, size_bytes in IMAGES.items()]
         except _NotWell as ended:
             return ended.code
-        _title("5. What came of it")
+        _title("5. What came of it, speeds in MB/s")
         unchanged = print_story(probed, staged, before.compared(self._world))
         if not unchanged:
             return ExitCode.RESTORE_INCOMPLETE

@@ -77,15 +77,19 @@ def _row(before: DeviceRecord, after: DeviceRecord) -> dict[str, str | Text]:
     limit = payload_cap_bytes_per_s(link.rate_bps) if link else None
     return {
         "device": after.host,
-        "as it was": rate(was.steady_bytes_per_s if was else None),
-        "tuned": rate(tuned.steady_bytes_per_s if tuned else None),
+        "as it was": _mb(was.steady_bytes_per_s if was else None),
+        "tuned": _mb(tuned.steady_bytes_per_s if tuned else None),
         # By the router's own line: its window takes a part of a small image before flash has seen a byte of it.
-        "to flash": rate(after.pull.device.rate_bytes_per_s if after.pull else None),
-        "link": rate(limit),
+        "to flash": _mb(after.pull.device.rate_bytes_per_s if after.pull else None),
+        "link limit": _mb(limit),
         "verdict": after.transfer.verdict.kind.value if after.transfer else "-",
         "hash": "proven" if after.verify else "-",
         "config": restored(after.restored, is_proven=after.restore is not None),
     }
+
+
+def _mb(bytes_per_s: float | None) -> str:
+    return rate(bytes_per_s).removesuffix(" MB/s")
 
 
 def _different(before: str, after: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.layout import BAD, GOOD, complain, console, line, outcome, rate, restored, show
+from staging.budget import payload_cap_bytes_per_s
 from staging.states import Outcome, Restored
 
 if TYPE_CHECKING:
@@ -73,14 +74,14 @@ def print_run(report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None =
 def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None) -> dict[str, str | Text]:
     seen = device.transfer
     was: dict[str, str | Text] = {"as it was": rate(as_is_bytes_per_s.get(device.host))} if as_is_bytes_per_s else {}
-    cap = seen.sender.cap_bytes_per_s if seen else None
+    link = payload_cap_bytes_per_s(device.link_rate.rate_bps) if device.link_rate else None
     return {
         "device": device.host,
         "result": outcome(device.outcome),
         **was,
         "router says": rate(device.pull.device.rate_bytes_per_s) if device.pull else "-",
         "server says": rate(seen.rate_bytes_per_s if seen else None),
-        "link limit": rate(cap),
+        "link limit": rate(link),
         "verdict": seen.verdict.kind.value if seen else "-",
         "hash": "proven" if device.verify or device.outcome is Outcome.ALREADY_THERE else "-",
         "config": restored(device.restored, is_proven=device.restore is not None),
@@ -119,8 +120,10 @@ def _print_evidence(device: DeviceRecord) -> None:
         if seen.data_syn is not None:
             line(device.host, f"the device's SYN: {seen.data_syn.describe()}")
         cap = seen.sender.cap_bytes_per_s
-        limit = f", link limit {rate(cap)} ({seen.sender.cap_source})" if cap else ""
+        limit = f", capped at {rate(cap)} ({seen.sender.cap_source})" if cap else ""
         line(device.host, f"server: {rate(seen.rate_bytes_per_s)}, {seen.sender.congestion_control}{limit}")
+        if device.link_rate is not None:
+            line(device.host, f"link: {device.link_rate.rate_bps / 1e6:g} Mbit/s, {device.link_rate.source}")
         line(device.host, f"verdict: {seen.verdict.sentence} {seen.verdict.advice}".rstrip())
     if device.clocks is not None and device.clocks.disagreement:
         line(device.host, device.clocks.disagreement)

@@ -37,7 +37,7 @@ def test_its_figures(demo):
     """IOS-XE gains much, IOS is held back by its flash; hashes are those of the files."""
     story = demo.stdout.partition("5. What came of it")[2]
     rates = {
-        host: [float(one) for one in re.findall(r"([\d.]+) MB/s", line)]
+        host: [float(one) for one in re.findall(r" (\d+\.\d+)", line)]
         for host, line in re.findall(r"(?m)^(xe1|ios1)( .*)$", story)
     }
     was, _, to_flash, link = rates["xe1"]
