@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import secrets
 import sqlite3
 import threading
@@ -22,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
 from staging.codec import to_json
 from staging.journal_file import open_database, told
@@ -32,15 +32,7 @@ from tasks.errors import DeviceRefused
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change
 
-
-def state_directory(given: Path | None = None) -> Path:
-    """Return where runs are kept: as given, FLASHFERRY_STATE_DIR, or the XDG state folder."""
-    if given is not None:
-        return given
-    if own := os.environ.get("FLASHFERRY_STATE_DIR"):
-        return Path(own)
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "flashferry"
+__all__ = ["Journal", "state_directory"]
 
 
 class Journal:
