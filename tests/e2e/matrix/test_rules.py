@@ -13,7 +13,7 @@ from tests.e2e.matrix.cells import ALL_CELLS, CI_CELLS, Cell, named
 from tests.e2e.matrix.finding import Configurations, Ending, Finding, Recovery
 from tests.e2e.matrix.judge import complaints
 from tests.e2e.matrix.leaks import leaks
-from tests.e2e.matrix.points import ALL_POINTS, BOTH, WINDOW
+from tests.e2e.matrix.points import ALL_POINTS, BOTH, NEITHER, WINDOW
 from tests.e2e.matrix.rules import Reach, expected, reach
 
 BEFORE = Configurations(
@@ -103,16 +103,16 @@ def test_reach(point: str, fault: str, wanted: Reach):
 @pytest.mark.parametrize(
     ("point", "saved", "is_named"),
     [
-        ("snapshot.done", set(), False),
-        ("entry.kept", set(), False),
-        ("tune.between", {WINDOW}, True),
+        ("snapshot.done", NEITHER, False),
+        ("entry.kept", NEITHER, False),
+        ("tune.between", frozenset({WINDOW}), True),
         ("tune.done", BOTH, True),
         ("restore.done", BOTH, True),
         ("record.kept", BOTH, True),
         ("none", BOTH, True),
     ],
 )
-def test_what_a_colleague_saves(point: str, saved: set[str], is_named: bool):
+def test_what_a_colleague_saves(point: str, saved: frozenset[str], is_named: bool):
     """He saves what is in force then: nothing of ours before we tune, and from then on it must be named."""
     wanted = expected(points.BY_NAME[point], faults.BY_NAME["foreign save"])
     assert (wanted.saved, wanted.named) == (saved, is_named)
