@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONSAFEPATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-long check wheel lock clean
+.PHONY: demo test test-long matrix check wheel lock clean
 demo: $(VENV)/.ready
 	$(BIN)/flashferry lab demo
 
@@ -16,6 +16,10 @@ test: $(VENV)/.ready
 # What is too long to wait for at every change: hardships around a run, outsiders at the lab, fuzzing. CI runs both.
 test-long: $(VENV)/.ready
 	$(BIN)/python -m pytest --numprocesses 4 -m long $(PYTEST_ARGS)
+
+# Every kill point times every fault, about half an hour; test-long plays a choice of them. Puts docs/fault-matrix.md's table.
+matrix: $(VENV)/.ready
+	$(BIN)/python -m tests.e2e.matrix --update-docs
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .

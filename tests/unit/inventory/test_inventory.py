@@ -52,7 +52,7 @@ def test_data_of_the_group_reaches_the_host(tmp_path):
         ("r1: {hostname: h, platform: ios, data: {cap_share: true}}", "cap_share.*found True"),
         ("r1: {hostname: h, platform: ios, data: {site: [a]}}", "site.*expected one word"),
         ("r1: {hostname: h, platform: ios, data: {vrf: 'A\\nreload'}}", "vrf.*expected one word"),
-        ("r1: {hostname: h, platform: ios, data: {source_interface: 'Gi0 x'}}", "source_interface.*expected an interface"),
+        ("r1: {hostname: h, platform: ios, data: {source_interface: 'Gi0 x'}}", "source_interface.*an interface"),
     ],
 )
 def test_a_wrong_value_is_told_with_host_and_key(tmp_path, hosts, message):
