@@ -9,7 +9,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
@@ -69,13 +69,20 @@ class DeviceSession:
             self._driver.device = None
 
     def abandon(self) -> None:
-        """Hang up without a word.
+        """Hang up without a word; a connection that breaks off in that very moment is no error.
 
         netmiko's own way to log out begins with Enter, which at `Destination filename [x]?` means yes.
         """
         device, self._driver.device = self._driver.device, None
-        if device is not None:
+        if device is None:
+            return
+        try:
             device.paramiko_cleanup()
+        except lost():
+            # The channel could not say goodbye; what is behind it is closed all the same.
+            device.remote_conn = None
+            with suppress(*lost()):
+                device.paramiko_cleanup()
 
     @property
     def alive(self) -> bool:
