@@ -32,6 +32,9 @@ from tcp.worth import nothing_to_tune, worth_tuning
 TYPICAL_IMAGE_BYTES = 500_000_000
 """Size that times are forecast for where nobody names an image: an IOS-XE image has 400 to 900 MB."""
 
+SAMPLE_INTERVAL_S = 0.25
+"""A speed test is short, and a verdict takes several readings."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeWish:
@@ -69,7 +72,7 @@ def probe_fleet(
         return run_fleet(
             nornir,
             files.pilot,
-            replace(options, verb="probe", device=device),
+            replace(options, verb="probe", device=device, sample_interval_s=SAMPLE_INTERVAL_S),
             journal=journal,
             emit=emit,
             interrupted=interrupted,

@@ -36,6 +36,7 @@ class RunOptions:
         listen_address: Address that our FTP server listens on.
         port: Its port, or None: 21 where that is allowed and free, else 2121, else any.
         passive_ports: Range for data connections, or None: the kernel chooses.
+        sample_interval_s: How often our server asks the kernel about each transfer; 0.05 to 60.
         vendor: What the vendor published for the image; another file is refused before any device is touched.
     """
 
@@ -44,6 +45,7 @@ class RunOptions:
     listen_address: str = ANY_ADDRESS
     port: int | None = None
     passive_ports: tuple[int, int] | None = None
+    sample_interval_s: float = 1.0
     vendor: Published = field(default_factory=Published)
 
 
@@ -126,6 +128,7 @@ def run_fleet(
         listen_address=options.listen_address,
         port=options.port,
         passive_ports=options.passive_ports,
+        sample_interval_s=options.sample_interval_s,
     ) as server:
         offered = server.image(path.name)
         options.vendor.check(offered)

@@ -23,6 +23,7 @@ def serving(
     listen_address: str = ANY_ADDRESS,
     port: int | None = None,
     passive_ports: tuple[int, int] | None = None,
+    sample_interval_s: float = 1.0,
 ) -> Iterator[FtpServer]:
     """Run our FTP server for as long as the block lasts.
 
@@ -31,6 +32,7 @@ def serving(
         listen_address: Address to listen on.
         port: Its port, or None: 21 where that is allowed and free, else 2121, else any.
         passive_ports: Range for data connections, or None: the kernel chooses.
+        sample_interval_s: How often the kernel is asked about each transfer; 0.05 to 60.
 
     Raises:
         ConfigInvalid: It cannot start, which is the operator's to mend; no device was touched yet.
@@ -41,6 +43,7 @@ def serving(
             listen_address=listen_address,
             port=port if port is not None else free_ftp_port(),
             passive_ports=passive_ports,
+            sample_interval_s=sample_interval_s,
         )
         server = FtpServer(settings)
         server.__enter__()

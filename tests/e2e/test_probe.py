@@ -12,7 +12,7 @@ def test_both_arms_in_one_login(wan_rig):
     """As it is the window holds the copy, tuned it is many times as fast; nothing is left on flash or in lines."""
     rig = wan_rig
     before, files = rig.configurations(), rig.world.files(DEVICE)
-    done = rig.verb("probe", "--seconds", "3", "--image-mb", "600")
+    done = rig.verb("probe", "--seconds", "4", "--image-mb", "600")
     assert done.code == 0, done.err
     (device,) = done.json["run"]["devices"]
     found = device["probe"]
