@@ -106,7 +106,7 @@ class _Demo:
             staged = [self._stage(name, size_bytes) for name, size_bytes in IMAGES.items()]
         except _NotWell as ended:
             return ended.code
-        _title("5. What came of it, speeds in MB/s")
+        _title(f"{4 + len(IMAGES)}. What came of it, speeds in MB/s")
         unchanged = print_story(probed, staged, before.compared(self._world))
         if not unchanged:
             return ExitCode.RESTORE_INCOMPLETE
@@ -143,7 +143,7 @@ class _Demo:
 
     def _stage(self, name: str, size_bytes: int) -> RunReport:
         why = "" if size_bytes == max(IMAGES.values()) else "; no more, for its flash takes 83 kB/s"
-        _title(f"4. flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {name}{why}")
+        _title(f"{4 + list(IMAGES).index(name)}. flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {name}{why}")
         with (
             random_image(size_bytes, f"demo-{name}.bin") as image,
             watching("restore", devices=1) as emit,
