@@ -143,7 +143,8 @@ class _Demo:
 
     def _stage(self, name: str, size_bytes: int) -> RunReport:
         why = "" if size_bytes == max(IMAGES.values()) else "; no more, for its flash takes 83 kB/s"
-        _title(f"{4 + list(IMAGES).index(name)}. flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {name}{why}")
+        step = 4 + list(IMAGES).index(name)
+        _title(f"{step}. flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {name}{why}")
         with (
             random_image(size_bytes, f"demo-{name}.bin") as image,
             watching("restore", devices=1) as emit,

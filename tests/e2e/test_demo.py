@@ -35,7 +35,7 @@ def test_the_demo_ends_well(demo):
 
 def test_its_figures(demo):
     """IOS-XE gains much, IOS is held back by its flash; hashes are those of the files."""
-    story = demo.stdout.partition("5. What came of it")[2]
+    story = demo.stdout.partition("6. What came of it")[2]
     rates = {
         host: [float(one) for one in re.findall(r" (\d+\.\d+)", line)]
         for host, line in re.findall(r"(?m)^(xe1|ios1)( .*)$", story)
