@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from nornir.core.task import Task
+
 from ftpserver import TicketRequest, TransferProgress, TransferState
 from staging.clocks import compare_clocks
+from staging.context import RunContext
 from staging.events import Progress
 from staging.links import LinkCap
 from staging.plan import ASSUMED_RTT_S, source_of
@@ -20,11 +23,16 @@ from tasks.errors import DeviceOverloaded, DeviceUnreachable
 from tasks.flash_file import remove
 from tasks.pull import PullReport, Witnessed, copy_limits, pull
 from tasks.tune import set_again, step_down
-from tasks.tuning import Change, TunePlan
+from tasks.tuning import WINDOW_SIZE, Change, TunePlan
 
 
 class CopyRun(StepRunner):
     """The steps of a device that have to do with its copy."""
+
+    def __init__(self, task: Task, context: RunContext) -> None:
+        super().__init__(task, context)
+        # Of the changes planned, those that the device was sent: a speed test measures it as it is first.
+        self._in_force: tuple[Change, ...] = ()
 
     def _pull(self, target: str) -> None:
         """Copy, and once more where the session was lost or the device failed with our window, if that is safe."""
@@ -63,16 +71,17 @@ class CopyRun(StepRunner):
     @property
     def _has_window_of_ours(self) -> bool:
         """Whether a scaled window is in force that we chose: then a smaller one may help."""
-        tuned = TunePlan(changes=self._record.changes, may_back_off=self._context.options.window_bytes is None)
-        return self._record.tune is not None and tuned.unscaled() is not None
+        tuned = TunePlan(changes=self._in_force, may_back_off=self._context.options.window_bytes is None)
+        return tuned.unscaled() is not None
 
     def _step_down(self) -> None:
-        self._update(tune=self._do("tune", step_down, changes=self._record.changes, remember=self._remember))
+        self._update(tune=self._do("tune", step_down, changes=self._in_force, remember=self._remember))
 
     def _remember(self, changes: tuple[Change, ...]) -> None:
-        """Have other changes of ours on disk before they are sent."""
+        """Have changes of ours on disk before they are sent; from then on they count as in force."""
         self._context.journal.replan(self._context.run_id, self._record.host, changes)
         self._update(changes=changes)
+        self._in_force = changes
 
     def _copy(self, target: str) -> None:
         context = self._context
@@ -150,8 +159,8 @@ class CopyRun(StepRunner):
 
     def _set_again(self) -> None:
         """Set our lines again where they are gone: a device that restarted is as it was before."""
-        if self._record.tune is not None and self._record.changes:
-            self._update(tune=self._do("tune", set_again, changes=self._record.changes))
+        if self._in_force:
+            self._update(tune=self._do("tune", set_again, changes=self._in_force))
 
     def _take_transfer(self, seen: TransferProgress) -> None:
         """Keep the server's record, and what it tells about the link."""
@@ -169,7 +178,8 @@ class CopyRun(StepRunner):
         self._update(clocks=clocks)
 
     def _least_rate_bytes_per_s(self) -> float:
-        return least_rate_bytes_per_s(rtt_s=self._checked().rtt_s or ASSUMED_RTT_S, tuned=self._record.tune is not None)
+        tuned = any(change.keyword == WINDOW_SIZE for change in self._in_force)
+        return least_rate_bytes_per_s(rtt_s=self._checked().rtt_s or ASSUMED_RTT_S, tuned=tuned)
 
     def _witness(self) -> Witnessed:
         """Return the server's account, and tell who watches."""

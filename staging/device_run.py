@@ -169,7 +169,8 @@ class DeviceRun(CopyRun):
         )
 
     def _tune(self, plan: TunePlan) -> None:
-        """Set the plan's lines; where the device takes a smaller window only, that one is on disk before it is sent."""
+        """Set the plan's lines; these, or a smaller window where the device takes no other, are on disk beforehand."""
+        self._remember(plan.changes)
         self._update(tune=self._do("tune", tune, plan=plan, remember=self._remember))
         self._move(State.TUNED)
 

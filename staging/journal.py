@@ -138,7 +138,8 @@ class Journal:
     def replan(self, run_id: str, host: str, changes: tuple[Change, ...]) -> None:
         """Write what we are about to set instead; on disk when this returns.
 
-        Only for a change of ours that the device is proven not to hold: a window that it refused.
+        A change of ours may be left out only where the device is proven not to hold it: a window that it refused, or
+        a line that was not sent yet.
         """
         self._write(
             "UPDATE devices SET changes = ?, updated_at = ? WHERE run_id = ? AND host = ? AND touched = 1",
