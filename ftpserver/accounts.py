@@ -48,3 +48,7 @@ class Account:
         if now_s >= self.expires_s:
             return Refusal.EXPIRED
         return None
+
+    def withdrawn(self, now_s: float) -> bool:
+        """Tell whether a transfer that was granted may no longer begin: its data connection came too late."""
+        return self.revoked or self.progress.state is TransferState.DELIVERED or now_s >= self.expires_s

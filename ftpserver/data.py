@@ -57,7 +57,11 @@ class ImageChannel(DTPHandler):
     # What the library calls when both the connection and the RETR are there.
 
     def push_with_producer(self, producer: Retrieval) -> None:
-        """Start sending."""
+        """Start sending, if the ticket is still good: it may have waited for this connection for half a minute."""
+        if producer.account.withdrawn(self.cmd_channel.desk.clock()):
+            self._resp = ("426 Transfer ended by the server.", self.cmd_channel.quiet)
+            self.close()
+            return
         raw_info = sockets.read_info_bytes(self.socket)
         if raw_info is None:
             self.handle_close()

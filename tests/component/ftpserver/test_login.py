@@ -2,6 +2,7 @@
 
 import contextlib
 import ftplib
+import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -124,6 +125,40 @@ def test_a_revoked_ticket_is_refused(bench: "Bench") -> None:
     bench.server.revoke(ticket.ticket_id)
     assert bench.final(ticket).last_error == "ticket revoked"
     assert _refused(bench, ticket.username, ticket.password) == "530 Login incorrect."
+
+
+def _comes_late(client: ftplib.FTP, place: tuple[str, int]) -> tuple[bytes, str]:
+    """Make the data connection that a RETR waits for; return what came, and the reply."""
+    with socket.create_connection(place, timeout=10) as data:
+        received = b"".join(iter(lambda: data.recv(65536), b""))
+    with pytest.raises(ftplib.error_temp) as caught:
+        client.voidresp()
+    return received, str(caught.value)
+
+
+def test_a_ticket_revoked_before_its_data_connection_sends_nothing(bench: "Bench") -> None:
+    """A RETR that was granted and still waits for its data connection ends with its ticket."""
+    ticket = bench.ticket()
+    with contextlib.closing(bench.login(ticket)) as client:
+        place = client.makepasv()
+        client.sendcmd(f"RETR {bench.image_name}")
+        bench.server.revoke(ticket.ticket_id)
+        assert _comes_late(client, place) == (b"", "426 Transfer ended by the server.")
+        client.voidcmd("NOOP")
+    final = bench.server.progress(ticket.ticket_id)
+    assert (final.state, final.last_error) == (TransferState.FAILED, "ticket revoked")
+
+
+def test_a_ticket_delivered_elsewhere_before_its_data_connection_sends_nothing(bench: "Bench") -> None:
+    """One delivery is all that a ticket is good for, also where a second session asked before the first had it."""
+    ticket = bench.ticket(tries=3)
+    with contextlib.closing(bench.login(ticket)) as client, bench.login(ticket) as other:
+        place = client.makepasv()
+        client.sendcmd(f"RETR {bench.image_name}")
+        assert bench.fetch(other) == bench.content
+        bench.until(ticket, lambda progress: progress.state is TransferState.DELIVERED)
+        assert _comes_late(client, place) == (b"", "426 Transfer ended by the server.")
+    assert bench.server.progress(ticket.ticket_id).state is TransferState.DELIVERED
 
 
 def test_each_ticket_opens_its_own_image_only(bench: "Bench") -> None:
