@@ -7,18 +7,16 @@ stages it again: the second run finds the image there.
 """
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks.lab_driver import conditions, head, row
-from lab.world import DeviceSpec, World, WorldSpec, start_world
+from benchmarks.stage_driver import flashferry
+from lab.world import DeviceSpec, WorldSpec, start_world
 from lab.world_inventory import write_inventory
 
 _STEPS = ("check", "snapshot", "tune", "pull", "verify", "restore")
@@ -29,25 +27,6 @@ _TARGETS_S = {
     ("lan", "there"): 3.0,
 }
 _NAMES = {"stage": "stage, image new", "there": "stage, image there"}
-
-
-def _flashferry(world: World, state: Path, *arguments: str) -> tuple[float, dict[str, Any]]:
-    """Run flashferry in front of a world; return wall time and result."""
-    inside = [sys.executable, "-P", "-m", "lab.enter", str(world.core_pid), "--"]
-    command = [*inside, sys.executable, "-P", "-m", "flashferry", *arguments, "--json"]
-    started = time.monotonic()
-    done = subprocess.run(
-        command,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"FLASHFERRY_STATE_DIR": str(state)},
-    )
-    spent_s = time.monotonic() - started
-    if done.returncode != 0:
-        sys.exit(f"exit code {done.returncode}: {done.stderr}")
-    return spent_s, json.loads(done.stdout)
 
 
 def _overhead(wall_s: float, result: dict[str, Any]) -> dict[str, float]:
@@ -76,7 +55,7 @@ def measure(profile: str, runs: int, size_bytes: int) -> dict[str, list[dict[str
             image.write_bytes(os.urandom(size_bytes))
             for case, cases in found.items():
                 stage = ("stage", "--inventory", str(inventory), "--image", str(image))
-                wall_s, result = _flashferry(world, folder / "state", *stage)
+                wall_s, result = flashferry(world, folder / "state", *stage)
                 transfer = result["run"]["devices"][0]["transfer"]
                 assert (transfer is None) == (case == "there"), "an image that is there costs no byte"
                 cases.append(_overhead(wall_s, result))
