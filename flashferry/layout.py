@@ -20,11 +20,18 @@ WIDE_COLUMNS = 110
 """From this width on a table has all its columns; below, what is left out stands in the lines under it."""
 
 
+class _Console(Console):
+    """One that leaves a closed pipe to its caller: the library would exit with a code of its own."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console on standard output or error; wide where it is no terminal, so that no row is cut."""
     # No markup: a device may well print [brackets].
-    found = Console(stderr=stderr, highlight=False, markup=False)
-    return found if found.is_terminal else Console(stderr=stderr, highlight=False, markup=False, width=160)
+    found = _Console(stderr=stderr, highlight=False, markup=False)
+    return found if found.is_terminal else _Console(stderr=stderr, highlight=False, markup=False, width=160)
 
 
 def is_wide() -> bool:

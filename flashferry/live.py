@@ -37,8 +37,14 @@ def watching(last_step: str, *, devices: int) -> Iterator[EventLines | LiveTable
         return
     table = LiveTable(out, last_step, devices)
     # Gone at the end: the results that follow say more. The cursor comes back whatever ends the block.
-    with Live(table, console=out, refresh_per_second=4, transient=True):
+    live = Live(table, console=out, refresh_per_second=4, transient=True)
+    live.start()
+    try:
         yield table
+    finally:
+        # A terminal that was closed meanwhile must not take the results and the exit code with it.
+        with suppress(OSError):
+            live.stop()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +69,8 @@ class LiveTable:
         self._devices = devices
         self._clock = clock
         self._started_s = clock()
-        self._lock = threading.Lock()
+        # Reentrant: a signal may have something said in the midst of drawing.
+        self._lock = threading.RLock()
         self._rows: dict[str, _Row] = {}
 
     def __call__(self, event: Event) -> None:
