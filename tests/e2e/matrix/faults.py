@@ -38,6 +38,7 @@ class Fault:
         mended: Switches set after the first recovery.
         server_address: Where the device is told to find our server, if not where it is.
         kills_recovery: Whether the first recovery is killed too.
+        cuts_session: Whether a copy that is not killed loses its SSH session; its record must tell.
         never: Points that the run does not pass.
         perhaps: Points that it may pass.
         never_set: Lines of ours that do not come into force.
@@ -53,6 +54,7 @@ class Fault:
     mended: Mapping[str, Any] = field(default_factory=dict)
     server_address: str | None = None
     kills_recovery: bool = False
+    cuts_session: bool = False
     never: frozenset[str] = NEITHER
     perhaps: frozenset[str] = NEITHER
     never_set: frozenset[str] = NEITHER
@@ -72,6 +74,7 @@ FAULTS: tuple[Fault, ...] = (
         name="SSH lost",
         says="the SSH session is cut when half the image is on flash",
         switches={"drop_ssh_after_bytes": HALF},
+        cuts_session=True,
         perhaps=_LATE,
         fails_at="",
     ),
@@ -79,12 +82,14 @@ FAULTS: tuple[Fault, ...] = (
         name="copy goes on",
         says="the SSH session is cut when half the image is on flash, and the copy goes on without it",
         switches={"drop_ssh_after_bytes": HALF, "copy_outlives_session": True},
+        cuts_session=True,
         perhaps=frozenset({"pull.done"}),  # the step has failed; that the copy went on is found out behind it
     ),
     Fault(
         name="part stays",
         says="the SSH session is cut when half the image is on flash, and that half stays there",
         switches={"drop_ssh_after_bytes": HALF, "keeps_partial_file": True},
+        cuts_session=True,
         never=_LATE,
         fails_at="pull",
     ),
@@ -92,6 +97,7 @@ FAULTS: tuple[Fault, ...] = (
         name="reboot",
         says="the router restarts when half the image is on flash, or at the kill where that comes first",
         switches={"reboot_after_bytes": HALF, "boot_s": AWAY_S},
+        cuts_session=True,
         strikes_at_kill={"reboot": AWAY_S},
         perhaps=_LATE | between("restore.mode", "restore.leaving"),
         fails_at="",

@@ -45,6 +45,7 @@ class Finding:
         after: The router after.
         image_is_right: Whether the image is on flash with the right MD5; None: no such file.
         still_held: How many devices the journal holds at the end.
+        tickets: How many tickets the search for secrets knew.
         leaks: Where a secret was found.
         seconds: Wall time of the cell.
     """
@@ -57,6 +58,7 @@ class Finding:
     after: Configurations
     image_is_right: bool | None
     still_held: int
+    tickets: int
     leaks: tuple[str, ...]
     seconds: float = field(compare=False)
 

@@ -26,6 +26,7 @@ def complaints(cell: Cell, found: Finding) -> list[str]:
         *_of_recovery(wanted, found),
         *_of_names(wanted, found),
         *_of_the_file(wanted, found),
+        *_of_the_fault(cell, wanted, found),
         *(f"secret in {place}" for place in found.leaks),
     ]
 
@@ -36,6 +37,18 @@ def _of_the_run(wanted: Expectation, found: Finding) -> Iterator[str]:
     }[wanted.reach]  # fmt: skip
     if found.ending not in allowed:
         yield f"run: expected it to be {' or '.join(sorted(allowed))}, found it {found.ending}: {found.said}"
+
+
+def _of_the_fault(cell: Cell, wanted: Expectation, found: Finding) -> Iterator[str]:
+    """A cell counts only where what should go wrong did, and where the search knew what to search for."""
+    if cell.fault.kills_recovery and wanted.pending and found.recoveries[0].ending is not Ending.KILLED:
+        yield f"recover: expected the first one to be killed, found it {found.recoveries[0].ending}"
+    if found.ending is not Ending.DONE or found.record is None:
+        return
+    if cell.fault.cuts_session and not (found.record["reconciled"] or found.record["failure"]):
+        yield "the fault: expected a lost session to be told, found none"
+    if wanted.fails_at != "tune" and not found.tickets:
+        yield "secrets: expected a ticket to search for, found none"
 
 
 def _of_the_record(wanted: Expectation, found: Finding) -> Iterator[str]:

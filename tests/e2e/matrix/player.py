@@ -59,6 +59,7 @@ class _Play:
         # Before a recovery keeps its own record in the journal.
         record = self._record()
         recoveries = tuple(self._recoveries())
+        secrets = self._secrets.read_text(encoding="utf-8").split()
         return Finding(
             ending=ending,
             said=self._said("stage"),
@@ -68,7 +69,8 @@ class _Play:
             after=ground.configurations(self._router),
             image_is_right=self._image_is_right(),
             still_held=self._journal_row("SELECT count(*) FROM devices WHERE touched = 1")[0],
-            leaks=leaks(self._folder, self._secrets.read_text(encoding="utf-8").split()),
+            tickets=len(secrets) // 2 - 1,  # but for the login: a user and a password each
+            leaks=leaks(self._folder, secrets),
             seconds=time.monotonic() - started,
         )
 

@@ -49,6 +49,7 @@ def restored_after_a_kill(**other: Any) -> Finding:
         after=BEFORE,
         image_is_right=None,
         still_held=0,
+        tickets=1,
         leaks=(),
         seconds=1.0,
     )
@@ -57,6 +58,7 @@ def restored_after_a_kill(**other: Any) -> Finding:
 
 def done(**other: Any) -> Finding:
     record = {"outcome": "done", "restored": "restored", "failure": None, "restore": PROVEN, "partial_file": None}
+    record["reconciled"] = [{"decision": "there, and right"}]
     return restored_after_a_kill(
         ending=Ending.DONE, record=record, recoveries=(NOTHING_TO_DO,), image_is_right=True, **other
     )
@@ -190,6 +192,20 @@ def test_a_false_success_is_found(image_is_right: bool | None):
     """Done means that the image is on flash with the right hash, by the lab's own eyes."""
     found = replace(done(), image_is_right=image_is_right)
     assert "FALSE SUCCESS" in "; ".join(complaints(cell_with_old_window("none", "SSH lost"), found))
+
+
+@pytest.mark.parametrize(
+    ("cell", "found", "words"),
+    [
+        ("tune.done x second kill", restored_after_a_kill(), "expected the first one to be killed, found it done"),
+        ("none x SSH lost", replace(done(), record={**(done().record or {}), "reconciled": []}), "lost session"),
+        ("none x copy goes on", replace(done(), record={**(done().record or {}), "reconciled": []}), "lost session"),
+        ("none x SSH lost", done(tickets=0), "expected a ticket to search for"),
+    ],
+)
+def test_a_cell_in_which_nothing_went_wrong_does_not_count(cell: str, found: Finding, words: str):
+    """A fault that did not come about, and a search for nothing, would prove nothing."""
+    assert words in "; ".join(complaints(named(cell), found))
 
 
 def test_a_change_that_nobody_named_is_found():
