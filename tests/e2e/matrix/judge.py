@@ -174,6 +174,6 @@ def letter(cell: Cell, found: Finding) -> str:
     if found.ending is Ending.DONE:
         assert found.record is not None
         return (
-            ("D" if found.record["outcome"] == "done" else "F") + ("K" if kept else "") + ("r" if told else "") + tries
+            ("D" if found.record["outcome"] == "done" else "F") + ("K" if kept else "") + ("R" if told else "") + tries
         )
     return ("K" if kept else "R" if told else "U") + tries
