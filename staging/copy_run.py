@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from nornir.core.task import Task
 
-from ftpserver import TicketRequest, TransferProgress, TransferState
+from ftpserver import Ticket, TicketRequest, TransferProgress, TransferState
 from staging.clocks import compare_clocks
 from staging.context import RunContext
 from staging.events import Progress
 from staging.links import LinkCap
 from staging.plan import ASSUMED_RTT_S, source_of
 from staging.reconcile import Decision, Judgement
-from staging.reconciling import Case, reconcile
+from staging.reconciling import Case, has_begun, reconcile
 from staging.states import State
 from staging.steps import StepRunner
 from tasks.addresses import own_addresses
@@ -19,7 +19,7 @@ from tasks.check import CheckReport
 from tasks.connection import NAME as CONNECTION
 from tasks.connection import session_of
 from tasks.copy_watch import least_rate_bytes_per_s
-from tasks.errors import DeviceOverloaded, DeviceUnreachable
+from tasks.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnreachable
 from tasks.flash_file import remove
 from tasks.pull import PullReport, Witnessed, copy_limits, pull
 from tasks.tune import set_again, step_down
@@ -33,6 +33,9 @@ class CopyRun(StepRunner):
         super().__init__(task, context)
         # Of the changes planned, those that the device was sent: a speed test measures it as it is first.
         self._in_force: tuple[Change, ...] = ()
+        # Over all tickets: what an earlier copy left is ours, too, until it is proven gone.
+        self._began = False
+        self._may_be_writing = False
 
     def _pull(self, target: str) -> None:
         """Copy, and once more where the session was lost or the device failed with our window, if that is safe."""
@@ -65,8 +68,15 @@ class CopyRun(StepRunner):
         """Find out what is left of a copy, and remove it where it stands in the way of another one."""
         found = self._find_out(target, may_repeat=may_repeat)
         if found.decision is Decision.REMOVE_AND_AGAIN:
-            self._do("remove", remove, path=target, no_larger_than_bytes=self._context.image.size_bytes)
+            self._remove(target)
         return found
+
+    def _remove(self, target: str) -> None:
+        """Remove what a copy left, and nothing that could still be written to."""
+        if self._ticket is not None:
+            self._context.server.revoke(self._ticket.ticket_id)
+        self._do("remove", remove, path=target, no_larger_than_bytes=self._context.image.size_bytes)
+        self._began = False
 
     @property
     def _has_window_of_ours(self) -> bool:
@@ -112,9 +122,14 @@ class CopyRun(StepRunner):
                 witness=self._witness,
                 interrupted=context.interrupted,
             )
+        except (CopyFailed, DeviceRefused):
+            # The device is back at its prompt: nothing of it goes on.
+            self._may_be_writing = False
+            raise
         finally:
             # The device may be back at its prompt a round trip before the server has its last acknowledgement.
             self._take_transfer(context.server.wait(ticket.ticket_id, 2.0))
+        self._may_be_writing = False
         self._update(pull=done)
         self._compare_clocks()
 
@@ -123,6 +138,7 @@ class CopyRun(StepRunner):
         context, session = self._context, session_of(self._task)
         if self._ticket is not None:
             context.server.revoke(self._ticket.ticket_id)
+        self._may_be_writing = True
         # A device of a site shares the site's cap with its neighbours; one without a site has its own.
         cap: LinkCap | None = None if self._host.site else context.links.cap(self._host, session.peer_address)
         self._ticket = context.server.issue_ticket(
@@ -138,24 +154,29 @@ class CopyRun(StepRunner):
 
     def _find_out(self, target: str, *, may_repeat: bool) -> Judgement:
         """Return what became of a copy that ended without a result, when there is nothing more to wait for."""
-        server, ticket = self._context.server, self._ticket
+        ticket = self._ticket
         if ticket is None:
             raise DeviceUnreachable("the session was lost before the copy began", host=self._record.host, step="pull")
-        case = Case(
-            target=target,
-            image_bytes=self._context.image.size_bytes,
-            may_remove=self._context.options.remove_partial,
-            may_repeat=may_repeat,
-            progress=lambda: server.progress(ticket.ticket_id),
-            end_transfer=lambda: server.revoke(ticket.ticket_id),
-            interrupted=self._context.interrupted,
-        )
-        found: Judgement = self._do("reconcile", reconcile, case=case)
-        self._take_transfer(server.progress(ticket.ticket_id))
+        found: Judgement = self._do("reconcile", reconcile, case=self._case(ticket, target, may_repeat=may_repeat))
+        self._may_be_writing = False
+        self._take_transfer(self._context.server.progress(ticket.ticket_id))
         self._update(reconciled=(*self._record.reconciled, found))
         self._compare_clocks()
         self._tell("reconcile", "done", f"{found.reason}: {found.decision.value}")
         return found
+
+    def _case(self, ticket: Ticket, target: str, *, may_repeat: bool) -> Case:
+        server = self._context.server
+        return Case(
+            target=target,
+            image_bytes=self._context.image.size_bytes,
+            may_remove=self._context.options.remove_partial,
+            may_repeat=may_repeat,
+            began=self._began,
+            progress=lambda: server.progress(ticket.ticket_id),
+            end_transfer=lambda: server.revoke(ticket.ticket_id),
+            interrupted=self._context.interrupted,
+        )
 
     def _set_again(self) -> None:
         """Set our lines again where they are gone: a device that restarted is as it was before."""
@@ -164,6 +185,7 @@ class CopyRun(StepRunner):
 
     def _take_transfer(self, seen: TransferProgress) -> None:
         """Keep the server's record, and what it tells about the link."""
+        self._began = self._began or has_begun(seen)
         if seen.record is not None and seen.record != self._record.transfer:
             self._context.links.note(self._host, seen.record)
         self._update(transfer=seen.record)

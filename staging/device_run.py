@@ -12,19 +12,15 @@ from dataclasses import replace
 from nornir.core.task import Result, Task
 
 from ftpserver import FtpServerError
-from inventory.errors import FlashferryError
 from staging.context import RunContext
-from staging.copy_run import CopyRun
+from staging.leftover_run import LeftoverRun
 from staging.plan import DevicePlan, plan_device
-from staging.reconciling import has_begun
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, Restored, State
 from staging.touched import JournalUnusable
 from tasks.check import CheckReport, Wanted, check
 from tasks.connection import session_of
-from tasks.errors import ImageCorrupt
-from tasks.flash_file import remove
-from tasks.leftover import leftover
+from tasks.errors import HostKeyRefused, LoginRefused
 from tasks.restore import RestoreReport, restore
 from tasks.snapshot import Snapshot, snapshot
 from tasks.tune import tune
@@ -32,7 +28,10 @@ from tasks.tuning import TcpLines, TunePlan
 from tasks.verify import verify
 
 RESTORE_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
-"""Pauses behind attempts to restore: a router that reboots takes minutes, one whose vty lines are full seconds."""
+"""Pauses between attempts to restore: a router that reboots takes minutes, one whose vty lines are full seconds."""
+
+LOGINS_REFUSED = 2
+"""So many refusals end the attempts: a server of logins may be out for a moment, but many tries lock an account."""
 
 
 def stage_device(task: Task, context: RunContext) -> Result:
@@ -52,7 +51,7 @@ def run_device(run: DeviceRun) -> Result:
     return Result(host=task.host, result=record, changed=record.transfer is not None)
 
 
-class DeviceRun(CopyRun):
+class DeviceRun(LeftoverRun):
     """The steps of one device, in their order."""
 
     def execute(self) -> DeviceRecord:
@@ -177,55 +176,22 @@ class DeviceRun(CopyRun):
     def _restore(self, before: Snapshot) -> None:
         """Restore and prove. A device that we changed is worth waiting for: it may be rebooting, or its lines full."""
         touched = self._record.restored is not Restored.UNTOUCHED
-        for pause_s in RESTORE_PAUSES_S if touched else RESTORE_PAUSES_S[:1]:
+        refused = 0
+        for pause_s in (*RESTORE_PAUSES_S, None) if touched else (None,):
             try:
                 report: RestoreReport = self._do("restore", restore, before=before, changes=self._record.changes)
             except Exception as error:  # noqa: BLE001 -- the journal keeps the device; the others go on
                 self._restore_failed(error, touched=touched)
                 self._forget_session()
+                refused += isinstance(error, LoginRefused)
+                if pause_s is None or refused == LOGINS_REFUSED or isinstance(error, HostKeyRefused):
+                    break
                 time.sleep(pause_s)
             else:
                 self._update(restore_failure=None)
                 self._restored(report, touched=touched)
                 return
         self._move_to_failed()
-
-    def _see_to_leftover(self, target: str) -> None:
-        """Name what a failed copy left on flash; remove it where it is ours and the operator allowed that."""
-        try:
-            if not self._is_ours_on_flash(target):
-                return
-            self._update(partial_file=leftover(session_of(self._task), target))
-            if self._record.partial_file is not None and self._may_remove():
-                self._do("remove", remove, path=target, no_larger_than_bytes=self._context.image.size_bytes)
-                self._update(partial_removed=True)
-        except (FlashferryError, FtpServerError) as error:
-            self._tell("remove", "failed", f"could not see to what the copy left: {sentence_of(error)}")
-
-    def _is_ours_on_flash(self, target: str) -> bool:
-        """Tell whether a file at the target is what our copy left: the check found none, and a copy was begun.
-
-        A server that is gone cannot tell; the file is then named, and never removed.
-        """
-        if target == "null:" or self._ticket is None or self._record.verify is not None:
-            return False
-        try:
-            return has_begun(self._context.server.progress(self._ticket.ticket_id))
-        except FtpServerError:
-            return True
-
-    def _may_remove(self) -> bool:
-        """Tell whether what is there is worthless for certain: cut off, or of another hash; never merely unproven."""
-        failure = self._record.failure
-        worthless = self._record.pull is None or (failure is not None and failure.kind == ImageCorrupt.__name__)
-        return self._context.options.remove_partial and worthless and self._server_lives()
-
-    def _server_lives(self) -> bool:
-        assert self._ticket is not None
-        try:
-            return has_begun(self._context.server.progress(self._ticket.ticket_id))
-        except FtpServerError:
-            return False
 
     def _restored(self, report: RestoreReport, *, touched: bool) -> None:
         self._update(restore=report)

@@ -6,6 +6,7 @@ Facts
   killed (netmiko issue 568) and a switch that deleted the partial file (ansible issue 60440). So nothing is assumed:
   the flash and the server's account of the transfer are looked at.
 * IOS was never shown to resume by REST: a copy that broke off is begun again as a whole, at most once.
+* The server's last byte is not the device's: slow flash is written, and sums are checked, for minutes behind it.
 * A file of the right size proves nothing: its hash does, in the step that follows every copy.
 """
 
@@ -32,11 +33,14 @@ class Evidence:
     Attributes:
         image_bytes: Size of the image.
         to_null: The copy goes to `null:` and leaves no file.
-        began: The server saw the device begin a transfer, so a file at the target is our copy's: the check found
-            none there, and the device overwrites nothing without a question that we answer with no.
+        began: The server saw the device begin a transfer in this run, so a file at the target is our copy's: the check
+            found none there, and the device overwrites nothing without a question that we answer with no.
         transferring: The server is still sending.
+        delivered: The device acknowledged every byte of the image.
         flash_bytes: Size of the file at the target, None where there is none.
+        busy: The device has the file open and does not tell its size.
         settled: Server and flash were the same for long enough at two looks.
+        waited: They were the same for as long as a device may take behind the last byte.
         may_remove: The operator allowed to remove a partial file of ours.
         may_repeat: The copy was not begun again yet.
     """
@@ -45,8 +49,11 @@ class Evidence:
     to_null: bool
     began: bool
     transferring: bool
+    delivered: bool
     flash_bytes: int | None
+    busy: bool
     settled: bool
+    waited: bool
     may_remove: bool
     may_repeat: bool
 
@@ -66,13 +73,23 @@ def judge(seen: Evidence) -> Judgement:
     if seen.to_null:
         # A speed test is worth nothing without the device's own line, and repeating it leaves nothing behind.
         return _repeat(seen, "the copy to null: lost its session")
+    if seen.busy:
+        return _judge_busy(seen)
     if seen.flash_bytes == seen.image_bytes:
         return _say(Decision.DONE, "the file on flash has the image's size; its hash decides")
     if seen.flash_bytes is not None and seen.flash_bytes > seen.image_bytes:
         return _say(Decision.GIVE_UP, f"the file on flash has {seen.flash_bytes} bytes, more than the image: not ours")
     if not seen.settled:
         return _say(Decision.WAIT, "the device may still be writing")
+    if seen.delivered and not seen.waited:
+        return _say(Decision.WAIT, "the device has every byte, and may still be writing or checking them")
     return _judge_partial(seen) if seen.flash_bytes is not None else _repeat(seen, "no file is left on flash")
+
+
+def _judge_busy(seen: Evidence) -> Judgement:
+    if seen.waited:
+        return _say(Decision.GIVE_UP, "the device keeps the file open and does not tell its size")
+    return _say(Decision.WAIT, "the device has the file open")
 
 
 def _judge_partial(seen: Evidence) -> Judgement:

@@ -12,7 +12,8 @@ from ftpserver import TransferProgress, TransferState
 from staging.interrupted import Interrupted
 from staging.reconcile import Decision, Evidence, Judgement, judge
 from tasks.connection import session_of
-from tasks.errors import DeviceUnreachable
+from tasks.copy_watch import SLOWEST_BYTES_PER_S, copy_limits
+from tasks.errors import DeviceUnreachable, FlashBusy
 from tasks.flash_file import FlashFile, file_at
 
 RECONNECT_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
@@ -37,6 +38,7 @@ class Case:
         image_bytes: Size of the image.
         may_remove: The operator allowed to remove a partial file of ours.
         may_repeat: The copy was not begun again yet.
+        began: The device began an earlier transfer of this run; what that one left is ours, too.
         progress: Returns the server's account.
         end_transfer: Makes the server end the transfer.
         interrupted: Whether the operator wants to stop.
@@ -46,6 +48,7 @@ class Case:
     image_bytes: int
     may_remove: bool
     may_repeat: bool
+    began: bool
     progress: Callable[[], TransferProgress]
     end_transfer: Callable[[], None]
     interrupted: Callable[[], bool]
@@ -72,10 +75,13 @@ class _Watch:
         self._case = case
         self._last: tuple[object, ...] = ()
         self._changed_at = time.monotonic()
+        self._patience_s = copy_limits(size_bytes=case.image_bytes, expected_bytes_per_s=SLOWEST_BYTES_PER_S).end_s
 
-    def judge(self, file: FlashFile) -> Judgement:
+    def judge(self, file: FlashFile | None) -> Judgement:
+        """Judge a look; None stands for a file that the device has open and tells nothing of."""
         case, seen, now = self._case, self._case.progress(), time.monotonic()
-        looks = (seen.state in _RUNNING, seen.bytes_acked, file.size_bytes)
+        flash_bytes = file.size_bytes if file is not None else None
+        looks = (seen.state in _RUNNING, seen.bytes_acked, flash_bytes, file is None)
         if looks != self._last:
             self._last, self._changed_at = looks, now
         same_s = now - self._changed_at
@@ -85,10 +91,13 @@ class _Watch:
             Evidence(
                 image_bytes=case.image_bytes,
                 to_null=case.target == "null:",
-                began=has_begun(seen),
+                began=case.began or has_begun(seen),
                 transferring=seen.state in _RUNNING,
-                flash_bytes=file.size_bytes,
+                delivered=seen.bytes_acked >= case.image_bytes,
+                flash_bytes=flash_bytes,
+                busy=file is None,
                 settled=same_s >= SETTLED_S,
+                waited=same_s >= self._patience_s,
                 may_remove=case.may_remove,
                 may_repeat=case.may_repeat,
             )
@@ -100,14 +109,21 @@ def has_begun(seen: TransferProgress) -> bool:
     return seen.record is not None or seen.state in _RUNNING
 
 
-def _seen(task: Task, case: Case) -> FlashFile:
-    """Look at the flash, with as many logins as it takes."""
+def _seen(task: Task, case: Case) -> FlashFile | None:
+    """Look at the flash, with as many logins as it takes; None where the device has the file open."""
     for pause_s in RECONNECT_PAUSES_S:
         try:
-            return file_at(session_of(task), case.target)
+            return _look(task, case)
         except DeviceUnreachable:
             _pause(case, pause_s)
-    return file_at(session_of(task), case.target)
+    return _look(task, case)
+
+
+def _look(task: Task, case: Case) -> FlashFile | None:
+    try:
+        return file_at(session_of(task), case.target)
+    except FlashBusy:
+        return None
 
 
 def _pause(case: Case, seconds: float) -> None:

@@ -25,6 +25,10 @@ class OutputNotUnderstood(FlashferryError):
     """The device answered something that we have no reading for; nothing is guessed."""
 
 
+class FlashBusy(OutputNotUnderstood):
+    """The device has the file open and tells nothing of it: only another look, later, can tell."""
+
+
 class CopyFailed(FlashferryError):
     """The device ended the copy with an error, or without the bytes."""
 

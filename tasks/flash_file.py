@@ -3,6 +3,7 @@
 Facts
 -----
 * `dir flash:x` of an absent file says `%Error opening bootflash:/x (No such file or directory)`.
+* While something has the file open, some say `(Device or resource busy)` instead: then it may be there or not.
 * `delete flash:x` asks `Delete filename [x]? ` (Enter) and `Delete flash:/x? [confirm]` (Enter, a single key). With
   `/force` it asks nothing, with `/recursive` it takes whole folders: neither is ever used.
 * `flash:` may read `bootflash:` in the second question: the file's name is compared, not the prefix.
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from nornir.core.task import Result, Task
 
 from tasks.connection import session_of
-from tasks.errors import DeviceRefused, OutputNotUnderstood
+from tasks.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
 from tasks.session import DeviceSession
 from templates.rows import DirError, DirFile, Refusal, first, rows
 
@@ -25,6 +26,7 @@ STEP = "remove"
 LIMIT_S = 120.0
 """Deleting half a gigabyte from class-C flash takes some ten seconds; twice a minute ends our patience."""
 
+_BUSY = re.compile(r"\bbusy\b|\bin (exclusive )?use\b", re.IGNORECASE)
 _FILENAME = re.compile(r"Delete filename \[([^\]]*)\]\? ?")
 _CONFIRM = re.compile(r"Delete (\S+?)\? ?\[confirm\]")
 
@@ -53,6 +55,7 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
 
     Raises:
         DeviceRefused: The user may not list it.
+        FlashBusy: The device has it open and tells nothing of it yet.
         OutputNotUnderstood: The device answered something else than a file or its absence: nothing is guessed.
         DeviceUnreachable: The session was lost.
     """
@@ -66,9 +69,8 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
     error = first(DirError, output)
     if error is not None and "no such file" in error.reason.lower():
         return FlashFile(path=path, size_bytes=None)
-    raise OutputNotUnderstood(
-        f"'dir {path}': expected the file or its absence, found {output[-160:].strip()!r}", host=session.name
-    )
+    kind = FlashBusy if error is not None and _BUSY.search(error.reason) else OutputNotUnderstood
+    raise kind(f"'dir {path}': expected the file or its absence, found {output[-160:].strip()!r}", host=session.name)
 
 
 def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int) -> None:

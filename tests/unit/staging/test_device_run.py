@@ -9,10 +9,25 @@ import pytest
 from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.inventory import Defaults, Host
 
-from staging import copy_run, device_run
+from ftpserver import FtpServerError, TransferState
+from staging import copy_run, device_run, leftover_run, reconciling
 from staging.context import DeviceOptions, RunContext
+from staging.device_run import RESTORE_PAUSES_S, DeviceRun
 from staging.probe import ProbeRun, ProbeWish
-from tasks.errors import DeviceOverloaded, DeviceUnreachable
+from staging.reconcile import Decision
+from staging.record import failure_of
+from staging.states import Restored
+from tasks.errors import (
+    DeviceOverloaded,
+    DeviceUnreachable,
+    FlashBusy,
+    HostKeyRefused,
+    ImageCorrupt,
+    LoginRefused,
+    OutputNotUnderstood,
+)
+from tasks.flash_file import FlashFile
+from tasks.leftover import in_words
 from tasks.tune import apply_plan, reapply, without_scaling
 from tasks.tuning import plan_tune, tcp_lines
 
@@ -104,7 +119,7 @@ class Steps:
 
 @pytest.fixture(autouse=True)
 def no_session(monkeypatch):
-    for module in (copy_run, device_run):
+    for module in (copy_run, device_run, leftover_run, reconciling):
         monkeypatch.setattr(module, "session_of", lambda task: Router())
     monkeypatch.setattr(copy_run, "own_addresses", lambda session: ("192.0.2.1",))
 
@@ -209,3 +224,200 @@ def test_what_is_in_force_is_on_disk_after_stepping_down():
     run._feed(plan, "null:")
     assert pull.seen == [{PATH, WINDOW, SACK}, {PATH, SACK, "ip tcp window-size 65535"}]
     assert set(run.context.journal.changes) == set(router.lines.values())
+
+
+class Clock:
+    """Goes on only while somebody sleeps."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.now_s, self.slept = 0.0, []
+        stand_in = SimpleNamespace(monotonic=lambda: self.now_s, sleep=self.sleep)
+        for module in (device_run, reconciling):
+            monkeypatch.setattr(module, "time", stand_in)
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now_s += seconds
+
+
+class Flash:
+    """Tells what is at the target: a size, None, or an error, by the clock."""
+
+    def __init__(self, monkeypatch, at) -> None:
+        self.at = at
+        for module in (reconciling, leftover_run):
+            monkeypatch.setattr(module, "file_at", lambda session, path: self.look(path))
+        monkeypatch.setattr(leftover_run, "leftover", lambda session, path: in_words(self.look(path)))
+
+    def look(self, path):
+        found = self.at()
+        if isinstance(found, Exception):
+            raise found
+        return FlashFile(path=path, size_bytes=found)
+
+
+def account(state=TransferState.DELIVERED, acked=IMAGE_BYTES, record=None):
+    return SimpleNamespace(record=record, state=state, bytes_acked=acked)
+
+
+class Desk(Server):
+    """Ends a transfer when its ticket is revoked."""
+
+    def revoke(self, ticket_id):
+        super().revoke(ticket_id)
+        self.account = account(TransferState.FAILED, self.account.bytes_acked, self.account.record)
+
+
+def failed_run(error, *, server_account, may_be_writing=True, **scripts):
+    """Return a run whose copy was begun and which failed with an error."""
+    steps = Steps(remove=lambda task, **given: None, reconcile=decided, **scripts)
+    run = checked(DeviceRun(steps, context(remove_partial=True)))
+    run.context.server.__class__, run.context.server.account = Desk, server_account
+    run._ticket = run.context.server.issue_ticket(None)
+    run._began, run._may_be_writing = True, may_be_writing
+    run._update(failure=failure_of("verify", error))
+    return run
+
+
+def decided(task, case):
+    return reconciled(case)
+
+
+def reconciled(case):
+    return reconciling.reconcile(Steps(), case).result
+
+
+def case(server_account, **values):
+    given = {
+        "target": "flash:x.bin",
+        "image_bytes": IMAGE_BYTES,
+        "may_remove": True,
+        "may_repeat": True,
+        "began": True,
+        "progress": lambda: server_account,
+        "end_transfer": lambda: None,
+        "interrupted": lambda: False,
+    }
+    return reconciling.Case(**(given | values))
+
+
+def test_a_whole_file_that_is_merely_unproven_stays(monkeypatch):
+    """The hash was not computed in time: nobody knows that the file is bad, so leave to remove does not cover it."""
+    Clock(monkeypatch)
+    Flash(monkeypatch, lambda: IMAGE_BYTES)
+    run = failed_run(OutputNotUnderstood("no digest in time"), server_account=account())
+    run._see_to_leftover("flash:x.bin")
+    assert "remove" not in run.task.done
+    assert run._record.partial_file == "flash:x.bin, 1,000 bytes"
+    assert run._record.partial_removed is False
+
+
+@pytest.mark.parametrize(("error", "size"), [(ImageCorrupt("other"), IMAGE_BYTES), (OutputNotUnderstood("?"), 999)])
+def test_a_worthless_file_is_removed(monkeypatch, error, size):
+    """Proven to be another file, or cut off: with leave it goes."""
+    Clock(monkeypatch)
+    Flash(monkeypatch, lambda: size)
+    run = failed_run(error, server_account=account(), may_be_writing=False)
+    run._see_to_leftover("flash:x.bin")
+    assert (run.task.done, run._record.partial_removed) == (["remove"], True)
+
+
+def test_nothing_is_removed_that_may_still_be_written(monkeypatch):
+    """The ticket is revoked first, and the flash must have settled: what grew to a whole image meanwhile stays."""
+    clock = Clock(monkeypatch)
+    Flash(monkeypatch, lambda: min(IMAGE_BYTES, 100 * int(clock.now_s)))
+    run = failed_run(DeviceUnreachable("lost"), server_account=account(TransferState.TRANSFERRING, 500))
+    run._see_to_leftover("flash:x.bin")
+    assert run.context.server.revoked
+    assert run.task.done == ["reconcile"]
+    assert run._record.partial_file == "flash:x.bin, 1,000 bytes"
+
+
+def test_a_server_that_is_gone_has_nothing_removed(monkeypatch):
+    """Without the server's account nobody knows whose file it is: it is named and stays."""
+
+    def gone(ticket_id):
+        raise FtpServerError("gone")
+
+    Flash(monkeypatch, lambda: 10)
+    run = failed_run(DeviceUnreachable("lost"), server_account=account())
+    run.context.server.progress = gone
+    run._see_to_leftover("flash:x.bin")
+    assert (run.task.done, run._record.partial_file) == ([], "flash:x.bin, 10 bytes")
+
+
+def test_what_an_earlier_copy_of_the_run_began_is_ours(monkeypatch):
+    """The second ticket never came to a transfer: what the first one's copy left is named all the same."""
+    Flash(monkeypatch, lambda: 10)
+    run = failed_run(DeviceUnreachable("lost"), server_account=account(TransferState.WAITING, 0))
+    run._context = context(remove_partial=False)
+    run._began = False
+    run._take_transfer(account(TransferState.TRANSFERRING, 10))
+    run._take_transfer(account(TransferState.WAITING, 0))
+    run._see_to_leftover("flash:x.bin")
+    assert run._record.partial_file == "flash:x.bin, 10 bytes"
+
+
+def test_slow_flash_behind_the_last_byte_is_waited_for(monkeypatch):
+    """The server delivered everything; the device takes a minute without a sign to finish the file."""
+    clock = Clock(monkeypatch)
+    Flash(monkeypatch, lambda: IMAGE_BYTES if clock.now_s > 60 else 900)
+    found = reconciled(case(account()))
+    assert found.decision is Decision.DONE
+
+
+def test_a_file_that_stays_short_is_partial_in_the_end(monkeypatch):
+    """Nothing is waited for without end: behind the copy's own limit the file is judged as it is."""
+    clock = Clock(monkeypatch)
+    Flash(monkeypatch, lambda: 900)
+    assert reconciled(case(account())).decision is Decision.REMOVE_AND_AGAIN
+    assert 120 <= clock.now_s < 140
+
+
+def test_a_busy_file_is_looked_at_again(monkeypatch):
+    """Busy is neither there nor absent: it is waited for, and given up on at the limit, never removed."""
+    clock = Clock(monkeypatch)
+    Flash(monkeypatch, lambda: IMAGE_BYTES if clock.now_s > 30 else FlashBusy("busy"))
+    assert reconciled(case(account())).decision is Decision.DONE
+    Flash(monkeypatch, lambda: FlashBusy("busy"))
+    assert reconciled(case(account())).decision is Decision.GIVE_UP
+
+
+def restoring(monkeypatch, *answers, touched=True):
+    """Return a run whose attempts to restore end one after the other as given, and the pauses between them."""
+    clock, given = Clock(monkeypatch), iter(answers)
+
+    def restore(task, **arguments):
+        raise next(given)
+
+    run = DeviceRun(Steps(restore=restore), context())
+    if touched:
+        run._update(restored=Restored.INCOMPLETE)
+    run._restore(SimpleNamespace())
+    return run, clock.slept
+
+
+def test_no_pause_behind_the_last_attempt(monkeypatch):
+    """A pause has an attempt behind it, or nobody should wait for it."""
+    run, slept = restoring(monkeypatch, *[DeviceUnreachable("down")] * 10)
+    assert slept == list(RESTORE_PAUSES_S)
+    assert len(run.task.done) == len(slept) + 1
+    assert run._record.restored is Restored.INCOMPLETE
+    assert restoring(monkeypatch, DeviceUnreachable("down"), touched=False)[1] == []
+
+
+@pytest.mark.parametrize(("error", "attempts"), [(HostKeyRefused("other key"), 1), (LoginRefused("password"), 2)])
+def test_refused_logins_are_not_repeated(monkeypatch, error, attempts):
+    """A changed key will not change back, and wrong passwords lock an account: the journal keeps the device."""
+    run, _ = restoring(monkeypatch, *[error] * 10)
+    assert run.task.done == ["restore"] * attempts
+    assert run._record.restored is Restored.INCOMPLETE
+
+
+def test_no_login_for_the_leftover_of_a_device_that_could_not_be_restored(monkeypatch):
+    """What is left there cannot be told; it is not said to be nothing, and no login more is tried."""
+    run = failed_run(LoginRefused("password"), server_account=account())
+    run._update(restore_failure=failure_of("restore", LoginRefused("password")))
+    monkeypatch.setattr(leftover_run, "session_of", lambda task: pytest.fail("another login"))
+    run._see_to_leftover("flash:x.bin")
+    assert run._record.partial_file.startswith("cannot tell: ")

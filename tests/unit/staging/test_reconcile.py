@@ -15,8 +15,11 @@ NOTHING = Evidence(
     to_null=False,
     began=True,
     transferring=False,
+    delivered=False,
     flash_bytes=None,
+    busy=False,
     settled=True,
+    waited=True,
     may_remove=False,
     may_repeat=True,
 )
@@ -31,6 +34,13 @@ NOTHING = Evidence(
         ({"flash_bytes": 1000, "began": False}, Decision.DONE, "hash decides"),
         ({"settled": False}, Decision.WAIT, "still be writing"),
         ({"flash_bytes": 10, "settled": False}, Decision.WAIT, "still be writing"),
+        ({"delivered": True, "flash_bytes": 999, "waited": False}, Decision.WAIT, "has every byte"),
+        ({"delivered": True, "waited": False}, Decision.WAIT, "has every byte"),
+        ({"delivered": True, "flash_bytes": 1000, "waited": False}, Decision.DONE, "hash decides"),
+        ({"delivered": True, "flash_bytes": 999}, Decision.GIVE_UP, "999 of 1000 bytes are on flash"),
+        ({"flash_bytes": 999, "waited": False}, Decision.GIVE_UP, "999 of 1000 bytes are on flash"),
+        ({"busy": True, "waited": False}, Decision.WAIT, "has the file open"),
+        ({"busy": True}, Decision.GIVE_UP, "keeps the file open"),
         ({}, Decision.AGAIN, "no file is left"),
         ({"began": False}, Decision.AGAIN, "no file is left"),
         ({"may_repeat": False}, Decision.GIVE_UP, "second attempt"),
@@ -54,8 +64,8 @@ def test_the_table(changes, decision, reason):
 
 
 def every_situation():
-    flags = itertools.product((False, True), repeat=6)
-    for (null, began, transferring, settled, remove, repeat), flash in itertools.product(
+    flags = itertools.product((False, True), repeat=9)
+    for (null, began, transferring, delivered, busy, settled, waited, remove, repeat), flash in itertools.product(
         flags, (None, 0, 999, 1000, 1001)
     ):
         yield Evidence(
@@ -63,8 +73,11 @@ def every_situation():
             to_null=null,
             began=began,
             transferring=transferring,
-            flash_bytes=None if null else flash,
+            delivered=delivered,
+            flash_bytes=None if null or busy else flash,
+            busy=busy,
             settled=settled,
+            waited=waited,
             may_remove=remove,
             may_repeat=repeat,
         )
@@ -78,6 +91,8 @@ def test_what_never_happens():
             assert seen.may_remove
             assert seen.began
             assert seen.may_repeat
+            assert seen.waited or not seen.delivered
+            assert not seen.busy
             assert seen.flash_bytes is not None
             assert seen.flash_bytes < IMAGE_BYTES
         if decision is Decision.AGAIN:
@@ -95,5 +110,5 @@ def test_waiting_ends():
     assert all(
         judge(seen).decision is not Decision.WAIT
         for seen in every_situation()
-        if seen.settled and not seen.transferring
+        if seen.settled and seen.waited and not seen.transferring
     )

@@ -6,8 +6,9 @@ from typing import cast
 
 import pytest
 
-from tasks.errors import DeviceRefused, OutputNotUnderstood
+from tasks.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
 from tasks.flash_file import DeleteDialogue, file_at, remove_file
+from tasks.leftover import leftover
 from tasks.session import DeviceSession
 
 ROW = "   16      -rw-             {size}  Apr 22 2024 09:55:24 +02:00  x.bin"
@@ -102,3 +103,27 @@ def test_what_is_at_a_path():
     assert file_at(Router().session, "null:").size_bytes is None
     with pytest.raises(OutputNotUnderstood, match="expected the file or its absence"):
         file_at(Router("%Error opening flash:/x.bin (I/O error)").session, "flash:x.bin")
+    with pytest.raises(FlashBusy):
+        file_at(Router("%Error opening flash:/x.bin (Device or resource busy)").session, "flash:x.bin")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (listing(1234567), "flash:x.bin, 1,234,567 bytes"),
+        (GONE, None),
+        ("%Error opening flash:/x.bin (I/O error)", "cannot tell: 'dir flash:x.bin': expected the file"),
+        ("%Error opening flash:/x.bin (Device or resource busy)", "cannot tell: 'dir flash:x.bin': expected the file"),
+    ],
+)
+def test_what_is_left_in_words(answer, words):
+    """Only the device's word that there is no file means none; any other error is told as what it is."""
+    found = leftover(Router(answer).session, "flash:x.bin")
+    assert found == words if words is None else str(found).startswith(words)
+
+
+def test_what_may_not_be_listed_is_not_absent(table_device):
+    """A user who may not list a file cannot tell that there is none."""
+    device = table_device({"dir": "Command authorization failed.\n"})
+    assert str(leftover(device, "flash:x.bin")).startswith("cannot tell: ")
+    assert leftover(device, "null:") is None

@@ -1,0 +1,79 @@
+"""What a failed copy left on flash: named always, removed where it is ours, worthless, and that was allowed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ftpserver import FtpServerError
+from inventory.errors import FlashferryError
+from staging.copy_run import CopyRun
+from staging.reconciling import reconcile
+from staging.record import sentence_of
+from tasks.connection import session_of
+from tasks.errors import ImageCorrupt
+from tasks.flash_file import FlashFile, file_at
+from tasks.leftover import CANNOT_TELL, in_words, leftover
+
+
+class LeftoverRun(CopyRun):
+    """The last step of a device whose run failed."""
+
+    def _see_to_leftover(self, target: str) -> None:
+        """Name what a failed copy left on flash; remove it where it is ours and the operator allowed that."""
+        server_tells = self._ask_server()
+        if not self._is_ours_on_flash(target, server_tells=server_tells):
+            return
+        if self._record.restore_failure is not None:
+            # Another login would be one too many for an account that is about to be locked.
+            self._update(partial_file=f"{CANNOT_TELL}the device could not be looked at any more")
+            return
+        try:
+            self._update(partial_file=leftover(session_of(self._task), target))
+            if self._context.options.remove_partial and server_tells and self._record.partial_file is not None:
+                self._remove_worthless(target)
+        except (FlashferryError, FtpServerError) as error:
+            if self._record.partial_file is None:
+                self._update(partial_file=f"{CANNOT_TELL}{sentence_of(error)}")
+            self._tell("remove", "failed", f"could not see to what the copy left: {sentence_of(error)}")
+
+    def _ask_server(self) -> bool:
+        """Note whether a copy was begun, and end what is left of it; tell whether the server could say so."""
+        if self._ticket is None:
+            return False
+        try:
+            self._take_transfer(self._context.server.progress(self._ticket.ticket_id))
+        except FtpServerError:
+            return False
+        finally:
+            with suppress(FtpServerError):  # a server that is gone honours no ticket
+                self._context.server.revoke(self._ticket.ticket_id)
+        return True
+
+    def _is_ours_on_flash(self, target: str, *, server_tells: bool) -> bool:
+        """Tell whether a file at the target is what our copy left: the check found none, and a copy was begun.
+
+        A server that is gone cannot tell; the file is then named, and never removed.
+        """
+        if target == "null:" or self._ticket is None or self._record.verify is not None:
+            return False
+        return self._began or not server_tells
+
+    def _remove_worthless(self, target: str) -> None:
+        """Remove what is there once nothing writes to it any more, if it is worthless for certain."""
+        assert self._ticket is not None
+        if self._may_be_writing:
+            self._do("reconcile", reconcile, case=self._case(self._ticket, target, may_repeat=False))
+            self._may_be_writing = False
+        file = file_at(session_of(self._task), target)
+        self._update(partial_file=in_words(file))
+        if self._is_worthless(file):
+            self._remove(target)
+            self._update(partial_removed=True)
+
+    def _is_worthless(self, file: FlashFile) -> bool:
+        """Tell whether a file is cut off, or of another hash; one that is merely unproven is not."""
+        if file.size_bytes is None:
+            return False
+        failure = self._record.failure
+        is_other = failure is not None and failure.kind == ImageCorrupt.__name__
+        return is_other or file.size_bytes < self._context.image.size_bytes
