@@ -26,7 +26,7 @@ def print_checks(records: tuple[CheckRecord, ...]) -> None:
     show((_check_row(record) for record in records), wide_only=frozenset({"file system"}))
     for record in records:
         if record.check is not None:
-            line(record.host, f"ip tcp lines: {'; '.join(record.check.running.lines) or 'none (defaults)'}")
+            line(record.host, f"TCP and FTP lines: {'; '.join(record.check.running.lines) or 'none (defaults)'}")
         if record.reach is not None:
             _print_reach(record.host, record.reach)
         complain(record.host, record.failure)

@@ -29,7 +29,7 @@ from tasks.check import CheckReport, Wanted
 from tasks.connection import session_of
 from tasks.pull import Source
 from tasks.reach import ReachReport, Sighting, reach_server
-from tasks.tuning import SOURCE_INTERFACE
+from tasks.tuning import plan_tune
 from tcp.syn import SynOptions
 
 REACH_BYTES = 16_384
@@ -154,11 +154,11 @@ def _recorded(record: CheckRecord, found: ReachReport, lookout: _Lookout, not_se
 
 def _not_set(device: HostView, report: CheckReport) -> str:
     """Return what a staging run would set and this look, which changes nothing, did not; empty where nothing."""
-    if device.source_interface is None or report.running.of(SOURCE_INTERFACE) is not None:
+    planned = plan_tune(report.running, window_bytes=None, source_interface=device.source_interface).changes
+    if not planned:
         return ""
     return (
-        f"A staging run sets 'ip ftp {SOURCE_INTERFACE} {device.source_interface}' for the time of its copy; this look "
-        "changes nothing and went without"
+        f"A staging run sets '{planned[0].ours}' for the time of its copy; this look changes nothing and went without"
     )
 
 

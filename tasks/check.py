@@ -38,7 +38,7 @@ from tasks.file_system import (
 from tasks.hashing import hash_limits
 from tasks.session import DeviceSession
 from tasks.source_address import interface_refusal, vrf_refusal
-from tasks.tuning import tcp_lines
+from tasks.tuning import LINES_FILTER, tcp_lines
 from tasks.verify import Digests, VerifyReport, verify_image, verify_signature
 from templates.rows import ArchiveSection, DirError, DirFile, DirTotals, ExclusiveMode, first, rows
 from templates.version import parse_version
@@ -48,11 +48,10 @@ __all__ = ["CheckReport", "Wanted", "Way", "check", "check_device"]
 STEP = "check"
 
 _RUNNING = (
-    # A question mark would call the CLI's help in the middle of the line, so no `^(no )?ip tcp`.
-    "show running-config | include ^ip tcp|^no ip tcp|^! Last conf|^! NVRAM|^! No conf|^vrf definition|^ip vrf"
+    f"show running-config | include {LINES_FILTER}|^! Last conf|^! NVRAM|^! No conf|^vrf definition|^ip vrf"
     "|^aaa authorization c|^privilege exec|^configuration mode|^archive"
 )
-_STARTUP = "show startup-config | include ^ip tcp|^no ip tcp|^! Last conf|^! NVRAM"
+_STARTUP = f"show startup-config | include {LINES_FILTER}|^! Last conf|^! NVRAM"
 
 
 def check(

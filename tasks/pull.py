@@ -149,6 +149,8 @@ def _judged(host: str, dialogue: CopyDialogue, size_bytes: int, target: str, see
         raise DeviceRefused(
             f"the device asked {outcome.refused.name.lower().replace('_', ' ')!r} and was told no", host=host, step=STEP
         )
+    if outcome.result is None and not outcome.error and (words := first(Refusal, dialogue.transcript)) is not None:
+        raise DeviceRefused(f"the device does not take the copy command: {words.text}", host=host, step=STEP)
     if outcome.result is None:
         kind = DeviceOverloaded if outcome.error and _OVERLOADED.search(outcome.error) else CopyFailed
         raise kind(_why(outcome, dialogue, seen), host=host, step=STEP)
@@ -165,8 +167,6 @@ def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: Witnessed) -> str:
             return f"the device says: {outcome.error} ({reason_of_silence(seen)})"
         ours = f"; our server says: {seen.failure}" if seen.failure else ""
         return f"the device says: {outcome.error} after {seen.bytes_acked} bytes{ours}"
-    if (refusal := first(Refusal, dialogue.transcript)) is not None:
-        return f"the device does not take the copy command: {refusal.text}"
     return f"the device came back to its prompt without a word on the copy: {dialogue.transcript[-160:].strip()!r}"
 
 

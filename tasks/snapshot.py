@@ -10,12 +10,9 @@ from nornir.core.task import Result, Task
 from tasks.configuration import Fingerprint, fingerprint
 from tasks.connection import session_of
 from tasks.session import DeviceSession
-from tasks.tuning import TcpLines, tcp_lines
+from tasks.tuning import LINES_FILTER, TcpLines, tcp_lines
 
 STEP = "snapshot"
-
-# A question mark would call the CLI's help in the middle of the line, so no `^(no )?ip tcp`.
-_TCP_LINES = "include ^ip tcp|^no ip tcp|^ip ftp source-interface"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +51,9 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
 
 def read_running_lines(session: DeviceSession) -> TcpLines:
     """Return the lines that staging may change of the running configuration as they are now."""
-    return tcp_lines(session.ask(f"show running-config | {_TCP_LINES}", limit_s=60))
+    return tcp_lines(session.ask(f"show running-config | include {LINES_FILTER}", limit_s=60))
 
 
 def read_startup_lines(session: DeviceSession) -> TcpLines:
     """Return the lines that staging may change of the startup configuration as they are now."""
-    return tcp_lines(session.ask(f"show startup-config | {_TCP_LINES}", limit_s=60))
+    return tcp_lines(session.ask(f"show startup-config | include {LINES_FILTER}", limit_s=60))

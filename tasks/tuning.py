@@ -37,6 +37,10 @@ MAX_WINDOW_BYTES = 1_073_741_823
 LARGEST_UNSCALED_BYTES = 65_535
 """Largest window without scaling: the least that an automatic choice backs off to."""
 
+LINES_FILTER = "^ip tcp|^no ip tcp|^ip ftp source-interface"
+"""What `| include` takes to print the lines that staging may change, all of them: whoever plans by them, sees them all.
+A question mark would call the CLI's help in the middle of the line, so no `^(no )?ip tcp`."""
+
 _SOURCE_LINE = re.compile(r"^ip ftp source-interface (\S+)[ \t\r]*$", re.MULTILINE)
 _INTERFACE = re.compile(r"([A-Za-z-]+) ?(\d\S*)")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tasks.check import Wanted, Way, check_device
 from tasks.errors import DeviceRefused, OutputNotUnderstood
+from tasks.snapshot import read_running_lines
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 IMAGE = Wanted(name="image.bin", size_bytes=1000, md5="a" * 32, sha512="b" * 128)
@@ -42,6 +44,31 @@ def test_a_fit_device_is_asked_five_things(table_device):
     assert (report.file_system, report.free_bytes) == ("bootflash:", 10_000_000)
     assert report.configuration.saved is True
     assert len(device.asked) == 5
+
+
+class Device:
+    """Prints of a configuration what its filter asks for, as IOS does."""
+
+    def __init__(self, table_device, configuration: str) -> None:
+        self._inner, self._lines = table_device(answers()), configuration.splitlines()
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def ask(self, command: str, *, limit_s: float = 30.0) -> str:
+        head, _, wanted = command.partition(" | include ")
+        if not head.endswith("-config"):
+            return self._inner.ask(command, limit_s=limit_s)
+        return "\n".join(line for line in self._lines if re.search(wanted, line))
+
+
+def test_every_line_that_a_run_may_change_is_read(table_device):
+    """A dry run plans by what the check read, a run by its snapshot: both must see the same lines."""
+    lines = ("no ip tcp timestamp", "ip tcp window-size 70000", "ip ftp source-interface Loopback0")
+    device = Device(table_device, SAVED + "\n".join(lines) + "\nhostname r1\n")
+    report = check_device(device, IMAGE)
+    assert report.running.lines == report.startup.lines == lines
+    assert read_running_lines(device) == report.running
 
 
 def test_an_image_that_is_there_is_proven_and_nothing_more_is_asked(table_device):

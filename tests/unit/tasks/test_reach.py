@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 import tasks.reach
-from tasks.errors import TransferStalled
+from tasks.errors import DeviceRefused, TransferStalled
 from tasks.pull import Source
 from tasks.reach import LIMITS, Hindrance, Sighting, hindrance_of, reach_server
 
 HOME, ELSEWHERE = "192.0.2.11", "203.0.113.7"
-SOURCE = Source(server="192.0.2.1", port=21, image="reach.bin", username="u", password="p")
+SOURCE = Source(server="192.0.2.1", port=21, image="reach.bin", username="q7Zk2mXw", password="Gf4tR9bLs0Vn8cJd")
 CONNECTED = Sighting(client_seen=True)
 LOGGED_IN = Sighting(client_seen=True, logged_in=True, came_from=HOME)
 
@@ -106,6 +106,18 @@ def test_a_device_that_gives_up_by_itself():
     )
     assert report.hindrance is Hindrance.NO_CLIENT
     assert "Timed out" in report.sentence
+
+
+def test_a_command_that_is_not_allowed_is_no_fault_of_the_network():
+    """The device's owner must act, not whoever runs the firewall: nothing is said of a path that was never tried."""
+    with pytest.raises(DeviceRefused, match="does not take the copy command: Command authorization failed"):
+        reach_server(
+            FakeSession("Command authorization failed.\n\nr1#"),
+            source=SOURCE,
+            size_bytes=16_384,
+            expected=(HOME,),
+            sighting=Sighting,
+        )
 
 
 def test_a_device_that_can():
