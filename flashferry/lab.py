@@ -124,13 +124,19 @@ def _known_hosts() -> Path:
 def _become(command: list[str]) -> NoReturn:
     """Enter the running lab's core namespace and become a command."""
     _enter(command)
-    os.execvp(command[0], command)  # noqa: S606 -- becoming the user's own command is the purpose
+    try:
+        os.execvp(command[0], command)  # noqa: S606 -- becoming the user's own command is the purpose
+    except OSError as error:
+        raise _not_a_program(command[0], error) from None
 
 
 def _report(command: list[str]) -> None:
     """Run a command in the running lab's core namespace and print what came of it as JSON."""
     _enter(command)
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise _not_a_program(command[0], error) from None
     told = {"command": command, "command_exit_code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
     typer.echo(result_document("lab-exec", ExitCode.OK, told))
 
@@ -147,6 +153,10 @@ def _enter(command: list[str]) -> None:
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
     os.environ.setdefault("FLASHFERRY_KNOWN_HOSTS", str(_known_hosts()))
+
+
+def _not_a_program(name: str, error: OSError) -> ConfigInvalid:
+    return ConfigInvalid(f"{name}: expected a program, found what the system cannot run: {error.strerror}")
 
 
 def _running() -> LabState:

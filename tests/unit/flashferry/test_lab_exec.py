@@ -1,0 +1,21 @@
+"""`flashferry lab exec` with what cannot be run: a sentence, no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flashferry import lab
+from inventory.errors import ConfigInvalid
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_the_system_cannot_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool):
+    """An executable file that is neither a program nor names its interpreter; nobody is in a running lab here."""
+    monkeypatch.setattr(lab, "_enter", lambda command: None)
+    script = tmp_path / "script"
+    script.write_bytes(b"\x00no program")
+    script.chmod(0o700)
+    with pytest.raises(ConfigInvalid, match="script: expected a program, found what the system cannot run: "):
+        lab.run_inside([str(script)], json=as_json)
