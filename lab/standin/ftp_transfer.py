@@ -143,7 +143,7 @@ class Transfer:
             self._send(control, f"PORT {host.replace('.', ',')},{port // 256},{port % 256}")
             self.expect(self._reply(control), refused="Protocol error")
             self._send(control, command)
-            select.select([listener], (), (), LONGEST_HOLD_S)
+            await_call(listener, LONGEST_HOLD_S)
         self.expect(self._reply(control), refused=refused, verb=verb, preliminary=True)
         data, peer = listener.accept()
         data.settimeout(self.request.reply_timeout_s)
@@ -194,3 +194,10 @@ class Transfer:
         for entry in [each for each in self._open if each[0] is connection]:
             self._open.remove(entry)
             self._connections.remove(entry[1])
+
+
+def await_call(listener: socket.socket, longest_s: float) -> None:
+    """Wait until somebody calls; by poll(2), for a thousand devices have descriptors that select(2) does not take."""
+    callers = select.poll()
+    callers.register(listener, select.POLLIN)
+    callers.poll(longest_s * 1000)

@@ -1,0 +1,30 @@
+"""A process of a thousand devices has descriptors that select(2) does not take."""
+
+from __future__ import annotations
+
+import fcntl
+import resource
+import socket
+import time
+
+import pytest
+
+from lab.standin.ftp_transfer import await_call
+
+BEYOND_SELECT = 1024
+
+
+@pytest.mark.skipif(
+    resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= BEYOND_SELECT + 1, reason="the open-file limit ends before"
+)
+def test_a_call_is_awaited_whatever_the_descriptor():
+    """Active FTP listens for the server: it is waited for in vain until the time is up, and seen when it calls."""
+    with socket.create_server(("127.0.0.1", 0)) as first:
+        number = fcntl.fcntl(first, fcntl.F_DUPFD_CLOEXEC, BEYOND_SELECT)
+        with socket.socket(fileno=number) as listener:
+            started = time.monotonic()
+            await_call(listener, 0.05)
+            assert time.monotonic() - started >= 0.04
+            with socket.create_connection(listener.getsockname()):
+                await_call(listener, 10)
+            assert time.monotonic() - started < 5
