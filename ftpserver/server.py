@@ -203,11 +203,12 @@ class FtpServer:
         """Make a ticket worthless and end its transfer.
 
         Raises:
-            TicketUnknown: This server issued no such ticket, or it came to its end long ago.
+            TicketUnknown: This server issued no such ticket, or it came to its end long ago; it is worthless now.
             ServerGone: The server's process ended.
         """
-        self.progress(ticket_id)
+        # First: one that failed with tries left is still good there, however long ago it was forgotten here.
         self._running().ask("revoke", ticket_id=ticket_id)
+        self.progress(ticket_id)
 
     def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
         """Change a ticket's pacing cap, also in the middle of its transfer; None lifts it.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ftpserver import TransferState
+from ftpserver.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -124,6 +125,14 @@ def test_a_revoked_ticket_is_refused(bench: "Bench") -> None:
     ticket = bench.ticket()
     bench.server.revoke(ticket.ticket_id)
     assert bench.final(ticket).last_error == "ticket revoked"
+    assert _refused(bench, ticket.username, ticket.password) == "530 Login incorrect."
+
+
+def test_a_forgotten_ticket_is_revoked_all_the_same(bench: "Bench", monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the caller keeps of tickets is bounded; one that it has no more of is good until it is revoked."""
+    ticket = bench.ticket()
+    monkeypatch.setattr(bench.server, "_snapshots", Snapshots())
+    bench.server.revoke(ticket.ticket_id)
     assert _refused(bench, ticket.username, ticket.password) == "530 Login incorrect."
 
 
