@@ -19,6 +19,8 @@ from inventory.selection import Selection, narrowed
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
+    from staging.credentials import Refused
+
 _CREDENTIALS = (
     "User name, password and enable secret come from the inventory, then the environment (FLASHFERRY_USERNAME, "
     "FLASHFERRY_PASSWORD, FLASHFERRY_ENABLE_SECRET), then --keyring, then --secrets-command, then a prompt; each fills "
@@ -176,8 +178,13 @@ def opened(which: FleetOptions) -> Nornir:
     return nornir
 
 
-def with_credentials(nornir: Nornir, which: FleetOptions) -> Nornir:
+def with_credentials(nornir: Nornir, which: FleetOptions, *, failed: Refused | None = None) -> Nornir:
     """Fill in the credentials of all devices; return the same Nornir.
+
+    Args:
+        nornir: The devices.
+        which: How they are logged in to.
+        failed: Takes the failures of single devices; without it the first one is raised.
 
     Raises:
         ConfigInvalid: A source of credentials cannot be used.
@@ -190,7 +197,7 @@ def with_credentials(nornir: Nornir, which: FleetOptions) -> Nornir:
         sources.append(KeyringSource())
     if which.secrets_command is not None:
         sources.append(CommandSource(which.secrets_command))
-    return apply_credentials(nornir, [*sources, PromptSource()])
+    return apply_credentials(nornir, [*sources, PromptSource()], failed=failed)
 
 
 def _readable(path: Path) -> Path:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nornir.core import Nornir
-from nornir.core.inventory import Host
+from nornir.core.inventory import Host, Hosts, Inventory
 
 from flashferry.fleet import FleetOptions, login_options, opened, with_credentials
 from flashferry.interrupt import graceful_interrupt
 from flashferry.options import JsonOption, StateOption
 from flashferry.output import EventLines, finish
 from flashferry.tables import print_recovery
+from inventory.errors import FlashferryError
 from staging.exit_codes import ExitCode
 from staging.journal import Journal, state_directory
 from staging.recover import pending
@@ -24,21 +25,26 @@ from staging.touched import TouchedDevice
 def recover(which: FleetOptions, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """Find every device that a dead run left tuned, restore it and prove it."""
     with Journal(state_directory(state_dir)) as journal, graceful_interrupt() as stop:
-        nornir = with_strangers(opened(which), pending(journal))
-        if nornir.inventory.hosts and pending(journal):
+        nornir = only_pending(opened(which), pending(journal))
+        unusable: dict[str, FlashferryError] = {}
+        if nornir.inventory.hosts:
             # Nobody is asked for a password before there is something to recover.
-            with_credentials(nornir, which)
-        records = recover_fleet(nornir, journal, emit=EventLines(), interrupted=stop.is_set)
+            with_credentials(nornir, which, failed=unusable.setdefault)
+        records = recover_fleet(nornir, journal, emit=EventLines(), interrupted=stop.is_set, unusable=unusable)
     whole = all(record.restored is Restored.RESTORED for record in records)
     code = ExitCode.OK if whole else ExitCode.RESTORE_INCOMPLETE
     finish("recover", code, {"devices": records}, as_json=json, human=lambda: print_recovery(records))
 
 
-def with_strangers(nornir: Nornir, devices: Iterable[TouchedDevice]) -> Nornir:
-    """Return the same Nornir, which also has the devices that the inventory does not know any more."""
-    hosts, defaults = nornir.inventory.hosts, nornir.inventory.defaults
+def only_pending(nornir: Nornir, devices: Iterable[TouchedDevice]) -> Nornir:
+    """Return a Nornir with the journal's devices alone, those that the inventory does not know any more included.
+
+    What a source of credentials has to say of any other device is nothing to a recovery.
+    """
+    known, defaults = nornir.inventory.hosts, nornir.inventory.defaults
+    hosts = Hosts()
     for device in devices:
-        hosts.setdefault(
-            device.host, Host(name=device.host, hostname=device.address, platform=device.platform, defaults=defaults)
-        )
-    return nornir
+        stranger = Host(name=device.host, hostname=device.address, platform=device.platform, defaults=defaults)
+        hosts[device.host] = known.get(device.host, stranger)
+    inventory = Inventory(hosts=hosts, groups=nornir.inventory.groups, defaults=defaults)
+    return Nornir(inventory=inventory, runner=nornir.runner, config=nornir.config)

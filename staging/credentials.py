@@ -18,7 +18,7 @@ No source is a command line, which every user of the machine can read. Nothing h
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -88,11 +88,23 @@ class Environment:
         return Credentials(username=username, password=password, enable_secret=enable)
 
 
-def apply_credentials(nornir: Nornir, sources: Iterable[Source] = (Environment(),)) -> Nornir:
+Refused = Callable[[str, ConfigInvalid], object]
+"""Takes a device's name and why a source gave nothing for it."""
+
+
+def apply_credentials(
+    nornir: Nornir, sources: Iterable[Source] = (Environment(),), *, failed: Refused | None = None
+) -> Nornir:
     """Fill in every device's credentials, in memory; return the same Nornir.
 
     Also the inventory's defaults get what is not a device's own: `recover` logs in to devices that are no longer in the
     inventory.
+
+    Args:
+        nornir: The devices.
+        sources: What is asked, in this order.
+        failed: Takes the failures of single devices, which then keep what is known of them; without it the first one
+            is raised.
 
     Raises:
         ConfigInvalid: A source cannot be used.
@@ -100,7 +112,7 @@ def apply_credentials(nornir: Nornir, sources: Iterable[Source] = (Environment()
     hosts = nornir.inventory.hosts
     known = {name: _of_host(host) for name, host in hosts.items()}
     for source in sources:
-        known |= _asked(source, {name: one for name, one in known.items() if not one.is_complete})
+        known |= _asked(source, {name: one for name, one in known.items() if not one.is_complete}, failed)
     for name, found in known.items():
         _set(hosts[name], found)
     defaults = nornir.inventory.defaults
@@ -113,10 +125,20 @@ def missing_login(nornir: Nornir) -> tuple[str, ...]:
     return tuple(name for name, host in nornir.inventory.hosts.items() if not _of_host(host).is_login)
 
 
-def _asked(source: Source, known: dict[str, Credentials]) -> dict[str, Credentials]:
+def _asked(source: Source, known: dict[str, Credentials], failed: Refused | None) -> dict[str, Credentials]:
     """Return what is known of devices after a source was asked about them."""
+
+    def ask(name: str, so_far: Credentials) -> Credentials:
+        try:
+            return source.look_up(name, so_far)
+        except ConfigInvalid as error:
+            if failed is None:
+                raise
+            failed(name, error)
+            return Credentials()
+
     with ThreadPoolExecutor(source.workers) as pool:
-        found = pool.map(source.look_up, known, known.values())
+        found = pool.map(ask, known, known.values())
         return {name: one.filled(more) for (name, one), more in zip(known.items(), found, strict=True)}
 
 

@@ -41,7 +41,16 @@ def random_image(size_bytes: int, name: str = "flashferry-probe.bin") -> Iterato
     """Yield a temporary file of random bytes: nothing on the way can shrink it."""
     with tempfile.TemporaryDirectory(prefix="flashferry-") as folder:
         path = Path(folder) / name
-        with path.open("wb") as file:
-            for start in range(0, size_bytes, _CHUNK_BYTES):
-                file.write(os.urandom(min(_CHUNK_BYTES, size_bytes - start)))
+        fill_randomly(path, size_bytes)
         yield path
+
+
+def fill_randomly(path: Path, size_bytes: int) -> None:
+    """Make a file of so many random bytes, in place of what it held.
+
+    Raises:
+        OSError: There is no room for it.
+    """
+    with path.open("wb") as file:
+        for start in range(0, size_bytes, _CHUNK_BYTES):
+            file.write(os.urandom(min(_CHUNK_BYTES, size_bytes - start)))

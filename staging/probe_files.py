@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from staging.images import fill_randomly
 from tcp.probing import LARGEST_BYTES, PILOT_BYTES
-
-_CHUNK_BYTES = 1 << 20
 
 
 def _sizes() -> tuple[int, ...]:
@@ -50,7 +48,7 @@ class ProbeFiles:
         path = self._folder / name_of(size_bytes)
         with self._lock:
             if path.stat().st_size != size_bytes:
-                _fill(path, size_bytes)
+                fill_randomly(path, size_bytes)
         return path
 
 
@@ -64,9 +62,3 @@ def probe_files() -> Iterator[ProbeFiles]:
     """Yield probe files in a temporary folder, which ends with the block."""
     with tempfile.TemporaryDirectory(prefix="flashferry-") as folder:
         yield ProbeFiles(Path(folder))
-
-
-def _fill(path: Path, size_bytes: int) -> None:
-    with path.open("wb") as file:
-        for start in range(0, size_bytes, _CHUNK_BYTES):
-            file.write(os.urandom(min(_CHUNK_BYTES, size_bytes - start)))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 from nornir.core.task import Result, Task
 
+from inventory.errors import FlashferryError
 from staging.events import Emit, Event, never_failing, silent
 from staging.interrupted import Interrupted
 from staging.journal import Journal
@@ -49,7 +51,12 @@ def pending(journal: Journal) -> tuple[TouchedDevice, ...]:
 
 
 def recover(
-    nornir: Nornir, journal: Journal, *, emit: Emit = silent, interrupted: Callable[[], bool] = lambda: False
+    nornir: Nornir,
+    journal: Journal,
+    *,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+    unusable: Mapping[str, FlashferryError] = MappingProxyType({}),
 ) -> tuple[RecoveryRecord, ...]:
     """Restore every device that a dead run left tuned.
 
@@ -59,6 +66,7 @@ def recover(
         journal: The journal of the dead runs.
         emit: Takes events; called from several threads.
         interrupted: Whether the operator wants to stop: devices in hand are finished, others left for the next time.
+        unusable: Why there is no login for a device, by its name in the inventory: it is left, and the others go on.
 
     Raises:
         ConfigInvalid: Another recovery is running.
@@ -66,7 +74,7 @@ def recover(
     with journal.recovery_lock():
         devices = _by_key(pending(journal))
         damaged = tuple(_damaged(entry) for entry in journal.damaged_entries() if not journal.is_alive(entry.run_id))
-        return (*damaged, *_recover_all(nornir, journal, devices, never_failing(emit), interrupted))
+        return (*damaged, *_recover_all(nornir, journal, devices, never_failing(emit), interrupted, unusable))
 
 
 def _recover_all(
@@ -75,6 +83,7 @@ def _recover_all(
     devices: dict[str, TouchedDevice],
     emit: Emit,
     interrupted: Callable[[], bool],
+    unusable: Mapping[str, FlashferryError],
 ) -> tuple[RecoveryRecord, ...]:
     started = time.monotonic()
 
@@ -85,6 +94,8 @@ def _recover_all(
         device = devices[task.host.name]
         if interrupted():
             record = _left(device, Interrupted("stopped by the operator before this device", step="recover"))
+        elif device.host in unusable:
+            record = _left(device, unusable[device.host])
         else:
             tell(device.host, "started", f"run {device.run_id} left it {device.state.value}")
             record = _recover_device(task, device, journal)
@@ -98,10 +109,16 @@ def _recover_all(
 
 
 def _by_key(found: tuple[TouchedDevice, ...]) -> dict[str, TouchedDevice]:
-    """Return devices by inventory name; a name that was given to two addresses meanwhile is told apart by them."""
+    """Return devices by inventory name; where two entries have one name, address and run tell them apart.
+
+    The address alone would not: a router that was exchanged between two dead runs keeps name and address, and neither
+    entry may hide the other.
+    """
     names = Counter(device.host for device in found)
     return {
-        device.host if names[device.host] == 1 else f"{device.host}@{device.address}:{device.port}": device
+        device.host
+        if names[device.host] == 1
+        else f"{device.host}@{device.address}:{device.port}/{device.run_id}": device
         for device in found
     }
 

@@ -1,0 +1,113 @@
+"""What a recovery is about: every entry of the journal, and no device beside them."""
+
+from __future__ import annotations
+
+import pytest
+
+import staging.recover
+from flashferry.recover import only_pending
+from inventory.errors import ConfigInvalid
+from inventory.load import open_inventory
+from staging.credentials import Credentials, apply_credentials
+from staging.journal import Journal
+from staging.recover import pending, recover
+from staging.states import Restored
+from tasks.configuration import fingerprint
+from tasks.snapshot import Snapshot
+from tasks.tuning import Change, TcpLines
+
+CHANGES = (Change(keyword="window-size", before=None, ours="ip tcp window-size 1250000"),)
+BEFORE = Snapshot(
+    running=TcpLines(lines=()),
+    startup=TcpLines(lines=()),
+    running_fingerprint=fingerprint("hostname r1\nend\n", salt="00ff"),
+    salt="00ff",
+)
+
+
+@pytest.fixture
+def nornir(tmp_path):
+    (tmp_path / "hosts.yaml").write_text(
+        "r1: {hostname: 192.0.2.1, platform: ios}\nunrelated: {hostname: 192.0.2.9, platform: ios}"
+    )
+    (tmp_path / "defaults.yaml").write_text("{}")
+    return open_inventory(tmp_path)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    with Journal(tmp_path / "state") as opened:
+        yield opened
+
+
+def left_by_a_dead_run(journal, host, address, identity):
+    """Enter a device as a run does that dies behind it: its lock goes with the process."""
+    with Journal(journal.directory) as dying:
+        run_id = dying.begin_run("stage")
+        dying.add_device(run_id, host=host, address=address, port=22, platform="ios")
+        dying.touch(run_id, host, identity=identity, snapshot=BEFORE, changes=CHANGES, target="flash:x.bin")
+    return run_id
+
+
+class Sources:
+    """Knows r2 only; any other device makes it fail, as a secrets command does."""
+
+    workers = 2
+
+    def __init__(self):
+        self.asked = []
+
+    def look_up(self, name, known):
+        self.asked.append(name)
+        if name != "r2":
+            raise ConfigInvalid("the secrets command ended with exit code 1", host=name)
+        return Credentials(username="ann", password="p-word", enable_secret="e-word")
+
+
+def test_credentials_are_looked_up_for_the_journals_devices_only(nornir, journal):
+    """A device that no dead run touched cannot keep the others from being restored, and nobody is asked about it."""
+    left_by_a_dead_run(journal, "r2", "192.0.2.2", "SN2/r2")
+    source, failures = Sources(), {}
+    found = apply_credentials(only_pending(nornir, pending(journal)), [source], failed=failures.setdefault)
+    assert (source.asked, failures) == (["r2"], {})
+    assert (list(found.inventory.hosts), found.inventory.hosts["r2"].password) == (["r2"], "p-word")
+
+
+def test_a_failed_lookup_is_that_devices_failure(nornir, journal, monkeypatch):
+    """One device is left with the reason, in the journal too; the other is restored."""
+    runs = [left_by_a_dead_run(journal, f"r{n}", f"192.0.2.{n}", f"SN{n}/r{n}") for n in (1, 2)]
+    failures = {}
+    chosen = apply_credentials(only_pending(nornir, pending(journal)), [Sources()], failed=failures.setdefault)
+    tried = []
+
+    def restored(task, device, journal):
+        tried.append(device.host)
+        journal.recovered(device.run_id, device.host)
+        return staging.recover.RecoveryRecord(
+            host=device.host,
+            run_id=device.run_id,
+            restored=Restored.RESTORED,
+            restore=None,
+            failure=None,
+            partial_file=None,
+        )
+
+    monkeypatch.setattr(staging.recover, "_recover_device", restored)
+    first, second = recover(chosen, journal, unusable=failures)
+    assert (first.host, first.restored, second.restored) == ("r1", Restored.INCOMPLETE, Restored.RESTORED)
+    assert "exit code 1" in first.failure.reason
+    assert tried == ["r2"]
+    assert [device.run_id for device in pending(journal)] == runs[:1]
+
+
+def test_without_a_taker_a_failed_lookup_ends_the_command(nornir):
+    """Where nothing was touched yet, a source that fails is the operator's to mend first."""
+    with pytest.raises(ConfigInvalid, match="exit code 1"):
+        apply_credentials(nornir, [Sources()])
+
+
+def test_no_entry_hides_another(nornir, journal):
+    """A router that was exchanged between two dead runs has two entries of one name and address: both are told."""
+    runs = {left_by_a_dead_run(journal, "r1", "192.0.2.1", identity) for identity in ("SN1/r1", "SN7/r1")}
+    records = recover(nornir, journal, unusable={"r1": ConfigInvalid("no login")})
+    assert {record.run_id for record in records} == runs
