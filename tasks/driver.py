@@ -5,10 +5,10 @@ netmiko, paramiko and NAPALM take half a second to import, so only `tasks.login`
 
 from __future__ import annotations
 
-import base64
 import re
 import select
 import time
+from contextlib import suppress
 from typing import Any
 
 import paramiko
@@ -16,61 +16,48 @@ from napalm.ios.ios import IOSDriver
 from netmiko.cisco.cisco_ios import CiscoIosSSH
 from netmiko.exceptions import ReadTimeout
 
+from tasks.errors import DeviceUnreachable, LoginRefused
 from tasks.host_keys import HostKeys
-from tasks.known_hosts import HostKey, line_for, name_of
-from tasks.prompts import Answer, AnswerReader, any_prompt, first_prompt
+from tasks.prompts import Answer, AnswerReader, any_prompt, first_prompt, last_line, open_question
+from tasks.ssh_client import Client
 
 SETTLED_S = 1.0
 """How long nothing may come behind a prompt that syslog lines follow, until it counts as the answer's end."""
 
+REDRAWN_S = 0.3
+"""A prompt behind a syslog line may be drawn in front of the line that is being typed; both come in one burst."""
+
+TOTAL_LIMITS = 10
+"""An answer may take so many times the longest silence, in all; a device that never falls silent is given up."""
+
 LOGIN_LIMIT_S = 20.0
 """netmiko's own limit for each of the first commands."""
 
+_PAGED = "The device shows its output by pages: let the user give 'terminal length 0', or set 'length 0' on its vty"
 
-class _Judge(paramiko.MissingHostKeyPolicy):
-    """Asks our known hosts about each key that paramiko was told nothing of."""
+QUIET_S = 0.2
+"""So long nothing may follow the very first prompt: a banner comes in pieces, and some of its lines look like one."""
 
-    def __init__(self, keys: HostKeys) -> None:
-        self._keys = keys
+QUESTION_S = 3.0
+"""A line without an end that stands for so long is a question, not half a banner."""
 
-    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
-        """Return where the key may be trusted, else raise HostKeyRefused; paramiko's hook."""
-        self._keys.judge(hostname, _plain(key))
-
-
-class _Client(paramiko.SSHClient):
-    """An SSH client that knows which key to expect, asks the device for one of that type, and judges it."""
-
-    def __init__(self, keys: HostKeys) -> None:
-        super().__init__()
-        self._keys = keys
-        self.set_missing_host_key_policy(_Judge(keys))
-
-    def connect(self, hostname: str, port: int = paramiko.config.SSH_PORT, **options: Any) -> None:  # type: ignore[override] # paramiko's two dozen options, passed on
-        """Connect as paramiko does.
-
-        A device may gain a key of another type with an upgrade. paramiko asks for the type that it was told of, which
-        spares us a changed key that is none; where it was told of several, it would compare with the first only.
-        """
-        name = name_of(hostname, port)
-        known = [one.key for one in self._keys.known(name) if not one.is_revoked]
-        if len(known) == 1:
-            entry = paramiko.hostkeys.HostKeyEntry.from_line(line_for(name, known[0]))
-            if entry is not None and entry.key is not None:
-                self.get_host_keys().add(name, known[0].kind, entry.key)
-        try:
-            super().connect(hostname, port, **options)
-        except paramiko.BadHostKeyException as error:
-            self.close()
-            self._keys.judge(name, _plain(error.key))
-            raise
-        except BaseException:
-            self.close()
-            raise
+LENGTH = "terminal length 0"
+TERMINAL = ("terminal width 511", LENGTH, "terminal no monitor")
+"""What is set for this session alone; syslog lines that would be written into every dialogue stay away."""
 
 
-def _plain(key: paramiko.PKey) -> HostKey:
-    return HostKey(kind=key.get_name(), base64=base64.b64encode(key.asbytes()).decode())
+class NoPrompt(ReadTimeout):
+    """No prompt came in time.
+
+    Attributes:
+        question: What the device waits at, as far as that can be told, or None.
+        hint: What to do about it, or None.
+    """
+
+    def __init__(self, seen: str) -> None:
+        super().__init__("no prompt in time")
+        self.question = open_question(seen)
+        self.hint = _PAGED if "--More--" in (self.question or "") else None
 
 
 class Connection(CiscoIosSSH):
@@ -82,53 +69,103 @@ class Connection(CiscoIosSSH):
         super().__init__(**options)  # opens the session
 
     def _build_ssh_client(self) -> paramiko.SSHClient:
-        return _Client(self._host_keys)
+        return Client(self._host_keys)
 
     def _try_session_preparation(self, force_data: bool = True) -> None:  # noqa: ARG002 -- netmiko's signature
-        # netmiko types Enter first, in case nothing comes by itself, and sleeps; our first command does that as well.
-        super()._try_session_preparation(force_data=False)
+        # netmiko types Enter first, in case nothing comes by itself, and `exit` where anything fails: both would be
+        # answers to whatever the device asks.
+        try:
+            self.session_preparation()
+        except BaseException:
+            with suppress(EOFError, OSError, paramiko.SSHException):
+                self.paramiko_cleanup()
+            raise
 
     def session_preparation(self) -> None:
-        """Set the terminal and learn the prompt.
+        """Wait for a prompt, set the terminal and learn the prompt for good.
 
-        The first command's echo is behind any banner, so what follows it is the answer and the prompt; the second
-        one's answer must end with the same prompt, or it was none.
+        A command's echo is behind any banner, so what follows it is the answer and the prompt; it counts once two
+        commands in a row end with the same one.
         """
-        self.write_channel("terminal width 511\n")
-        self.read_until_pattern(re.escape("terminal width 511"), read_timeout=LOGIN_LIMIT_S)
-        deadline, seen, prompt = time.monotonic() + LOGIN_LIMIT_S, "", None
-        while prompt is None:
-            received = self.read_channel()
-            seen += received
-            if (prompt := first_prompt(seen)) is None:
-                self._wait_until(deadline)
-        self.base_prompt = prompt[:-1][:16]
-        self.exchange("terminal length 0", limit_s=LOGIN_LIMIT_S)
+        self._await_first_prompt()
+        prompts = [self._prompt_behind(command) for command in TERMINAL]
+        if prompts[-1] != prompts[-2]:
+            raise NoPrompt("")
+        self.base_prompt, self.last_prompt = prompts[-1][:-1][:16], prompts[-1]
+
+    def _await_first_prompt(self) -> None:
+        """Return once something like a prompt stands there; nothing is typed before.
+
+        Raises:
+            LoginRefused: The device asks something, such as a new password.
+            DeviceUnreachable: Nothing like a prompt came in time.
+            EOFError: The device has hung up.
+        """
+        started = heard_at = time.monotonic()
+        seen = ""
+        while True:
+            self.wait_for_text(QUIET_S)
+            if received := self.read_channel():
+                seen, heard_at = (seen + received)[-4000:], time.monotonic()
+            elif self.has_ended:
+                raise EOFError
+            elif first_prompt(seen) is not None:
+                return
+            elif time.monotonic() - heard_at > QUESTION_S and open_question(seen) is not None:
+                raise LoginRefused(
+                    f"expected a prompt, the device asks {open_question(seen)!r}; nothing was typed",
+                    host=self._host_keys.device,
+                    step="connect",
+                    hint="Log in by hand once: the user's password may have expired, or the line has a menu",
+                )
+            if time.monotonic() - started > LOGIN_LIMIT_S:
+                raise DeviceUnreachable(
+                    f"expected a prompt, none came within {LOGIN_LIMIT_S:.0f} s; last line seen: {last_line(seen)!r}",
+                    host=self._host_keys.device,
+                    step="connect",
+                    hint="Log in by hand and look at what the device shows; nothing was typed",
+                )
+
+    def _prompt_behind(self, command: str) -> str:
+        """Give one of the first commands; return the prompt behind its answer."""
+        self.write_channel(command + "\n")
+        self.read_until_pattern(re.escape(command), read_timeout=LOGIN_LIMIT_S)
+        deadline, seen = time.monotonic() + LOGIN_LIMIT_S, ""
+        while True:
+            seen += self.read_channel()
+            if (prompt := first_prompt(seen)) is not None:
+                return prompt
+            self._wait_until(deadline, seen)
 
     def exchange(self, command: str, *, limit_s: float) -> Answer:
         """Send a command that asks nothing and return its answer.
 
         Args:
             command: The command.
-            limit_s: Longest silence until the prompt, in seconds.
+            limit_s: Longest silence until the prompt, in seconds; ten times as long in all.
 
         Raises:
-            ReadTimeout: No echo or no prompt came.
+            NoPrompt: No echo or no prompt came.
         """
         reader = AnswerReader(command, any_prompt(self.base_prompt))
         self.read_channel()  # what is left of earlier talk, such as a syslog line
         self.write_channel(command + "\n")
-        heard_at, answer = time.monotonic(), None
-        while answer is None or not answer.is_whole:
+        started = heard_at = prompt_at = time.monotonic()
+        answer, prompt_end = None, None
+        while True:
             if received := self.read_channel():
                 heard_at, answer = time.monotonic(), reader.take(received)
-                continue
-            enough_s = SETTLED_S if answer is not None and answer.only_syslog_follows else limit_s
-            if answer is not None and time.monotonic() - heard_at > enough_s:
-                break
-            self._wait_until(heard_at + limit_s + SETTLED_S)
-        self.last_prompt = answer.prompt
-        return answer
+            if reader.prompt_end != prompt_end:
+                prompt_at, prompt_end = heard_at, reader.prompt_end
+            left_s = heard_at + limit_s - time.monotonic()
+            if answer is not None:
+                since_s = time.monotonic() - prompt_at
+                if left_s <= 0 or answer.stands(since_s, redrawn_s=REDRAWN_S, settled_s=SETTLED_S):
+                    self.last_prompt = answer.prompt
+                    return answer
+                left_s = max(left_s, 0.01)
+            deadline = min(time.monotonic() + left_s, started + TOTAL_LIMITS * limit_s)
+            self._wait_until(deadline, reader.text, REDRAWN_S if answer is not None else SETTLED_S)
 
     def read_until_pattern(
         self, pattern: str = "", read_timeout: float = 10.0, re_flags: int = 0, max_loops: int | None = None
@@ -149,12 +186,21 @@ class Connection(CiscoIosSSH):
             if (found := wanted.search(seen)) is not None:
                 self._read_buffer += seen[found.end() :]
                 return seen[: found.end()]
-            self._wait_until(deadline)
+            self._wait_until(deadline, seen)
 
     @property
     def _open_channel(self) -> paramiko.Channel | None:
         # netmiko's attribute may be a telnet connection as well; ours never is.
         return self.remote_conn if isinstance(self.remote_conn, paramiko.Channel) else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether nothing more can come: the channel is closed, or the device has said that it is done.
+
+        A device may send EOF and never close the channel; its descriptor is readable for ever then.
+        """
+        channel = self._open_channel
+        return channel is None or channel.closed or bool(channel.eof_received and not channel.recv_ready())
 
     def wait_for_text(self, limit_s: float) -> None:
         """Sleep until the channel has something to read or has ended, or the limit is over."""
@@ -166,27 +212,32 @@ class Connection(CiscoIosSSH):
         poller.register(channel.fileno(), select.POLLIN)
         poller.poll(max(limit_s, 0.0) * 1000)
 
-    def _wait_until(self, deadline: float) -> None:
+    def _wait_until(self, deadline: float, seen: str, at_most_s: float = SETTLED_S) -> None:
         """Sleep for at most a second.
 
+        Args:
+            deadline: When there is no point in waiting any more.
+            seen: What came so far, for the error.
+            at_most_s: Wake after so long in any case, in seconds.
+
         Raises:
-            ReadTimeout: The deadline has passed.
+            NoPrompt: The deadline has passed.
             EOFError: The device has hung up.
         """
         channel = self._open_channel
-        if channel is None or (channel.closed and not channel.recv_ready()):
+        if self.has_ended and not (channel is not None and channel.recv_ready()):
             raise EOFError
         left_s = deadline - time.monotonic()
         if left_s <= 0:
-            raise ReadTimeout("no text in time")
-        self.wait_for_text(min(left_s, SETTLED_S))
+            raise NoPrompt(seen)
+        self.wait_for_text(min(left_s, at_most_s))
 
     def cleanup(self, command: str = "exit") -> None:
         """Log out; only called at a prompt that was seen, so nothing is asked first."""
         self.write_channel(command + self.RETURN)
         # The device hangs up; a second is enough for it even behind a satellite.
         deadline = time.monotonic() + 1.0
-        while (channel := self._open_channel) and not channel.closed and time.monotonic() < deadline:
+        while not self.has_ended and time.monotonic() < deadline:
             self.read_channel()
             self.wait_for_text(0.1)
 
@@ -221,7 +272,7 @@ class Driver(IOSDriver):
         """
         if not self.device.last_prompt.endswith("#"):
             self.device.enable()
-            self.device.exchange("terminal length 0", limit_s=LOGIN_LIMIT_S)
+            self.device.exchange(LENGTH, limit_s=LOGIN_LIMIT_S)
         if not self.device.last_prompt.endswith("#"):
             raise ValueError("no privileged prompt")
 

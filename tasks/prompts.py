@@ -8,6 +8,8 @@ Facts
 * A syslog line may come behind the prompt, which is not printed again; an answer that is taken by its prompt alone
   is then one command late for ever after (public log of IOL 17.15). So an answer counts only behind its own echo.
 * Output may hold a line that looks like the prompt (a banner, somebody's remark); what comes behind it tells.
+* With `logging synchronous` IOS draws prompt and line again behind a syslog line, also while a command is being typed:
+  a prompt in front of the whole echo, or just behind a syslog line, is no end yet.
 """
 
 from __future__ import annotations
@@ -15,7 +17,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_FIRST_PROMPT = re.compile(r"(?:^|\n)[ \t]*([^\s#>]{1,63})([#>])[ \t\r]*$")
+_FIRST_PROMPT = re.compile(r"(?:^|\n)[ \t]*(?=\S*[A-Za-z0-9])([^\s#>]{1,63})([#>])[ \t\r]*\Z")
+"""At the very end, and with a letter or a digit: a banner's `*****#` is none."""
+
+_QUESTION = re.compile(r"(?:--More--|\[[^\]\n]*\]\s?[?:]?|\?|(?:[Pp]assword|[Uu]sername|[Ll]ogin|filename):)[ \b]*\Z")
+_LONGEST_QUOTED = 80
+_ECHO_HEAD, _ECHO_TAIL = 10, 12
 _LONGEST_PROMPT = 300
 _SYSLOG = re.compile(r"(?:\s*|.*%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)?[0-7]-[A-Z0-9_]+:.*)$")
 """`*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: ...`, with or without stamp and sequence number; or an empty line."""
@@ -46,6 +53,24 @@ class Answer:
         return all(_SYSLOG.match(line) for line in self.behind.splitlines())
 
     @property
+    def may_be_redrawn(self) -> bool:
+        """Return whether a syslog line stands right in front of the prompt, so that more of an echo may follow."""
+        lines = self.text.splitlines()
+        return bool(lines and lines[-1].strip() and _SYSLOG.match(lines[-1]))
+
+    def stands(self, since_s: float, *, redrawn_s: float, settled_s: float) -> bool:
+        """Return whether the answer is at its end.
+
+        Args:
+            since_s: How long ago the prompt came; syslog lines behind it make it no younger.
+            redrawn_s: How long a prompt just behind a syslog line must stand.
+            settled_s: How long a prompt that syslog lines follow must stand.
+        """
+        if self.is_whole:
+            return not self.may_be_redrawn or since_s >= redrawn_s
+        return self.only_syslog_follows and since_s >= settled_s
+
+    @property
     def is_privileged(self) -> bool:
         """Return whether the prompt is that of privileged EXEC or of configuration mode."""
         return self.prompt.endswith("#")
@@ -66,6 +91,16 @@ class AnswerReader:
         self._start: int | None = None
         self._found: tuple[int, int] | None = None
 
+    @property
+    def prompt_end(self) -> int | None:
+        """Return where the last prompt ends, to tell whether it is still the same one."""
+        return self._found[1] if self._found else None
+
+    @property
+    def text(self) -> str:
+        """Return all that was seen."""
+        return self._text
+
     def take(self, received: str) -> Answer | None:
         """Take the next piece; return the answer as it stands once a prompt has been seen."""
         # Only the end can hold a prompt that is new: a configuration of a megabyte is searched once, not per piece.
@@ -81,18 +116,86 @@ class AnswerReader:
         return self._answer(self._start, *self._found) if self._found else None
 
     def _answer(self, start: int, prompt: int, end: int) -> Answer:
-        body = self._text[start:prompt].replace("\r\n", "\n").removeprefix("\n")
+        shown = self._text[prompt:end].strip()
+        body = self._text[start:prompt].replace("\r\n", "\n")
+        above, again, below = body.partition(f"\n{shown}{self._command}\n")
+        if again and all(_SYSLOG.match(line) for line in above.splitlines()):
+            body = below
         return Answer(
-            text=body.removesuffix("\n"),
-            prompt=self._text[prompt:end].strip(),
+            text=body.removeprefix("\n").removesuffix("\n"),
+            prompt=shown,
             behind=self._text[end:].strip(),
         )
 
 
+class EchoGate:
+    """Holds back all output up to the end of a command's echo.
+
+    The echo is known by its beginning and its end: a terminal may wrap it, scroll it (`$`) or hide the credentials in
+    its middle, and a syslog line may break it.
+
+    Args:
+        command: The command as it is sent.
+    """
+
+    def __init__(self, command: str) -> None:
+        flat = "".join(command.split())
+        # An image's name stands in the URL and in the target: the end must be long enough to be the end alone.
+        tail = next(flat[-size:] for size in range(min(_ECHO_TAIL, len(flat)), len(flat) + 1) if _once(flat, size))
+        head = flat[: min(_ECHO_HEAD, len(flat) - len(tail))]
+        words = [r"[\s\x08$]*".join(map(re.escape, part)) for part in (head, tail) if part]
+        self._echo = re.compile(".*?".join(words), re.DOTALL)
+        self._text = ""
+        self._end: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the whole echo was seen."""
+        return self._end is not None
+
+    @property
+    def behind(self) -> str:
+        """Return what came behind the echo; empty before it is whole."""
+        return "" if self._end is None else self._text[self._end :]
+
+    def has_echo(self, received: str) -> bool:
+        """Take the next piece of output; return whether the echo is whole."""
+        self._text += received
+        if (echo := self._echo.search(self._text)) is not None:
+            self._end = echo.end()
+        return self.is_open
+
+
+def _once(text: str, size: int) -> bool:
+    return text.find(text[-size:]) == len(text) - size
+
+
 def first_prompt(text: str) -> str | None:
-    """Return the prompt that a text ends with, whatever the host is called; None where it ends otherwise."""
-    found = _FIRST_PROMPT.search(text)
-    return found[1] + found[2] if found else None
+    """Return the prompt that a text ends with, whatever the host is called; None where it ends otherwise.
+
+    Syslog lines may follow it; the prompt is not printed again then.
+    """
+    end = len(text)
+    for line in reversed(text.splitlines(keepends=True)):
+        # Only behind a syslog line may the prompt's own line have ended.
+        part = text[:end] if end == len(text) else text[:end].rstrip("\r\n")
+        if (found := _FIRST_PROMPT.search(part)) is not None:
+            return found[1] + found[2]
+        if not _SYSLOG.match(line.rstrip("\r\n")):
+            return None
+        end -= len(line)
+    return None
+
+
+def open_question(text: str) -> str | None:
+    """Return what a device waits for an answer to, as far as its last line tells; cut short, for an error."""
+    return last_line(text) if _QUESTION.search(text) else None
+
+
+def last_line(text: str) -> str:
+    """Return the last line that is not empty, cut short and without control characters."""
+    lines = [line.strip() for line in re.sub(r"[^\x20-\x7e\n]", "", text).split("\n") if line.strip()]
+    return lines[-1][-_LONGEST_QUOTED:] if lines else ""
 
 
 def any_prompt(base: str) -> re.Pattern[str]:

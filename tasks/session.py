@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from tasks.conversation import await_echo, hold
 from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
 from tasks.login import Login, failed, lost, open_driver, too_late
+from tasks.prompts import EchoGate
 from tcp.info import parse_tcp_info
 from templates.rows import Refusal, first
 
@@ -22,7 +24,6 @@ TCP_INFO = 11
 
 BREAK = "\x1e"
 """Ctrl-Shift-6, the default escape character of IOS: ends a running copy."""
-
 
 SHOW_VERSION = "show version"
 
@@ -89,7 +90,7 @@ class DeviceSession:
         """Return whether the SSH connection is still up as far as our side knows."""
         device = self._driver.device
         transport = getattr(getattr(device, "remote_conn", None), "transport", None)
-        return bool(transport and transport.is_active() and not device.remote_conn.closed)
+        return bool(transport and transport.is_active() and not device.has_ended)
 
     @property
     def privileged(self) -> bool:
@@ -203,25 +204,29 @@ class DeviceSession:
     ) -> None:
         """Send a command and hold the dialogue that follows, waiting for text without polling.
 
+        Nothing counts before the command's own echo is whole: a prompt that is drawn again while the command is on its
+        way is not its end, and whatever were typed next would answer its first question.
+
         Args:
             command: The command; it may hold a secret, and is never put into an error.
-            reply: Takes each new piece of output and returns what to send, or None when the dialogue is over.
+            reply: Takes each new piece of output behind the echo and returns what to send, or None when the dialogue
+                is over; may be asked again after that, as more text may show that it was not.
             on_wait: Called at least once a second; it may raise to end the wait.
 
         Raises:
+            OutputNotUnderstood: The command was not echoed; no session is left then.
             DeviceUnreachable: The session was lost.
         """
+        gate = EchoGate(command)
         try:
-            self._send(command + "\n", discard=True)
-            while (answers := reply(self._received())) is not None:
-                for answer in answers:
-                    self._send(answer)
-                on_wait()
-                self._wait_for_text(1.0)
+            self.received()
+            self.send(command + "\n")
+            await_echo(self, command, gate, on_wait)
+            hold(self, gate, reply, on_wait)
         except BaseException:
             # Whatever it was, also a fault of ours: the device must not go on behind our back, and must not be asked
-            # anything while it may be at a question.
-            if not self._interrupt():
+            # anything while it may be at a question. Without the echo no prompt proves that it is at none.
+            if not self._interrupt(limit_s=10.0 if gate.is_open else 0.0):
                 self.abandon()
             raise
 
@@ -230,23 +235,22 @@ class DeviceSession:
         deadline = time.monotonic() + limit_s
         seen = ""
         try:
-            self._send(BREAK)
+            self.send(BREAK)
             while time.monotonic() < deadline:
-                self._wait_for_text(1.0)
-                seen = (seen + self._received())[-2000:]
+                self.wait_for_text(1.0)
+                seen = (seen + self.received())[-2000:]
                 if re.search(self.prompt_pattern, seen):
                     return True
         except DeviceUnreachable:
             return False
         return False
 
-    def _send(self, text: str, *, discard: bool = False) -> None:
+    def send(self, text: str) -> None:
+        """Send text as it is, as an answer in a dialogue."""
         with self._exchange("a dialogue"):
-            if discard:
-                self._driver.device.clear_buffer()
             self._driver.device.write_channel(text)
 
-    def _received(self) -> str:
+    def received(self) -> str:
         """Return what has come since; netmiko reads nothing, for ever, from a channel that the device has closed."""
         with self._exchange("a dialogue"):
             text = str(self._driver.device.read_channel())
@@ -254,7 +258,7 @@ class DeviceSession:
             raise DeviceUnreachable("the SSH session was lost in the middle of a dialogue", host=self.name)
         return text
 
-    def _wait_for_text(self, limit_s: float) -> None:
+    def wait_for_text(self, limit_s: float) -> None:
         """Sleep until the channel has something to read; a blocked session costs no processor time."""
         if self.alive:
             self._driver.device.wait_for_text(limit_s)
@@ -272,12 +276,16 @@ class DeviceSession:
             raise DeviceUnreachable(f"'{what}': the SSH session is closed", host=self.name)
         try:
             yield
-        except too_late():
-            was_alive = self.alive
+        except too_late() as error:
+            was_alive, seen, hint = self.alive, getattr(error, "question", None), getattr(error, "hint", None)
             self.abandon()
             if not was_alive:
                 raise DeviceUnreachable(f"'{what}': the SSH session was lost", host=self.name) from None
-            raise OutputNotUnderstood(f"'{what}': expected the prompt, none came in time", host=self.name) from None
+            raise OutputNotUnderstood(
+                f"'{what}': expected the prompt, none came in time{f'; the device waits at {seen!r}' if seen else ''}",
+                host=self.name,
+                hint=hint,
+            ) from None
         except ValueError:
             # netmiko's word, and ours, for a mode that was not left.
             self.abandon()

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.prompts import AnswerReader, any_prompt, first_prompt
+from tasks.prompts import AnswerReader, EchoGate, any_prompt, first_prompt, last_line, open_question
+
+SYSLOG = "*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: Configured from console"
 
 
 def reader(command: str, base: str = "r1") -> AnswerReader:
@@ -81,8 +83,77 @@ def test_modes(prompt, is_privileged, is_configuring):
         ("\nr1", None),
         ("\n*Sep 13: %SYS-5-CONFIG_I: by console", None),
         ("\nPassword: ", None),
+        ("\n*****#", None),
+        ("\nr1#\n", None),
+        (f"\r\nr1#\r\n{SYSLOG}\r\n\r\n000123: {SYSLOG}\r\n", "r1#"),
+        (f"\r\nr1#\r\nwelcome\r\n{SYSLOG}\r\n", None),
     ],
 )
 def test_the_first_prompt(text, prompt):
     """The host's name is whatever stands in front of # or > at the very end."""
     assert first_prompt(text) == prompt
+
+
+COPY = "copy ftp://user:secret@192.0.2.1:2121/image-of-a-long-name.bin bootflash:image-of-a-long-name.bin"
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        COPY,
+        COPY[:80] + "\r\n" + COPY[80:],
+        COPY.replace("user:secret", "*:*"),
+        COPY[:60] + "\b" * 60 + "$" + COPY[20:],
+        COPY[:30] + f"\r\n{SYSLOG}\r\nr1#" + COPY,
+    ],
+    ids=["whole", "wrapped", "masked", "scrolled", "drawn anew"],
+)
+def test_the_gate_opens_behind_the_echo(echo):
+    """However the terminal shows the command, all in front of its end is held back, and nothing behind it is."""
+    gate = EchoGate(COPY)
+    assert not any(gate.has_echo(char) for char in f"\r\n{SYSLOG}\r\nr1#{echo}"[:-1])
+    assert gate.has_echo(echo[-1])
+    assert gate.behind == ""
+    gate.has_echo("\r\nDestination")
+    assert gate.behind == "\r\nDestination"
+
+
+def test_a_prompt_without_the_echo_opens_nothing():
+    """Neither a prompt nor the beginning of another command is the echo."""
+    gate = EchoGate("delete flash:x.bin")
+    assert not gate.has_echo("\r\nr1#\r\nr1#delete flash:y.bin\r\nr1#")
+    assert not gate.is_open
+    assert gate.behind == ""
+
+
+def test_an_answer_behind_a_command_drawn_anew():
+    """The prompt in front of the command drawn again ends nothing at once, and the lines above are no output."""
+    wanted = reader("show clock")
+    early = wanted.take(f"show clock\r\n{SYSLOG}\r\nr1#")
+    assert early is not None
+    assert not early.stands(0.1, redrawn_s=0.3, settled_s=1.0)
+    assert early.stands(0.3, redrawn_s=0.3, settled_s=1.0)
+    answer = wanted.take("show clock\r\nnoon\r\nr1#")
+    assert answer is not None
+    assert (answer.text, answer.stands(0.0, redrawn_s=0.3, settled_s=1.0)) == ("noon", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("\r\nNew password: ", "New password:"),
+        ("line\r\n --More-- ", "--More--"),
+        ("\r\nDelete flash:/x? [confirm]", "Delete flash:/x? [confirm]"),
+        ("\r\nusername admin secret 5 $1$", None),
+        ("\r\nr1#", None),
+        ("\r\nWhat now?\r\n", None),
+    ],
+)
+def test_an_open_question(text, question):
+    """Only what waits for an answer is quoted: a line of a configuration could hold a secret."""
+    assert open_question(text) == question
+
+
+def test_a_quoted_line_is_short():
+    """Nobody wants a banner in an error, nor what a terminal does with control characters."""
+    assert last_line("banner\n\x1b" + "x" * 200 + "\r\n\r\n") == "x" * 80

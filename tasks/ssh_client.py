@@ -1,0 +1,71 @@
+"""paramiko's SSH client, told which host keys to ask for, and to have every key judged by our known hosts."""
+
+from __future__ import annotations
+
+import base64
+import socket
+from typing import Any
+
+import paramiko
+
+from tasks.host_keys import HostKeys
+from tasks.known_hosts import HostKey, name_of
+
+_RSA = "ssh-rsa"
+_RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256", _RSA)
+"""An RSA key signs by any of these (RFC 8332); SHA-1 comes last, for devices that know nothing else."""
+
+
+class Judge(paramiko.MissingHostKeyPolicy):
+    """Asks our known hosts about each key; paramiko itself is told of none."""
+
+    def __init__(self, keys: HostKeys) -> None:
+        self._keys = keys
+
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
+        """Return where the key may be trusted, else raise HostKeyRefused; paramiko's hook."""
+        self._keys.judge(hostname, HostKey(kind=key.get_name(), base64=base64.b64encode(key.asbytes()).decode()))
+
+
+class Client(paramiko.SSHClient):
+    """An SSH client that asks the device for a key of the type that it is known by, and judges it.
+
+    A device may gain a key of another type with an upgrade; asked for the old type, it shows no changed key.
+    """
+
+    def __init__(self, keys: HostKeys) -> None:
+        super().__init__()
+        self._keys = keys
+        self.set_missing_host_key_policy(Judge(keys))
+
+    def connect(self, hostname: str, port: int = paramiko.config.SSH_PORT, **options: Any) -> None:  # type: ignore[override] # paramiko's two dozen options, passed on
+        """Connect as paramiko does.
+
+        Raises:
+            HostKeyRefused: The device's key is not the known one, or our file of them cannot be read.
+        """
+        known = self._keys.known(name_of(hostname, port))
+        kinds = tuple(dict.fromkeys(one.key.kind for one in known if not one.is_revoked))
+
+        def transport(sock: socket.socket, **given: Any) -> paramiko.Transport:
+            made = paramiko.Transport(sock, **given)
+            options = made.get_security_options()
+            options.key_types = key_types(kinds, tuple(options.key_types))
+            return made
+
+        try:
+            super().connect(hostname, port, transport_factory=transport, **options)  # type: ignore[arg-type] # a class to the stubs, any callable to paramiko
+        except BaseException:
+            self.close()
+            raise
+
+
+def key_types(known: tuple[str, ...], offered: tuple[str, ...]) -> tuple[str, ...]:
+    """Return paramiko's host key types with those of the known keys in front.
+
+    Args:
+        known: Types of the known keys, such as `ssh-rsa`.
+        offered: What paramiko offers, in its order.
+    """
+    wanted = [one for kind in known for one in (_RSA_SIGNATURES if kind == _RSA else (kind,)) if one in offered]
+    return tuple(dict.fromkeys((*wanted, *offered)))

@@ -1,0 +1,159 @@
+"""An SSH device of a few lines that plays one scene, for what no well-behaved device does."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from inventory.access import HostKeyPolicy
+from tasks.host_keys import HostKeys
+from tasks.login import Login
+
+RSA_KEY = paramiko.RSAKey.generate(2048)
+Scene = Callable[["Play"], None]
+
+
+class Server(paramiko.ServerInterface):
+    """Lets everybody in, and notes the password."""
+
+    def __init__(self) -> None:
+        self.password = ""
+
+    def check_auth_password(self, username: str, password: str) -> int:
+        self.password = password
+        return paramiko.AUTH_SUCCESSFUL
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "password"
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return paramiko.OPEN_SUCCEEDED
+
+    def check_channel_pty_request(self, *_: object) -> bool:
+        return True
+
+    def check_channel_shell_request(self, channel: paramiko.Channel) -> bool:
+        return True
+
+
+class Play:
+    """One session of the device: what it shows, and what was typed into what."""
+
+    def __init__(self, channel: paramiko.Channel, typed: list[tuple[str, str]]) -> None:
+        self.channel = channel
+        self.typed = typed
+
+    def show(self, text: str) -> None:
+        self.channel.sendall(text.encode())
+
+    def line(self, into: str = "prompt", *, echo: bool = True, before_echo: str = "") -> str:
+        """Return the line that is typed; `before_echo` is shown once its first key has come."""
+        line = ""
+        while (key := self.channel.recv(1).decode("latin-1")) not in ("\r", "\n"):
+            if not key:
+                if line:
+                    self.typed.append((into, line))
+                raise EOFError
+            if before_echo:
+                self.show(before_echo)
+                time.sleep(0.1)  # the redrawn prompt is a piece of its own, as on a slow path
+                before_echo = ""
+            line += key
+            if echo:
+                self.show(key)
+        self.typed.append((into, line))
+        self.show("\r\n")
+        return line
+
+    def log_in(self) -> None:
+        """Show a prompt and take what every login types."""
+        self.show("\r\nr1#")
+        for _ in range(3):
+            self.line()
+            self.show("r1#")
+
+    def wait_for_the_end(self) -> None:
+        """Note everything that is typed until the client hangs up."""
+        while True:
+            self.line("the end")
+
+
+class Device:
+    """Listens on a free loopback port; each session plays the scene."""
+
+    def __init__(self, scene: Scene, folder: Path, **transport: object) -> None:
+        self.typed: list[tuple[str, str]] = []
+        self.server = Server()
+        self.algorithms: list[str] = []
+        self._scene, self._options = scene, transport
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._threads: list[threading.Thread] = []
+        self._transports: list[paramiko.Transport] = []
+        self._start(self._accept)
+        self.known_hosts = folder / "known_hosts"
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    @property
+    def login(self) -> Login:
+        return Login(
+            name="r1",
+            address="127.0.0.1",
+            port=self.port,
+            username="admin",
+            password="pässword",
+            enable_secret=None,
+            host_keys=HostKeys(path=self.known_hosts, policy=HostKeyPolicy.ACCEPT_NEW, device="r1"),
+        )
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for transport in self._transports:
+            transport.close()
+        for thread in self._threads:
+            thread.join(10)
+        assert not any(thread.is_alive() for thread in self._threads)
+
+    def _start(self, target: Callable[..., None], *args: object) -> None:
+        self._threads.append(threading.Thread(target=target, args=args, daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                self._start(self._serve, self._listener.accept()[0])
+
+    def _serve(self, connection: socket.socket) -> None:
+        transport = paramiko.Transport(connection, **self._options)  # type: ignore[arg-type] # options by name
+        self._transports.append(transport)
+        with suppress(EOFError, OSError, paramiko.SSHException):
+            transport.add_server_key(RSA_KEY)
+            transport.start_server(server=self.server)
+            self.algorithms.append(transport.host_key_type)
+            if (channel := transport.accept(20)) is not None:
+                self._scene(Play(channel, self.typed))
+        transport.close()
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[Callable[..., Device]]:
+    """Make a device that plays a scene."""
+    made: list[Device] = []
+
+    def make(scene: Scene, **transport: object) -> Device:
+        made.append(Device(scene, tmp_path, **transport))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

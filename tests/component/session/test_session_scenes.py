@@ -1,0 +1,213 @@
+"""What a session does where a device is not at its prompt, or not where it seems to be."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tasks import conversation, driver
+from tasks.errors import DeviceUnreachable, LoginRefused, OutputNotUnderstood
+from tasks.session import DeviceSession
+
+SYSLOG = "*Sep 13 09:24:43.803: %LINK-3-UPDOWN: Interface Gi3, changed state to up"
+
+
+def test_an_expired_password_gets_nothing_typed(device, monkeypatch):
+    """A question in place of a prompt is told as it stands; neither a command nor `exit` answers it."""
+    monkeypatch.setattr(driver, "QUESTION_S", 0.3)
+
+    def scene(play):
+        play.show("\r\nYour password has expired.\r\nNew password: ")
+        play.line("New password", echo=False)
+
+    router = device(scene)
+    with pytest.raises(LoginRefused, match="the device asks 'New password:'; nothing was typed"):
+        DeviceSession(router.login)
+    assert router.typed == []
+
+
+def test_no_prompt_gets_nothing_typed(device, monkeypatch):
+    """Without anything like a prompt the login fails by itself and quotes the last line, cut short."""
+    monkeypatch.setattr(driver, "LOGIN_LIMIT_S", 0.5)
+
+    def scene(play):
+        play.show("\r\nSelect a line\r\n" + "x" * 100 + " console server\r\n")
+        play.line("a menu")
+
+    router = device(scene)
+    with pytest.raises(DeviceUnreachable, match=r"last line seen: 'x{60,80} console server'"):
+        DeviceSession(router.login)
+    assert router.typed == []
+
+
+def test_a_banner_line_that_looks_like_a_prompt(device):
+    """It is not taken for one: neither stars with a hash, nor a word with one that more text follows."""
+
+    def scene(play):
+        play.show("\r\n**********#\r\n")
+        time.sleep(0.05)
+        play.show("site#\r\nwelcome\r\nr1#")
+        while play.line() != "show clock":
+            play.show("r1#")
+        play.show("noon\r\nr1#")
+        play.wait_for_the_end()
+
+    session = DeviceSession(device(scene).login)
+    assert session.ask("show clock") == "noon"
+    session.close()
+
+
+def test_a_prompt_that_a_syslog_line_follows_at_login(device):
+    """IOS does not print its prompt again then; the login goes on all the same."""
+
+    def scene(play):
+        play.show(f"\r\nr1#\r\n{SYSLOG}\r\n")
+        for _ in range(3):
+            play.line()
+            play.show(f"r1#\r\n{SYSLOG}\r\n")
+        play.wait_for_the_end()
+
+    session = DeviceSession(device(scene).login)
+    assert session.privileged
+    session.close()
+
+
+def test_a_prompt_drawn_anew_does_not_end_a_command_on_its_way(device):
+    """`logging synchronous`: nothing is typed into the question that the command then asks."""
+    replies: list[str] = []
+
+    def scene(play):
+        play.log_in()
+        play.line(before_echo=f"\r\n{SYSLOG}\r\nr1#")
+        play.show("Destination filename [x.bin]? ")
+        play.line("Destination filename")
+        play.show("done\r\nr1#")
+        play.wait_for_the_end()
+
+    def reply(text):
+        replies.append(text)
+        if text.endswith("? "):
+            return ("\n",)
+        return None if "".join(replies).endswith("r1#") else ()
+
+    router = device(scene)
+    session = DeviceSession(router.login)
+    session.converse("copy ftp://user:secret@192.0.2.1/x.bin flash:x.bin", reply, lambda: None)
+    assert "".join(replies).endswith("done\nr1#")
+    assert SYSLOG not in "".join(replies)
+    assert router.typed[-1] == ("Destination filename", "")
+    session.close()
+
+
+def test_a_prompt_drawn_anew_behind_the_whole_echo(device):
+    """The line breaks in between the last key and Enter: the dialogue is not over with the prompt in front of it."""
+    replies: list[str] = []
+    command = "delete flash:x.bin"
+
+    def scene(play):
+        play.log_in()
+        play.channel.recv(len(command))
+        play.show(f"{command}\r\n{SYSLOG}\r\nr1#")
+        time.sleep(0.1)
+        play.show(command)
+        play.line()
+        play.show("Delete filename [x.bin]? ")
+        play.line("Delete filename")
+        play.show("r1#")
+        play.wait_for_the_end()
+
+    def reply(text):
+        replies.append(text)
+        if text.endswith("? "):
+            return ("\n",)
+        return None if "".join(replies).endswith("\nr1#") else ()
+
+    router = device(scene)
+    session = DeviceSession(router.login)
+    session.converse(command, reply, lambda: None)
+    assert router.typed[-1] == ("Delete filename", "")
+    assert "Delete filename" in "".join(replies)
+    session.close()
+
+
+def test_a_command_without_an_echo_ends_the_session(device, monkeypatch):
+    """Whatever the device does with it, no prompt proves that it is done; the secret is in no error."""
+    monkeypatch.setattr(conversation.await_echo, "__kwdefaults__", {"limit_s": 0.3})
+
+    def scene(play):
+        play.log_in()
+        play.line(echo=False)
+        play.show("r1#")
+        play.wait_for_the_end()
+
+    session = DeviceSession(device(scene).login)
+    with pytest.raises(OutputNotUnderstood, match="'copy': expected the echo") as caught:
+        session.converse("copy ftp://user:secret@192.0.2.1/x.bin null:", lambda _: None, lambda: None)
+    assert "secret" not in str(caught.value)
+    assert not session.alive
+
+
+def test_syslog_without_end_does_not_keep_an_answer(device):
+    """The prompt stood long enough; lines behind it do not make it younger."""
+
+    def scene(play):
+        play.log_in()
+        play.line()
+        play.show("noon\r\nr1#")
+        for _ in range(40):
+            play.show(f"\r\n{SYSLOG}\r\n")
+            time.sleep(0.2)
+        play.typed.append(("too late", ""))
+        play.wait_for_the_end()
+
+    router = device(scene)
+    session = DeviceSession(router.login)
+    assert session.ask("show clock") == "noon"
+    assert ("too late", "") not in router.typed
+    session.abandon()
+
+
+def test_an_answer_without_end_is_given_up(device, monkeypatch):
+    """A device that never falls silent ends at ten times the longest silence."""
+    monkeypatch.setattr(driver, "TOTAL_LIMITS", 2)
+
+    def scene(play):
+        play.log_in()
+        play.line()
+        while True:
+            play.show("noise\r\n")
+            time.sleep(0.05)
+
+    session = DeviceSession(device(scene).login)
+    with pytest.raises(OutputNotUnderstood):
+        session.ask("show clock", limit_s=0.5)
+
+
+def test_a_half_closed_channel_is_a_lost_session(device):
+    """EOF without CLOSE: nothing more will come, and waiting for it takes no processor time."""
+
+    def scene(play):
+        play.log_in()
+        play.line()
+        play.channel.shutdown_write()
+        play.wait_for_the_end()
+
+    session = DeviceSession(device(scene).login)
+    with pytest.raises(DeviceUnreachable):
+        session.ask("show clock", limit_s=30)
+    assert not session.alive
+
+
+def test_output_by_pages_is_told_as_that(device):
+    """The line at which the device waits stands in the error, with what to do about it."""
+
+    def scene(play):
+        play.log_in()
+        play.line()
+        play.show("line\r\n" * 23 + " --More-- ")
+        play.wait_for_the_end()
+
+    session = DeviceSession(device(scene).login)
+    with pytest.raises(OutputNotUnderstood, match=r"the device waits at '--More--'.*terminal length 0"):
+        session.ask("show running-config", limit_s=0.5)
