@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 from typing import TYPE_CHECKING
@@ -40,9 +41,11 @@ def address_of(section: Line) -> str | None:
 
 
 def network_of(section: Line) -> ipaddress.IPv4Network | None:
-    """Return the network that an interface is connected to."""
+    """Return the network that an interface is connected to; None also where its mask has gaps and makes none."""
     texts = [child.text.split() for child in section.children if child.text.startswith("ip address ")]
-    return ipaddress.IPv4Network((texts[0][2], texts[0][3]), strict=False) if texts else None
+    with contextlib.suppress(ValueError):
+        return ipaddress.IPv4Network((texts[0][2], texts[0][3]), strict=False) if texts else None
+    return None
 
 
 def vrf_of(section: Line) -> str:

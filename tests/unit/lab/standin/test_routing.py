@@ -63,3 +63,9 @@ def test_without_a_route_there_is_no_way(configuration: Configuration) -> None:
     configuration.remove("ip route 0.0.0.0")
     assert way_to(configuration, "10.0.0.1") is None
     assert way_to(configuration, "192.0.2.9") == Way(vrf=GLOBAL_TABLE, source_address="192.0.2.1")
+
+
+def test_a_mask_with_gaps_is_no_network() -> None:
+    """The stand-in takes such a line, and a copy must not break its session by it."""
+    configuration = parse_configuration(TEXT.replace("192.0.2.1 255.255.255.0", "192.0.2.1 255.0.255.0"))
+    assert way_to(configuration, "10.0.0.1") is None
