@@ -261,6 +261,7 @@ def test_a_wrong_hash_is_no_success(rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_a_lost_session_is_opened_anew_to_restore(slow_rig):
     """SSH drops in mid-copy: the copy failed, nothing is called a success, and the router is what it was."""
     rig = slow_rig
