@@ -56,8 +56,15 @@ class _Row:
     since_s: float
     progress: Progress | None = None
     rate_bytes_per_s: float = 0.0
-    is_over: bool = False
+    is_done: bool = False
+    is_idle: bool = False
+    has_ended: bool = False
     has_failed: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to come: after the last step a device may still be seen to, or restored once more."""
+        return self.has_ended and self.is_idle
 
 
 class LiveTable:
@@ -98,11 +105,28 @@ class LiveTable:
             step = event.text if event.step == "probe" else event.step
             if event.step == "pull" and ":" in row.step:
                 step = row.step  # the arm of a speed test says more than `pull`
-            return replace(row, step=step, since_s=self._clock(), progress=None, rate_bytes_per_s=0.0)
+            begun = replace(row, step=step, since_s=self._clock(), progress=None, rate_bytes_per_s=0.0)
+            return replace(begun, is_done=False, is_idle=False)
+        if event.status == "note":
+            return row
         has_failed = row.has_failed or event.status == "failed"
-        # A device that is refused, or not reached, never comes to the last step.
-        is_over = event.step == self._last_step or (event.status == "failed" and event.step in {"check", "connect"})
-        return replace(row, progress=None, has_failed=has_failed, is_over=is_over)
+        return replace(
+            row,
+            progress=None,
+            has_failed=has_failed,
+            is_done=event.status == "done",
+            is_idle=True,
+            has_ended=row.has_ended or self._is_end(row, event),
+        )
+
+    def _is_end(self, row: _Row, event: Event) -> bool:
+        """Tell whether a device has come to its end with a step that ended."""
+        if event.status == "failed":
+            # One that is refused, not reached or could not be read never comes to the last step.
+            return event.step in {self._last_step, "check", "connect", "snapshot"}
+        # A check that is done, and then told once more, was all: the image is there already.
+        is_all = event.step == "check" and row.step == "check" and row.is_done
+        return is_all or event.step == self._last_step
 
     def __rich_console__(self, out: Console, options: ConsoleOptions) -> RenderResult:
         """Render as many devices as the terminal has lines for, those with a copy first."""

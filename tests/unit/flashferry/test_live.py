@@ -90,6 +90,33 @@ def test_a_refused_device_is_through():
     assert screen.lines[-1] == "1 of 1 devices through, 1 with a failure, 0:00"
 
 
+def test_a_device_that_has_the_image_is_through():
+    """A check is all that it gets: done, and then told why nothing follows."""
+    screen = Screen(devices=1)
+    screen.tell("r1", "check", "started")
+    screen.tell("r1", "check", "done", "0.8 s")
+    assert screen.lines[-1] == "0 of 1 devices through, 0:00"
+    screen.tell("r1", "check", "note", "note: the configuration is not saved")
+    screen.tell("r1", "check", "done", "flash:image.bin is there already, hash proven")
+    assert screen.lines[-1] == "1 of 1 devices through, 0:00"
+
+
+def test_a_device_that_is_restored_again_is_under_way():
+    """A first attempt that failed is not the end; a look at the flash behind the last one takes nothing back."""
+    screen = Screen(devices=1)
+    screen.tell("r1", "restore", "started")
+    screen.tell("r1", "restore", "failed", "no answer")
+    screen.tell("r1", "restore", "started")
+    row, summary = screen.lines
+    assert row.startswith("r1  restore")
+    assert summary == "0 of 1 devices through, 1 with a failure, 0:00"
+    screen.tell("r1", "restore", "done", "1.0 s")
+    screen.tell("r1", "reconcile", "started")
+    assert screen.lines[0].startswith("r1  reconcile")
+    screen.tell("r1", "reconcile", "done", "0.1 s")
+    assert screen.lines == ["1 of 1 devices through, 1 with a failure, 0:00"]
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_fleet_fits_the_terminal(width):
     """Five hundred devices in 24 lines: those with a copy first, the rest counted; no line is too long."""
