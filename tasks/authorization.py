@@ -6,21 +6,32 @@ Facts
 * A prompt with `#` is no proof of level 15: `enable 7` shows it too.
 * Below it a command must have been lowered: `privilege exec level 7 configure terminal`. One that was not does not
   exist for the parser (`% Invalid input detected`). AAA refuses a complete command: `Command authorization failed.`
+* `copy` asks for the target's name with `file prompt noisy` and on old trains: Ctrl-C, never an answer.
 * So complete commands are tried that can have no effect, for they name a file that is not there. `configure terminal`
   has no such form: entering configuration mode moves the stamp of the last change, so with AAA it stays unproven.
 """
 
 from __future__ import annotations
 
+import re
+import time
 from dataclasses import dataclass
 
-from tasks.errors import DeviceRefused
-from tasks.session import DeviceSession
+from tasks.errors import DeviceRefused, OutputNotUnderstood
+from tasks.prompts import open_question
+from tasks.refusals import refusal_in
+from tasks.session import BREAK, DeviceSession
 from templates.rows import CommandAuthorization, LoweredCommand, Privilege, first, rows
 
 FULL_LEVEL = 15
 CONFIGURE = "configure terminal"
 ABSENT_FILE = "flashferry-no-such-file"
+
+CANCEL = "\x03"
+"""Ctrl-C: leaves a question without an answer."""
+
+LIMIT_S = 30.0
+"""A command about a file that is not there is done at once, also on old flash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +107,48 @@ def _level(session: DeviceSession) -> int | None:
 
 def _refused(session: DeviceSession, command: str) -> str | None:
     """Return the device's words where it refuses a command, or None."""
-    try:
-        session.ask(command)
-    except DeviceRefused as refusal:
-        return refusal.message.partition(": ")[2]
-    return None
+    trial = Trial(host=session.name, command=command, prompt_pattern=session.prompt_pattern)
+    session.converse(command, trial.reply, trial.check)
+    return trial.refusal
+
+
+class Trial:
+    """A command that is broken off at the first question: what asks has been accepted.
+
+    Args:
+        host: Inventory name, for errors.
+        command: The command.
+        prompt_pattern: Regular expression of the privileged prompt, alone on a line.
+    """
+
+    def __init__(self, *, host: str, command: str, prompt_pattern: str) -> None:
+        self._host = host
+        self._command = command
+        self._prompt = re.compile(prompt_pattern)
+        self._text = ""
+        self._broken_off_at = 0
+        self._deadline = time.monotonic() + LIMIT_S
+
+    def reply(self, received: str) -> tuple[str, ...] | None:
+        """Take output; return what breaks off a question, or None when the prompt is back."""
+        self._text += received.replace("\r\n", "\n").replace("\r", "\n")
+        if self._prompt.search(self._text, self._broken_off_at):
+            return None
+        if open_question(self._text[self._broken_off_at :]) is None:
+            return ()
+        self._broken_off_at = len(self._text)
+        return (CANCEL, BREAK)
+
+    def check(self) -> None:
+        """End the wait at the limit.
+
+        Raises:
+            OutputNotUnderstood: The prompt did not come back in time.
+        """
+        if time.monotonic() > self._deadline:
+            raise OutputNotUnderstood(f"'{self._command}': no prompt within {LIMIT_S:.0f} s", host=self._host)
+
+    @property
+    def refusal(self) -> str | None:
+        """Return the device's words where it refused the command, or None."""
+        return None if self._broken_off_at else refusal_in(self._prompt.sub("", self._text))

@@ -26,6 +26,9 @@ NAME = "flashferry"
 KEY_RULES = "key_rules"
 ENABLE_SECRET = "enable_secret"  # noqa: S105 -- the name of an inventory key, not a secret
 
+SESSION_LOG = ("session_log", "session_log_file_mode", "session_log_record_writes")
+"""netmiko's options for a file of all that is typed; a copy's ticket is typed, and stands in no file of ours."""
+
 
 class FlashferryConnection:
     """A Nornir connection plugin that opens a DeviceSession."""
@@ -53,6 +56,8 @@ class FlashferryConnection:
         """
         options = copy.deepcopy(extras or {})
         optional_args = options.get("optional_args", {})
+        for key in SESSION_LOG:
+            optional_args.pop(key, None)
         name = str(options.get("name", hostname))
         self.connection = DeviceSession(
             Login(

@@ -6,17 +6,17 @@ it. Lines of others stay as they are.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.access import HostKeyPolicy
 from tasks.errors import HostKeyRefused
-from tasks.known_hosts import HostKey, KnownKey, keys_of, line_for
+from tasks.known_hosts import HostKey, KnownKey, damaged_lines, keys_of, line_for
 
 STEP = "connect"
 
@@ -39,14 +39,23 @@ class HostKeys:
         """Return the keys that the file gives for a name (`address`, or `[address]:port`).
 
         Raises:
-            HostKeyRefused: The file cannot be read.
+            HostKeyRefused: The file, or its line about this name, cannot be read.
         """
-        return keys_of(self._text(), name)
+        return self._keys(self._text(), name)
+
+    def _keys(self, text: str, name: str) -> tuple[KnownKey, ...]:
+        if damaged := damaged_lines(text, name):
+            raise self._refused(
+                f"known hosts {self.path} line {damaged[0]}: expected a host key of {name}, cannot be read",
+                "Mend or remove that line; until then nobody can tell whether it is the device that answers",
+            )
+        return keys_of(text, name)
 
     def judge(self, name: str, seen: HostKey) -> None:
         """Return where the key is the known one, or new and accepted; it is remembered then.
 
-        Safe from several threads and processes at once: the file is locked, read again and replaced as a whole.
+        Safe from several threads and processes at once: the file is locked, read again, and one line is
+        appended in one piece: what others write meanwhile, ssh among them, stays.
 
         Raises:
             HostKeyRefused: The key is another one than known, revoked, unknown under the strict policy, or cannot be
@@ -64,8 +73,8 @@ class HostKeys:
             with _locked(self.path):
                 # Somebody else may have met the device between our look and our lock.
                 text = self._text()
-                if not self._is_known(keys_of(text, name), name, seen):
-                    _replace(self.path, text + ("\n" if text and not text.endswith("\n") else ""), line_for(name, seen))
+                if not self._is_known(self._keys(text, name), name, seen):
+                    _append(self.path, line_for(name, seen), ends_in_line=bool(text) and not text.endswith("\n"))
         except OSError as error:
             raise self._refused(
                 f"the new host key of {name} cannot be remembered in {self.path}: {error.strerror}",
@@ -109,26 +118,20 @@ def _shown(key: HostKey) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock beside the file: the file itself is replaced, and a lock on it with it."""
+    """Hold the lock beside the file, which ssh-keygen -R replaces, and a lock on it with it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with path.with_name(path.name + ".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _replace(path: Path, text: str, line: str) -> None:
-    """Write the file anew with one more line; a crash leaves the old one or the new one, whole."""
-    target = path.resolve()  # a link to the user's own file stays a link
-    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-    descriptor, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+def _append(path: Path, line: str, *, ends_in_line: bool) -> None:
+    """Append a line, behind a line end that is missing; all that is there stays byte for byte."""
+    data = f"{chr(10) if ends_in_line else ''}{line}\n".encode()
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(f"{text}{line}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(part).chmod(mode)
-        Path(part).replace(target)
-    except BaseException:
-        with suppress(OSError):
-            Path(part).unlink()
-        raise
+        if os.write(descriptor, data) != len(data):
+            raise OSError(errno.ENOSPC, "no room for the whole line")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -18,10 +18,13 @@ import binascii
 import hashlib
 import hmac
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
 _SSH_PORT = 22
+_LENGTH_BYTES = 4
+_REVOKED, _CA = "@revoked", "@cert-authority"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,23 +61,35 @@ def name_of(address: str, port: int) -> str:
     return address if port == _SSH_PORT else f"[{address}]:{port}"
 
 
+def damaged_lines(text: str, name: str) -> tuple[int, ...]:
+    """Return the numbers of the lines that are about a name and hold no key that can be read.
+
+    To pass over such a line would make a device a new one that is known: whoever answers would be taken.
+    """
+    return tuple(number for number, marker, words in _lines(text, name) if marker != _CA and not _is_key(words[1:3]))
+
+
 def keys_of(text: str, name: str) -> tuple[KnownKey, ...]:
     """Return the keys that a file's text gives for a name; lines that cannot be read say nothing."""
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        marker = words.pop(0) if words and words[0].startswith("@") else ""
-        if len(words) < 3 or words[0].startswith("#") or marker not in {"", "@revoked"}:
-            continue
-        if _matches(words[0], name) and _is_base64(words[2]):
-            key = HostKey(kind=words[1], base64=words[2])
-            found.append(KnownKey(key=key, line=number, is_revoked=marker == "@revoked"))
-    return tuple(found)
+    return tuple(
+        KnownKey(key=HostKey(kind=words[1], base64=words[2]), line=number, is_revoked=bool(marker))
+        for number, marker, words in _lines(text, name)
+        if marker in {"", _REVOKED} and _is_key(words[1:3])
+    )
 
 
 def line_for(name: str, key: HostKey) -> str:
     """Return the line that makes a key known."""
     return f"{name} {key.kind} {key.base64}"
+
+
+def _lines(text: str, name: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield number, marker and words of each line that is about a name."""
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        marker = words.pop(0) if words and words[0].startswith("@") else ""
+        if words and not words[0].startswith("#") and _matches(words[0], name):
+            yield number, marker, words
 
 
 def _matches(patterns: str, name: str) -> bool:
@@ -107,8 +122,19 @@ def _hash_fits(hashed: str, name: str) -> bool:
     return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), digest)
 
 
-def _is_base64(text: str) -> bool:
+def _is_key(words: list[str]) -> bool:
+    """Return whether type and base64 make a key: strings with their lengths in front, the first the type (RFC 4253)."""
+    if len(words) < 2:
+        return False
     try:
-        return bool(base64.b64decode(text, validate=True))
+        rest = base64.b64decode(words[1], validate=True)
     except binascii.Error:
         return False
+    fields = []
+    while len(rest) >= _LENGTH_BYTES:
+        end = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "big")
+        if end > len(rest):
+            return False
+        fields.append(rest[_LENGTH_BYTES:end])
+        rest = rest[end:]
+    return not rest and len(fields) > 1 and fields[0] == words[0].encode()

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from tasks.driver import Driver
 
 
+ENCODING = "iso-8859-1"
+"""One byte is one character: a character of two bytes that a packet's edge cuts is not lost, and a configuration reads
+the same each time."""
+
+
 def lost() -> tuple[type[Exception], ...]:
     """Return what the libraries raise when a session is gone, or was none."""
     from napalm.base.exceptions import ConnectionException
@@ -95,7 +100,7 @@ def open_driver(login: Login) -> Driver:
         # NAPALM's Nornir plugin writes into the dict it is given, and so may the driver: never share it.
         optional_args={
             "port": login.port,
-            "secret": login.enable_secret or "",
+            "secret": _typed(login.enable_secret or ""),
             "conn_timeout": 15,
             "banner_timeout": 30,
             "auth_timeout": 30,
@@ -104,6 +109,8 @@ def open_driver(login: Login) -> Driver:
             # We enable by ourselves: a refused secret is not an unreachable device.
             "force_no_enable": True,
             **login.optional_args,
+            # Not the inventory's to say: their text would be cut at a packet's edge.
+            "encoding": ENCODING,
         },
     )
     with _opening(login):
@@ -115,6 +122,11 @@ def open_driver(login: Login) -> Driver:
         driver.device.paramiko_cleanup()
         raise
     return driver
+
+
+def _typed(secret: str) -> str:
+    """Return a secret so that its UTF-8 bytes go to the device; the SSH password is sent in UTF-8 anyhow (RFC 4252)."""
+    return secret.encode().decode(ENCODING)
 
 
 @contextmanager

@@ -187,6 +187,11 @@ def first_prompt(text: str) -> str | None:
     return None
 
 
+def is_syslog(line: str) -> bool:
+    """Return whether a line is a syslog message, or empty."""
+    return _SYSLOG.match(line.rstrip("\r\n")) is not None
+
+
 def open_question(text: str) -> str | None:
     """Return what a device waits for an answer to, as far as its last line tells; cut short, for an error."""
     return last_line(text) if _QUESTION.search(text) else None

@@ -16,8 +16,8 @@ from tasks.conversation import await_echo, hold
 from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
 from tasks.login import Login, failed, lost, open_driver, too_late
 from tasks.prompts import EchoGate
+from tasks.refusals import refusal_in
 from tcp.info import parse_tcp_info
-from templates.rows import Refusal, first
 
 TCP_INFO = 11
 """`TCP_INFO` of linux/tcp.h."""
@@ -124,6 +124,7 @@ class DeviceSession:
         """Return NAPALM's facts, as far as they stand in `show version`, which is asked once per session."""
         if SHOW_VERSION not in self._driver.known_answers:
             self.ask(SHOW_VERSION)
+        self._driver.known_answers.update(_NOT_NEEDED)
         with self._exchange("facts"):
             found = self._driver.get_facts()
         return Facts(**{name: str(found[name]) for name in Facts.__slots__})
@@ -141,8 +142,8 @@ class DeviceSession:
         lines = text.splitlines()
         if len(lines) >= SHORTEST_CONFIG_LINES and lines[-1].strip() == "end":
             return text
-        if (refusal := first(Refusal, text)) is not None:
-            raise DeviceRefused(f"'show running-config': {refusal.text}", host=self.name)
+        if (refusal := refusal_in(text)) is not None:
+            raise DeviceRefused(f"'show running-config': {refusal}", host=self.name)
         raise OutputNotUnderstood(
             f"'show running-config': expected a configuration that ends with 'end', found {len(lines)} lines",
             host=self.name,
@@ -166,8 +167,8 @@ class DeviceSession:
         with self._exchange(command):
             output = str(self._driver.device.exchange(command, limit_s=limit_s).text)
         # A refusal is all that the device says, so only a short answer can be one.
-        if len(output) < 500 and (refusal := first(Refusal, output)) is not None:
-            raise DeviceRefused(f"'{command}': {refusal.text}", host=self.name)
+        if len(output) < 500 and (refusal := refusal_in(output)) is not None:
+            raise DeviceRefused(f"'{command}': {refusal}", host=self.name)
         if command == SHOW_VERSION:
             self._driver.known_answers[SHOW_VERSION] = output
         return output

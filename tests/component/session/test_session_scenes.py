@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from tasks import conversation, driver
-from tasks.errors import DeviceUnreachable, LoginRefused, OutputNotUnderstood
+from tasks.authorization import look_at_authorization
+from tasks.errors import DeviceRefused, DeviceUnreachable, LoginRefused, OutputNotUnderstood
 from tasks.session import DeviceSession
 
 SYSLOG = "*Sep 13 09:24:43.803: %LINK-3-UPDOWN: Interface Gi3, changed state to up"
@@ -211,3 +213,125 @@ def test_output_by_pages_is_told_as_that(device):
     session = DeviceSession(device(scene).login)
     with pytest.raises(OutputNotUnderstood, match=r"the device waits at '--More--'.*terminal length 0"):
         session.ask("show running-config", limit_s=0.5)
+
+
+def test_a_character_that_a_packet_cuts_is_not_lost(device):
+    """The same configuration reads the same however its bytes arrive; a password beyond ASCII logs in."""
+    pieces: list[list[bytes]] = [[b"Z\xc3\xbcrich"], [b"Z\xc3", b"\xbcrich"]]
+
+    def scene(play):
+        play.log_in()
+        for cut in pieces:
+            play.line()
+            for piece in cut:
+                play.channel.sendall(piece)
+                time.sleep(0.1)
+            play.show("\r\nr1#")
+        play.wait_for_the_end()
+
+    router = device(scene)
+    session = DeviceSession(router.login)
+    assert router.server.password == "pässword"
+    assert session.ask("show snmp location") == session.ask("show snmp location")
+    session.abandon()
+
+
+def test_an_enable_secret_beyond_ascii_goes_out_as_utf_8(device):
+    """As a terminal would send it."""
+
+    def scene(play):
+        play.show("\r\nr1>")
+        for _ in range(3):
+            play.line()
+            play.show("r1>")
+        while play.line(echo=True) != "enable":
+            play.show("r1>")
+        play.show("Password: ")
+        play.line("Password", echo=False)
+        play.show("r1#")
+        while True:
+            play.line()
+            play.show("r1#")
+
+    router = device(scene)
+    DeviceSession(replace(router.login, enable_secret="gehe\u00efm\u2713")).abandon()
+    (secret,) = [text for into, text in router.typed if into == "Password"]
+    assert secret.encode("latin-1").decode() == "gehe\u00efm\u2713"
+
+
+def test_facts_ask_for_nothing_that_is_not_shown(device):
+    """The table of all interfaces and of all names may be thousands of lines."""
+
+    def scene(play):
+        play.log_in()
+        while True:
+            play.line()
+            play.show("Processor board ID 9X\r\nr1 uptime is 1 minute\r\nr1#")
+
+    router = device(scene)
+    session = DeviceSession(router.login)
+    assert (session.facts().serial_number, session.facts().hostname) == ("9X", "r1")
+    session.abandon()
+    asked = [text for _, text in router.typed if text.startswith("show")]
+    assert asked == ["show version"]
+
+
+def test_a_refused_answer_is_no_output(device):
+    """A refusal in words that we don't know would read as a device without the lines asked for."""
+
+    def scene(play):
+        play.log_in()
+        play.line()
+        play.show("% Somebody else decides\r\nr1#")
+        play.line()
+        play.show("%Error opening flash:/x (No such file or directory)\r\nr1#")
+        play.wait_for_the_end()
+
+    session = DeviceSession(device(scene).login)
+    with pytest.raises(DeviceRefused, match="'show running-config': % Somebody else decides"):
+        session.ask("show running-config")
+    assert session.ask("dir flash:x").startswith("%Error")
+    session.abandon()
+
+
+def test_a_trial_command_that_asks_is_broken_off(device):
+    """A device with `file prompt noisy` asks for a name: it gets no answer, and the session lives on."""
+
+    def scene(play):
+        play.log_in()
+        while (line := play.line()) != "":
+            if line == "show privilege":
+                play.show("Current privilege level is 7\r\nr1#")
+            elif line.startswith("copy"):
+                play.show("Destination filename [null]? ")
+                play.typed.append(("question", play.channel.recv(1).decode()))
+                play.show("\r\nr1#")
+                while play.channel.recv(1) != b"\x1e":
+                    pass
+            else:
+                play.show("% Not authorized\r\nr1#")
+
+    router = device(scene)
+    session = DeviceSession(router.login)
+    found = look_at_authorization(session, "aaa authorization commands 15 default group tacacs+", "flash:")
+    assert found.refused == ("'verify' (% Not authorized)",)
+    assert ("question", "\x03") in router.typed
+    assert session.alive
+    session.abandon()
+
+
+@pytest.mark.parametrize(
+    ("disabled", "algorithm"), [((), "rsa-sha2-512"), (("rsa-sha2-512", "rsa-sha2-256"), "ssh-rsa")]
+)
+def test_a_known_rsa_key_signs_by_the_best_that_the_device_has(device, disabled, algorithm):
+    """The second login is not pinned to SHA-1 by the key's name; a device that has nothing else works too."""
+
+    def scene(play):
+        play.log_in()
+        play.wait_for_the_end()
+
+    router = device(scene, disabled_algorithms={"keys": disabled})
+    for _ in range(2):
+        DeviceSession(router.login).abandon()
+    assert router.algorithms == [algorithm, algorithm]
+    assert router.known_hosts.read_text().count("ssh-rsa") == 1

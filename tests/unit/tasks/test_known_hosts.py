@@ -16,7 +16,8 @@ from tasks.known_hosts import HostKey, keys_of, line_for, name_of
 
 
 def key(text: str, kind: str = "ssh-rsa") -> HostKey:
-    return HostKey(kind=kind, base64=base64.b64encode(text.encode()).decode())
+    fields = b"".join(len(field).to_bytes(4, "big") + field for field in (kind.encode(), text.encode()))
+    return HostKey(kind=kind, base64=base64.b64encode(fields).decode())
 
 
 ONE, TWO = key("one"), key("two")
@@ -51,6 +52,31 @@ def test_lines_that_say_nothing():
     """Comments, empty lines, certificate authorities and rubbish give no key and shift no line number."""
     text = f"# r1 ssh-rsa {ONE.base64}\n\n@cert-authority r1 ssh-rsa {ONE.base64}\nr1 ssh-rsa\nr1 ssh-rsa %%%\n"
     assert lines_of(text + line_for("r1", ONE), "r1") == [6]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["r1", "r1 ssh-rsa", "r1 ssh-rsa %%%", "r1 ssh-rsa AAAA", f"r1 ssh-rsa {ONE.base64[:-4]}", f"r1 x {ONE.base64}"],
+)
+@pytest.mark.parametrize("policy", list(HostKeyPolicy))
+def test_a_damaged_line_refuses_the_device(tmp_path, line, policy):
+    """Passed over, it would let anybody in as a new device; the file and the line are told, other names go on."""
+    path = tmp_path / "known_hosts"
+    path.write_text(f"# ours\n{line}\nr2 ssh-rsa {ONE.base64}\n")
+    with pytest.raises(HostKeyRefused, match=r"known_hosts line 2: expected a host key of r1"):
+        keys(path, policy).judge("r1", TWO)
+    keys(path, policy).judge("r2", ONE)
+
+
+def test_the_lines_of_others_stay_byte_for_byte(tmp_path):
+    """CR LF, a missing last line end and bytes that are no UTF-8 stay; a link stays a link."""
+    file, link = tmp_path / "file", tmp_path / "known_hosts"
+    before = b"# \xff\r\nr2 ssh-rsa " + ONE.base64.encode()
+    file.write_bytes(before)
+    link.symlink_to(file)
+    keys(link).judge("r1", TWO)
+    assert file.read_bytes() == before + b"\n" + line_for("r1", TWO).encode() + b"\n"
+    assert link.is_symlink()
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH's ssh-keygen is not installed")

@@ -119,6 +119,9 @@ def test_default_file_system_of_a_stack():
         ("% Incomplete command.\n", "% Incomplete command."),
         ('% Ambiguous command:  "sh"\n', '% Ambiguous command:  "sh"'),
         ("Command authorization failed.\n", "Command authorization failed."),
+        ("%Command authorization failed.\n", "%Command authorization failed."),
+        ("% Permission denied\n", "% Permission denied"),
+        ("% Not authorized\n", "% Not authorized"),
     ],
 )
 def test_refusals(output, text):

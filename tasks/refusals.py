@@ -1,0 +1,25 @@
+"""Whether an answer of the CLI is a refusal: one known by its words, or nothing but lines with a percent sign."""
+
+from __future__ import annotations
+
+import re
+
+from tasks.prompts import is_syslog
+from templates.rows import Refusal, first
+
+_TOLD = re.compile(r"%%|%\s?Error", re.IGNORECASE)
+"""`%Error opening flash:/x (No such file or directory)` is an answer about a file, `%% Warning:` an advice."""
+
+
+def refusal_in(answer: str) -> str | None:
+    """Return the device's words where a short answer is a refusal, else None.
+
+    An answer of which every line begins with `%` is one as well, in whatever words: read as output, it would say that
+    there is none of what was asked for, such as no `ip tcp` line.
+    """
+    if (refusal := first(Refusal, answer)) is not None:
+        return refusal.text
+    lines = [line.strip() for line in answer.splitlines() if line.strip(" ^\t") and not is_syslog(line)]
+    if lines and all(line.startswith("%") and not _TOLD.match(line) for line in lines):
+        return lines[0][:200]
+    return None
