@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inventory.access import HOST_KEYS, KNOWN_HOSTS, HostKeyPolicy
+from inventory.access import HOST_KEYS, KNOWN_HOSTS, HostKeyPolicy, known_hosts_in
 from inventory.errors import ConfigInvalid
 from inventory.load import SAMPLE, open_inventory, sample_directory
 from inventory.selection import Selection, narrowed
@@ -41,6 +41,7 @@ class FleetOptions:
         known_hosts: File of known host keys; None leaves it to the inventory.
         keyring: Whether the system's keyring is asked for credentials.
         secrets_command: Program that prints a device's credentials.
+        state_dir: Folder of our state where the verb was given one; known host keys are kept there too.
     """
 
     inventory: str
@@ -51,6 +52,7 @@ class FleetOptions:
     known_hosts: Path | None = None
     keyring: bool = False
     secrets_command: str | None = None
+    state_dir: Path | None = None
 
 
 def _options(
@@ -135,7 +137,8 @@ def _with_options(verb: Callable[..., None], without: frozenset[str]) -> Callabl
 
     @functools.wraps(verb)
     def with_fleet(**given: Any) -> None:
-        verb(which=FleetOptions(**{name: given.pop(name) for name in shared}), **given)
+        options = {name: given.pop(name) for name in shared}
+        verb(which=FleetOptions(**options, state_dir=given.get("state_dir")), **given)
 
     mine = [one for name, one in own.parameters.items() if name != "which"]
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*shared.values(), *mine)]
@@ -172,6 +175,9 @@ def opened(which: FleetOptions) -> Nornir:
         rules[HOST_KEYS] = which.host_keys.value
     if which.known_hosts is not None:
         rules[KNOWN_HOSTS] = str(_readable(which.known_hosts))
+    if which.state_dir is not None:
+        # What the inventory says itself goes before.
+        nornir.inventory.defaults.data.setdefault(KNOWN_HOSTS, str(known_hosts_in(which.state_dir).absolute()))
     data = [nornir.inventory.defaults.data, *(host.data for host in nornir.inventory.hosts.values())]
     for one in data:
         one.update(rules)

@@ -45,6 +45,11 @@ def state_directory(given: Path | None = None) -> Path:
     return Path(base) / "flashferry"
 
 
+def known_hosts_in(state: Path) -> Path:
+    """Return our own file of known host keys in a folder of our state."""
+    return state / "known_hosts"
+
+
 def key_rules(host: InventoryHost) -> KeyRules:
     """Return how a host's key is judged: data keys `host_keys` and `known_hosts`, else accept-new and our own file.
 
@@ -69,7 +74,7 @@ def _policy(host: str, data: Mapping[str, object]) -> HostKeyPolicy:
 def _file(host: str, data: Mapping[str, object]) -> Path:
     value = data.get(KNOWN_HOSTS)
     if value is None:
-        return state_directory() / "known_hosts"
+        return known_hosts_in(state_directory())
     if isinstance(value, str) and value:
         return Path(value).expanduser()
     raise ConfigInvalid(f"data key '{KNOWN_HOSTS}': expected the path of a file, found {value!r}", host=host)
