@@ -90,6 +90,8 @@ class LiveTable:
             self._rows[event.host] = self._next(row, event)
         if event.status == "failed":
             self._above(f"{event.host}: {event.step}: {event.text}", style=BAD)
+        elif event.status == "note":
+            self._above(f"{event.host}: {event.text}")
 
     def say(self, text: str) -> None:
         """Print a line for people, above the table."""

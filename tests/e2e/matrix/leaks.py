@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 INVENTORY, SECRETS = "hosts.yaml", "secrets"
@@ -13,7 +15,16 @@ def leaks(folder: Path, secrets: Iterable[str]) -> tuple[str, ...]:
     """Return the files below a folder that hold a secret: outputs, events, command lines, results, the journal."""
     words = [secret.encode() for secret in secrets]
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in {INVENTORY, SECRETS})
-    return tuple(str(path.relative_to(folder)) for path in files if _holds_any(path.read_bytes(), words))
+    return tuple(str(path.relative_to(folder)) for path in files if _holds_any(_content(path), words))
+
+
+def _content(path: Path) -> bytes:
+    """Return a file's bytes; a database's rows too, for in its pages a long text is cut into pieces."""
+    content = path.read_bytes()
+    if not content.startswith(b"SQLite format 3\0"):
+        return content
+    with closing(sqlite3.connect(path)) as database:
+        return content + "\n".join(database.iterdump()).encode()
 
 
 def _holds_any(content: bytes, words: list[bytes]) -> bool:

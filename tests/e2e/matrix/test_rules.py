@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -223,3 +225,13 @@ def test_secrets_are_searched_for_everywhere_but_where_they_belong(tmp_path: Pat
     (tmp_path / "state" / "journal").write_bytes(b"\x00Hidden1\x00")
     (tmp_path / "stdout").write_text("nothing")
     assert leaks(tmp_path, ["Hidden1", "Hidden2"]) == ("state/journal",)
+
+
+def test_a_secret_cut_by_a_page_of_the_database_is_found(tmp_path: Path):
+    """A long row runs over several pages of the file, so its bytes alone would hide what lies across an edge."""
+    secret = "Hidden-and-longer-than-most"
+    with closing(sqlite3.connect(tmp_path / "journal")) as database:
+        database.execute("CREATE TABLE records (text TEXT)")
+        database.executemany("INSERT INTO records VALUES (?)", [("x" * 6000 + secret * 200,), ("y",)])
+        database.commit()
+    assert leaks(tmp_path, [secret * 200]) == ("journal",)

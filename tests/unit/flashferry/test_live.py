@@ -101,6 +101,15 @@ def test_a_device_that_has_the_image_is_through():
     assert screen.lines[-1] == "1 of 1 devices through, 0:00"
 
 
+def test_a_note_of_the_check_is_told_above():
+    """What plain lines say, the table must not swallow."""
+    screen = Screen()
+    screen.tell("r1", "check", "started")
+    screen.tell("r1", "check", "note", "note: the running configuration is not saved")
+    assert "r1: note: the running configuration is not saved" in screen.above
+    assert screen.lines[0].split()[:2] == ["r1", "check"]
+
+
 def test_a_device_that_is_restored_again_is_under_way():
     """A first attempt that failed is not the end; a look at the flash behind the last one takes nothing back."""
     screen = Screen(devices=1)
