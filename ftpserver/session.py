@@ -153,6 +153,21 @@ class ImageSession(BoundedControl):
         )
         self.push_dtp_data(Retrieval(account, file, offset_bytes), isproducer=True, file=file, cmd="RETR")
 
+    # PASV and EPSV, PORT and EPRT all end in one of these two. The library's would close a data connection that is
+    # sending, and its RETR would never be answered.
+
+    def _make_epasv(self, extmode: bool = False) -> None:
+        if self._busy():
+            self.respond("450 Transfer in progress.")
+        else:
+            super()._make_epasv(extmode)
+
+    def _make_eport(self, ip: str, port: int) -> None:
+        if self._busy():
+            self.respond("450 Transfer in progress.")
+        else:
+            super()._make_eport(ip, port)
+
     def ftp_SIZE(self, path: str) -> None:  # noqa: N802
         """Tell the size of an image."""
         image = self._image(path)
@@ -210,6 +225,21 @@ class ImageSession(BoundedControl):
         if waiting or not only_if_awaited:
             self.respond(reply)
 
+    @property
+    def waits_to_send(self) -> bool:
+        """Whether a RETR was granted (150) whose data connection is not there yet."""
+        return self._out_dtp_queue is not None
+
+    def end_waiting(self, reason: str) -> None:
+        """End a RETR that still waits for its data connection; nothing happens where none does."""
+        if not self.waits_to_send:
+            return
+        if self.account is not None and self.account.progress.state is TransferState.DELIVERED:
+            # Another session of the same ticket has brought the image: that is not taken back.
+            self._drop_waiting_retrieval()
+            return
+        self.data_connection_failed(reason, "421 Server is going down.")
+
     def note_trouble(self, text: str) -> None:
         """Note something about this session that may explain a failure."""
         if self.account is not None:
@@ -239,9 +269,7 @@ class ImageSession(BoundedControl):
         return self._fixed is None and (self.account is None or self.account.refusal(self.desk.clock()) is not None)
 
     def _busy(self) -> bool:
-        return self._out_dtp_queue is not None or (
-            self.data_channel is not None and self.data_channel.retrieval is not None
-        )
+        return self.waits_to_send or (self.data_channel is not None and self.data_channel.retrieval is not None)
 
     def _data_connection_expected(self) -> bool:
         waiting = (self._dtp_acceptor, self._dtp_connector)
