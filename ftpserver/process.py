@@ -157,13 +157,16 @@ class Service:
         self._running = False
 
     def drain(self) -> None:
-        """Take no new sessions, send idle ones away, and end when the last transfer has or the time is up."""
+        """Take no new sessions, send idle ones away, and end when the last transfer has or the time is up.
+
+        A RETR that was granted is a transfer, also while it still waits for its data connection.
+        """
         if self._drain_until_s is not None:
             return
         self._drain_until_s = self.desk.clock() + self._hello.settings.limits.drain_s
         self._server.close()
         for session in self._sessions():
-            if session.data_channel is None:
+            if session.data_channel is None and not session.waits_to_send:
                 session.respond("421 Server is going down.")
                 session.close_when_done()
         self._heartbeat()
@@ -185,8 +188,11 @@ class Service:
         elif self._terminated:
             self.drain()
         self.desk.sweep()
-        if self._drain_until_s is not None and (not self.desk.running or self.desk.clock() >= self._drain_until_s):
+        if self._drain_until_s is not None and (not self._busy() or self.desk.clock() >= self._drain_until_s):
             self.stop()
+
+    def _busy(self) -> bool:
+        return bool(self.desk.running) or any(session.waits_to_send for session in self._sessions())
 
     def _sessions(self) -> list[ImageSession]:
         return [instance for instance in self._ioloop.socket_map.values() if isinstance(instance, ImageSession)]
@@ -197,6 +203,7 @@ class Service:
                 account.channel.cut("the server was stopped")
         self._server.close()
         for session in self._sessions():
+            session.end_waiting("the server was stopped")
             session.close()
         self._link.flush()
 
