@@ -219,7 +219,9 @@ class Desk:
     def change(
         self, account: Account, kind: EventKind, text: str, *, sample: "Sample | None" = None, **changes: Any
     ) -> None:
-        """Change what is known of a ticket and tell the parent."""
+        """Change what is known of a ticket and tell the parent; a delivery is never taken back."""
+        if account.progress.state is TransferState.DELIVERED and changes.get("state") is TransferState.FAILED:
+            kind, changes = EventKind.NOTICE, {}
         if kind in (EventKind.FAILED, EventKind.LOGIN_FAILED):
             changes = {"last_error": text, **changes}
         progress = replace(account.progress, sequence=account.progress.sequence + 1, **changes)

@@ -281,3 +281,13 @@ def test_notices_are_given_once() -> None:
 def test_masked_names_show_one_letter() -> None:
     """Enough to recognise a mistyped name, too little to use; control characters do not get through."""
     assert [mask("cisco"), mask(""), mask("\x1b[2J")] == ["c***", "***", "?***"]
+
+
+def test_a_delivery_is_never_taken_back() -> None:
+    """A second session of the same ticket that fails later is told, and the image stays delivered."""
+    room = _Room()
+    account = room.account(room.ticket())
+    room.desk.change(account, EventKind.DONE, "delivered", state=TransferState.DELIVERED)
+    room.desk.change(account, EventKind.FAILED, "no data connection came", state=TransferState.FAILED)
+    assert (account.progress.state, account.progress.last_error) == (TransferState.DELIVERED, "")
+    assert (room.events[-1].kind, room.events[-1].text) == (EventKind.NOTICE, "no data connection came")
