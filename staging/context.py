@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -66,7 +66,7 @@ class DeviceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What all devices of a run share."""
+    """What all devices of a run share; `hash_speeds` has bytes per second by device, as learned in earlier runs."""
 
     run_id: str
     image: ImageFile
@@ -77,3 +77,4 @@ class RunContext:
     interrupted: Callable[[], bool]
     started_s: float
     links: LinkRates = field(default_factory=LinkRates)
+    hash_speeds: Mapping[str, float] = field(default_factory=dict)

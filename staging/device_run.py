@@ -163,6 +163,7 @@ class DeviceRun(LeftoverRun):
                 sha512=image.sha512,
                 size_bytes=image.size_bytes,
                 signature=self._context.options.verify_signature,
+                known_bytes_per_s=self._context.hash_speeds.get(self._record.host),
                 interrupted=self._context.interrupted,
             )
         )

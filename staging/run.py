@@ -22,6 +22,7 @@ from staging.published import Published
 from staging.record import DeviceRecord, RunReport, failure_of
 from staging.serving import ANY_ADDRESS, serving, site_caps
 from staging.states import Restored
+from staging.status import last_hash_speeds
 from staging.touched import JournalUnusable
 from tasks.copy_dialogue import checked_name
 
@@ -121,6 +122,7 @@ def run_fleet(
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     if (address := options.device.server_address) is not None and not WORD.fullmatch(address):
         raise ConfigInvalid(f"server address {address!r}: expected an IPv4 address or a host name")
+    hash_speeds = last_hash_speeds(journal.directory)
     started = time.monotonic()
     emit(Event(host=None, step="server", status="started", text=f"hashing {path.name}", at_s=0.0))
     with serving(
@@ -152,6 +154,7 @@ def run_fleet(
             interrupted=interrupted,
             started_s=started,
             links=links,
+            hash_speeds=hash_speeds,
         )
         results = nornir.run(task=device_task, name=options.verb, context=context)
         with suppress(JournalUnusable):

@@ -119,21 +119,27 @@ def last_as_is(directory: Path) -> dict[str, float]:
     Raises:
         ConfigInvalid: There is a journal and it cannot be read.
     """
+    return _last_measured(directory, "probe", "as_is", "steady_bytes_per_s")
+
+
+def last_hash_speeds(directory: Path) -> dict[str, float]:
+    """Return by device how fast it hashed last, in bytes per second; how long it may take the next time follows.
+
+    Raises:
+        ConfigInvalid: There is a journal and it cannot be read.
+    """
+    return _last_measured(directory, "verify", "hash_bytes_per_s")
+
+
+def _last_measured(directory: Path, *keys: str) -> dict[str, float]:
+    """Return by device the latest figure that its records have at a place."""
     query = (
-        "SELECT host, record FROM devices JOIN runs USING (run_id) WHERE verb = 'probe' AND record IS NOT NULL "
-        "ORDER BY started_at"
+        "SELECT host, CASE WHEN json_valid(record) THEN json_extract(record, ?) END AS figure "
+        "FROM devices JOIN runs USING (run_id) WHERE typeof(figure) IN ('real', 'integer') ORDER BY started_at"
     )
     with _reading(directory) as database:
-        rows = database.execute(query).fetchall() if database is not None else []
-    found = {host: _as_is(record) for host, record in rows}
-    return {host: speed for host, speed in found.items() if speed is not None}
-
-
-def _as_is(record: str) -> float | None:
-    try:
-        return float(json.loads(record)["probe"]["as_is"]["steady_bytes_per_s"])
-    except (ValueError, KeyError, TypeError):
-        return None
+        rows = database.execute(query, ("$." + ".".join(keys),)).fetchall() if database is not None else []
+    return {host: float(figure) for host, figure in rows}
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -86,7 +87,7 @@ class Server:
         self.account = SimpleNamespace(record=None, state="waiting", bytes_acked=0)
 
     def image(self, name):
-        return SimpleNamespace(name=name, size_bytes=IMAGE_BYTES)
+        return SimpleNamespace(name=name, size_bytes=IMAGE_BYTES, md5="0" * 32, sha512="0" * 128)
 
     def issue_ticket(self, request):
         return SimpleNamespace(ticket_id=f"t{next(self.tickets)}", username="u" * 8, password="p" * 16)
@@ -421,3 +422,13 @@ def test_no_login_for_the_leftover_of_a_device_that_could_not_be_restored(monkey
     monkeypatch.setattr(leftover_run, "session_of", lambda task: pytest.fail("another login"))
     run._see_to_leftover("flash:x.bin")
     assert run._record.partial_file.startswith("cannot tell: ")
+
+
+def test_a_hash_takes_no_longer_than_what_was_learned_of_the_device_allows():
+    """Its speed of earlier runs goes along; of another device nothing is known."""
+    given = []
+    for host in ("r1", "r2"):
+        steps = Steps(verify=lambda task, **arguments: given.append(arguments["known_bytes_per_s"]))
+        steps.host.name = host
+        DeviceRun(steps, replace(context(), hash_speeds={"r1": 7e6}))._verify("flash:x.bin")
+    assert given == [7e6, None]

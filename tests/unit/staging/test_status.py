@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -10,7 +11,7 @@ from inventory.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.record import DeviceRecord, Failure
 from staging.states import Outcome, Restored, State
-from staging.status import RunState, last_as_is, read_status
+from staging.status import RunState, last_as_is, last_hash_speeds, read_status
 from tasks.configuration import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change, TcpLines
@@ -139,3 +140,16 @@ def test_the_speed_before_tuning_is_that_of_the_last_probe(tmp_path):
     database.close()
     assert last_as_is(tmp_path) == {"r1": 157_000.0}
     assert last_as_is(tmp_path / "nowhere") == {}
+
+
+def test_the_speed_of_a_hash_is_learned_from_any_run(tmp_path):
+    """A record that is damaged, or too short to tell, says nothing."""
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+        for host, speed in (("r1", 11e6), ("r2", None), ("r3", 5e6)):
+            journal.add_device(run_id, host=host, address="192.0.2.1", port=22, platform="ios")
+            journal.record(run_id, host, {"verify": {"hash_bytes_per_s": speed}})
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
+        database.execute("UPDATE devices SET record = '{damaged' WHERE host = 'r3'")
+    assert last_hash_speeds(tmp_path) == {"r1": 11e6}
+    assert last_hash_speeds(tmp_path / "nowhere") == {}
