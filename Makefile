@@ -17,7 +17,7 @@ test: $(VENV)/.ready
 test-long: $(VENV)/.ready
 	$(BIN)/python -m pytest --numprocesses 4 -m long $(PYTEST_ARGS)
 
-# Every kill point times every fault, some ten minutes; test-long plays a choice of them. Puts docs/fault-matrix.md's table.
+# Every kill point times every fault, about ten minutes; test-long plays a choice of them. Puts docs/fault-matrix.md's table.
 matrix: $(VENV)/.ready
 	PYTHONPATH=. $(BIN)/python -m tests.e2e.matrix --update-docs
 
