@@ -37,6 +37,7 @@ def test_sha512_proves_where_the_device_offers_it(rig):
     assert found["check"]["proof"]["md5"] == staged.json["run"]["md5"]
 
 
+@pytest.mark.long
 def test_a_file_without_a_signature_is_no_success(rig):
     """Random bytes carry no signature: the hash is right, the device does not vouch, and the router is restored."""
     before = rig.configurations()

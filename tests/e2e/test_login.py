@@ -27,6 +27,7 @@ def without_credentials(rig) -> None:
     YAML().dump(hosts, path)
 
 
+@pytest.mark.long
 def test_host_keys(rig):
     """A new key is refused under strict, else remembered; a changed one is refused until its line is removed."""
     strict = rig.verb("check", "--host-keys", "strict")

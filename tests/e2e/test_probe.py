@@ -30,6 +30,7 @@ def test_both_arms_in_one_login(wan_rig):
     assert (rig.configurations(), rig.world.files(DEVICE)) == (before, files)
 
 
+@pytest.mark.long
 def test_one_arm_only(rig):
     """--as-is changes no line at all and decides nothing; --tuned copies tuned only and restores."""
     before = rig.configurations()
@@ -84,6 +85,7 @@ def test_a_server_out_of_reach_is_told_in_time(rig):
     assert rig.verb("check").code == 0
 
 
+@pytest.mark.long
 def test_status_after_a_run(rig):
     """Nothing before, the run after it, and nothing to recover; exit 0."""
     empty = rig.run("status", "--json")

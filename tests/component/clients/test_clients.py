@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,6 +130,14 @@ FETCHES = [
     for client, modes in table.items()
     for mode in modes
 ]
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_counts() -> Iterator[None]:
+    """Take Ctrl-C ourselves: where a shell runs us in the background it is ignored, and clients would inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def start(client: str, fetch: Fetch) -> subprocess.Popen[str]:
