@@ -199,7 +199,12 @@ def test_a_dialogue_reads_like_its_capture(
         ftp.add(NAME, size)
     else:
         (ftp.root / NAME).unlink(missing_ok=True)
-    shown = copy(on(device), f"copy {ftp.url(NAME)} flash:", (r"filename \[.*\]\? ", "\n"), *answers)
+    command, name_it = f"copy {ftp.url(NAME)} flash:", (r"filename \[.*\]\? ", "\n")
+    if device == "r1":
+        on(device).send_command(f"delete /force flash:{NAME}")
+    if capture == "ok_overwrite_prompt":
+        copy(on(device), command, name_it)
+    shown = copy(on(device), command, name_it, *answers)
     lines = shown.replace("\r", "").split("\n")[1:-1]
     assert _shapes(lines) == _shapes((CAPTURES / f"{capture}.txt").read_text(encoding="utf-8").split("\n"))
 
