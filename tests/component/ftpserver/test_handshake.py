@@ -1,6 +1,7 @@
 """What SYN and SYN-ACK of our side carry, seen on the wire: code point and segment size."""
 
 import contextlib
+import ctypes
 import socket
 import struct
 from collections.abc import Iterator
@@ -19,6 +20,22 @@ _ETHERTYPE_IP = 0x0800
 _MSS_OPTION = bytes((2, 4))
 
 
+_SO_ATTACH_FILTER = 26
+_ONLY_SYN = b"".join(
+    struct.pack("HBBI", *instruction)
+    for instruction in (
+        (0x30, 0, 0, 9),  # the protocol
+        (0x15, 0, 4, socket.IPPROTO_TCP),
+        (0xB1, 0, 0, 0),  # over the IP header
+        (0x50, 0, 0, 13),  # the TCP flags
+        (0x45, 0, 1, _SYN),
+        (0x06, 0, 0, 0xFFFF),  # take it
+        (0x06, 0, 0, 0),  # leave it
+    )
+)
+"""Classic BPF (linux/filter.h): else what others send on loopback meanwhile fills the buffer, and packets are lost."""
+
+
 @dataclass(frozen=True)
 class _Opening:
     """A SYN or SYN-ACK that our side sent."""
@@ -31,12 +48,15 @@ class _Opening:
 
 @pytest.fixture
 def wire() -> Iterator[socket.socket]:
-    """Every packet on loopback from now on."""
+    """Every TCP packet with SYN on loopback from now on."""
     try:
         tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETHERTYPE_IP))
     except PermissionError:
         pytest.skip("packet sockets need root")
+    program = ctypes.create_string_buffer(_ONLY_SYN)
     with tap:
+        head = struct.pack("HxxxxxxP", len(_ONLY_SYN) // 8, ctypes.addressof(program))
+        tap.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, head)
         tap.bind(("lo", _ETHERTYPE_IP))
         tap.setblocking(False)
         yield tap
