@@ -28,11 +28,16 @@ class Event:
 
     Attributes:
         host: Device, or None where the run itself is meant.
-        step: `connect`, `check`, `tune`, `pull`, ...
-        status: `started`, `progress`, `done` or `failed`.
+        step: `connect`, `check`, `tune`, `pull`, ...; without a device `server`, `wave` or `run`.
+        status: `started`, `progress`, `note`, `done` or `failed`; `queued`: waits for a slot, the text says which;
+            `retry`: begins anew after a pause. A wave is `waiting` where it has to be approved first; a run is
+            `paused`, `continued` or `stopping`.
         text: A short sentence for people.
         at_s: Seconds since the run began.
         progress: With `progress` of a copy: how far it has come.
+        site: The device's site, or the site that is meant; None where there is none.
+        wave: Number of the wave, 0 for the canaries; None outside waves.
+        verdict: With `progress` of a copy: what limits it so far, by the words of `tcp.words.VerdictKind`.
     """
 
     host: str | None
@@ -41,6 +46,9 @@ class Event:
     text: str
     at_s: float
     progress: Progress | None = None
+    site: str | None = None
+    wave: int | None = None
+    verdict: str | None = None
 
 
 Emit = Callable[[Event], None]
