@@ -1,0 +1,146 @@
+"""Which devices go together, and when a run must not go on. Pure.
+
+The first devices of a kind show what is wrong with an image or a plan; the others then never see it. A canary wave has
+one device of each model, because images, flash and boot loaders differ by model and not by site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from inventory.errors import ConfigInvalid
+
+CANARY = "canary"
+ALL = "all"
+
+Grouping = Literal["site", "group"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WavePolicy:
+    """How devices are put into waves, and when a run stops.
+
+    Attributes:
+        canary: Whether one device of each model goes first.
+        by: What the waves behind it follow, or None: all devices in one.
+        size: Most devices in a wave, >= 1, or None: as many as there are. A larger one is split.
+        max_failures: How many failed devices the run bears: a count (int, >= 0), or a share of the devices begun (float
+            in (0, 1]; 1.0 bears everything). One more stops it: what is under way goes on, nothing new begins.
+        canary_failures: The same for the canary wave alone, a count: none, unless it is said otherwise.
+        approve: Whether the operator must say yes between waves.
+    """
+
+    canary: bool = True
+    by: Grouping | None = "site"
+    size: int | None = None
+    max_failures: int | float = 1.0
+    canary_failures: int = 0
+    approve: bool = False
+
+    def __post_init__(self) -> None:
+        if self.by not in {"site", "group", None}:
+            raise ConfigInvalid(f"waves: expected site or group to make them by, found {self.by!r}")
+        if self.size is not None and self.size < 1:
+            raise ConfigInvalid(f"wave size: expected a whole number of 1 or more, found {self.size!r}")
+        good = self.max_failures >= 0 if isinstance(self.max_failures, int) else 0 < self.max_failures <= 1
+        if not good or self.canary_failures < 0:
+            raise ConfigInvalid(
+                f"failures allowed: expected a count of 0 or more, or a share above 0 and up to 1 (100%), found "
+                f"{self.max_failures!r}, of canaries {self.canary_failures!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveDevice:
+    """What decides about a device's wave; None where it is not known."""
+
+    host: str
+    site: str | None = None
+    group: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """Devices that go together.
+
+    Attributes:
+        number: Place in the run, from 0.
+        name: For people: `canary`, `site a`, `site a, part 2 of 3`, `all`.
+        hosts: Inventory names, in the order of the inventory; at least one.
+        is_canary: Whether the wave is there to find out what is wrong.
+    """
+
+    number: int
+    name: str
+    hosts: tuple[str, ...]
+    is_canary: bool = False
+
+
+def waves(devices: Sequence[WaveDevice], policy: WavePolicy) -> tuple[Wave, ...]:
+    """Return the waves of a run: each device in exactly one, none of them empty.
+
+    Args:
+        devices: Those that are to be staged, in the order of the inventory.
+        policy: How waves are made.
+    """
+    canaries = _canaries(devices) if policy.canary else ()
+    parts = [(CANARY, part, True) for part in [canaries] if part]
+    behind: dict[str, list[str]] = {}
+    for device in devices:
+        if device.host not in canaries:
+            behind.setdefault(_name(device, policy.by), []).append(device.host)
+    for name, hosts in behind.items():
+        parts.extend((part_name, part, False) for part_name, part in _split(name, hosts, policy.size))
+    return tuple(
+        Wave(number=number, name=name, hosts=hosts, is_canary=is_canary)
+        for number, (name, hosts, is_canary) in enumerate(parts)
+    )
+
+
+def may_go_on(policy: WavePolicy, begun: int, failed: int, *, canaries_failed: int = 0) -> str | None:
+    """Return why a run must not begin with further devices, or None where it may go on.
+
+    Refused devices are not failed ones: the check did what it is there for.
+
+    Args:
+        policy: What the run bears.
+        begun: Devices that the run has begun with, those under way included.
+        failed: Those of them that failed or were left with an error, canaries included.
+        canaries_failed: Those of them that were canaries.
+    """
+    if canaries_failed > policy.canary_failures:
+        borne = f"{policy.canary_failures} may" if policy.canary_failures else "none may"
+        return f"{canaries_failed} of the first devices (canaries) failed, {borne}"
+    allowed = policy.max_failures
+    if isinstance(allowed, int):
+        return f"{failed} devices failed, {allowed} may" if failed > allowed else None
+    # Rounded, so that 3 of 10 are not more than 30 %.
+    if begun and round(failed / begun, 9) > allowed:
+        return f"{failed} of {begun} devices begun failed, which is {failed / begun:.0%}; {allowed:.0%} may"
+    return None
+
+
+def _canaries(devices: Sequence[WaveDevice]) -> tuple[str, ...]:
+    """Return the first device of each model; one whose model nobody knows stands for nobody."""
+    first: dict[str, str] = {}
+    for device in devices:
+        if device.model is not None:
+            first.setdefault(device.model, device.host)
+    return tuple(first.values())
+
+
+def _name(device: WaveDevice, by: Grouping | None) -> str:
+    if by is None:
+        return ALL
+    value = device.site if by == "site" else device.group
+    return f"{by} {value}" if value is not None else f"without a {by}"
+
+
+def _split(name: str, hosts: list[str], size: int | None) -> list[tuple[str, tuple[str, ...]]]:
+    if size is None or len(hosts) <= size:
+        return [(name, tuple(hosts))]
+    parts = [tuple(hosts[start : start + size]) for start in range(0, len(hosts), size)]
+    return [(f"{name}, part {number} of {len(parts)}", part) for number, part in enumerate(parts, 1)]
