@@ -1,0 +1,204 @@
+"""The four graphs of a transfer, from readings of TCP_INFO to lines. Pure; `staging.reports.svg` draws them.
+
+They are those of the published experiment: rate over time, bytes acknowledged with the advertised window above them,
+what window over round trip allows, and the round-trip time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from staging.reports.scales import Axis, Point, evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
+from tcp.sample import Sample, intervals
+
+MOST_POINTS = 150
+"""More than a line of a printed page shows."""
+
+FEW_READINGS = 10
+"""Below this a graph is a hint, and says so."""
+
+_IN_SIGHT = 2.5
+"""A limit so many times above all that was measured would press the line to the ground, so it is told in words."""
+
+
+class Stroke(StrEnum):
+    """How a line is drawn: told apart by colour, and without colour by its dashes."""
+
+    SOLID = "a"
+    DASHED = "b"
+    DOTTED = "c"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line: points of seconds and a value in base units. `is_step`: a point's value holds since the point before."""
+
+    label: str
+    points: tuple[Point, ...]
+    stroke: Stroke = Stroke.SOLID
+    is_step: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """A graph.
+
+    Attributes:
+        key: One word for file names and tests.
+        title: What it shows.
+        across: The time axis.
+        up: The value axis.
+        lines: What is drawn; none where nothing was measured.
+        readings: How many readings it is drawn from.
+        note: What cannot be seen in it and must be known; empty for nothing.
+    """
+
+    key: str
+    title: str
+    across: Axis
+    up: Axis
+    lines: tuple[Line, ...]
+    readings: int
+    note: str = ""
+
+    @property
+    def description(self) -> str:
+        """Return the graph in a sentence, for those who cannot see it."""
+        if not self.lines:
+            return f"{self.title}: not measured."
+        shown = "; ".join(f"{line.label}: {_range(line, self.up)}" for line in self.lines)
+        length = f"{self.across.end:.3g} {self.across.unit}"
+        return f"{self.title}, over {length}, {self.readings} readings. {shown}. {self.note}".strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A rate of payload that the transfer was held against, with its name: `cap`, `link`."""
+
+    label: str
+    bytes_per_s: float
+
+
+def transfer_graphs(
+    samples: Sequence[Sample], *, limits: Sequence[Limit] = (), most_points: int = MOST_POINTS
+) -> tuple[Graph, ...]:
+    """Return the four graphs of a transfer.
+
+    Args:
+        samples: Its readings in the order they were taken; with fewer than two the graphs have no lines.
+        limits: Rates to draw beside its own; one that lies far above it is told in the note instead.
+        most_points: How many points a line may have, >= 4.
+    """
+    across = time_axis(max((sample.at_s for sample in samples), default=0.0))
+    parts = (samples, across, most_points)
+    return (_rate(*parts, limits), _acknowledged(*parts), _allowed(*parts), _round_trip(*parts))
+
+
+def _rate(samples: Sequence[Sample], across: Axis, most: int, limits: Sequence[Limit]) -> Graph:
+    achieved = _rates(samples, most)
+    largest = max((value for _, value in achieved), default=0.0)
+    near = [limit for limit in limits if 0 < limit.bytes_per_s <= _IN_SIGHT * largest][:2]
+    far = [limit for limit in limits if limit not in near and limit.bytes_per_s > 0]
+    lines = [Line(label="rate", points=achieved, is_step=True)]
+    for limit, stroke in zip(near, (Stroke.DASHED, Stroke.DOTTED), strict=False):
+        lines.append(Line(label=limit.label, points=_level(limit.bytes_per_s, across), stroke=stroke))
+    up = rate_axis(max([largest, *(limit.bytes_per_s for limit in near)]))
+    outside = "; ".join(f"{limit.label} at {rate_axis(limit.bytes_per_s).label_of(limit.bytes_per_s)}" for limit in far)
+    return Graph(
+        key="rate",
+        title="Rate",
+        across=across,
+        up=up,
+        lines=tuple(lines) if achieved else (),
+        readings=len(samples),
+        note=_note(samples, f"above the picture: {outside}" if outside else ""),
+    )
+
+
+def _acknowledged(samples: Sequence[Sample], across: Axis, most: int) -> Graph:
+    kept = [samples[place] for place in evenly(len(samples), most)] if len(samples) > 1 else []
+    done = tuple((sample.at_s, float(sample.bytes_acked)) for sample in kept)
+    above = tuple(
+        (sample.at_s, float(sample.bytes_acked + sample.snd_wnd_bytes))
+        for sample in kept
+        if sample.snd_wnd_bytes is not None
+    )
+    lines = [Line(label="acknowledged", points=done)]
+    if above:
+        lines.append(Line(label="acknowledged + advertised window", points=above, stroke=Stroke.DASHED))
+    windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
+    told = f"window {min(windows):,} to {max(windows):,} bytes" if windows else "this kernel does not tell the window"
+    return Graph(
+        key="acknowledged",
+        title="Bytes acknowledged, and the window above them",
+        across=across,
+        up=size_axis(max((value for line in lines for _, value in line.points), default=0.0)),
+        lines=tuple(lines) if done else (),
+        readings=len(samples),
+        note=_note(samples, told),
+    )
+
+
+def _allowed(samples: Sequence[Sample], across: Axis, most: int) -> Graph:
+    allowed = thinned(
+        [
+            (sample.at_s, sample.snd_wnd_bytes / (sample.rtt_us / 1e6))
+            for sample in samples
+            if sample.snd_wnd_bytes is not None and sample.rtt_us > 0
+        ],
+        most,
+    )
+    achieved = _rates(samples, most)
+    lines = (
+        Line(label="window / RTT: what the window allows", points=allowed, stroke=Stroke.DASHED),
+        Line(label="rate", points=achieved, is_step=True),
+    )
+    return Graph(
+        key="allowed",
+        title="What the window allows: window / RTT",
+        across=across,
+        up=rate_axis(max((value for line in lines for _, value in line.points), default=0.0)),
+        lines=lines if allowed and achieved else (),
+        readings=len(samples),
+        note=_note(samples, "" if allowed else "this kernel does not tell the window"),
+    )
+
+
+def _round_trip(samples: Sequence[Sample], across: Axis, most: int) -> Graph:
+    points = thinned([(sample.at_s, sample.rtt_us / 1e6) for sample in samples if sample.rtt_us > 0], most)
+    lines = [Line(label="smoothed RTT", points=points)]
+    least = [sample.min_rtt_us / 1e6 for sample in samples if sample.min_rtt_us]
+    if least:
+        lines.append(Line(label="least RTT", points=_level(min(least), across), stroke=Stroke.DOTTED))
+    return Graph(
+        key="rtt",
+        title="Round-trip time",
+        across=across,
+        up=rtt_axis(max((value for line in lines for _, value in line.points), default=0.0)),
+        lines=tuple(lines) if len(points) > 1 else (),
+        readings=len(samples),
+        note=_note(samples, ""),
+    )
+
+
+def _rates(samples: Sequence[Sample], most: int) -> tuple[Point, ...]:
+    """Return the rate of each interval, at its end; the readings are thinned first, so no byte is lost."""
+    kept = [samples[place] for place in evenly(len(samples), most)]
+    return tuple((span.end.at_s, span.rate_bytes_per_s) for span in intervals(kept))
+
+
+def _level(value: float, across: Axis) -> tuple[Point, ...]:
+    return ((0.0, value), (across.end * across.divisor, value))
+
+
+def _note(samples: Sequence[Sample], text: str) -> str:
+    few = "few readings: read it as a hint" if 1 < len(samples) < FEW_READINGS else ""
+    return "; ".join(part for part in (text, few) if part)
+
+
+def _range(line: Line, up: Axis) -> str:
+    values = [value for _, value in line.points]
+    low, high = up.label_of(min(values)), up.label_of(max(values))
+    return high if low == high else f"{low} to {high}"
