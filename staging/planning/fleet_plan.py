@@ -1,0 +1,218 @@
+"""The plan of a run over a fleet: what was found, what is to be done, how long that takes. Values only.
+
+A plan is a file that people review and that `stage --plan` carries out. What it says of a device is what was seen when
+it was made; the run checks each device again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from staging.planning.limits import Limits
+from staging.planning.waves import Wave, WavePolicy
+
+SCHEMA = "flashferry.plan/1"
+
+
+class Action(StrEnum):
+    """What is to be done with a device."""
+
+    STAGE = "stage"
+    ALREADY_THERE = "already there"
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+
+
+class TuneMode(StrEnum):
+    """Which devices are tuned for their copy: those that gain from it as far as anybody knows, all, or none."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedImage:
+    """An image of the plan.
+
+    Attributes:
+        name: File name, also on the devices.
+        path: Where it is here; absolute.
+        size_bytes: Its size.
+        md5: Its MD5, 32 hexadecimal digits.
+        sha512: Its SHA-512, 128 hexadecimal digits.
+    """
+
+    name: str
+    path: str
+    size_bytes: int
+    md5: str
+    sha512: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedDevice:
+    """A device of the plan. What could not be seen is None.
+
+    Attributes:
+        host: Inventory name.
+        address: Name or address to log in to.
+        site: Site whose link it shares, or None.
+        group: Its first group, or None.
+        identity: What it calls itself (`staging.touched`): host name and serial number.
+        model: Model as it tells it.
+        version: Release that runs on it.
+        rtt_s: Least round-trip time of the SSH connection.
+        image: Name of the image that it is to have, or None where no rule gave one.
+        image_reason: Why this one.
+        file_system: Where it goes, for example `bootflash:`.
+        action: What is to be done.
+        reason: Why it is refused or could not be seen; else empty.
+        hint: What to do about that, or None.
+        notes: What the check noticed.
+        wave: Number of its wave; -1 where it is in none.
+        tune: Whether it is to be tuned for its copy.
+        tune_reason: Why it is not, in a sentence; else empty.
+        expected_bytes_per_s: Rate to expect of a copy that has the link's share it needs, or None: nobody knows it.
+        expected_source: Where that comes from; where it is assumed, it says so.
+        is_assumed: Whether the rate is an assumption and not a measurement of this device.
+        hash_bytes_per_s: How fast it hashes, measured or assumed.
+        starts_s: When it begins, in seconds from the start of the run, by the forecast.
+        copy_s: How long its copy takes beside the others'.
+        hash_s: How long it hashes.
+        total_s: From its login to its last proof, waiting for slots included.
+    """
+
+    host: str
+    address: str
+    site: str | None = None
+    group: str | None = None
+    identity: str | None = None
+    model: str | None = None
+    version: str | None = None
+    rtt_s: float | None = None
+    image: str | None = None
+    image_reason: str = ""
+    file_system: str | None = None
+    action: Action
+    reason: str = ""
+    hint: str | None = None
+    notes: tuple[str, ...] = ()
+    wave: int = -1
+    tune: bool = True
+    tune_reason: str = ""
+    expected_bytes_per_s: float | None = None
+    expected_source: str = ""
+    is_assumed: bool = False
+    hash_bytes_per_s: float | None = None
+    starts_s: float | None = None
+    copy_s: float | None = None
+    hash_s: float | None = None
+    total_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteForecast:
+    """What a run does to the link of a site.
+
+    Attributes:
+        site: Its name; of devices without a site, the name of the device.
+        devices: Devices that are to be staged there.
+        link_rate_bps: Rate of its link, or None where nobody knows it: then nothing caps its copies.
+        link_source: Who says so.
+        cap_share: Share of the link that copies may take.
+        cap_bytes_per_s: What its copies may take together, as payload, or None.
+        copies: Most copies at the same time that are allowed.
+        peak_copies: Most that the forecast has.
+        load_share: Share of the cap in use from its first copy to the end of its last one; None without a cap.
+        bytes: What its copies carry.
+        starts_s: First device begins, in seconds from the start of the run.
+        ends_s: Last device is done.
+        closes_at: When its window closes, ISO 8601, or None.
+    """
+
+    site: str
+    devices: int
+    link_rate_bps: float | None
+    link_source: str
+    cap_share: float
+    cap_bytes_per_s: float | None
+    copies: int
+    peak_copies: int
+    load_share: float | None
+    bytes: int
+    starts_s: float
+    ends_s: float
+    closes_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """Something that would make a run shorter.
+
+    Attributes:
+        change: What to do, in words.
+        fits: Whether the run fits the window then.
+        ends_s: When the run ends then, in seconds from its start.
+    """
+
+    change: str
+    fits: bool
+    ends_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Whether a run fits its window.
+
+    Attributes:
+        fits: Yes or no; None where there is no window.
+        sentence: The same for people, with the figures.
+        late: Devices that would not be done in time, in the order in which they would be begun.
+        remedies: What would make it fit, or at least shorter; the cheapest first.
+    """
+
+    fits: bool | None
+    sentence: str
+    late: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPlan:
+    """The plan of a run.
+
+    Attributes:
+        created_at: When it was made, ISO 8601, UTC.
+        starts_at: When the run is to begin, ISO 8601: now, or when the window opens.
+        ends_at: When it must have ended, ISO 8601, or None: no end is given for the run as a whole.
+        images: All images, each once.
+        limits: How much goes on at the same time.
+        policy: How waves are made and when the run stops.
+        tune: Which devices are tuned.
+        duration_s: How long the run takes, by the forecast.
+        fit: Whether that fits.
+        assumptions: What the forecast takes for granted, in sentences.
+        sites: What happens to each site's link.
+        waves: Who goes when.
+        devices: Every device of the inventory as selected, in its order.
+    """
+
+    created_at: str
+    starts_at: str
+    ends_at: str | None
+    images: tuple[PlannedImage, ...]
+    limits: Limits
+    policy: WavePolicy
+    tune: TuneMode
+    duration_s: float
+    fit: Fit
+    assumptions: tuple[str, ...] = ()
+    sites: tuple[SiteForecast, ...] = ()
+    waves: tuple[Wave, ...] = ()
+    devices: tuple[PlannedDevice, ...] = ()
+
+    def of(self, action: Action) -> tuple[PlannedDevice, ...]:
+        """Return the devices with which this is to be done."""
+        return tuple(device for device in self.devices if device.action is action)

@@ -1,0 +1,64 @@
+"""When a run must have ended, as people say it: `05:00`, or a date and time. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, time, timedelta, tzinfo
+
+from inventory.errors import ConfigInvalid
+
+
+def parse_until(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
+    """Return the moment that is meant; a time of day is its next occurrence.
+
+    Args:
+        text: `HH:MM`, or ISO 8601 with a date.
+        now: The present, with a time zone.
+        zone: Time zone of a text that names none; None is this machine's, with its changes of season.
+
+    Raises:
+        ConfigInvalid: It is neither, or it is past.
+    """
+    try:
+        if "-" not in text[:8]:
+            return _next(time.fromisoformat(text), now, zone)
+        dated = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigInvalid(
+            f"--until {text!r}: expected a time of day such as 05:00 or a date and time such as 2026-03-01T05:00"
+        ) from None
+    found = dated if dated.tzinfo is not None else _here(dated, zone)
+    if found <= now:
+        present = now.astimezone(zone).isoformat(timespec="minutes")
+        raise ConfigInvalid(f"--until {text!r}: expected a time to come, it is {present} now")
+    return found
+
+
+def parse_window(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[datetime, datetime]:
+    """Return when a window such as `22:00-05:00` opens and closes: the one that is open, from now on, else the next.
+
+    Raises:
+        ConfigInvalid: It is no window.
+    """
+    try:
+        opens, closes = (time.fromisoformat(part.strip()) for part in text.split("-"))
+        if opens == closes:
+            raise ValueError(text)
+        end = _next(closes, now, zone)
+    except ValueError:
+        raise ConfigInvalid(
+            f"--window {text!r}: expected the times of day at which it opens and closes, such as 22:00-05:00"
+        ) from None
+    day = end.astimezone(zone).date() - timedelta(days=0 if opens < closes else 1)
+    return max(_here(datetime.combine(day, opens), zone), now), end
+
+
+def _next(clock: time, now: datetime, zone: tzinfo | None) -> datetime:
+    if clock.tzinfo is not None:
+        raise ValueError(clock)
+    today = now.astimezone(zone).date()
+    found = _here(datetime.combine(today, clock), zone)
+    return found if found > now else _here(datetime.combine(today + timedelta(days=1), clock), zone)
+
+
+def _here(naive: datetime, zone: tzinfo | None) -> datetime:
+    return naive.astimezone() if zone is None else naive.replace(tzinfo=zone)
