@@ -48,11 +48,8 @@ class Relay:
     """Moves packets between two TUN descriptors through the link model."""
 
     def __init__(self, ends: Ends, *, profile: LinkProfile, seed: int | str) -> None:
-        self.to_site = Direction(profile.to_site, seed=f"{seed}/to_site")
-        self.to_core = Direction(profile.to_core, seed=f"{seed}/to_core")
-        self.refused_packets = 0
-        self._set(profile)
-        self._paths = ((ends.core, self.to_site, ends.site), (ends.site, self.to_core, ends.core))
+        self._ends = ends
+        self._renew(profile, seed)
         self._looked_s = time.monotonic()
         self._readable = select.poll()
         for end in (ends.core, ends.site):
@@ -101,18 +98,29 @@ class Relay:
                     self.refused_packets += 1
         return moved
 
+    def _renew(self, profile: LinkProfile, seed: int | str) -> None:
+        """Begin as a link that has carried nothing yet; packets under way are lost."""
+        self.to_site = Direction(profile.to_site, seed=f"{seed}/to_site")
+        self.to_core = Direction(profile.to_core, seed=f"{seed}/to_core")
+        self.refused_packets = 0
+        self._set(profile)
+        ends = self._ends
+        self._paths = ((ends.core, self.to_site, ends.site), (ends.site, self.to_core, ends.core))
+
     def _set(self, profile: LinkProfile) -> None:
         self.profile = profile
         self.to_site.profile, self.to_core.profile = profile.to_site, profile.to_core
         self.turn_s = turn_s(profile.rtt_s)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer a request of the control socket: ``counters``, or ``set`` with changes of the profile."""
+        """Answer a request of the control socket: ``counters``, ``set`` with changes, ``renew`` with a seed too."""
         try:
             if request["do"] == "set":
                 self._set(self.profile.with_changes(request["changes"]))
+            elif request["do"] == "renew":
+                self._renew(self.profile.with_changes(request["changes"]), request["seed"])
             elif request["do"] != "counters":
-                raise LabError(f"link: unknown request {request['do']!r}; allowed are counters, set.")
+                raise LabError(f"link: unknown request {request['do']!r}; allowed are counters, set, renew.")
         except LabError as error:
             return {"error": str(error)}
         return {

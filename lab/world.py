@@ -118,6 +118,16 @@ class World:
         for name in [each.name for each in self.sites] if site is None else [site]:
             self._link({"do": "set", "changes": changes}, name)
 
+    def renew_link(self, site: str, seed: int | str, **changes: Any) -> None:
+        """Change a link and begin its counters and its random losses anew: the same seed loses the same packets.
+
+        Packets under way are lost with what they were part of, so do it between copies.
+
+        Raises:
+            LabError: As `set_link`.
+        """
+        self._link({"do": "renew", "seed": seed, "changes": changes}, site)
+
     def state(self) -> LabState:
         """Return what `lab.state.write_state` records of this world."""
         return LabState(

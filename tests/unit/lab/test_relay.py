@@ -133,3 +133,20 @@ def test_an_answer_within_the_write_leaves_in_the_same_turn(rig: Rig, monkeypatc
     rig.core.send(b"question")
     rig.relay.turn()
     assert rig.relay.to_core.counters.offered_packets == 1
+
+
+def test_a_renewed_link_loses_what_its_seed_says(rig: Rig) -> None:
+    """Counters begin at zero, changes hold, and the same seed loses the same packets of the same stream."""
+
+    def survivors(seed: int) -> list[int]:
+        rig.relay.answer({"do": "renew", "seed": seed, "changes": {"loss_ratio": 0.5, "delay_s": 0}})
+        assert rig.relay.answer({"do": "counters"})["to_site"]["offered_packets"] == 0
+        for number in range(50):
+            rig.core.send(bytes([number]))
+        _until_quiet(rig.relay)
+        return [rig.site.recv(9)[0] for _ in range(rig.relay.to_site.counters.delivered_packets)]
+
+    first = survivors(7)
+    assert 0 < len(first) < 50
+    assert survivors(7) == first
+    assert survivors(8) != first
