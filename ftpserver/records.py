@@ -7,7 +7,7 @@ from typing import Any
 from ftpserver.codec import public
 from tcp.sample import Sample
 from tcp.syn import SynOptions
-from tcp.verdict import Verdict
+from tcp.verdict import Verdict, VerdictKind
 
 
 class TransferState(StrEnum):
@@ -137,6 +137,7 @@ class TransferProgress:
         rate_bytes_per_s: Rate of the last sample interval.
         congestion_control: In force on the data connection.
         tries_left: Transfers that may still be begun.
+        limited_by: What limited the transfer under way so far; None while that cannot be told.
         last_error: The last thing that went wrong, in a sentence; empty if nothing did.
         record: The last transfer, once it ended.
     """
@@ -153,6 +154,7 @@ class TransferProgress:
     bytes_acked: int = 0
     rate_bytes_per_s: float = 0.0
     congestion_control: str | None = None
+    limited_by: VerdictKind | None = None
     last_error: str = ""
     record: TransferRecord | None = None
     image_name: str = ""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ftpserver.records import EventKind, TransferState
+from ftpserver.so_far import SoFar
 
 if TYPE_CHECKING:
     from ftpserver.accounts import Account, Channel
@@ -32,6 +33,7 @@ class Reporter:
         self._tuning = tuning
         self._stalled = False
         self._told: tuple[TransferState, int, float] | None = None
+        self._so_far = SoFar(account.grant.ticket_id)
         self.concluded = False
 
     def started(self) -> None:
@@ -48,6 +50,8 @@ class Reporter:
             why = "its window is closed" if transfer.zero_window else "no acknowledgements"
             self._announce(EventKind.STALLED, f"no progress for {silent_s:.0f} s: {why}", TransferState.STALLED)
             return
+        if self._so_far.is_due(now_s - transfer.start.now_s):
+            self._so_far.kind = transfer.limited_by(self._tuning.in_force())
         state = TransferState.STALLED if self._stalled else TransferState.TRANSFERRING
         sample = transfer.sample(now_s) if settings.stream_samples else None
         news = (state, transfer.acked_bytes, transfer.rate_bytes_per_s)
@@ -94,5 +98,6 @@ class Reporter:
             bytes_acked=transfer.start.offset_bytes + transfer.acked_bytes,
             rate_bytes_per_s=transfer.rate_bytes_per_s,
             congestion_control=self._tuning.in_force(),
+            limited_by=self._so_far.kind,
             **more,
         )

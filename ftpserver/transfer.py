@@ -8,11 +8,14 @@ from ftpserver.sender import FALL_BACK_AFTER_S, FALL_BACK_SHARE
 from tcp.info import TcpInfo, parse_tcp_info
 from tcp.readings import Readings
 from tcp.sample import Sample
-from tcp.verdict import judge
+from tcp.verdict import VerdictKind, judge
 
 if TYPE_CHECKING:
     from ftpserver.tickets import TicketGrant
     from tcp.syn import SynOptions
+
+_READINGS_SO_FAR = 16
+"""Enough to name a cause, and a third of the time that all take: a thousand transfers are asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,12 @@ class Transfer:
     def sample(self, now_s: float) -> Sample:
         """Return the last reading as a sample."""
         return Sample.from_info(max(0.0, now_s - self._origin_s), self.info, all_written=self.all_written)
+
+    def limited_by(self, congestion_control: str | None) -> VerdictKind | None:
+        """Return what limited it so far, from a choice of its readings; None while that cannot be told."""
+        samples = self._readings.samples(self._origin_s, most=_READINGS_SO_FAR)
+        kind = judge(samples, congestion_control=congestion_control).kind
+        return None if kind is VerdictKind.TOO_SHORT else kind
 
     def loses_heavily(self, now_s: float, for_s: float = FALL_BACK_AFTER_S) -> bool:
         """Tell whether more than 5 % was sent again in every reading of the last `for_s` seconds."""

@@ -14,6 +14,7 @@ from ftpserver.grants import ServerGrants
 from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
 from ftpserver.settings import ServerSettings
 from tcp.sample import Sample
+from tcp.verdict import VerdictKind
 
 # Made once: `json.dumps` with options of one's own makes one for every call.
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -47,6 +48,7 @@ class Pulse:
     bytes_acked: int
     rate_bytes_per_s: float
     congestion_control: str | None
+    limited_by: VerdictKind | None = None
     sample: Sample | None = None
 
     @classmethod
@@ -64,6 +66,7 @@ class Pulse:
             bytes_acked=progress.bytes_acked,
             rate_bytes_per_s=progress.rate_bytes_per_s,
             congestion_control=progress.congestion_control,
+            limited_by=progress.limited_by,
             sample=event.sample,
         )
 
@@ -77,6 +80,7 @@ class Pulse:
             bytes_acked=self.bytes_acked,
             rate_bytes_per_s=self.rate_bytes_per_s,
             congestion_control=self.congestion_control,
+            limited_by=self.limited_by,
         )
         address = progress.peer_address
         return ServerEvent(

@@ -163,3 +163,18 @@ def test_a_transfer_that_never_began_has_a_record_too() -> None:
     record = _close(_transfer(), 100.5, None)
     assert (record.first_byte_s, record.duration_s, record.rate_bytes_per_s) == (None, 0.0, 0.0)
     assert record.verdict.kind is VerdictKind.TOO_SHORT
+
+
+def test_the_verdict_so_far_is_that_of_the_readings_so_far() -> None:
+    """Under way a full window is named as at the end; one reading names nothing."""
+    transfer = _transfer()
+    assert transfer.limited_by("cubic") is None
+    transfer.wrote(_SIZE - 1, 100.0)
+    for second in range(1, 9):
+        busy = second * 1_000_000
+        transfer.take(
+            _info(acked=second * 40_000, sent=second * 40_000, unacked=3, window=4128, busy=busy, rwnd=busy),
+            100.0 + second,
+            tick=True,
+        )
+    assert transfer.limited_by("cubic") is VerdictKind.WINDOW

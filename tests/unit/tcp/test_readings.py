@@ -44,3 +44,16 @@ def test_a_reading_of_another_length_is_left_out() -> None:
     readings = Readings(0.0, _raw(0))
     readings.take(1.0, _raw(1, 232), all_written=False)
     assert len(readings) == 1
+
+
+@pytest.mark.parametrize("most", [1, 5, 16, 100])
+def test_a_choice_of_readings_ends_with_the_last(most: int) -> None:
+    """No more than asked for, evenly spread, the last among them; all of them where more is asked for."""
+    readings = Readings(0.0, _raw(0))
+    for second in range(1, 40):
+        readings.take(float(second), _raw(second), all_written=False)
+    times = [sample.at_s for sample in readings.samples(0.0, most)]
+    assert len(times) <= most
+    assert times[-1] == 39.0
+    assert len({later - earlier for earlier, later in pairwise(times)}) <= 1
+    assert most < 40 or times == [float(second) for second in range(40)]
