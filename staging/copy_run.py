@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from nornir.core.task import Task
 
-from ftpserver import Ticket, TicketRequest, TransferProgress, TransferState
+from ftpserver import Ticket, TicketRequest, TransferProgress, TransferRecord, TransferState
 from staging.clocks import compare_clocks
 from staging.context import RunContext
-from staging.events import Progress
+from staging.events import Progress, TransferEnd
 from staging.links import LinkCap
 from staging.plan import ASSUMED_RTT_S, source_of
 from staging.reconcile import Decision, Judgement
@@ -188,7 +188,20 @@ class CopyRun(StepRunner):
         self._began = self._began or has_begun(seen)
         if seen.record is not None and seen.record != self._record.transfer:
             self._context.links.note(self._host, seen.record)
+            self._tell_transfer(seen.record)
         self._update(transfer=seen.record)
+
+    def _tell_transfer(self, record: TransferRecord) -> None:
+        end = TransferEnd(
+            is_delivered=record.outcome == "delivered",
+            verdict=record.verdict.kind.value,
+            bytes_acked=record.bytes_acked,
+            retransmitted_bytes=record.retransmitted_bytes,
+            duration_s=record.duration_s,
+            rate_bytes_per_s=record.rate_bytes_per_s,
+        )
+        text = f"{record.rate_bytes_per_s / 1e6:.3g} MB/s by our server, {end.verdict}"
+        self._tell("transfer", "done" if end.is_delivered else "failed", text, transfer=end)
 
     def _compare_clocks(self) -> None:
         done, seen = self._record.pull, self._record.transfer
@@ -213,7 +226,9 @@ class CopyRun(StepRunner):
             so_far = Progress(
                 acked_bytes=seen.bytes_acked, size_bytes=size_bytes, rate_bytes_per_s=seen.rate_bytes_per_s
             )
-            self._tell("pull", "progress", f"{seen.bytes_acked / max(size_bytes, 1):.0%} acknowledged{rate}", so_far)
+            text = f"{seen.bytes_acked / max(size_bytes, 1):.0%} acknowledged{rate}"
+            limited_by = seen.limited_by.value if seen.limited_by else None
+            self._tell("pull", "progress", text, progress=so_far, verdict=limited_by)
         return Witnessed(
             client_seen=seen.state is not TransferState.WAITING,
             logged_in=seen.state not in {TransferState.WAITING, TransferState.CONNECTED},

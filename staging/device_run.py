@@ -48,6 +48,7 @@ def run_device(run: DeviceRun) -> Result:
     except JournalUnusable as error:
         # The report outweighs its copy in the journal.
         record = replace(record, failure=record.failure or failure_of("record", error))
+    run.tell_end(record)
     return Result(host=task.host, result=record, changed=record.transfer is not None)
 
 
@@ -65,6 +66,19 @@ class DeviceRun(LeftoverRun):
         finally:
             self._leave()
         return self._record
+
+    def tell_end(self, record: DeviceRecord) -> None:
+        """Tell that this device is through, and what became of it."""
+        failure = record.failure or record.restore_failure
+        good = record.outcome in {Outcome.DONE, Outcome.ALREADY_THERE} and failure is None
+        self._tell(
+            "device",
+            "done" if good else "failed",
+            record.outcome.value if failure is None else f"{record.outcome.value}: {failure.step}: {failure.reason}",
+            outcome=record.outcome.value,
+            restored=record.restored.value,
+            failure=failure.kind if failure else None,
+        )
 
     def _leave(self) -> None:
         """Make the ticket worthless and log out; neither may cost the record of what happened."""

@@ -23,12 +23,34 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransferEnd:
+    """What the server's account of a transfer came to.
+
+    Attributes:
+        is_delivered: Whether the device has acknowledged everything.
+        verdict: What limited it, by the words of `tcp.limits.VerdictKind`.
+        bytes_acked: Payload that the device acknowledged.
+        retransmitted_bytes: Bytes sent again; None where the kernel does not tell.
+        duration_s: First byte to last acknowledgement.
+        rate_bytes_per_s: Acknowledged payload over that time.
+    """
+
+    is_delivered: bool
+    verdict: str
+    bytes_acked: int
+    retransmitted_bytes: int | None
+    duration_s: float
+    rate_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One thing that happened.
 
     Attributes:
         host: Device, or None where the run itself is meant.
-        step: `connect`, `check`, `tune`, `pull`, ...; without a device `server`, `wave` or `run`.
+        step: `connect`, `check`, `tune`, `pull`, ...; `transfer`: the server's account of a copy was closed;
+            `device`: the device is through, nothing follows but a `retry`. Without a device `server`, `wave` or `run`.
         status: `started`, `progress`, `note`, `done` or `failed`; `queued`: waits for a slot, the text says which;
             `retry`: begins anew after a pause. A wave is `waiting` where it has to be approved first; a run is
             `paused`, `continued` or `stopping`.
@@ -37,7 +59,12 @@ class Event:
         progress: With `progress` of a copy: how far it has come.
         site: The device's site, or the site that is meant; None where there is none.
         wave: Number of the wave, 0 for the canaries; None outside waves.
-        verdict: With `progress` of a copy: what limits it so far, by the words of `tcp.words.VerdictKind`.
+        verdict: With `progress` of a copy: what limits it so far, by the words of `tcp.limits.VerdictKind`.
+        run_id: With `started` of a `run`: its identifier in the journal.
+        outcome: With the end of a `device`: what became of it, by the words of `staging.states.Outcome`.
+        restored: Likewise, by the words of `staging.states.Restored`.
+        failure: With a device that failed: the kind of its first failure, such as `LoginRefused`.
+        transfer: With the end of a `transfer`: what it came to.
     """
 
     host: str | None
@@ -49,6 +76,11 @@ class Event:
     site: str | None = None
     wave: int | None = None
     verdict: str | None = None
+    run_id: str | None = None
+    outcome: str | None = None
+    restored: str | None = None
+    failure: str | None = None
+    transfer: TransferEnd | None = None
 
 
 Emit = Callable[[Event], None]

@@ -140,6 +140,8 @@ def run_fleet(
         for site, cap in links.learned_site_caps(views.values()).items():
             server.set_site_cap(site, cap.bytes_per_s, cap.source)
         run_id = journal.begin_run(options.verb)
+        at_s = time.monotonic() - started
+        emit(Event(host=None, step="run", status="started", text=run_id, at_s=at_s, run_id=run_id))
         for device in views.values():
             _enter(journal, run_id, device)
         text = f"offers {offered.name}, {offered.size_bytes:,} bytes, on FTP port {server.port}"

@@ -14,7 +14,7 @@ from ftpserver import FtpServerError, Ticket
 from inventory.errors import FlashferryError
 from inventory.view import HostView, view
 from staging.context import RunContext
-from staging.events import Event, Progress
+from staging.events import Event
 from staging.interrupted import Interrupted
 from staging.record import DeviceRecord, failure_of, sentence_of
 from staging.states import Outcome, State
@@ -67,10 +67,12 @@ class StepRunner:
         self._context.journal.move(self._context.run_id, self._record.host, state)
         self._update(state=state)
 
-    def _tell(self, step: str, status: str, text: str, progress: Progress | None = None) -> None:
+    def _tell(self, step: str, status: str, text: str, **more: Any) -> None:
+        """Tell what happened; `more` are further fields of the event."""
         at_s = time.monotonic() - self._context.started_s
+        site = self._host.site or None
         self._context.emit(
-            Event(host=self._record.host, step=step, status=status, text=text, at_s=at_s, progress=progress)
+            Event(host=self._record.host, step=step, status=status, text=text, at_s=at_s, site=site, **more)
         )
 
     def _fail(self, error: BaseException) -> None:
