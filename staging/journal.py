@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import fcntl
 import json
-import secrets
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
 
 from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
 from staging.codec import to_json
-from staging.journal_file import open_database, told
-from staging.run_lock import is_run_alive
+from staging.journal_attempts import begin_anew
+from staging.journal_runs import JournalRuns, now
+from staging.journal_transfers import Key, annotate, keep, key_of, slim
 from staging.states import State, is_allowed
+from staging.store.kept import KeptTransfer, row_of
 from staging.touched import COLUMNS, DamagedEntry, TouchedDevice, read_row
 from tasks.errors import DeviceRefused
 from tasks.snapshot import Snapshot
@@ -35,7 +33,7 @@ from tasks.tuning import Change
 __all__ = ["Journal", "state_directory"]
 
 
-class Journal:
+class Journal(JournalRuns):
     """The journal of one state directory. Safe to use from all threads of a process.
 
     Raises:
@@ -43,17 +41,8 @@ class Journal:
     """
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self._lock = threading.Lock()
-        self._run_locks: dict[str, IO[str]] = {}
-        try:
-            # 0700: host names and configuration lines are nobody else's business.
-            (directory / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._db = open_database(directory)
-        except OSError as error:
-            raise ConfigInvalid(
-                f"state directory {directory}: {error}", hint="Give a writable one with --state-dir"
-            ) from None
+        super().__init__(directory)
+        self._kept: set[Key] = set()
 
     def __enter__(self) -> Journal:
         """Return self."""
@@ -67,33 +56,33 @@ class Journal:
         for held in self._run_locks.values():
             held.close()
 
-    def begin_run(self, verb: str) -> str:
-        """Open a run, take its lock, and return its identifier: date, time and four random digits."""
-        run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        held = (self.directory / "runs" / f"{run_id}.lock").open("w")
-        fcntl.flock(held, fcntl.LOCK_EX)
-        self._run_locks[run_id] = held
-        self._write("INSERT INTO runs VALUES (?, ?, ?, NULL)", (run_id, verb, _now()))
-        return run_id
-
-    def finish_run(self, run_id: str) -> None:
-        """Mark a run as ended in good order and free its lock."""
-        self._write("UPDATE runs SET finished_at = ? WHERE run_id = ?", (_now(), run_id))
-        if held := self._run_locks.pop(run_id, None):
-            held.close()
-            (self.directory / "runs" / f"{run_id}.lock").unlink(missing_ok=True)
-
-    def is_alive(self, run_id: str) -> bool:
-        """Return whether the process that opened a run still lives."""
-        return is_run_alive(self.directory, run_id)
-
-    def add_device(self, run_id: str, *, host: str, address: str, port: int, platform: str) -> None:
+    def add_device(
+        self,
+        run_id: str,
+        *,
+        host: str,
+        address: str,
+        port: int,
+        platform: str,
+        site: str | None = None,
+        wave: int = 0,
+        image: str | None = None,
+    ) -> None:
         """Enter a device of a run, untouched."""
         self._write(
-            "INSERT INTO devices (run_id, host, address, port, platform, state, updated_at) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (run_id, host, address, port, platform, State.PLANNED.value, _now()),
+            "INSERT INTO devices (run_id, host, address, port, platform, site, wave, image, state, updated_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (run_id, host, address, port, platform, site, wave, image, State.PLANNED.value, now()),
         )
+
+    def again(self, run_id: str, host: str) -> None:
+        """Have a device of a run begin anew; what its attempt so far came to is kept beside the next one.
+
+        Raises:
+            DeviceRefused: The device is still in a run's hands; recovery comes first.
+            ValueError: The run has no such device; a fault of ours.
+        """
+        self._change(lambda database: begin_anew(database, run_id, host))
 
     def touch(
         self, run_id: str, host: str, *, identity: str, snapshot: Snapshot, changes: tuple[Change, ...], target: str
@@ -122,7 +111,7 @@ class Journal:
                     json.dumps(to_json(snapshot)),
                     json.dumps(to_json(changes)),
                     target,
-                    _now(),
+                    now(),
                     run_id,
                     host,
                 ),
@@ -143,7 +132,7 @@ class Journal:
         """
         self._write(
             "UPDATE devices SET changes = ?, updated_at = ? WHERE run_id = ? AND host = ? AND touched = 1",
-            (json.dumps(to_json(changes)), _now(), run_id, host),
+            (json.dumps(to_json(changes)), now(), run_id, host),
         )
 
     def move(self, run_id: str, host: str, state: State) -> None:
@@ -152,16 +141,18 @@ class Journal:
         Raises:
             ValueError: The table of states does not allow the step; a fault of ours.
         """
-        with self._lock, told(self.directory), self._db:
-            (found,) = self._db.execute(
-                "SELECT state FROM devices WHERE run_id = ? AND host = ?", (run_id, host)
-            ).fetchone()
+
+        def step(database: sqlite3.Connection) -> None:
+            where = (run_id, host)
+            (found,) = database.execute("SELECT state FROM devices WHERE run_id = ? AND host = ?", where).fetchone()
             if not is_allowed(State(found), state):
                 raise ValueError(f"{host}: from {found} to {state.value} is no step of a run")
-            self._db.execute(
+            database.execute(
                 "UPDATE devices SET state = ?, updated_at = ? WHERE run_id = ? AND host = ?",
-                (state.value, _now(), run_id, host),
+                (state.value, now(), *where),
             )
+
+        self._change(step)
 
     def release(self, run_id: str, host: str, record: object = None) -> None:
         """End the lease: the device is proven to be what it was, but for changes of others.
@@ -172,12 +163,7 @@ class Journal:
             record: What became of the device so far. Kept in the same transaction: a change of others that restoring
                 found is named even if we die behind it.
         """
-        kept = None if record is None else json.dumps(to_json(record))
-        self._write(
-            "UPDATE devices SET touched = 0, record = COALESCE(?, record), updated_at = ? "
-            "WHERE run_id = ? AND host = ?",
-            (kept, _now(), run_id, host),
-        )
+        self._end(run_id, host, "touched = 0, record = COALESCE(?, record)", record)
 
     def recovered(self, run_id: str, host: str, record: object = None) -> None:
         """End the lease of a device of a dead run: it is proven restored, wherever that run left it.
@@ -193,7 +179,7 @@ class Journal:
             "record = CASE WHEN ? IS NULL THEN record "
             "ELSE json_set(COALESCE(record, '{}'), '$.recovery', json(?)) END "
             "WHERE run_id = ? AND host = ?",
-            (State.RESTORED.value, _now(), kept, kept, run_id, host),
+            (State.RESTORED.value, now(), kept, kept, run_id, host),
         )
 
     @contextmanager
@@ -212,10 +198,24 @@ class Journal:
 
     def record(self, run_id: str, host: str, record: object) -> None:
         """Keep a device's record as JSON."""
-        self._write(
-            "UPDATE devices SET record = ?, updated_at = ? WHERE run_id = ? AND host = ?",
-            (json.dumps(to_json(record)), _now(), run_id, host),
-        )
+        self._end(run_id, host, "record = COALESCE(?, record)", record)
+
+    def keep_transfer(self, run_id: str, host: str, kept: KeptTransfer) -> None:
+        """Keep a transfer with its samples, delivered or not; the same one again replaces what was kept of it."""
+        row = row_of(run_id, host, kept)
+        self._change(lambda database: keep(database, row))
+        self._kept.add(key_of(run_id, host, kept.record))
+
+    def _end(self, run_id: str, host: str, assignments: str, record: object) -> None:
+        """Write a device's record, and beside its transfers what the record knows of them."""
+        found = None if record is None else slim(run_id, host, record, self._kept)
+        values = (None if record is None else json.dumps(found), now(), run_id, host)
+
+        def write(database: sqlite3.Connection) -> None:
+            database.execute(f"UPDATE devices SET {assignments}, updated_at = ? WHERE run_id = ? AND host = ?", values)  # noqa: S608 -- our own words
+            annotate(database, run_id, host, found)
+
+        self._change(write)
 
     def touched_devices(self) -> tuple[TouchedDevice, ...]:
         """Return all devices in anybody's hands, the oldest first; see `is_alive` for whose run lives."""
@@ -226,14 +226,5 @@ class Journal:
         return tuple(row for row in self._touched_rows() if isinstance(row, DamagedEntry))
 
     def _touched_rows(self) -> list[TouchedDevice | DamagedEntry]:
-        with self._lock, told(self.directory):
-            found = self._db.execute(f"SELECT {COLUMNS} FROM devices WHERE touched = 1 ORDER BY updated_at").fetchall()  # noqa: S608 -- our own constant
-        return [read_row(row) for row in found]
-
-    def _write(self, statement: str, values: tuple[Any, ...]) -> None:
-        with self._lock, told(self.directory), self._db:
-            self._db.execute(statement, values)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+        query = f"SELECT {COLUMNS} FROM devices WHERE touched = 1 ORDER BY updated_at"  # noqa: S608 -- our own constant
+        return [read_row(row) for row in self._read(lambda database: database.execute(query).fetchall())]

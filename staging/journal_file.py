@@ -1,4 +1,4 @@
-"""The journal's database file: its schema, how it is opened, and what is said where it cannot be.
+"""The journal's database file: how it is opened, and what is said where it cannot be.
 
 A damaged file is told, never repaired or replaced: what dead runs left tuned is known only there.
 """
@@ -11,36 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from inventory.errors import ConfigInvalid
+from staging.journal_schema import FILE, migrate
 from staging.touched import JournalUnusable
-
-FILE = "journal.sqlite3"
-
-SCHEMA_VERSION = 1
-_SCHEMA = """
-CREATE TABLE runs (
-    run_id TEXT PRIMARY KEY,
-    verb TEXT NOT NULL,
-    started_at TEXT NOT NULL,
-    finished_at TEXT
-);
-CREATE TABLE devices (
-    run_id TEXT NOT NULL REFERENCES runs,
-    host TEXT NOT NULL,
-    address TEXT NOT NULL,
-    port INTEGER NOT NULL,
-    platform TEXT NOT NULL,
-    state TEXT NOT NULL,
-    identity TEXT,
-    touched INTEGER NOT NULL DEFAULT 0,
-    snapshot TEXT,
-    changes TEXT,
-    target TEXT,
-    record TEXT,
-    updated_at TEXT NOT NULL,
-    PRIMARY KEY (run_id, host)
-);
-CREATE UNIQUE INDEX lease ON devices (identity) WHERE touched = 1;
-"""
 
 
 def open_database(directory: Path) -> sqlite3.Connection:
@@ -51,7 +23,8 @@ def open_database(directory: Path) -> sqlite3.Connection:
         OSError: It cannot be made private.
     """
     try:
-        database = sqlite3.connect(directory / FILE, check_same_thread=False, timeout=30)
+        # No implicit transactions: the journal's writer says itself when one begins and ends.
+        database = sqlite3.connect(directory / FILE, check_same_thread=False, timeout=30, isolation_level=None)
         _prepare(database, directory)
     except sqlite3.Error as error:
         raise _unusable(directory, error) from None
@@ -64,13 +37,7 @@ def _prepare(database: sqlite3.Connection, directory: Path) -> None:
     (directory / FILE).chmod(0o600)
     with database:
         database.execute("BEGIN IMMEDIATE")
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-        if version > SCHEMA_VERSION:
-            raise sqlite3.OperationalError(f"written by a newer flashferry (schema {version})")
-        if version == 0:
-            for statement in _SCHEMA.split(";"):
-                database.execute(statement)
-            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        migrate(database)
 
 
 def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:

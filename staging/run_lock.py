@@ -3,7 +3,43 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import time
 from pathlib import Path
+from typing import IO
+
+_TRIES = 20
+_PAUSE_S = 0.01
+
+
+def lock_of(directory: Path, run_id: str) -> Path:
+    """Return the file whose lock a run holds."""
+    return directory / "runs" / f"{run_id}.lock"
+
+
+def taken_lock(directory: Path, run_id: str) -> IO[str]:
+    """Take a run's lock and return the file that holds it until it is closed.
+
+    Raises:
+        BlockingIOError: Another process, or another journal of this one, holds it.
+        OSError: The file cannot be made.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        held = lock_of(directory, run_id).open("a")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            held.close()
+            # Who merely asks whether the run lives holds the lock for an instant.
+            if not tries_left:
+                raise
+            time.sleep(_PAUSE_S)
+            continue
+        if _is_in_place(held, lock_of(directory, run_id)):
+            return held
+        # Its owner ended and removed the file between our opening and our locking it.
+        held.close()
+    raise BlockingIOError(f"the lock of run {run_id} does not come to rest")
 
 
 def is_run_alive(directory: Path, run_id: str) -> bool:
@@ -14,7 +50,7 @@ def is_run_alive(directory: Path, run_id: str) -> bool:
         run_id: The run.
     """
     try:
-        with (directory / "runs" / f"{run_id}.lock").open("r") as probe:
+        with lock_of(directory, run_id).open("r") as probe:
             # Shared, so that two who ask at the same time don't take each other for the run.
             fcntl.flock(probe, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
@@ -22,3 +58,10 @@ def is_run_alive(directory: Path, run_id: str) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def _is_in_place(held: IO[str], path: Path) -> bool:
+    try:
+        return path.stat().st_ino == os.fstat(held.fileno()).st_ino
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,168 @@
+"""The journal's runs: begun, ended, gone on with, and steered from another terminal."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from inventory.errors import ConfigInvalid
+from staging.codec import to_json
+from staging.journal_file import open_database, told
+from staging.journal_writer import GroupedWriter
+from staging.run_lock import is_run_alive, lock_of, taken_lock
+from staging.store.control import RunControl
+from staging.store.run_ids import unknown_run
+
+T = TypeVar("T")
+
+
+class JournalRuns:
+    """The part of the journal that has to do with whole runs.
+
+    Raises:
+        ConfigInvalid: The directory cannot be used.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._run_locks: dict[str, IO[str]] = {}
+        try:
+            # 0700: host names and configuration lines are nobody else's business.
+            (directory / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._db = open_database(directory)
+        except OSError as error:
+            raise ConfigInvalid(
+                f"state directory {directory}: {error}", hint="Give a writable one with --state-dir"
+            ) from None
+        self._writer = GroupedWriter(self._db)
+
+    def begin_run(self, verb: str, request: Mapping[str, object] | None = None) -> str:
+        """Open a run, take its lock, and return its identifier: date, time and four random digits.
+
+        Args:
+            verb: `stage` or `probe`.
+            request: What it takes to go on with the run after its death: inventory, images, options, plan; no secret.
+        """
+        run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        self._run_locks[run_id] = taken_lock(self.directory, run_id)
+        self._write(
+            "INSERT INTO runs (run_id, verb, started_at, request) VALUES (?, ?, ?, ?)",
+            (run_id, verb, now(), None if request is None else json.dumps(to_json(dict(request)))),
+        )
+        return run_id
+
+    def finish_run(self, run_id: str) -> None:
+        """Mark a run as ended in good order and free its lock."""
+        self._write("UPDATE runs SET finished_at = ?, waiting_wave = NULL WHERE run_id = ?", (now(), run_id))
+        if held := self._run_locks.pop(run_id, None):
+            lock_of(self.directory, run_id).unlink(missing_ok=True)
+            held.close()
+
+    def reopen_run(self, run_id: str) -> None:
+        """Go on with a run that died or ended: its lock is ours; wishes to pause or stop it are forgotten.
+
+        What was approved stays approved.
+
+        Raises:
+            ConfigInvalid: The run is unknown, or alive.
+        """
+        self._run_row(run_id, "verb")
+        try:
+            self._run_locks[run_id] = taken_lock(self.directory, run_id)
+        except BlockingIOError:
+            raise ConfigInvalid(
+                f"run {run_id} is alive: expected one that died or ended",
+                hint=f"Wait for it, or end it with 'flashferry run stop {run_id}'",
+            ) from None
+        self._write(
+            "UPDATE runs SET finished_at = NULL, paused = 0, stopping = 0, waiting_wave = NULL, resumed = resumed + 1 "
+            "WHERE run_id = ?",
+            (run_id,),
+        )
+
+    def is_alive(self, run_id: str) -> bool:
+        """Return whether the process that opened a run still lives."""
+        return is_run_alive(self.directory, run_id)
+
+    def request_of(self, run_id: str) -> dict[str, Any]:
+        """Return what a run was asked for; empty where it did not say, as runs of earlier releases.
+
+        Raises:
+            ConfigInvalid: The run is unknown, or what it was asked for cannot be read.
+        """
+        (stored,) = self._run_row(run_id, "request")
+        try:
+            return dict(json.loads(stored or "{}"))
+        except (ValueError, TypeError):
+            raise ConfigInvalid(
+                f"run {run_id}: what it was asked for is damaged in the journal", hint="Begin a new run"
+            ) from None
+
+    def control(self, run_id: str) -> RunControl:
+        """Return what operators want of a run; costs a query, so once a second is fine.
+
+        Raises:
+            ConfigInvalid: The run is unknown.
+        """
+        paused, stopping, approved, waiting = self._run_row(run_id, "paused, stopping, approved_wave, waiting_wave")
+        return RunControl(paused=bool(paused), stopping=bool(stopping), approved_wave=approved, waiting_wave=waiting)
+
+    def set_control(
+        self,
+        run_id: str,
+        *,
+        paused: bool | None = None,
+        stopping: bool | None = None,
+        approved_wave: int | None = None,
+    ) -> None:
+        """Change what operators want of a run; what is None stays. An approved wave stays approved.
+
+        Raises:
+            ConfigInvalid: The run is unknown.
+        """
+        self._run_row(run_id, "verb")
+        self._write(
+            "UPDATE runs SET paused = COALESCE(?, paused), stopping = COALESCE(?, stopping), "
+            "approved_wave = MAX(approved_wave, COALESCE(?, approved_wave)) WHERE run_id = ?",
+            (paused, stopping, approved_wave, run_id),
+        )
+
+    def set_waiting_wave(self, run_id: str, wave: int | None) -> None:
+        """Tell which wave waits for approval, or that none does; for `flashferry run` to show and to approve."""
+        self._write("UPDATE runs SET waiting_wave = ? WHERE run_id = ?", (wave, run_id))
+
+    def _run_row(self, run_id: str, columns: str) -> tuple[Any, ...]:
+        """Return columns of a run.
+
+        Raises:
+            ConfigInvalid: The run is unknown.
+        """
+        query = f"SELECT {columns} FROM runs WHERE run_id = ?"  # noqa: S608 -- our own words
+        with told(self.directory):
+            found: tuple[Any, ...] | None = self._read(lambda db: db.execute(query, (run_id,)).fetchone())
+            if found is None:
+                newest = self._read(lambda db: db.execute("SELECT run_id FROM runs ORDER BY started_at").fetchall())
+                raise unknown_run(run_id, [known for (known,) in newest])
+        return found
+
+    def _write(self, statement: str, values: tuple[Any, ...]) -> int:
+        """Change rows, on disk when this returns; return how many."""
+        return self._change(lambda database: database.execute(statement, values).rowcount)
+
+    def _change(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with told(self.directory):
+            return self._writer.write(work)
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with told(self.directory):
+            return self._writer.read(work)
+
+
+def now() -> str:
+    """Return the time as the journal writes it: ISO 8601, UTC, milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

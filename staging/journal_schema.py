@@ -1,0 +1,138 @@
+"""The journal's tables, as the steps that lead from one schema to the next.
+
+A new database takes all steps; one of an earlier release takes those it lacks. All of it, with the number that says
+how far it came, is one transaction: whoever dies in between leaves the schema that was there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+FILE = "journal.sqlite3"
+
+_FIRST = """
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY,
+    verb TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    finished_at TEXT
+);
+CREATE TABLE devices (
+    run_id TEXT NOT NULL REFERENCES runs,
+    host TEXT NOT NULL,
+    address TEXT NOT NULL,
+    port INTEGER NOT NULL,
+    platform TEXT NOT NULL,
+    state TEXT NOT NULL,
+    identity TEXT,
+    touched INTEGER NOT NULL DEFAULT 0,
+    snapshot TEXT,
+    changes TEXT,
+    target TEXT,
+    record TEXT,
+    updated_at TEXT NOT NULL,
+    PRIMARY KEY (run_id, host)
+);
+CREATE UNIQUE INDEX lease ON devices (identity) WHERE touched = 1;
+"""
+
+_FLEET = """
+ALTER TABLE runs ADD COLUMN request TEXT;
+ALTER TABLE runs ADD COLUMN resumed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN stopping INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN approved_wave INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE runs ADD COLUMN waiting_wave INTEGER;
+ALTER TABLE devices ADD COLUMN site TEXT;
+ALTER TABLE devices ADD COLUMN wave INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE devices ADD COLUMN image TEXT;
+ALTER TABLE devices ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
+CREATE TABLE attempts (
+    run_id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    record TEXT,
+    ended_at TEXT NOT NULL,
+    PRIMARY KEY (run_id, host, attempt)
+);
+CREATE TABLE transfers (
+    run_id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    at TEXT NOT NULL,
+    identity TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    tuned INTEGER NOT NULL,
+    target TEXT NOT NULL,
+    image TEXT NOT NULL,
+    ticket_id TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    bytes_acked INTEGER NOT NULL,
+    duration_s REAL NOT NULL,
+    rate_bytes_per_s REAL NOT NULL,
+    steady_bytes_per_s REAL,
+    rtt_s REAL,
+    window_bytes INTEGER,
+    congestion_control TEXT,
+    verdict TEXT NOT NULL,
+    device_s REAL,
+    model TEXT,
+    record BLOB NOT NULL,
+    PRIMARY KEY (run_id, host, ticket_id, at)
+);
+CREATE INDEX transfers_over_time ON transfers (host, at);
+"""
+
+_STEPS = (_FIRST, _FLEET)
+SCHEMA_VERSION = len(_STEPS)
+
+_AS_FLEET = """
+CREATE TEMP VIEW runs AS SELECT rowid AS rowid, *, NULL AS request, 0 AS resumed, 0 AS paused, 0 AS stopping,
+    -1 AS approved_wave, NULL AS waiting_wave FROM main.runs;
+CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS site, 0 AS wave, NULL AS image, 1 AS attempt
+    FROM main.devices;
+"""
+
+
+def migrate(database: sqlite3.Connection) -> None:
+    """Bring a database to the present schema; the caller holds the transaction.
+
+    Raises:
+        sqlite3.OperationalError: It is of a newer release.
+    """
+    version = version_of(database)
+    for step in _STEPS[version:]:
+        _execute(database, step)
+    if version < SCHEMA_VERSION:
+        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def show_as_present(database: sqlite3.Connection) -> None:
+    """Have a database that may only be read answer as if it had the present schema; its file stays as it is.
+
+    Raises:
+        sqlite3.OperationalError: It is of a newer release.
+    """
+    if version_of(database) == 1:
+        _execute(database, _AS_FLEET)
+        added = _FLEET[_FLEET.index("CREATE TABLE attempts") : _FLEET.index("CREATE INDEX")]
+        _execute(database, added.replace("CREATE TABLE", "CREATE TEMP TABLE"))
+
+
+def version_of(database: sqlite3.Connection) -> int:
+    """Return the schema of a database; 0 of an empty one.
+
+    Raises:
+        sqlite3.OperationalError: It is of a newer release.
+    """
+    version = int(database.execute("PRAGMA user_version").fetchone()[0])
+    if version > SCHEMA_VERSION:
+        raise sqlite3.OperationalError(f"written by a newer flashferry (schema {version})")
+    return version
+
+
+def _execute(database: sqlite3.Connection, script: str) -> None:
+    # Not `executescript`, which commits what is open before it begins.
+    for statement in script.split(";"):
+        database.execute(statement)

@@ -1,0 +1,56 @@
+"""Which run an operator means: an identifier, the beginning or end of one, or `latest`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from inventory.errors import ConfigInvalid
+from staging.store.reading import reading
+
+LATEST = "latest"
+_TOLD = 5
+
+
+def find_run(directory: Path, given: str, *, verb: str | None = None) -> str:
+    """Return the identifier of the run that is meant.
+
+    Args:
+        directory: State directory.
+        given: An identifier, its beginning or end where that is unique, or `latest`.
+        verb: Only runs of this verb count.
+
+    Raises:
+        ConfigInvalid: No run, or more than one, is meant; or the journal cannot be read.
+    """
+    with reading(directory) as database:
+        rows = [] if database is None else database.execute("SELECT run_id, verb FROM runs ORDER BY started_at, rowid")
+        known = [run_id for run_id, its_verb in rows if verb is None or its_verb == verb]
+    return chosen(given, known, verb)
+
+
+def chosen(given: str, known: Sequence[str], verb: str | None = None) -> str:
+    """Return the run that is meant, of those known, the oldest first. Errors as in `find_run`."""
+    what = f"{verb} run" if verb else "run"
+    if given == LATEST and known:
+        return known[-1]
+    if given in known:
+        return given
+    found = [run_id for run_id in known if given and (run_id.startswith(given) or run_id.endswith(given))]
+    if len(found) > 1:
+        raise ConfigInvalid(
+            f"{what} {given!r} could be {len(found)} runs: {', '.join(found[-_TOLD:])}", hint="Give more of its name"
+        )
+    if not found:
+        raise unknown_run(given, known, what)
+    return found[0]
+
+
+def unknown_run(given: str, known: Sequence[str], what: str = "run") -> ConfigInvalid:
+    """Return the error for a run that nobody knows; `known` has the oldest first."""
+    if not known:
+        return ConfigInvalid(f"unknown {what} {given!r}: the journal has no {what} yet", hint="Check --state-dir")
+    return ConfigInvalid(
+        f"unknown {what} {given!r}: the newest is {known[-1]}",
+        hint="'flashferry run list' shows them; check --state-dir",
+    )
