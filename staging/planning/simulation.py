@@ -1,0 +1,268 @@
+"""A run played through in numbers: who waits for what, how a site's link is shared, when each device is done. Pure.
+
+Facts
+-----
+What a device takes besides its copy and its hash was measured (docs/benchmarks.md, "A whole run", stage of a new image
+by steps, LAN at 1 ms and the published link at 100 ms; straight lines through both): check 0.85 s + 20 round trips;
+snapshot, tuning and the FTP login 0.3 s + 19; restore and proof 0.03 s + 7.4. A BBR flow's start costs about 6 round
+trips of full rate (the probes in the README: 30 MB at 100 ms in 5.8 s where the steady rate would need 5.24 s).
+Stand-ins answer at once; an old router's own seconds come on top and are not known before it was staged once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, auto
+
+from staging.planning.limits import MOST, Limits
+from staging.planning.shared_link import SharedLink
+from staging.planning.slots import Slots
+
+CHECK_S, CHECK_ROUND_TRIPS = 0.85, 20
+SETUP_S, SETUP_ROUND_TRIPS = 0.3, 19 + 6
+RESTORE_S, RESTORE_ROUND_TRIPS = 0.03, 7.4
+
+CHECKED_AHEAD = 4
+"""Devices of a site that are checked before a slot is free for them: enough that no slot waits for a login."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A device to be staged.
+
+    Attributes:
+        host: Inventory name.
+        site: Key of the link that it shares.
+        size_bytes: Size of its image, > 0.
+        limit_bytes_per_s: What its copy can take by itself, > 0; infinite only where the site has a cap.
+        hash_s: How long it hashes.
+        rtt_s: Round-trip time, for what is not its copy.
+    """
+
+    host: str
+    site: str
+    size_bytes: int
+    limit_bytes_per_s: float
+    hash_s: float = 0.0
+    rtt_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A site's link: the cap on its copies as payload, infinite for none; copies at once; when it opens, in seconds."""
+
+    cap_bytes_per_s: float
+    copies: int
+    opens_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A device's way through the run, in seconds from its start.
+
+    Attributes:
+        begins_s: Its login begins.
+        copies_from_s: Its first byte.
+        copied_s: Its last byte.
+        hashes_from_s: Its hash begins.
+        ends_s: It is restored and proven.
+    """
+
+    begins_s: float
+    copies_from_s: float
+    copied_s: float
+    hashes_from_s: float
+    ends_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkUse:
+    """What a run does to a link: bytes carried, most copies at once, and its first and last byte's moments."""
+
+    carried_bytes: int
+    peak_copies: int
+    first_byte_s: float
+    last_byte_s: float
+    ends_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """A run played through: each device by name, each link by key, and the end of each wave and of all."""
+
+    devices: Mapping[str, Passage]
+    links: Mapping[str, LinkUse]
+    wave_ends_s: tuple[float, ...]
+    ends_s: float
+
+
+class _Step(IntEnum):
+    """What a device has just finished, or, for a link, that its next copy ends."""
+
+    OPENED = auto()
+    CHECKED = auto()
+    SET_UP = auto()
+    COPIED = auto()
+    HASHED = auto()
+
+
+def simulate(waves: Sequence[Sequence[Job]], links: Mapping[str, Link], limits: Limits) -> Simulated:
+    """Play a run through.
+
+    A device logs in, is checked, waits for a copy slot (of its site and of the run, taken together), is tuned, copies
+    beside the others of its link, waits for a hash slot, hashes, and is restored. A wave begins when the one before has
+    ended.
+
+    Args:
+        waves: The devices, wave by wave, in the order in which they are begun.
+        links: The link of each job's site.
+        limits: How much goes on at the same time.
+    """
+    run = _Run(waves, links, limits)
+    ends: list[float] = []
+    for wave in run.waves:
+        ends.append(run.play(wave, ends[-1] if ends else 0.0))
+    devices = {job.host: run.passage(number) for number, job in enumerate(run.jobs)}
+    used = {site: run.use_of(site) for site in links if run.of_site.get(site)}
+    return Simulated(devices=devices, links=used, wave_ends_s=tuple(ends), ends_s=ends[-1] if ends else 0.0)
+
+
+@dataclass(slots=True)
+class _Times:
+    begins: float = 0.0
+    copies_from: float = 0.0
+    copied: float = 0.0
+    hashes_from: float = 0.0
+    ends: float = 0.0
+
+
+@dataclass(slots=True)
+class _LinkState:
+    link: SharedLink
+    version: int = 0
+    peak: int = 0
+
+
+@dataclass(slots=True)
+class _Events:
+    """What happens next; of events at the same time the one put in first."""
+
+    _heap: list[tuple[float, int, _Step, int, str, int]] = field(default_factory=list)
+    _put: int = 0
+
+    def put(self, at_s: float, step: _Step, *, job: int = -1, site: str = "", version: int = 0) -> None:
+        self._put += 1
+        heapq.heappush(self._heap, (at_s, self._put, step, job, site, version))
+
+    def take(self) -> tuple[float, _Step, int, str, int] | None:
+        if not self._heap:
+            return None
+        at_s, _, step, job, site, version = heapq.heappop(self._heap)
+        return at_s, step, job, site, version
+
+
+class _Run:
+    """The state of a run that is played through."""
+
+    def __init__(self, waves: Sequence[Sequence[Job]], links: Mapping[str, Link], limits: Limits) -> None:
+        self.jobs = [job for wave in waves for job in wave]
+        self.waves: list[range] = []
+        self.of_site: dict[str, list[int]] = {}
+        for number, job in enumerate(self.jobs):
+            self.of_site.setdefault(job.site, []).append(number)
+        start = 0
+        for wave in waves:
+            self.waves.append(range(start, start + len(wave)))
+            start += len(wave)
+        self._links = links
+        self._times = [_Times() for _ in self.jobs]
+        self._states = {site: _LinkState(SharedLink(link.cap_bytes_per_s)) for site, link in links.items()}
+        self._events = _Events()
+        self._ahead = Slots(MOST, lambda site: links[site].copies + CHECKED_AHEAD)
+        self._logins = Slots(limits.logins, lambda _: MOST)
+        self._copies = Slots(limits.copies, lambda site: links[site].copies)
+        self._hashes = Slots(limits.hashes, lambda _: MOST)
+
+    def play(self, wave: range, start_s: float) -> float:
+        """Play one wave; return when it ends."""
+        for number in wave:
+            site = self.jobs[number].site
+            self._events.put(max(start_s, self._links[site].opens_s), _Step.OPENED, job=number)
+        end_s = start_s
+        while (event := self._events.take()) is not None:
+            now_s, step, number, site, version = event
+            if step is _Step.COPIED:
+                if version != self._states[site].version:
+                    continue  # another copy began or ended since: this is no longer when the next one ends
+                _, number = self._states[site].link.end_next()
+            self._after(step, number, now_s)
+            end_s = max(end_s, self._times[number].ends)
+        return end_s
+
+    def _after(self, step: _Step, number: int, now_s: float) -> None:
+        """Take a device on from a step, and whoever waited for what it gives back."""
+        job, times = self.jobs[number], self._times[number]
+        if step is _Step.OPENED:
+            self._ahead.ask(number, job.site)
+        elif step is _Step.CHECKED:
+            self._logins.give_back(job.site)
+            self._copies.ask(number, job.site)
+        elif step is _Step.SET_UP:
+            times.copies_from = now_s
+            state = self._states[job.site]
+            state.link.begin(now_s, number, job.size_bytes, job.limit_bytes_per_s)
+            state.peak = max(state.peak, len(state.link))
+            self._look_out(job.site)
+        elif step is _Step.COPIED:
+            times.copied = now_s
+            self._copies.give_back(job.site)
+            self._ahead.give_back(job.site)
+            self._hashes.ask(number, job.site)
+            self._look_out(job.site)
+        else:
+            times.ends = now_s + RESTORE_S + RESTORE_ROUND_TRIPS * job.rtt_s
+            self._hashes.give_back(job.site)
+        self._grant(now_s)
+
+    def _grant(self, now_s: float) -> None:
+        for number in self._ahead.granted():
+            self._logins.ask(number, self.jobs[number].site)
+        for number in self._logins.granted():
+            self._times[number].begins = now_s
+            self._events.put(now_s + CHECK_S + CHECK_ROUND_TRIPS * self.jobs[number].rtt_s, _Step.CHECKED, job=number)
+        for number in self._copies.granted():
+            self._events.put(now_s + SETUP_S + SETUP_ROUND_TRIPS * self.jobs[number].rtt_s, _Step.SET_UP, job=number)
+        for number in self._hashes.granted():
+            self._times[number].hashes_from = now_s
+            self._events.put(now_s + self.jobs[number].hash_s, _Step.HASHED, job=number)
+
+    def _look_out(self, site: str) -> None:
+        """Put in when the next copy of a link ends, in place of what was thought before."""
+        state = self._states[site]
+        state.version += 1
+        if (at_s := state.link.next_end_s()) is not None:
+            self._events.put(at_s, _Step.COPIED, site=site, version=state.version)
+
+    def passage(self, number: int) -> Passage:
+        """Return a device's way."""
+        times = self._times[number]
+        return Passage(
+            begins_s=times.begins,
+            copies_from_s=times.copies_from,
+            copied_s=times.copied,
+            hashes_from_s=times.hashes_from,
+            ends_s=times.ends,
+        )
+
+    def use_of(self, site: str) -> LinkUse:
+        """Return what became of a link that has devices."""
+        numbers = self.of_site[site]
+        return LinkUse(
+            carried_bytes=sum(self.jobs[number].size_bytes for number in numbers),
+            peak_copies=self._states[site].peak,
+            first_byte_s=min(self._times[number].copies_from for number in numbers),
+            last_byte_s=max(self._times[number].copied for number in numbers),
+            ends_s=max(self._times[number].ends for number in numbers),
+        )
