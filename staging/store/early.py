@@ -1,0 +1,105 @@
+"""Transfers of runs that kept none by themselves: what the devices' records tell of them. Pure.
+
+Releases before schema 2 kept the last transfer of a device inside its record, and of a speed test's copies the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from staging.store.digging import at, number, text
+from staging.store.kept import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE, utc
+
+_TUNING = frozenset({"window-size", "selective-ack", "timestamps"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTransfer:
+    """A transfer of a device in a run.
+
+    Attributes:
+        at: When it began, ISO 8601, UTC.
+        kind: `stage`, `probe as it is` or `probe tuned`.
+        tuned: Whether lines of ours were in force.
+        target: Path on the device, or `null:`.
+        image: Name of the image; of a speed test, of its file.
+        record: JSON of the server's TransferRecord, with its samples.
+    """
+
+    at: str
+    kind: str
+    tuned: bool
+    target: str
+    image: str
+    record: dict[str, Any]
+
+
+def transfers_in(record: dict[str, Any], *, updated_at: str) -> tuple[StoredTransfer, ...]:
+    """Return the transfers that a device's record tells of, the oldest first.
+
+    Args:
+        record: JSON of a DeviceRecord, of this release or of one before.
+        updated_at: When it was written, for copies whose own time was not kept.
+    """
+    if isinstance(at(record, "probe"), dict):
+        return tuple(_arms(record, updated_at))
+    account = at(record, "transfer")
+    if not isinstance(account, dict):
+        return ()
+    target = text(record, "pull", "target") or text(record, "verify", "path") or _planned_target(record, account)
+    return (_stored(account, STAGE, tuned=was_tuned(record), target=target, updated_at=updated_at),)
+
+
+def was_tuned(record: dict[str, Any]) -> bool:
+    """Return whether lines that make a copy faster were set on the device, by its record."""
+    changes = at(record, "changes")
+    words = {text(change, "keyword") for change in changes} if isinstance(changes, list) else set()
+    return bool(at(record, "tune")) and bool(words & _TUNING)
+
+
+def _arms(record: dict[str, Any], updated_at: str) -> Iterator[StoredTransfer]:
+    last = at(record, "transfer")
+    for name, kind in (("as_is", PROBE_AS_IS), ("tuned", PROBE_TUNED)):
+        arm = at(record, "probe", name)
+        if isinstance(arm, dict):
+            # The record's own transfer is the last copy of all; it has its samples, and so wins.
+            account = last if isinstance(last, dict) and _is_same(last, arm) else _account_of(arm)
+            yield _stored(account, kind, tuned=kind == PROBE_TUNED, target=NULL, updated_at=updated_at)
+
+
+def _is_same(account: dict[str, Any], arm: dict[str, Any]) -> bool:
+    return (account.get("bytes_acked"), account.get("duration_s")) == (arm.get("size_bytes"), arm.get("duration_s"))
+
+
+def _account_of(arm: dict[str, Any]) -> dict[str, Any]:
+    """Return what an arm tells in the words of a transfer's record."""
+    return {
+        "outcome": "delivered",
+        "size_bytes": arm.get("size_bytes"),
+        "bytes_acked": arm.get("size_bytes"),
+        "duration_s": arm.get("duration_s"),
+        "rate_bytes_per_s": arm.get("server_bytes_per_s"),
+        "min_rtt_s": arm.get("rtt_s"),
+        "data_syn": arm.get("syn"),
+        "sender": arm.get("sender"),
+        "verdict": arm.get("verdict"),
+        "samples": [],
+    }
+
+
+def _planned_target(record: dict[str, Any], account: dict[str, Any]) -> str:
+    return f"{text(record, 'check', 'file_system') or ''}{text(account, 'image_name') or ''}"
+
+
+def _stored(account: dict[str, Any], kind: str, *, tuned: bool, target: str, updated_at: str) -> StoredTransfer:
+    started_s = number(account, "started_at")
+    return StoredTransfer(
+        at=updated_at if started_s is None else utc(started_s),
+        kind=kind,
+        tuned=tuned,
+        target=target,
+        image=text(account, "image_name") or "",
+        record=account,
+    )
