@@ -1,0 +1,201 @@
+"""One world kept warm for many runs: its link, its servers and its clients change between them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lab.enter import enter_core
+from lab.errors import LabError
+from lab.experiment.measured import Judgement, Measured
+from lab.experiment.router import copy_to_flash
+from lab.experiment.servers import running_ours, running_vsftpd, set_host_control
+from lab.experiment.syn_tap import SynTap
+from lab.experiment.witness import Flow, Witness
+from lab.world import DeviceSpec, World, WorldSpec, start_world
+from tcp.verdict import VerdictKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ftpserver import TransferRecord
+    from lab.experiment.cell import Cell
+    from lab.experiment.servers import Offer, Running
+    from tcp.syn import SynOptions
+
+PLATFORMS = {"xe": "csr1000v-16.11", "ios": "iosv-15.8"}
+"""The stand-ins of the article's routers."""
+
+_INTERFACE = "wan0"
+_SLOWEST_BYTES_PER_S = 5000
+_LEAST_PATIENCE_S = 120.0
+
+
+def image_name(size_bytes: int) -> str:
+    """Return what the file of a size is called."""
+    return f"random-{size_bytes}.bin"
+
+
+@contextlib.contextmanager
+def open_bench(folder: Path) -> Iterator[Bench]:
+    """Start a world and move this process to its core, for good: only for a process of its own.
+
+    Args:
+        folder: Holds the files, see `image_name`.
+
+    Raises:
+        LabError: It cannot be built here.
+    """
+    devices = tuple(DeviceSpec(name=name, platform=platform) for name, platform in PLATFORMS.items())
+    with start_world(WorldSpec(devices=devices)) as world, contextlib.ExitStack() as stack:
+        enter_core(world.core_pid)
+        inside = [sys.executable, "-P", "-m", "lab.enter", str(world.site_pids[0]), "--"]
+        puller = stack.enter_context(
+            subprocess.Popen(
+                [*inside, sys.executable, "-P", "-m", "lab.experiment.puller"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )
+        )  # fmt: skip
+        stack.callback(puller.kill)
+        yield Bench(world=world, folder=folder, puller=puller, stack=stack)
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    """Runs cells, one after the other.
+
+    Attributes:
+        world: The world.
+        folder: Holds the files.
+        puller: The clients at the site that are no stand-ins.
+        stack: Ends the servers.
+    """
+
+    world: World
+    folder: Path
+    puller: subprocess.Popen[str]
+    stack: contextlib.ExitStack
+    _servers: dict[str, Running] = field(default_factory=dict)
+
+    def play(self, cell: Cell) -> Measured:
+        """Run a cell; what goes wrong is in the record."""
+        begun: dict[str, Any] = {
+            "cell": cell,
+            "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "load": round(os.getloadavg()[0], 2),
+        }
+        try:
+            return Measured(**begun, **self._run(cell))
+        except (LabError, OSError) as error:
+            return Measured(**begun, error=str(error))
+
+    def _run(self, cell: Cell) -> dict[str, Any]:
+        server = self._server(cell)
+        site = self.world.sites[0]
+        self.world.renew_link(site.name, f"{cell.seed}", **cell.link.changes())
+        offer = server.offer(image_name(cell.size_bytes), cell.cap_bytes_per_s)
+        peers = frozenset(device.address for device in self.world.devices)
+        with contextlib.closing(SynTap(_INTERFACE)) as tap, Witness(peers, self._control_ports()) as witness:
+            size_bytes, seconds = self._fetch(cell, offer)
+            record = server.record()
+            syns = tap.seen()
+        if size_bytes != cell.size_bytes:
+            raise LabError(f"The client got {size_bytes} bytes of {cell.size_bytes}.")
+        link = self.world.link_counters(site.name)["to_site"]
+        flows = witness.flows()
+        seen = _seen(flows[0], record, syns, keeps_samples=cell.keeps_samples) if flows else {}
+        return {"size_bytes": size_bytes, "seconds": seconds, "link": link, **seen}
+
+    def _fetch(self, cell: Cell, offer: Offer) -> tuple[int, float]:
+        """Have the client fetch the file; return its own count of bytes and seconds."""
+        longest_s = max(_LEAST_PATIENCE_S, cell.size_bytes / _SLOWEST_BYTES_PER_S)
+        receiver = cell.receiver
+        if receiver.kind in PLATFORMS:
+            device = next(each for each in self.world.devices if each.name == receiver.kind)
+            copied = copy_to_flash(device, receiver.lines, offer.url, timeout_s=longest_s)
+            return copied.size_bytes, copied.seconds
+        return self._pull(
+            {
+                "kind": receiver.kind,
+                "address": offer.address,
+                "port": offer.port,
+                "name": offer.name,
+                "user": offer.user,
+                "password": offer.password,
+                "window_bytes": receiver.window_bytes,
+                "sack": receiver.sack,
+                "source": self.world.devices[0].address,
+                "longest_s": longest_s,
+            }
+        )
+
+    def _pull(self, request: dict[str, Any]) -> tuple[int, float]:
+        assert self.puller.stdin is not None
+        assert self.puller.stdout is not None
+        self.puller.stdin.write(json.dumps(request) + "\n")
+        self.puller.stdin.flush()
+        line = self.puller.stdout.readline()
+        answer = json.loads(line) if line else {"error": "the client ended"}
+        if "error" in answer:
+            raise LabError(f"The client at the site failed: {answer['error']}.")
+        return int(answer["size_bytes"]), float(answer["seconds"])
+
+    def _server(self, cell: Cell) -> Running:
+        """Return the server of a cell, started if it is not running yet, and set the host's congestion control."""
+        sender, site = cell.sender, self.world.sites[0]
+        name = sender.program if sender.program == "vsftpd" else f"ours {sender.control}"
+        address = self.world.server_address
+        if name not in self._servers:
+            if sender.program == "vsftpd":
+                context: Any = running_vsftpd(self.folder, address)
+            else:
+                context = running_ours(self.folder, address, sender.control, self.folder.parent / "digests.json")
+            self._servers[name] = self.stack.enter_context(context)
+        if sender.program == "vsftpd":
+            set_host_control(site.network, _INTERFACE, sender.control)
+        return self._servers[name]
+
+    def _control_ports(self) -> frozenset[int]:
+        # Those of the devices too: an SSH session is no copy.
+        return frozenset((*(server.port for server in self._servers.values()), self.world.devices[0].port))
+
+
+def _seen(
+    flow: Flow, record: TransferRecord | None, syns: dict[int, SynOptions], *, keeps_samples: bool
+) -> dict[str, Any]:
+    """Return what kernel, server and wire say of the copy."""
+    last = flow.last
+    assert last is not None
+    syn = syns.get(flow.local_port)
+    windows = [sample.snd_wnd_bytes for sample in flow.samples if sample.snd_wnd_bytes]
+    return {
+        "sent_bytes": last.bytes_sent,
+        "again_bytes": last.bytes_retrans,
+        "control": record.sender.congestion_control if record and record.sender.congestion_control else flow.control,
+        "largest_window_bytes": max(windows, default=None),
+        "min_rtt_s": last.min_rtt_s,
+        "syn": syn.describe() if syn else "",
+        "judgement": _judgement(flow, record),
+        "samples": tuple(flow.samples) if keeps_samples else (),
+    }
+
+
+def _judgement(flow: Flow, record: TransferRecord | None) -> Judgement:
+    # The server's own verdict; of a copy too short for its readings a second apart, that of the witness.
+    is_own = record is not None and record.verdict.kind is not VerdictKind.TOO_SHORT
+    verdict = record.verdict if record is not None and is_own else flow.judged()
+    return Judgement(
+        kind=str(verdict.kind),
+        share=verdict.share,
+        sentence=verdict.sentence,
+        evidence=verdict.evidence,
+        advice=verdict.advice,
+        by="server" if is_own else "witness",
+    )

@@ -1,0 +1,148 @@
+"""Several links at once: workers with a bench each take the cells in turn."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.errors import LabError
+from lab.experiment.bench import image_name
+from lab.experiment.measured import Measured, measured_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lab.experiment.cell import Cell
+
+_CHUNK_BYTES = 1 << 20
+
+
+def interleaved(cells: Sequence[Cell], *, seed: int = 1) -> list[Cell]:
+    """Return cells so that every seed goes round all arms, in an order of its own each time.
+
+    What changes on the machine in the meantime then touches all arms alike.
+    """
+    order = random.Random(seed)  # noqa: S311 - an order, no secret
+    rounds: list[Cell] = []
+    for number in sorted({cell.seed for cell in cells}):
+        one = [cell for cell in cells if cell.seed == number]
+        order.shuffle(one)
+        rounds += one
+    return rounds
+
+
+@contextlib.contextmanager
+def images(cells: Sequence[Cell]) -> Iterator[Path]:
+    """Make a folder with a file of random bytes for each size; nothing on the way can shrink it."""
+    with tempfile.TemporaryDirectory(prefix="flashferry-experiment-") as name:
+        Path(name).chmod(0o755)  # vsftpd reads as nobody
+        folder = Path(name) / "images"
+        folder.mkdir(mode=0o755)
+        content = random.Random(1)  # noqa: S311 - the same bytes every time
+        for size_bytes in sorted({cell.size_bytes for cell in cells}):
+            with (folder / image_name(size_bytes)).open("wb") as file:
+                for start in range(0, size_bytes, _CHUNK_BYTES):
+                    file.write(content.randbytes(min(_CHUNK_BYTES, size_bytes - start)))
+        yield folder
+
+
+class _Worker:
+    """A worker process."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-P", "-m", "lab.experiment.worker", str(folder)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def hear(self) -> dict[str, object]:
+        """Return its next answer.
+
+        Raises:
+            LabError: It ended, or has an error to tell.
+        """
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        answer: dict[str, object] = json.loads(line) if line else {"error": "A worker of the experiment ended."}
+        if list(answer) == ["error"]:
+            raise LabError(str(answer["error"]))
+        return answer
+
+    def play(self, cell: Cell) -> Measured:
+        """Have it run a cell."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(asdict(cell)) + "\n")
+        self.process.stdin.flush()
+        return measured_from_json(self.hear())
+
+    def stop(self) -> None:
+        """End it politely, then by signal."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def play_all(
+    cells: Sequence[Cell],
+    *,
+    links: int,
+    on_run: Callable[[Measured], None],
+    until_s: float | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> None:
+    """Run cells on several links at once.
+
+    Args:
+        cells: What to run, in this order.
+        links: How many at a time.
+        on_run: Called with each run, from one thread at a time.
+        until_s: Monotonic time after which no run is begun; None for no limit.
+        interrupted: Asked before each run whether to begin no more.
+
+    Raises:
+        LabError: The lab cannot be built here; what was run until then has been told.
+    """
+    left: queue.SimpleQueue[Cell] = queue.SimpleQueue()
+    for cell in cells:
+        left.put(cell)
+    lock = threading.Lock()
+    failures: list[Exception] = []
+
+    def serve(worker: _Worker) -> None:
+        try:
+            worker.hear()
+            while not failures and not interrupted() and (until_s is None or time.monotonic() < until_s):
+                run = worker.play(left.get_nowait())
+                with lock:
+                    on_run(run)
+        except queue.Empty:
+            return
+        except (LabError, OSError) as error:
+            failures.append(error)
+
+    with images(cells) as folder:
+        workers = [_Worker(folder) for _ in range(min(links, len(cells)))]
+        threads = [threading.Thread(target=serve, args=(worker,)) for worker in workers]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            for worker in workers:
+                worker.stop()
+    if failures:
+        raise LabError(str(failures[0]))

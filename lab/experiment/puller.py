@@ -1,0 +1,102 @@
+"""Clients at the site: a plain Linux one, and the stand-in's FTP client by itself. ``python -m lab.experiment.puller``.
+
+Runs in a site's namespace. A line of JSON in, the copy's bytes and seconds as a line of JSON out. Both clients write
+nowhere, so that no disk is the limit, and count from the reply that opens the transfer to the last byte, as `ftp` does.
+"""
+
+from __future__ import annotations
+
+import ftplib
+import json
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from lab.standin.connections import ConnectionTable
+from lab.standin.ftp_protocol import FtpUrl
+from lab.standin.ftp_pull import Pull
+from lab.standin.ftp_request import AbortedError, CopyError, PullHooks, TransferRequest
+from lab.standin.handshake import SynOptions
+from lab.standin.tcp_settings import LARGEST_UNSCALED_BYTES, TcpSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CHUNK_BYTES = 65536
+_PATIENCE_S = 60.0
+
+
+class _Nowhere:
+    """A target that takes everything at once and keeps nothing."""
+
+    def write(self, chunk: bytes) -> None:
+        """Take a piece."""
+
+    def close(self) -> None:
+        """Finish."""
+
+
+def pull_as_router(request: Mapping[str, Any]) -> tuple[int, float]:
+    """Fetch as the stand-in does, with a fixed window; return bytes and seconds."""
+    window_bytes = request["window_bytes"]
+    options = SynOptions(
+        window_scaling=window_bytes > LARGEST_UNSCALED_BYTES, sack=request["sack"], timestamps=False
+    )  # fmt: skip
+    url = FtpUrl(host=request["address"], port=request["port"], path=request["name"])
+    transfer = TransferRequest(
+        url=url,
+        user=request["user"],
+        password=request["password"],
+        source_address=request["source"],
+        tcp=TcpSettings(window_bytes=window_bytes, syn_options=options, synwait_s=_PATIENCE_S),
+        reply_timeout_s=_PATIENCE_S,
+    )
+    hooks = PullHooks(may_begin=lambda: True, open_sink=lambda _: _Nowhere(), progress=lambda _: None)
+    stop = threading.Event()
+    limit = threading.Timer(request["longest_s"], stop.set)
+    limit.start()
+    try:
+        result = Pull(transfer, ConnectionTable(), stop).run(hooks)
+    finally:
+        limit.cancel()
+    return result.size_bytes, result.seconds
+
+
+def pull_as_linux(request: Mapping[str, Any]) -> tuple[int, float]:
+    """Fetch as a Linux host does, with whatever window the kernel finds; return bytes and seconds."""
+    deadline_s = time.monotonic() + request["longest_s"]
+    with ftplib.FTP(timeout=_PATIENCE_S) as client:  # noqa: S321 - FTP is what is measured
+        client.connect(request["address"], request["port"])
+        client.login(request["user"], request["password"])
+        client.voidcmd("TYPE I")
+        with client.transfercmd(f"RETR {request['name']}") as data:
+            opened_s, size = time.monotonic(), 0
+            while count := len(data.recv(_CHUNK_BYTES)):
+                size += count
+                if time.monotonic() > deadline_s:
+                    raise TimeoutError
+            seconds = time.monotonic() - opened_s
+        client.voidresp()
+    return size, seconds
+
+
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Carry out a request."""
+    pull = pull_as_linux if request["kind"] == "linux" else pull_as_router
+    try:
+        size_bytes, seconds = pull(request)
+    except (OSError, EOFError, CopyError, AbortedError, ftplib.Error) as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {"size_bytes": size_bytes, "seconds": seconds}
+
+
+def main() -> None:
+    """Answer until standard input ends."""
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
