@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from inventory.errors import ConfigInvalid
-from inventory.view import InventoryHost
+from inventory.view import InventoryHost, origin
 
 HOST_KEYS = "host_keys"
 KNOWN_HOSTS = "known_hosts"
@@ -57,10 +57,10 @@ def key_rules(host: InventoryHost) -> KeyRules:
         ConfigInvalid: One of the two has a value of the wrong kind.
     """
     data = host.extended_data()
-    return KeyRules(policy=_policy(host.name, data), known_hosts=_file(host.name, data))
+    return KeyRules(policy=_policy(host, data), known_hosts=_file(host, data))
 
 
-def _policy(host: str, data: Mapping[str, object]) -> HostKeyPolicy:
+def _policy(host: InventoryHost, data: Mapping[str, object]) -> HostKeyPolicy:
     value = data.get(HOST_KEYS)
     if value is None:
         return HostKeyPolicy.ACCEPT_NEW
@@ -68,13 +68,15 @@ def _policy(host: str, data: Mapping[str, object]) -> HostKeyPolicy:
         return HostKeyPolicy(value)
     except ValueError:
         known = " or ".join(one.value for one in HostKeyPolicy)
-        raise ConfigInvalid(f"data key '{HOST_KEYS}': expected {known}, found {value!r}", host=host) from None
+        key = f"'{HOST_KEYS}'{origin(host, HOST_KEYS)}"
+        raise ConfigInvalid(f"data key {key}: expected {known}, found {value!r}", host=host.name) from None
 
 
-def _file(host: str, data: Mapping[str, object]) -> Path:
+def _file(host: InventoryHost, data: Mapping[str, object]) -> Path:
     value = data.get(KNOWN_HOSTS)
     if value is None:
         return known_hosts_in(state_directory())
     if isinstance(value, str) and value:
         return Path(value).expanduser()
-    raise ConfigInvalid(f"data key '{KNOWN_HOSTS}': expected the path of a file, found {value!r}", host=host)
+    key = f"'{KNOWN_HOSTS}'{origin(host, KNOWN_HOSTS)}"
+    raise ConfigInvalid(f"data key {key}: expected the path of a file, found {value!r}", host=host.name)

@@ -9,11 +9,10 @@ from typing import Any
 
 from nornir import InitNornir
 from nornir.core import Nornir
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from inventory.errors import ConfigInvalid
 from inventory.shapes import check_entry
+from inventory.yaml_file import read_mapping
 
 SAMPLE = "sample"
 """Name under which the fleet that matches the lab can be asked for."""
@@ -44,7 +43,7 @@ def open_inventory(directory: Path, *, workers: int = 20) -> Nornir:
     for path, entries in ((hosts, _entries(hosts)), (directory / "groups.yaml", groups)):
         for name, entry in entries.items():
             check_entry(path, name, entry, known_groups=frozenset(groups))
-    check_entry(directory / "defaults.yaml", "defaults", _content(directory / "defaults.yaml"))
+    check_entry(directory / "defaults.yaml", "defaults", read_mapping(directory / "defaults.yaml"))
     _quiet_nornir()
     return InitNornir(
         runner={"plugin": "threaded", "options": {"num_workers": workers}},
@@ -63,7 +62,7 @@ def open_inventory(directory: Path, *, workers: int = 20) -> Nornir:
 
 def _entries(path: Path) -> dict[str, dict[str, Any]]:
     """Return the named mappings of hosts.yaml or groups.yaml."""
-    content = _content(path)
+    content = read_mapping(path)
     for name, entry in content.items():
         if not isinstance(name, str):
             raise ConfigInvalid(f"{path}: expected a name in text, found {name!r}", hint="Put it in quotes")
@@ -71,25 +70,6 @@ def _entries(path: Path) -> dict[str, dict[str, Any]]:
             content[name] = {}
         elif not isinstance(entry, dict):
             raise ConfigInvalid(f"{path}: expected a mapping, found {entry!r}", host=name)
-    return content
-
-
-def _content(path: Path) -> dict[str, Any]:
-    """Return a YAML file's mapping; an absent file is an empty one."""
-    if not path.exists():
-        return {}
-    try:
-        content = YAML(typ="safe").load(path)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = f" line {mark.line + 1}" if mark else ""
-        raise ConfigInvalid(f"{path}{line}: not valid YAML: {error.problem or error}") from None
-    except (OSError, YAMLError, UnicodeDecodeError) as error:
-        raise ConfigInvalid(f"{path}: cannot be read: {error}") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise ConfigInvalid(f"{path}: expected a mapping, found {type(content).__name__}")
     return content
 
 

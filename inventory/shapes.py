@@ -7,22 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from inventory.errors import ConfigInvalid
+from inventory.values import READERS, check_values
 
 _TEXT = ("hostname", "username", "password", "platform")
 _MAPPINGS = ("data", "connection_options")
 _KEYS = (*_TEXT, *_MAPPINGS, "port", "groups")
 
-DATA_KEYS = (
-    "site",
-    "link_rate_bps",
-    "cap_share",
-    "server_address",
-    "vrf",
-    "source_interface",
-    "enable_secret",
-    "host_keys",
-    "known_hosts",
-)
+DATA_KEYS = (*READERS, "enable_secret", "host_keys", "known_hosts")
 """What flashferry reads of `data`; everything else there is the user's own."""
 
 
@@ -51,6 +42,7 @@ def check_entry(path: Path, name: str, entry: dict[str, Any], *, known_groups: f
     for key in entry.get("data") or {}:
         if key not in DATA_KEYS and (meant := _meant(key, DATA_KEYS)):
             raise ConfigInvalid(f"{path}: data key {key!r} is not one of ours{meant}", host=name)
+    check_values(entry.get("data") or {}, where=str(path), name=name)
 
 
 def _check_groups(path: Path, name: str, groups: object, known: frozenset[str]) -> None:

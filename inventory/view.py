@@ -1,29 +1,54 @@
 """The typed view on one inventory host: where it is, at which site, and what its WAN link carries.
 
 Nornir keeps free-form `data` per host and group. The keys that flashferry reads are few, so they are checked
-here, once, with errors that name host and key; everything else in `data` belongs to the user.
+here, with errors that name the host, the key, and the group that the value came from; everything else in `data`
+belongs to the user.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
+from inventory import values
 from inventory.errors import ConfigInvalid
+from inventory.time_window import TimeWindow
+from inventory.values import INTERFACE, WORD
+
+__all__ = [
+    "DEFAULT_CAP_SHARE",
+    "INTERFACE",
+    "SUPPORTED_PLATFORMS",
+    "WORD",
+    "HostView",
+    "InventoryHost",
+    "origin",
+    "view",
+]
 
 DEFAULT_CAP_SHARE = 0.8
 """Share of a site's link that copies may take unless the inventory says otherwise."""
 
-WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""An address, a name or a VRF as one word: it goes into a command line, where a blank or line break ends it."""
-
-INTERFACE = re.compile(r"[A-Za-z][A-Za-z-]*\d+(?:[/.:]\d+)*")
-"""An interface name as one word: `GigabitEthernet0/0/0`, `Gi0`, `Loopback0`, `Vlan10`, `Te1/1/1.100`."""
-
 SUPPORTED_PLATFORMS = ("ios",)
 """NAPALM's name for both Cisco IOS and IOS-XE."""
+
+
+T = TypeVar("T")
+
+
+class InventoryGroup(Protocol):
+    """What we need of `nornir.core.inventory.Group`."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        ...
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """Return its own data, without that of its groups."""
+        ...
 
 
 class InventoryHost(Protocol):
@@ -33,6 +58,15 @@ class InventoryHost(Protocol):
     hostname: str | None
     port: int | None
     platform: str | None
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """Return the host's own data."""
+        ...
+
+    def extended_groups(self) -> Sequence[InventoryGroup]:
+        """Return its groups and their groups, the nearest first."""
+        ...
 
     def extended_data(self) -> Mapping[str, object]:
         """Return the data of host, groups and defaults, the nearest winning."""
@@ -55,6 +89,10 @@ class HostView:
         vrf: VRF through which the device reaches us, or None.
         source_interface: Interface from which the device's FTP client is to come, or None: as the device has it. IOS
             knows it only as a configuration line, so it is set for the copy and put back like the tuned lines.
+        windows: When its site may be worked on; none means at any time.
+        max_copies: How many copies may run over the site's link at once, or None: as the run has it.
+        image: The image that this device is to have, a file name or a path as written; it goes before all rules.
+        groups: Names of its groups and their groups, the nearest first.
     """
 
     name: str
@@ -67,6 +105,10 @@ class HostView:
     server_address: str | None
     vrf: str | None
     source_interface: str | None = None
+    windows: tuple[TimeWindow, ...] = ()
+    max_copies: int | None = None
+    image: str | None = None
+    groups: tuple[str, ...] = ()
 
     @property
     def cap_bps(self) -> float | None:
@@ -94,40 +136,32 @@ def view(host: InventoryHost) -> HostView:
         address=host.hostname,
         port=host.port or 22,
         platform=platform,
-        site=_text(host.name, data, "site"),
-        link_rate_bps=_number(host.name, data, "link_rate_bps", low=1_000, high=1e12),
-        cap_share=_number(host.name, data, "cap_share", low=0.01, high=1.0) or DEFAULT_CAP_SHARE,
-        server_address=_text(host.name, data, "server_address"),
-        vrf=_text(host.name, data, "vrf"),
-        source_interface=_interface(host.name, data.get("source_interface")),
+        site=_read(host, data, "site", values.read_word),
+        link_rate_bps=_read(host, data, "link_rate_bps", values.read_rate),
+        cap_share=_read(host, data, "cap_share", values.read_share) or DEFAULT_CAP_SHARE,
+        server_address=_read(host, data, "server_address", values.read_word),
+        vrf=_read(host, data, "vrf", values.read_word),
+        source_interface=_read(host, data, "source_interface", values.read_interface),
+        windows=_read(host, data, "windows", values.read_windows),
+        max_copies=_read(host, data, "max_copies", values.read_copies),
+        image=_read(host, data, "image", values.read_image),
+        groups=tuple(group.name for group in host.extended_groups()),
     )
 
 
-def _text(host: str, data: Mapping[str, object], key: str) -> str | None:
-    value = data.get(key)
-    if value is None or value == "":
-        return None
-    if isinstance(value, str) and WORD.fullmatch(value):
-        return value
-    raise ConfigInvalid(
-        f"data key '{key}': expected one word of letters, digits, '.', '_', '-', found {value!r}", host=host
-    )
+def origin(host: InventoryHost, key: str) -> str:
+    """Return where a key of a host's data stands, as words for behind its name; nothing where it is the host's own."""
+    if key in host.data:
+        return ""
+    for group in host.extended_groups():
+        if key in group.data:
+            return f" of group '{group.name}'"
+    return " of the defaults"
 
 
-def _interface(host: str, value: object) -> str | None:
-    if value is None or value == "":
-        return None
-    if isinstance(value, str) and INTERFACE.fullmatch(value):
-        return value
-    raise ConfigInvalid(
-        f"data key 'source_interface': expected an interface such as GigabitEthernet0/0, found {value!r}", host=host
-    )
-
-
-def _number(host: str, data: Mapping[str, object], key: str, *, low: float, high: float) -> float | None:
-    value = data.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ConfigInvalid(f"data key '{key}': expected a number from {low:g} to {high:g}, found {value!r}", host=host)
-    return float(value)
+def _read(host: InventoryHost, data: Mapping[str, object], key: str, read: Callable[[object], T]) -> T:
+    try:
+        return read(data.get(key))
+    except ConfigInvalid as error:
+        where = origin(host, key)
+        raise ConfigInvalid(f"data key '{key}'{where}: {error.message}", host=host.name, hint=error.hint) from None

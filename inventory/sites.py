@@ -1,0 +1,99 @@
+"""Sites: devices behind one WAN link share its rate, its budget and its windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from inventory.errors import ConfigInvalid
+from inventory.time_window import TimeWindow
+from inventory.view import HostView
+
+_SHARED = ("link_rate_bps", "cap_share", "windows", "max_copies")
+"""What belongs to the link, and is therefore the same for all of a site's devices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A site as its devices tell it.
+
+    Attributes:
+        name: Its name.
+        link_rate_bps: Rate of its WAN link in bit/s, or None where nobody said.
+        cap_share: Share of that rate that copies may take together, in (0, 1].
+        server_address: Our address as its devices reach it; None where none is given or they differ.
+        vrf: VRF through which they reach us; None where none is given or they differ.
+        windows: When its devices may be worked on; none means at any time.
+        max_copies: How many copies may run over its link at once, or None: as the run has it.
+    """
+
+    name: str
+    link_rate_bps: float | None
+    cap_share: float
+    server_address: str | None
+    vrf: str | None
+    windows: tuple[TimeWindow, ...]
+    max_copies: int | None
+
+    @property
+    def cap_bps(self) -> float | None:
+        """Return the rate that copies to this site may take together, in bit/s on the link; None if unknown."""
+        return None if self.link_rate_bps is None else self.link_rate_bps * self.cap_share
+
+
+def sites_of(devices: Iterable[HostView]) -> dict[str, Site]:
+    """Return the sites of some devices, by name. A device without a site is in none: its link is nobody else's.
+
+    Raises:
+        ConfigInvalid: Two devices of a site disagree on what the link carries, its windows or its copies.
+    """
+    members: dict[str, list[HostView]] = {}
+    for device in devices:
+        if device.site is not None:
+            members.setdefault(device.site, []).append(device)
+    return {name: _site(name, of_it) for name, of_it in members.items()}
+
+
+def rate_missing(site: str) -> ConfigInvalid:
+    """Return the complaint about a site whose link rate is needed and not known."""
+    return ConfigInvalid(
+        f"site '{site}': data key 'link_rate_bps': expected the rate of its WAN link in bit/s, found none",
+        hint="Give it in the site's group; without it copies have no cap, and no time can be predicted",
+    )
+
+
+def _site(name: str, devices: list[HostView]) -> Site:
+    first = devices[0]
+    for other in devices[1:]:
+        _agree(name, first, other)
+    return Site(
+        name=name,
+        link_rate_bps=first.link_rate_bps,
+        cap_share=first.cap_share,
+        server_address=_common([device.server_address for device in devices]),
+        vrf=_common([device.vrf for device in devices]),
+        windows=first.windows,
+        max_copies=first.max_copies,
+    )
+
+
+def _agree(site: str, first: HostView, other: HostView) -> None:
+    for key in _SHARED:
+        expected, found = getattr(first, key), getattr(other, key)
+        if expected != found:
+            raise ConfigInvalid(
+                f"data key '{key}': expected {_told(expected)} as {first.name} of the same site '{site}' has it, "
+                f"found {_told(found)}",
+                host=other.name,
+                hint="Give it once, in the site's group",
+            )
+
+
+def _common(values: list[str | None]) -> str | None:
+    return values[0] if len(set(values)) == 1 else None
+
+
+def _told(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)

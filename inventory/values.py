@@ -1,0 +1,163 @@
+"""What a key of `data` may hold: each value read and checked once, for a host, a group and the defaults alike.
+
+A reader returns the value in its type, or None where the key is as good as absent. It knows nothing of files and hosts;
+who calls it says where the value stood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from inventory.errors import ConfigInvalid
+from inventory.time_window import DAYS, TimeWindow, check_windows
+
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""An address, a name or a VRF as one word: it goes into a command line, where a blank or line break ends it."""
+
+INTERFACE = re.compile(r"[A-Za-z][A-Za-z-]*\d+(?:[/.:]\d+)*")
+"""An interface name as one word: `GigabitEthernet0/0/0`, `Gi0`, `Loopback0`, `Vlan10`, `Te1/1/1.100`."""
+
+_WINDOW_KEYS = ("days", "from", "until", "timezone")
+_CLOCKS = {"from": "'22:00'", "until": "'05:00'"}
+
+
+def read_word(value: object) -> str | None:
+    """Return a word, such as a site's name, an address or a VRF."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and WORD.fullmatch(value):
+        return value
+    raise ConfigInvalid(f"expected one word of letters, digits, '.', '_', '-', found {value!r}")
+
+
+def read_interface(value: object) -> str | None:
+    """Return the name of an interface."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and INTERFACE.fullmatch(value):
+        return value
+    raise ConfigInvalid(f"expected an interface such as GigabitEthernet0/0, found {value!r}")
+
+
+def read_rate(value: object) -> float | None:
+    """Return a link's rate in bit/s."""
+    return _number(value, low=1_000, high=1e12)
+
+
+def read_share(value: object) -> float | None:
+    """Return a share of a link."""
+    return _number(value, low=0.01, high=1.0)
+
+
+def read_copies(value: object) -> int | None:
+    """Return a number of copies, at least one."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000:
+        raise ConfigInvalid(f"expected a whole number from 1 to 10000, found {value!r}")
+    return value
+
+
+def read_image(value: object) -> str | None:
+    """Return an image as written: a file name, or a path that ends in one."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and "\n" not in value and WORD.fullmatch(value.rpartition("/")[2]):
+        return value
+    raise ConfigInvalid(
+        f"expected an image's file name of letters, digits, '.', '_', '-', with its folder or without, found {value!r}"
+    )
+
+
+def read_windows(value: object) -> tuple[TimeWindow, ...]:
+    """Return the windows of a site; none where the key is absent."""
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise ConfigInvalid(f"expected a list of windows, found {value!r}", hint=_WINDOW_HINT)
+    if not value:
+        raise ConfigInvalid(
+            "expected at least one window, found none",
+            hint="Leave the key out for a site that is always open, or give it 'null' where a group's shall not hold",
+        )
+    windows = tuple(_window(number, one) for number, one in enumerate(value, start=1))
+    check_windows(windows)
+    return windows
+
+
+def _window(number: int, value: object) -> TimeWindow:
+    """Return one window; `number` counts from 1 and stands in every complaint."""
+    if not isinstance(value, dict):
+        raise ConfigInvalid(f"window {number}: expected a mapping, found {value!r}", hint=_WINDOW_HINT)
+    for key in value:
+        if key not in _WINDOW_KEYS:
+            raise ConfigInvalid(f"window {number}: unknown key {key!r}", hint=f"Its keys are {', '.join(_WINDOW_KEYS)}")
+    opens, closes = (_clock(number, key, value.get(key)) for key in _CLOCKS)
+    zone = value.get("timezone")
+    if zone is not None and not isinstance(zone, str):
+        raise ConfigInvalid(f"window {number}: timezone: expected a name such as Europe/Berlin, found {zone!r}")
+    try:
+        return TimeWindow(opens=opens, closes=closes, days=_days(value.get("days")), timezone=zone or "UTC")
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"window {number}: {error.message}", hint=error.hint) from None
+
+
+def _clock(number: int, key: str, value: object) -> str:
+    """Return a time of day; some YAML readers make the number 1320 of 22:00, base 60."""
+    if isinstance(value, str):
+        text = "00:00" if value == "24:00" and key == "until" else value
+        return text.zfill(5) if re.fullmatch(r"\d:\d\d", text) else text
+    hint = "Put it in quotes" if isinstance(value, int) else None
+    found = "none" if value is None else repr(value)
+    raise ConfigInvalid(f"window {number}: {key}: expected a time such as {_CLOCKS[key]}, found {found}", hint=hint)
+
+
+def _days(value: object) -> tuple[str, ...]:
+    if value is None:
+        return DAYS
+    if not isinstance(value, list):
+        raise ConfigInvalid(f"days: expected a list such as [mon, tue], found {value!r}")
+    return tuple(one.lower() if isinstance(one, str) else str(one) for one in value)
+
+
+def _number(value: object, *, low: float, high: float) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ConfigInvalid(f"expected a number from {low:g} to {high:g}, found {value!r}")
+    return float(value)
+
+
+_WINDOW_HINT = 'Write it as [{days: [mon, tue], from: "22:00", until: "05:00", timezone: Europe/Berlin}]'
+
+READERS: Mapping[str, Callable[[object], object]] = {
+    "site": read_word,
+    "link_rate_bps": read_rate,
+    "cap_share": read_share,
+    "max_copies": read_copies,
+    "windows": read_windows,
+    "server_address": read_word,
+    "vrf": read_word,
+    "source_interface": read_interface,
+    "image": read_image,
+}
+"""The keys of `data` whose values are checked wherever they stand."""
+
+
+def check_values(data: Mapping[object, object], *, where: str, name: str) -> None:
+    """Check those values of a host's, a group's or the defaults' `data` that are ours.
+
+    Args:
+        data: The mapping as it was written.
+        where: The file, or what else it came from.
+        name: The host or group.
+
+    Raises:
+        ConfigInvalid: A value is wrong; the sentence names where, name and key.
+    """
+    for key, read in READERS.items():
+        try:
+            read(data.get(key))
+        except ConfigInvalid as error:
+            raise ConfigInvalid(f"{where}: data key '{key}': {error.message}", host=name, hint=error.hint) from None
