@@ -1,0 +1,85 @@
+"""A stored run made a report. Pure: the run, what is known from before it, and the time come in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from staging.reports.device import device_report
+from staging.reports.model import DeviceReport, ImageReport, Report, RunStanding, Speed
+from staging.reports.node import Node
+from staging.reports.sites import epoch_s, site_reports, summary_of
+from staging.store.kept import STAGE
+
+if TYPE_CHECKING:
+    from staging.store.stored_run import StoredRun
+
+_NO_SPEEDS: Mapping[str, Speed] = MappingProxyType({})
+
+
+def build_report(
+    run: StoredRun,
+    *,
+    written_at: str,
+    written_by: str,
+    before: Mapping[str, Speed] = _NO_SPEEDS,
+) -> Report:
+    """Return the report of a run.
+
+    Args:
+        run: The run as the journal has it: under way, ended or dead.
+        written_at: The time now, ISO 8601, UTC.
+        written_by: Name and version of the program.
+        before: By device, its speed with its own TCP settings as measured before this run.
+    """
+    standing = RunStanding(run.state.value)
+    stages = run.verb == STAGE
+    devices = tuple(device_report(one, standing, before.get(one.host), stages=stages) for one in run.devices)
+    return Report(
+        run_id=run.run_id,
+        verb=run.verb,
+        standing=standing,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        written_at=written_at,
+        written_by=written_by,
+        images=_images(run, devices),
+        summary=summary_of(devices, _wall_s(run, standing, written_at)),
+        sites=site_reports(devices),
+        devices=devices,
+        notes=_notes(run),
+    )
+
+
+def _notes(run: StoredRun) -> tuple[str, ...]:
+    times = "once" if run.resumed == 1 else f"{run.resumed} times"
+    return ((f"the run was gone on with {times}",) if run.resumed else ()) + run.damaged
+
+
+def _wall_s(run: StoredRun, standing: RunStanding, now: str) -> float | None:
+    end = now if standing is RunStanding.ALIVE else run.finished_at
+    began_s, ended_s = epoch_s(run.started_at), epoch_s(end)
+    return None if began_s is None or ended_s is None else max(0.0, ended_s - began_s)
+
+
+def _images(run: StoredRun, devices: Sequence[DeviceReport]) -> tuple[ImageReport, ...]:
+    """Return the images of the run; size and digest as the transfers and proofs tell them."""
+    names = dict.fromkeys(device.image for device in devices if device.image is not None)
+    records = {device.host: Node(device.record) for device in run.devices}
+    return tuple(_image(name, [device for device in devices if device.image == name], records) for name in names)
+
+
+def _image(name: str, devices: Sequence[DeviceReport], records: Mapping[str, Node]) -> ImageReport:
+    sizes = [one.size_bytes for device in devices for one in device.transfers if one.image == name]
+    proofs = [
+        proof.text("md5")
+        for device in devices
+        for proof in (records[device.host].at("verify"), records[device.host].at("check", "proof"))
+    ]
+    return ImageReport(
+        name=name,
+        size_bytes=next((size for size in sizes if size), None),
+        md5=next((md5 for md5 in proofs if md5), None),
+        devices=len(devices),
+    )

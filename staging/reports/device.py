@@ -1,0 +1,169 @@
+"""One device of a stored run as a report tells it. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from staging.budget import payload_cap_bytes_per_s
+from staging.reports.model import (
+    AttemptReport,
+    DeviceReport,
+    Proof,
+    RestoreReport,
+    RunStanding,
+    Speed,
+    Standing,
+    StepTime,
+)
+from staging.reports.node import Node
+from staging.reports.proof import restore_of
+from staging.reports.speeds import Speeds, speeds_of
+from staging.reports.transfers import transfers_of
+from staging.states import Outcome, State
+
+if TYPE_CHECKING:
+    from staging.store.stored_run import StoredDevice
+
+UNDER_WAY = "under way"
+NOT_BEGUN = "not begun"
+LEFT = "left by the dead run"
+
+_STANDINGS = {
+    Outcome.DONE.value: Standing.GOOD,
+    Outcome.ALREADY_THERE.value: Standing.GOOD,
+    Outcome.REFUSED.value: Standing.REFUSED,
+    Outcome.FAILED.value: Standing.FAILED,
+    Outcome.ERROR.value: Standing.UNKNOWN,
+    LEFT: Standing.UNKNOWN,
+}
+
+
+def device_report(
+    device: StoredDevice, run: RunStanding, before: Speed | None = None, *, stages: bool = True
+) -> DeviceReport:
+    """Return a device's report.
+
+    Args:
+        device: What the journal has of it.
+        run: Where its run stands.
+        stages: Whether the run is one that brings images; the files of a speed test are none.
+        before: Its speed with its own TCP settings as measured before this run, or None.
+    """
+    record = Node(device.record)
+    check, failure = record.at("check"), _failure(record)
+    outcome, restore = _outcome(device, record, run), restore_of(device, run)
+    transfers = transfers_of(device)
+    found = speeds_of(record, transfers, before)
+    steps = _steps(record)
+    link = record.at("link_rate")
+    return DeviceReport(
+        host=device.host,
+        address=device.address,
+        site=device.site,
+        wave=device.wave,
+        standing=_standing(outcome, restore),
+        needs_attention=_needs_attention(outcome, restore),
+        outcome=outcome,
+        state=device.state,
+        step=failure.text("step"),
+        reason=failure.text("reason"),
+        hint=failure.text("hint"),
+        model=check.at("facts").text("model"),
+        serial_number=check.at("facts").text("serial_number"),
+        release=check.at("version").text("release"),
+        file_system=check.text("file_system"),
+        image=device.image if stages else None,
+        rtt_s=next((one.rtt_s for one in reversed(transfers) if one.rtt_s), check.number("rtt_s")),
+        link_bytes_per_s=payload_cap_bytes_per_s(link.number("rate_bps")),
+        link_source=link.text("source"),
+        as_is=found.as_is,
+        tuned=found.tuned,
+        untuned=found.untuned,
+        gain=found.gain,
+        saved_s=found.saved_s if _standing(outcome, restore) is Standing.GOOD else None,
+        verdict=transfers[-1].verdict if transfers else None,
+        hash_proof=_hash_proof(record),
+        restore=restore,
+        steps=steps,
+        total_s=sum(one.seconds for one in steps) if steps else None,
+        attempt=max(1, device.attempt),
+        attempts=tuple(_attempt(Node(one)) for one in device.attempts),
+        transfers=transfers,
+        partial_file=record.text("partial_file"),
+        notes=_notes(record, found, restore),
+    )
+
+
+def _failure(record: Node) -> Node:
+    """Return the failure that counts: that of the run's work, else that of restoring."""
+    return record.at("failure") or record.at("restore_failure") or record.at("recovery", "failure")
+
+
+def _outcome(device: StoredDevice, record: Node, run: RunStanding) -> str:
+    """Return the outcome; of a device in a live run only what its last step left."""
+    told, ended = record.text("outcome"), device.state in {State.DONE.value, State.FAILED.value}
+    if run is RunStanding.ALIVE and not ended:
+        return NOT_BEGUN if device.state == State.PLANNED.value and not told else UNDER_WAY
+    if told is not None and (run is RunStanding.FINISHED or ended):
+        return told
+    if device.state == State.PLANNED.value:
+        return told or NOT_BEGUN
+    return LEFT
+
+
+def _standing(outcome: str, restore: RestoreReport) -> Standing:
+    if restore.proof is Proof.NOT_PROVEN:
+        return Standing.UNRESTORED
+    return _STANDINGS.get(outcome, Standing.OPEN)
+
+
+def _needs_attention(outcome: str, restore: RestoreReport) -> bool:
+    """Return whether somebody has to look: not where the device just had no turn yet."""
+    if restore.proof in {Proof.NOT_PROVEN, Proof.FOREIGN}:
+        return True
+    is_good = _STANDINGS.get(outcome) is Standing.GOOD
+    return not is_good and outcome not in {UNDER_WAY, NOT_BEGUN}
+
+
+def _steps(record: Node) -> tuple[StepTime, ...]:
+    return tuple(
+        StepTime(step=step, seconds=seconds)
+        for step, found in record.at("seconds_by_step").items()
+        if (seconds := found.as_number()) is not None
+    )
+
+
+def _hash_proof(record: Node) -> str | None:
+    """Return how the image was proven: by the digest that the device itself computed."""
+    found = record.at("verify") or record.at("check", "proof")
+    digest = found.text("digest") or found.text("md5")
+    if digest is None:
+        return None
+    return f"{(found.text('algorithm') or 'md5').upper()} {digest}"
+
+
+def _attempt(found: Node) -> AttemptReport:
+    failure = _failure(found)
+    return AttemptReport(
+        outcome=found.text("outcome") or "no record",
+        step=failure.text("step") or "",
+        reason=failure.text("reason") or "",
+    )
+
+
+def _notes(record: Node, found: Speeds, restore: RestoreReport) -> tuple[str, ...]:
+    notes = [*record.at("check").texts("notes"), *record.texts("notes")]
+    notes += [said for key in ("note", "tuning") if (said := record.text(key))]
+    notes += [f"window: {said}" for said in (record.at("window").text("reason"),) if said and record.at("tune")]
+    notes += [f"refused, so a smaller window was tried: {line}" for line in record.at("tune").texts("refused")]
+    notes += [f"session lost in mid-copy: {one.text('reason')}" for one in record.list("reconciled")]
+    notes += [said for said in (record.at("clocks").text("disagreement"),) if said]
+    notes += [f"is tuning worth it: {said}" for said in (record.at("probe", "worth").text("reason"),) if said]
+    if found.note:
+        notes.append(found.note)
+    if restore.startup_is_equal is False:
+        notes.append(
+            "the startup configuration's ip tcp lines changed while the device was tuned: somebody saved. Look at "
+            "them and, if they are ours, save again: copy running-config startup-config"
+        )
+    return tuple(dict.fromkeys(notes))

@@ -1,0 +1,336 @@
+"""A run's report as values: all that any form of it says. Derived from the journal alone; None is "not measured".
+
+Units are in the names; MB means 10^6. Rates are of payload. Nothing here is a secret: records hold none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tcp.sample import Sample
+
+SCHEMA = "flashferry.report/1"
+"""Name and version of the report's JSON form; the version grows when a field changes its meaning or goes."""
+
+
+class Standing(StrEnum):
+    """How a device stands, for colours, sorting and counts: the worst first."""
+
+    UNRESTORED = "unrestored"
+    FAILED = "failed"
+    UNKNOWN = "could not tell"
+    REFUSED = "refused"
+    OPEN = "open"
+    GOOD = "good"
+
+
+class RunStanding(StrEnum):
+    """Where the run stands."""
+
+    ALIVE = "alive"
+    FINISHED = "finished"
+    DIED = "died"
+
+
+class Proof(StrEnum):
+    """What is known about a device's configuration after the run."""
+
+    PROVEN = "proven equal to the start"
+    UNTOUCHED = "never changed"
+    FOREIGN = "restored but for somebody else's change"
+    NOT_PROVEN = "not proven restored"
+    UNDER_WAY = "not restored yet"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """A measured rate of payload.
+
+    Attributes:
+        bytes_per_s: The rate, > 0.
+        source: How and when it was measured, in words.
+        to_flash: Whether it was a copy to flash; one to `null:` knows nothing of flash.
+    """
+
+    bytes_per_s: float
+    source: str
+    to_flash: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictReport:
+    """What limited a transfer. `share` is the part of its time that this cause held, 0 to 1."""
+
+    kind: str
+    share: float | None
+    sentence: str
+    evidence: tuple[str, ...]
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferReport:
+    """One transfer by our server's account.
+
+    Attributes:
+        at: When it began, ISO 8601, UTC.
+        kind: `stage`, `probe as it is`, `probe tuned`.
+        is_tuned: Whether lines of ours were in force.
+        target: Where it went on the device.
+        outcome: `delivered`, or why not.
+        syn: The options of the device's SYN in a line: what its settings came to on the wire.
+        window_bytes: Largest receive window seen.
+        cap_bytes_per_s: Pacing cap in force at its end, and `cap_source` where it came from.
+        samples: Readings of TCP_INFO.
+    """
+
+    at: str | None
+    kind: str
+    is_tuned: bool
+    target: str | None
+    image: str | None
+    outcome: str | None
+    size_bytes: int | None
+    acked_bytes: int | None
+    duration_s: float | None
+    rate_bytes_per_s: float | None
+    rtt_s: float | None
+    window_bytes: int | None
+    mss_bytes: int | None
+    has_sack: bool | None
+    syn: str | None
+    congestion_control: str | None
+    congestion_reason: str | None
+    cap_bytes_per_s: float | None
+    cap_source: str | None
+    retransmitted_bytes: int | None
+    retransmitted_share: float | None
+    verdict: VerdictReport | None
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineReport:
+    """A configuration line that was set for the copy: `before` and `after` are None where the line was absent."""
+
+    ours: str
+    before: str | None
+    after: str | None
+    is_as_before: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """What proves that the configuration is what it was.
+
+    Attributes:
+        proof: What is known.
+        lines: Each line that was set, what it was, and what it is now.
+        commands: What was sent to undo it.
+        running_is_equal: Whether the whole running configuration, line by line as salted digests, equals the start.
+        running_difference: How it differs, in words; empty where it is equal or was not compared.
+        startup_is_equal: Whether the startup configuration's `ip tcp` lines are what they were.
+        foreign: What somebody else changed meanwhile, a sentence each.
+        failure: Why restoring failed, in a sentence; empty where it did not.
+        by_recovery: Whether it was not the run itself but `flashferry recover` that restored it.
+    """
+
+    proof: Proof
+    lines: tuple[LineReport, ...]
+    commands: tuple[str, ...]
+    running_is_equal: bool | None
+    running_difference: str
+    startup_is_equal: bool | None
+    foreign: tuple[str, ...]
+    failure: str
+    by_recovery: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTime:
+    """How long a step took, all its turns together."""
+
+    step: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptReport:
+    """An earlier attempt in the same run."""
+
+    outcome: str
+    step: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceReport:
+    """One device of a run.
+
+    Attributes:
+        standing: How it stands, the configuration included.
+        needs_attention: Whether somebody has to look at it.
+        outcome: What became of it, in the run's own word; `under way`, `not begun` where it has none yet.
+        state: How far it came, `planned` to `done`.
+        step: Where it failed or was refused; None elsewhere.
+        reason: Why, in a sentence.
+        hint: What to do about it.
+        release: Software that it runs.
+        rtt_s: Least round-trip time seen.
+        link_bytes_per_s: What its link carries, as payload, and `link_source` who says so.
+        as_is: Speed with its own TCP settings.
+        tuned: Speed while tuned, of this run.
+        untuned: Speed of this run's copy where nothing was tuned.
+        gain: Tuned over as it is.
+        saved_s: Seconds that tuning saved for what was copied.
+        verdict: What limited the copy that counts.
+        hash_proof: How the image was proven on the device, or None where it was not.
+        steps: What its time went into.
+        total_s: Their sum, or None where no step ended.
+        attempt: Number of this attempt, from 1.
+        partial_file: What a broken copy left on the device, or None.
+        notes: What the operator should know all the same.
+    """
+
+    host: str
+    address: str
+    site: str | None
+    wave: int | None
+    standing: Standing
+    needs_attention: bool
+    outcome: str
+    state: str
+    step: str | None
+    reason: str | None
+    hint: str | None
+    model: str | None
+    serial_number: str | None
+    release: str | None
+    file_system: str | None
+    image: str | None
+    rtt_s: float | None
+    link_bytes_per_s: float | None
+    link_source: str | None
+    as_is: Speed | None
+    tuned: Speed | None
+    untuned: Speed | None
+    gain: float | None
+    saved_s: float | None
+    verdict: VerdictReport | None
+    hash_proof: str | None
+    restore: RestoreReport
+    steps: tuple[StepTime, ...]
+    total_s: float | None
+    attempt: int
+    attempts: tuple[AttemptReport, ...]
+    transfers: tuple[TransferReport, ...]
+    partial_file: str | None
+    notes: tuple[str, ...]
+
+    @property
+    def speed(self) -> Speed | None:
+        """Return what this run copied at, tuned or not."""
+        return self.tuned or self.untuned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """How many devices a word fits."""
+
+    word: str
+    devices: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteReport:
+    """The devices of a site, which share a link; `name` is None for those without a site.
+
+    Attributes:
+        acked_bytes: Payload that its devices acknowledged.
+        span_s: First byte of its first copy to the last acknowledgement of its last.
+        copying_share: Part of that span in which at least one copy ran, 0 to 1.
+        rate_bytes_per_s: Payload over the span.
+        cap_bytes_per_s: What its copies could take together.
+        cap_share: The rate over that cap.
+        link_bytes_per_s: What the link carries, as payload.
+    """
+
+    name: str | None
+    devices: int
+    outcomes: tuple[Count, ...]
+    good: int
+    needing_attention: int
+    acked_bytes: int
+    copies: int
+    span_s: float | None
+    copying_share: float | None
+    rate_bytes_per_s: float | None
+    cap_bytes_per_s: float | None
+    cap_share: float | None
+    link_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The run in figures.
+
+    Attributes:
+        outcomes: Devices by outcome, the most frequent first.
+        proofs: Devices by what is known about their configuration.
+        hashes_proven: Devices that have the image, proven by its hash.
+        acked_bytes: Payload acknowledged by all transfers.
+        retransmitted_bytes: Bytes sent again; None where nothing was measured.
+        wall_s: Start to end of the run, or to now while it is under way; None where it died.
+        saved_s: Copy time saved against the devices' own settings, over the devices where both were measured.
+        saved_devices: How many those are.
+    """
+
+    devices: int
+    outcomes: tuple[Count, ...]
+    proofs: tuple[Count, ...]
+    good: int
+    needing_attention: int
+    hashes_proven: int
+    copies: int
+    acked_bytes: int
+    retransmitted_bytes: int | None
+    wall_s: float | None
+    saved_s: float | None
+    saved_devices: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageReport:
+    """An image of the run; size and digest are None where no device's record tells them."""
+
+    name: str
+    size_bytes: int | None
+    md5: str | None
+    devices: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A run's report.
+
+    Attributes:
+        written_at: When the report was written, ISO 8601, UTC.
+        written_by: Name and version of the program.
+        notes: What the journal could not tell: damaged entries.
+    """
+
+    run_id: str
+    verb: str
+    standing: RunStanding
+    started_at: str
+    finished_at: str | None
+    written_at: str
+    written_by: str
+    images: tuple[ImageReport, ...]
+    summary: Summary
+    sites: tuple[SiteReport, ...]
+    devices: tuple[DeviceReport, ...]
+    notes: tuple[str, ...] = ()
+    schema: str = SCHEMA

@@ -1,0 +1,74 @@
+"""Before and after: what a device copied at with its own TCP settings, and what tuned. Pure.
+
+A speed test goes to `null:` and knows nothing of flash. Tuned copies to flash are held against it only where they were
+faster: then the flash did not limit either. Where they were slower, what the device's own settings would have given on
+flash is not known, so no gain and no saving is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from staging.reports.model import Speed, TransferReport
+from staging.reports.node import Node
+from staging.store.kept import NULL, STAGE
+
+DELIVERED = "delivered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speeds:
+    """What is known of a device's speed; see `DeviceReport`. `note` says why nothing can be compared, or is empty."""
+
+    as_is: Speed | None = None
+    tuned: Speed | None = None
+    untuned: Speed | None = None
+    gain: float | None = None
+    saved_s: float | None = None
+    note: str = ""
+
+
+def speeds_of(record: Node, transfers: Sequence[TransferReport], before: Speed | None) -> Speeds:
+    """Return the speeds of a device in a run.
+
+    Args:
+        record: The device's record.
+        transfers: Its transfers, the oldest first.
+        before: Its speed with its own settings as measured before the run, or None.
+    """
+    if probe := record.at("probe"):
+        as_is, tuned = _arm(probe.at("as_is")), _arm(probe.at("tuned"))
+        gain = tuned.bytes_per_s / as_is.bytes_per_s if as_is and tuned else None
+        return Speeds(as_is=as_is, tuned=tuned, gain=gain)
+    last = next((one for one in reversed(transfers) if one.kind == STAGE and one.outcome == DELIVERED), None)
+    if last is None or last.rate_bytes_per_s is None:
+        return Speeds(as_is=before)
+    own = Speed(bytes_per_s=last.rate_bytes_per_s, source=f"this run, {_where(last)}", to_flash=last.target != NULL)
+    if not last.is_tuned:
+        return Speeds(as_is=before, untuned=own)
+    return _compared(before, own, last)
+
+
+def _compared(before: Speed | None, tuned: Speed, copy: TransferReport) -> Speeds:
+    if before is None:
+        return Speeds(tuned=tuned)
+    if tuned.to_flash and not before.to_flash and tuned.bytes_per_s <= before.bytes_per_s:
+        note = (
+            "no gain can be told: the speed before tuning was measured without flash, and the tuned copy to flash was "
+            "no faster than that"
+        )
+        return Speeds(as_is=before, tuned=tuned, note=note)
+    saved_s = None
+    if copy.acked_bytes and copy.duration_s:
+        saved_s = copy.acked_bytes / before.bytes_per_s - copy.duration_s
+    return Speeds(as_is=before, tuned=tuned, gain=tuned.bytes_per_s / before.bytes_per_s, saved_s=saved_s)
+
+
+def _arm(arm: Node) -> Speed | None:
+    rate = arm.number("steady_bytes_per_s")
+    return Speed(bytes_per_s=rate, source="this speed test, to null:", to_flash=False) if rate else None
+
+
+def _where(transfer: TransferReport) -> str:
+    return "to null:" if transfer.target == NULL else "to flash"
