@@ -1,0 +1,182 @@
+"""One device as its events tell of it: what it does, how far its copy is, and whether it is through."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from staging.events import Event
+from staging.following.roster import Expected
+
+_SMOOTHING = 0.3
+_ENDS_EARLY = frozenset({"check", "connect", "snapshot"})
+
+
+class Phase(StrEnum):
+    """Where a device stands, in the words that an operator counts by."""
+
+    QUEUED = "queued"
+    UNDER_WAY = "under way"
+    DONE = "done"
+    FAILED = "failed"
+    NOT_BEGUN = "not begun"
+
+
+OVER = frozenset({Phase.DONE, Phase.FAILED, Phase.NOT_BEGUN})
+"""Nothing follows."""
+
+
+class Device:
+    """Changes with each event of its device; cheap, for five hundred of them tell something every second.
+
+    Args:
+        expected: What is known of it beforehand.
+        last_step: The step that ends its way where the run does not tell the end itself: `restore`, `reach`, `check`.
+
+    Attributes:
+        host: Inventory name.
+        site: Its site; empty for none.
+        planned_bytes: What is to be copied to it; None where that is not known.
+        phase: Where it stands.
+        step: What it does, or did last.
+        since_s: When that began, on the clock of who follows.
+        waits: What it waits for, in words; empty where it does not.
+        is_retrying: Whether it waits to begin anew after a failure.
+        has_failed: Whether a step of it failed and nothing made that good.
+        text: Why, or what it ended with.
+        is_copying: Whether bytes are flowing; the three that follow are of this copy.
+        acked_bytes: What the device has acknowledged.
+        size_bytes: What the file has.
+        rate_bytes_per_s: Smoothed rate.
+        copying_since_s: When its first bytes were told.
+        moved_s: When the device last acknowledged something new.
+        verdict: What limits the copy so far; None where nobody can tell.
+    """
+
+    __slots__ = (
+        "_has_ended",
+        "_is_done",
+        "_is_idle",
+        "_last_step",
+        "acked_bytes",
+        "copying_since_s",
+        "has_failed",
+        "host",
+        "is_copying",
+        "is_retrying",
+        "moved_s",
+        "phase",
+        "planned_bytes",
+        "rate_bytes_per_s",
+        "since_s",
+        "site",
+        "size_bytes",
+        "step",
+        "text",
+        "verdict",
+        "waits",
+    )
+
+    def __init__(self, expected: Expected, last_step: str) -> None:
+        self.host, self.site = expected.host, expected.site
+        self.planned_bytes = expected.size_bytes
+        self._last_step = last_step
+        self.phase = Phase.QUEUED
+        self.step, self.since_s = "", 0.0
+        self.waits, self.text = "", ""
+        self.is_retrying = self.has_failed = False
+        self._is_done = self._is_idle = self._has_ended = False
+        self.is_copying = False
+        self.acked_bytes = self.size_bytes = 0
+        self.rate_bytes_per_s = self.copying_since_s = self.moved_s = 0.0
+        self.verdict: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is through, as far as anybody knows."""
+        return self.phase in OVER
+
+    def take(self, event: Event, now_s: float) -> None:
+        """Take an event of this device in."""
+        if event.status == "progress":
+            self._take_progress(event, now_s)
+        elif event.status in ("queued", "retry"):
+            self._wait(event, now_s)
+        elif event.step == "device":
+            self._end(event)
+        elif event.status == "started":
+            self._begin(event, now_s)
+        elif event.step != "transfer" and event.status in ("done", "failed"):
+            self._leave_step(event)
+
+    def _take_progress(self, event: Event, now_s: float) -> None:
+        seen = event.progress
+        if seen is None:
+            return
+        if not self.is_copying:
+            self.is_copying, self.copying_since_s, self.moved_s = True, now_s, now_s
+        if seen.acked_bytes > self.acked_bytes:
+            self.moved_s = now_s
+        rate = seen.rate_bytes_per_s
+        before = self.rate_bytes_per_s
+        self.rate_bytes_per_s = before + _SMOOTHING * (rate - before) if before else rate
+        self.acked_bytes, self.size_bytes = seen.acked_bytes, seen.size_bytes
+        self.verdict = event.verdict or self.verdict
+        self.phase = Phase.UNDER_WAY
+
+    def _begin(self, event: Event, now_s: float) -> None:
+        step = event.text if event.step == "probe" else event.step
+        if event.step == "pull" and ":" in self.step:
+            step = self.step  # the arm of a speed test says more than `pull`
+        self.step, self.since_s = step, now_s
+        self.waits, self.is_retrying = "", False
+        self._is_done = self._is_idle = False
+        self.phase = Phase.UNDER_WAY
+        if event.step != "verify":
+            # What was copied counts until something else than its hash begins.
+            self.is_copying, self.rate_bytes_per_s = False, 0.0
+
+    def _wait(self, event: Event, now_s: float) -> None:
+        self.waits, self.since_s = event.text or event.status, now_s
+        if event.status == "retry":
+            self.is_retrying, self.has_failed, self._has_ended = True, False, False
+            self._no_copy()
+            self.phase = Phase.UNDER_WAY
+
+    def _leave_step(self, event: Event) -> None:
+        was_done = self._is_done
+        self._is_done, self._is_idle = event.status == "done", True
+        self.is_copying, self.rate_bytes_per_s = False, 0.0
+        if event.status == "failed":
+            self.has_failed, self.text = True, f"{event.step}: {event.text}"
+        self._has_ended = self._has_ended or self._is_end(event, was_done=was_done)
+        if self._has_ended:
+            self._close()
+
+    def _is_end(self, event: Event, *, was_done: bool) -> bool:
+        """Tell whether a step that ended was the last, for runs that do not tell a device's end themselves."""
+        if event.status == "failed":
+            # One that is refused, not reached or could not be read never comes to the last step.
+            return event.step == self._last_step or event.step in _ENDS_EARLY
+        # A check that is done, and then told once more, was all: the image is there already.
+        is_all = event.step == "check" and self.step == "check" and was_done
+        return is_all or event.step == self._last_step
+
+    def _end(self, event: Event) -> None:
+        self.has_failed = event.status == "failed"
+        self.text = event.text
+        self._has_ended = True
+        if event.outcome != "done":
+            self._no_copy()
+        self._close()
+        if event.outcome == "not begun":
+            self.phase, self.has_failed = Phase.NOT_BEGUN, False
+
+    def _close(self) -> None:
+        self.is_copying, self.is_retrying, self.rate_bytes_per_s, self.waits = False, False, 0.0, ""
+        self.phase = Phase.FAILED if self.has_failed else Phase.DONE
+
+    def _no_copy(self) -> None:
+        self.is_copying = False
+        self.acked_bytes = self.size_bytes = 0
+        self.rate_bytes_per_s = self.copying_since_s = self.moved_s = 0.0
+        self.verdict = None

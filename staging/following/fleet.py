@@ -1,0 +1,152 @@
+"""All devices of a run and what they sum up to, kept up to date in constant time for each event."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from staging.events import Event
+from staging.following.device import OVER, Device, Phase
+from staging.following.roster import Expected, Roster
+
+
+class Tally:
+    """What the devices of a site, or all of them, sum up to.
+
+    Attributes:
+        devices: How many there are, by phase.
+        todo_bytes: What is to be copied in all: a device that ended without a copy does not count any more.
+        acked_bytes: What of it was acknowledged.
+        received_bytes: What was acknowledged in all, copies that failed or were repeated too; it only grows.
+        rate_bytes_per_s: What all running copies make together.
+        copies: How many are running.
+        cap_bytes_per_s: What they may take; None for no limit known.
+    """
+
+    __slots__ = (
+        "acked_bytes",
+        "cap_bytes_per_s",
+        "copies",
+        "devices",
+        "rate_bytes_per_s",
+        "received_bytes",
+        "todo_bytes",
+    )
+
+    def __init__(self, cap_bytes_per_s: float | None = None) -> None:
+        self.devices: Counter[Phase] = Counter()
+        self.todo_bytes = self.acked_bytes = self.received_bytes = self.copies = 0
+        self.rate_bytes_per_s = 0.0
+        self.cap_bytes_per_s = cap_bytes_per_s
+
+    @property
+    def total(self) -> int:
+        """All devices."""
+        return self.devices.total()
+
+    @property
+    def over(self) -> int:
+        """Those that are through, well or not."""
+        return sum(self.devices[phase] for phase in OVER)
+
+    @property
+    def share(self) -> float:
+        """How much is done, 0 to 1: by bytes where they are known, else by devices."""
+        if self.todo_bytes:
+            return min(1.0, self.acked_bytes / self.todo_bytes)
+        return self.over / max(1, self.total)
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that the copies will take at the rate of now; None where nobody can tell."""
+        left = self.todo_bytes - self.acked_bytes
+        if left <= 0 or self.rate_bytes_per_s < 1.0:
+            return None
+        return left / self.rate_bytes_per_s
+
+    def count(self, device: Device, sign: int) -> None:
+        """Count a device in (1) or out (-1)."""
+        self.devices[device.phase] += sign
+        self.rate_bytes_per_s += sign * device.rate_bytes_per_s
+        self.copies += sign * device.is_copying
+        if device.planned_bytes is not None:
+            acked = device.acked_bytes if device.phase is not Phase.FAILED else 0
+            self.acked_bytes += sign * acked
+            self.todo_bytes += sign * (acked if device.is_over else device.planned_bytes)
+
+
+class Fleet:
+    """Follows a run by its events. Not locked: who calls from several threads locks.
+
+    Args:
+        roster: What is known beforehand; devices that are missing are met as they tell something.
+        last_step: The step that ends a device's way where the run does not tell the end itself.
+        unnamed: Devices of the run that the roster does not name.
+
+    Attributes:
+        devices: By name.
+        sites: Tallies by site, the one without a name among them, in the order of the roster.
+        whole: The tally of all.
+        run_id: The run's identifier; empty until it is told.
+        wave: The wave under way, in words; empty without waves.
+        notice: What holds up the whole run: paused, stopping, waiting for approval; empty for nothing.
+    """
+
+    def __init__(self, roster: Roster, last_step: str, unnamed: int = 0) -> None:
+        self._last_step = last_step
+        self._caps = roster.caps_bytes_per_s
+        self._unnamed = unnamed
+        self.devices: dict[str, Device] = {}
+        self.sites: dict[str, Tally] = {}
+        self.whole = Tally(sum(self._caps.values()) or None)
+        self.run_id = self.wave = self.notice = ""
+        for expected in roster.devices:
+            self._add(expected)
+
+    @property
+    def total(self) -> int:
+        """All devices, those that were not heard of yet too."""
+        return max(self.whole.total, self._unnamed)
+
+    def take(self, event: Event, now_s: float) -> None:
+        """Take an event in; constant time.
+
+        Args:
+            event: The event.
+            now_s: The time, on any clock that goes up.
+        """
+        if event.host is None:
+            self._take_run(event)
+            return
+        device = self.devices.get(event.host) or self._add(Expected(host=event.host, site=event.site or ""))
+        tallies = (self.sites[device.site], self.whole)
+        before = device.acked_bytes
+        for tally in tallies:
+            tally.count(device, -1)
+        device.take(event, now_s)
+        grown = device.acked_bytes - before if device.acked_bytes >= before else device.acked_bytes
+        for tally in tallies:
+            tally.count(device, 1)
+            tally.received_bytes += grown
+
+    def _add(self, expected: Expected) -> Device:
+        device = self.devices[expected.host] = Device(expected, self._last_step)
+        if device.site not in self.sites:
+            self.sites[device.site] = Tally(self._caps.get(device.site))
+        for tally in (self.sites[device.site], self.whole):
+            tally.count(device, 1)
+        return device
+
+    def _take_run(self, event: Event) -> None:
+        self.run_id = event.run_id or self.run_id
+        if event.step == "wave":
+            self._take_wave(event)
+        elif event.step == "run" and event.status in ("paused", "stopping"):
+            self.notice = f"{event.status}: {event.text}"
+        elif event.step == "run" and event.status == "continued":
+            self.notice = ""
+
+    def _take_wave(self, event: Event) -> None:
+        if event.status == "waiting":
+            self.notice = event.text
+        elif event.status == "started":
+            self.wave, self.notice = event.text, ""
