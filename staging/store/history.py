@@ -1,0 +1,179 @@
+"""Every timed copy of every device over time, and what it tells about the next one. Pure but for `History.read`.
+
+What predicts a copy to flash is a copy to flash: by the device's own clock, for it goes on writing when our server has
+its last acknowledgement. A speed test to `null:` writes none, so it bounds a copy to flash from above and no more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from types import MappingProxyType
+
+from staging.store.history_rows import ProbeWord, read_rows
+from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
+from staging.store.measurement import DELIVERED, Measurement, age, spoken_rate
+from tcp.models import predicted_seconds
+from tcp.worth import LEAST_GAIN
+
+__all__ = ["Expectation", "History", "Measurement"]
+
+_LIKE_SHARE = 0.1
+_LIKE_S = 30.0
+"""A copy that is shorter than both is mostly start and end; a longer one says more about an image, if older."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What a copy to flash may be expected to run at: size over the whole time, and where the figure comes from."""
+
+    bytes_per_s: float
+    source: str
+
+
+class History:
+    """All timed copies of a store.
+
+    Args:
+        measurements: In any order.
+        probes: The last word of each device's speed test on whether tuning is worth it, by host.
+        now: The time that ages are counted from.
+        damaged: How many rows could not be read.
+    """
+
+    def __init__(
+        self,
+        measurements: Iterable[Measurement],
+        *,
+        probes: Mapping[str, ProbeWord] = MappingProxyType({}),
+        now: datetime | None = None,
+        damaged: int = 0,
+    ) -> None:
+        self._by_host: dict[str, list[Measurement]] = defaultdict(list)
+        for one in sorted(measurements, key=lambda one: one.at):
+            self._by_host[one.host].append(one)
+        self._probes = probes
+        self._now = now or datetime.now(UTC)
+        self._flash_of_model = _flash_by_model(self._by_host)
+        self.damaged = damaged
+
+    @classmethod
+    def read(cls, directory: Path, now: datetime | None = None) -> History:
+        """Return the history that the journal of a state directory holds; it need not exist.
+
+        Raises:
+            ConfigInvalid: There is a journal and it cannot be read.
+        """
+        rows = read_rows(directory)
+        return cls(rows.measurements, probes=rows.probes, now=now, damaged=rows.damaged)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """All devices that something is known of, by name."""
+        return tuple(sorted(self._by_host))
+
+    def of(self, host: str) -> tuple[Measurement, ...]:
+        """Return a device's copies, the oldest first; empty where nothing is known."""
+        return tuple(self._by_host.get(host, ()))
+
+    def expected(self, host: str, *, tuned: bool, size_bytes: int) -> Expectation | None:
+        """Return what a copy to flash may be expected to run at, or None where nothing tells.
+
+        The device's newest copy to flash counts, if it went with the same settings or was limited by what settings do
+        not move. Else its speed test, if that is not more than its flash, or that of its model, was seen to take.
+
+        Args:
+            host: Inventory name.
+            tuned: Whether the copy is to run tuned.
+            size_bytes: Size of the image, > 0.
+        """
+        flash = [one for one in self._flash(host) if one.tuned == tuned or (tuned and one.is_beyond_tuning)]
+        if flash:
+            best = _most_alike(flash, size_bytes)
+            return Expectation(bytes_per_s=best.whole_bytes_per_s, source=best.told(self._now))
+        probe = self._probe(host, tuned=tuned)
+        if probe is None:
+            return None
+        steady = probe.steady_bytes_per_s or probe.rate_bytes_per_s
+        whole = size_bytes / predicted_seconds(size_bytes, steady, probe.rtt_s or 0.0)
+        return self._limited(host, whole, f"{probe.told(self._now)} to null:")
+
+    def shown_not_to_gain(self, host: str) -> str | None:
+        """Return why tuning a device gains nothing, in a sentence, or None where that was not shown.
+
+        Copies to flash outweigh a speed test, which does not know the flash.
+        """
+        flash = list(self._flash(host))
+        tuned = next((one for one in flash if one.tuned), None)
+        as_it_is = next((one for one in flash if not one.tuned), None)
+        if tuned is not None and as_it_is is not None:
+            return self._no_gain(tuned, as_it_is, as_it_is.whole_bytes_per_s)
+        if tuned is not None and tuned.is_limited_by_device:
+            probe = self._probe(host, tuned=False)
+            return None if probe is None else self._no_gain(tuned, probe, probe.steady_bytes_per_s or 0.0)
+        if as_it_is is not None and as_it_is.is_limited_by_device:
+            return f"{as_it_is.told(self._now)} to flash as it is, and the device itself was the limit"
+        word = self._probes.get(host)
+        if word is None or word.is_worth:
+            return None
+        return f"its speed test {age(word.at, self._now)}: {word.reason}"
+
+    def _no_gain(self, tuned: Measurement, other: Measurement, other_bytes_per_s: float) -> str | None:
+        if tuned.whole_bytes_per_s >= LEAST_GAIN * other_bytes_per_s:
+            return None
+        limit = ", and the device itself was the limit" if tuned.is_limited_by_device else ""
+        where = " to null:" if other.to_null else " to flash"
+        return f"tuned {tuned.told(self._now)}{limit}; as it is {other.told(self._now)}{where}"
+
+    def _flash(self, host: str) -> Iterator[Measurement]:
+        """Yield what counts of a device's copies to flash, the newest first; none of a router that was exchanged."""
+        mine = self._by_host.get(host, ())
+        identity = next((one.identity for one in reversed(mine) if one.identity), None)
+        for one in reversed(mine):
+            if not one.to_null and one.counts and one.identity in (identity, None):
+                yield one
+
+    def _probe(self, host: str, *, tuned: bool) -> Measurement | None:
+        """Return the newest speed test with these settings; as the device is, also where it needs no tuning."""
+        wanted = {PROBE_TUNED} if tuned else {PROBE_AS_IS}
+        word = self._probes.get(host)
+        if word is not None and word.has_nothing_to_tune:
+            wanted = {PROBE_AS_IS}
+        found = (one for one in reversed(self._by_host.get(host, ())) if one.kind in wanted and one.counts)
+        return next(found, None)
+
+    def _limited(self, host: str, bytes_per_s: float, source: str) -> Expectation:
+        """Return an expectation that is no more than the device's flash, or that of its model, was seen to take."""
+        own = next((one for one in self._flash(host) if one.is_limited_by_device), None)
+        if own is not None and own.whole_bytes_per_s < bytes_per_s:
+            return Expectation(
+                bytes_per_s=own.whole_bytes_per_s, source=f"{source}; its flash is slower: {own.told(self._now)}"
+            )
+        model = next((one.model for one in reversed(self._by_host.get(host, ())) if one.model), None)
+        others = [rate for other, rate in self._flash_of_model.get(model or "", {}).items() if other != host]
+        if others and (limit := median(others)) < bytes_per_s:
+            count = f"{len(others)} other device{'' if len(others) == 1 else 's'}"
+            words = f"the flash of {model} took {spoken_rate(limit)} on {count}"
+            return Expectation(bytes_per_s=limit, source=f"{source}; {words}")
+        return Expectation(bytes_per_s=bytes_per_s, source=source)
+
+
+def _most_alike(newest_first: list[Measurement], size_bytes: int) -> Measurement:
+    """Return the newest copy that was delivered and long enough; else the newest delivered; else the newest."""
+    delivered = [one for one in newest_first if one.outcome == DELIVERED]
+    long = (one for one in delivered if one.size_bytes >= _LIKE_SHARE * size_bytes or one.duration_s >= _LIKE_S)
+    return next(long, (delivered or newest_first)[0])
+
+
+def _flash_by_model(by_host: Mapping[str, list[Measurement]]) -> dict[str, dict[str, float]]:
+    """Return by model and device what its flash took last, where the device was shown to be the limit."""
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for host, measurements in by_host.items():
+        for one in measurements:
+            if one.model and not one.to_null and one.counts and one.is_limited_by_device:
+                found[one.model][host] = one.whole_bytes_per_s
+    return found
