@@ -1,4 +1,4 @@
-"""`flashferry lab up|exec|ssh|demo`: stand-in routers behind an emulated WAN."""
+"""`flashferry lab up|exec|ssh|demo|experiment`: stand-in routers behind an emulated WAN."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from flashferry.lab_experiment import experiment
 from flashferry.options import JsonOption
 from flashferry.output import result_document
 from inventory.errors import ConfigInvalid
@@ -112,6 +113,9 @@ def demo(seed: SeedOption = 1) -> None:
     from flashferry.demo import demo_world, run_demo
 
     raise typer.Exit(run_demo(demo_world(seed)))
+
+
+app.command()(experiment)
 
 
 def _known_hosts() -> Path:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lab.experiment.cell import Cell
 
 _CHUNK_BYTES = 1 << 20
+_LOOK_S = 0.2
+_STOP_S = 10.0
 
 
 def interleaved(cells: Sequence[Cell], *, seed: int = 1) -> list[Cell]:
@@ -54,6 +56,10 @@ def images(cells: Sequence[Cell]) -> Iterator[Path]:
                 for start in range(0, size_bytes, _CHUNK_BYTES):
                     file.write(content.randbytes(min(_CHUNK_BYTES, size_bytes - start)))
         yield folder
+
+
+class _Interrupted(Exception):
+    """The operator wants to stop."""
 
 
 class _Worker:
@@ -89,7 +95,7 @@ class _Worker:
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         try:
-            self.process.wait(10)
+            self.process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -139,10 +145,16 @@ def play_all(
         try:
             for thread in threads:
                 thread.start()
-            for thread in threads:
-                thread.join()
+            while any(thread.is_alive() for thread in threads):
+                for thread in threads:
+                    thread.join(_LOOK_S)
+                if interrupted():
+                    # What is under way is lost and run again next time.
+                    failures.append(_Interrupted())
+                    for worker in workers:
+                        worker.process.terminate()
         finally:
             for worker in workers:
                 worker.stop()
-    if failures:
+    if failures and not isinstance(failures[0], _Interrupted):
         raise LabError(str(failures[0]))

@@ -11,8 +11,10 @@ Facts
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -33,6 +35,7 @@ _WITH_SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/loc
 _VSFTPD_PORT = 21
 _ANONYMOUS = ("anonymous", "experiment")
 _FINAL_S = 20.0
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,7 @@ class Vsftpd:
         self.process = subprocess.Popen(
             [str(vsftpd_path()), str(configuration)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=_end_with_parent,  # noqa: PLW1509 - one call, and no other thread holds a lock it needs
         )  # fmt: skip
 
     def await_port(self) -> None:
@@ -191,6 +195,11 @@ def running_ours(folder: Path, address: str, control: str, digests: Path) -> Ite
     )
     with FtpServer(settings) as server:
         yield Ours(server, address)
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when its parent is gone, also by kill -9 (prctl(2))."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _vsftpd_configuration(folder: Path, empty: Path, address: str) -> str:

@@ -21,7 +21,8 @@ READY = {"ready": True}
 
 def main() -> None:
     """Serve until standard input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner ends us, by this:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     # asyncssh offers what old IOS needs, and its library warns of that.
     warnings.filterwarnings("ignore", message="Diffie-Hellman over finite fields")
     # Standard output is for records alone, whatever a library prints.

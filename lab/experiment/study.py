@@ -1,0 +1,110 @@
+"""A study from its cells to its files: run what is missing, then write table, CSV, JSON and page."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from lab.experiment import page
+from lab.experiment.ledger import Ledger
+from lab.experiment.pool import interleaved, play_all
+from lab.experiment.servers import vsftpd_path
+from lab.experiment.summary import Row, summed_up
+from lab.experiment.tables import conditions, published_table, runs_csv, syn_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from lab.experiment.cell import Cell
+    from lab.experiment.measured import Measured
+
+SCHEMA = "flashferry.experiment/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a study is run.
+
+    Attributes:
+        folder: Where results are kept; what is there is not run again.
+        links: How many links at once.
+        minutes: No run is begun after so many; None for no limit.
+        command: What was typed, for the report.
+    """
+
+    folder: Path
+    links: int
+    minutes: float | None
+    command: str
+
+
+def run_missing(
+    cells: Sequence[Cell], plan: Plan, *, tell: Callable[[str], None], interrupted: Callable[[], bool]
+) -> list[Measured]:
+    """Run the cells that have no result yet and return those of all.
+
+    Raises:
+        LabError: The lab cannot be built here, or the folder holds something else.
+    """
+    wanted, notice = without_absent(cells)
+    if notice:
+        tell(notice)
+    ledger = Ledger(plan.folder / "results.jsonl")
+    missing = ledger.missing(wanted)
+    if len(missing) < len(wanted):
+        tell(f"{len(wanted) - len(missing)} of {len(wanted)} runs are in {plan.folder} already")
+    started_s, done = time.monotonic(), 0
+
+    def note(run: Measured) -> None:
+        nonlocal done
+        done += 1
+        ledger.add(run)
+        result = run.error or f"{run.rate_bytes_per_s / 1e6:.3f} MB/s in {run.seconds:.1f} s"
+        tell(f"{done} of {len(missing)}, {time.monotonic() - started_s:.0f} s: {run.cell.title}: {result}")
+
+    if missing:
+        until_s = None if plan.minutes is None else started_s + plan.minutes * 60
+        play_all(interleaved(missing), links=plan.links, on_run=note, until_s=until_s, interrupted=interrupted)
+    return ledger.of(wanted)
+
+
+def without_absent(cells: Sequence[Cell]) -> tuple[list[Cell], str]:
+    """Leave out the arms whose server is not installed; return what is left and a notice."""
+    if vsftpd_path() is not None:
+        return list(cells), ""
+    kept = [cell for cell in cells if cell.sender.program != "vsftpd"]
+    if len(kept) == len(cells):
+        return kept, ""
+    return kept, "vsftpd is not installed, so its arms are left out; install it (apt install vsftpd) and run this again"
+
+
+def write_published(runs: Sequence[Measured], plan: Plan) -> list[Row]:
+    """Write report.json, runs.csv and report.html into the folder; return the rows."""
+    rows = summed_up(runs)
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    (plan.folder / "runs.csv").write_text(runs_csv(runs), encoding="utf-8")
+    document = {
+        "schema": SCHEMA,
+        "command": plan.command,
+        "conditions": conditions(runs),
+        "rows": [row_json(row) for row in rows],
+    }
+    (plan.folder / "report.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    parts = [
+        page.introduction(plan.command, conditions(runs)),
+        "<p>Rates in 10<sup>6</sup> bytes per second, by the client's own clock.</p>",
+        page.table(published_table(rows)),
+        page.table(syn_table(rows)),
+        page.graphs_by_arm(runs),
+    ]
+    html = page.page("The published experiment, run again", parts)
+    (plan.folder / "report.html").write_text(html, encoding="utf-8")
+    return rows
+
+
+def row_json(row: Row) -> dict[str, Any]:
+    """Return a row as plain values, rates in bytes per second."""
+    return asdict(row) | {"arm": row.arm.name, "sender": row.sender.name, "spread": row.spread}
