@@ -52,6 +52,7 @@ class ControlLink(AsyncChat):
         self._service = service
         self._incoming: list[bytes] = []
         self._outgoing: list[bytes] = []
+        self._pulses: list[Any] = []
         super().__init__(connection, ioloop=ioloop)
         self.set_terminator(b"\n")
 
@@ -73,6 +74,8 @@ class ControlLink(AsyncChat):
     def say(self, **message: Any) -> None:
         """Send a message now: the parent shall know of a delivery before the client reads 226."""
         if not self._closed:
+            # Behind the progress that came before it.
+            self._gather()
             self._outgoing.append(line(**message))
             self._post()
 
@@ -83,11 +86,17 @@ class ControlLink(AsyncChat):
             self.say(event=event)
         elif not self._closed and len(self.producer_fifo) < _QUEUE_LIMIT:
             # Together with that of all other transfers read in this turn of the loop.
-            if not self._outgoing:
+            if not self._pulses:
                 self.ioloop.call_later(0, self._post, _errback=self.handle_error)
-            self._outgoing.append(line(pulse=pulse))
+            self._pulses.append(pulse.row())
+
+    def _gather(self) -> None:
+        pulses, self._pulses = self._pulses, []
+        if pulses:
+            self._outgoing.append(line(pulses=pulses))
 
     def _post(self) -> None:
+        self._gather()
         lines, self._outgoing = self._outgoing, []
         if lines and not self._closed:
             self.push(b"".join(lines))

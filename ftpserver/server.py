@@ -19,6 +19,7 @@ from ftpserver.logins import FixedLogin, admit
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from ftpserver.snapshots import Snapshots
 from ftpserver.tickets import Ticket, TicketRequest, issue
+from ftpserver.waiting import WaitingRoom
 from ftpserver.wire import Pulse
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class FtpServer:
     def __init__(self, settings: "ServerSettings") -> None:
         self.settings = settings
         self.catalogue = Catalogue(settings.image_paths, cache_path=settings.hash_cache_path)
-        self._changed = threading.Condition()
+        self._changed = threading.RLock()
+        self._waiting = WaitingRoom(self._changed)
         self._snapshots = Snapshots()
         self._failures: list[LoginFailure] = []
         self._notices: list[str] = []
@@ -153,7 +155,7 @@ class FtpServer:
             ServerGone: The server's process ended while the ticket was under way.
         """
         deadline_s = time.monotonic() + timeout_s
-        with self._changed:
+        with self._changed, self._waiting.place(ticket_id) as news:
             before = self._snapshots.get(ticket_id)
             while True:
                 now = self._snapshots.get(ticket_id)
@@ -162,7 +164,7 @@ class FtpServer:
                     return now
                 if self._gone:
                     raise ServerGone(self._gone)
-                self._changed.wait(left_s)
+                news.wait(left_s)
 
     def wait_final(self, ticket_id: str, timeout_s: float) -> TransferProgress:
         """Wait until a ticket has come to an end or `timeout_s` are over, and return its newest snapshot.
@@ -251,14 +253,26 @@ class FtpServer:
     def _on_message(self, message: dict[str, Any]) -> None:
         if "event" in message:
             self._on_event(decode(ServerEvent, message["event"]))
-        elif "pulse" in message:
-            pulse = decode(Pulse, message["pulse"])
-            with self._changed:
-                before = self._snapshots.find(pulse.ticket_id)
-            if before is not None:
-                self._on_event(pulse.event(before))
+        elif "pulses" in message:
+            self._on_pulses([Pulse.from_row(row) for row in message["pulses"]])
         elif "login_failure" in message:
             self._on_login_failure(decode(LoginFailure, message["login_failure"]))
+
+    def _on_pulses(self, pulses: list[Pulse]) -> None:
+        """Take the progress of many transfers at once; events are only made of it where somebody listens."""
+        news = []
+        with self._changed:
+            for pulse in pulses:
+                before = self._snapshots.find(pulse.ticket_id)
+                if before is not None:
+                    progress = pulse.progress(before)
+                    self._snapshots.put(progress)
+                    self._waiting.wake(pulse.ticket_id)
+                    news.append((pulse, progress))
+            callbacks = tuple(self._callbacks)
+        if callbacks:
+            for pulse, progress in news:
+                _call(callbacks, pulse.event(progress))
 
     def _on_login_failure(self, failure: LoginFailure) -> None:
         with self._changed:
@@ -275,15 +289,20 @@ class FtpServer:
             elif event.kind is EventKind.NOTICE:
                 self._notices = [*self._notices, event.text][-_MOST_NOTICES:]
             callbacks = tuple(self._callbacks)
-            self._changed.notify_all()
-        for callback in callbacks:
-            try:
-                callback(event)
-            except Exception:  # noqa: BLE001
-                # A watcher that fails must not take telemetry from everybody else.
-                _LOG.exception("a callback for server events failed")
+            if event.progress is not None:
+                self._waiting.wake(event.progress.ticket_id)
+        _call(callbacks, event)
 
     def _on_end(self, reason: str) -> None:
         with self._changed:
             self._gone = reason
-            self._changed.notify_all()
+            self._waiting.wake_all()
+
+
+def _call(callbacks: "tuple[Callable[[ServerEvent], None], ...]", event: ServerEvent) -> None:
+    for callback in callbacks:
+        try:
+            callback(event)
+        except Exception:  # noqa: BLE001
+            # A watcher that fails must not take telemetry from everybody else.
+            _LOG.exception("a callback for server events failed")

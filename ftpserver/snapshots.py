@@ -39,8 +39,7 @@ class Snapshots:
 
     def find(self, ticket_id: str) -> "TransferProgress | None":
         """Return a ticket's newest snapshot; None if it is not known, or no longer."""
-        places = (self._under_way, self._whole, self._brief)
-        return next((place[ticket_id] for place in places if ticket_id in place), None)
+        return self._under_way.get(ticket_id) or self._whole.get(ticket_id) or self._brief.get(ticket_id)
 
     def get(self, ticket_id: str) -> "TransferProgress":
         """Return a ticket's newest snapshot.
@@ -60,8 +59,12 @@ class Snapshots:
     def put(self, progress: "TransferProgress", *, new_transfer: bool = False) -> None:
         """Keep a snapshot; the record of the last transfer stays until a new one begins."""
         before = self.find(progress.ticket_id)
-        if progress.record is None and before is not None and not new_transfer:
+        if progress.record is None and before is not None and before.record is not None and not new_transfer:
             progress = replace(progress, record=before.record)
+        if not progress.state.is_final and progress.ticket_id in self._under_way:
+            # By far the most: progress of a copy that goes on.
+            self._under_way[progress.ticket_id] = progress
+            return
         for place in (self._under_way, self._whole, self._brief):
             place.pop(progress.ticket_id, None)
         if not progress.state.is_final:

@@ -1,15 +1,15 @@
 """The local control channel: one JSON object per line between the parent and the serving process.
 
 A request carries `id` and `op`; its answer carries `re` and either `ok` or `error`. What happens by itself comes as
-`event`, as `pulse` (mere progress, the bulk of all that is said) or as `login_failure`. The channel is a socket pair
-nobody else can reach, and it never carries a password.
+`event`, as `pulses` (mere progress, the bulk of all that is said: those of one moment in one line, as rows without
+names) or as `login_failure`. The channel is a socket pair nobody else can reach, and it never carries a password.
 """
 
 import json
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from ftpserver.codec import encode
+from ftpserver.codec import CodecError, decode, encode
 from ftpserver.grants import ServerGrants
 from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
 from ftpserver.settings import ServerSettings
@@ -18,6 +18,7 @@ from tcp.verdict import VerdictKind
 
 # Made once: `json.dumps` with options of one's own makes one for every call.
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
+_STATES = {state.value: state for state in TransferState}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +71,31 @@ class Pulse:
             sample=event.sample,
         )
 
-    def event(self, before: TransferProgress) -> ServerEvent:
-        """Return the event again, given the ticket's last snapshot."""
-        progress = replace(
+    def row(self) -> list[Any]:
+        """Return its values in the order of the fields: hundreds of copies speak every second, and names cost time."""
+        return [encode(getattr(self, name)) for name in _FIELDS]
+
+    @classmethod
+    def from_row(cls, row: list[Any]) -> Self:
+        """Undo `row`.
+
+        Raises:
+            CodecError: It has another number of values, or a word that is not known.
+        """
+        try:
+            values = dict(zip(_FIELDS, row, strict=True))
+            values["state"] = _STATES[values["state"]]
+            if values["limited_by"] is not None:
+                values["limited_by"] = VerdictKind(values["limited_by"])
+            if values["sample"] is not None:
+                values["sample"] = decode(Sample, values["sample"])
+            return cls(**values)
+        except (KeyError, ValueError) as error:
+            raise CodecError(f"Pulse: expected {len(_FIELDS)} values, found {row!r}") from error
+
+    def progress(self, before: TransferProgress) -> TransferProgress:
+        """Return the ticket's snapshot, given its last one."""
+        return replace(
             before,
             state=self.state,
             sequence=self.sequence,
@@ -82,10 +105,20 @@ class Pulse:
             congestion_control=self.congestion_control,
             limited_by=self.limited_by,
         )
-        address = progress.peer_address
+
+    def event(self, progress: TransferProgress) -> ServerEvent:
+        """Return the event again, given the snapshot that came of it."""
         return ServerEvent(
-            kind=EventKind.PROGRESS, at=self.at, text="", peer_address=address, progress=progress, sample=self.sample
+            kind=EventKind.PROGRESS,
+            at=self.at,
+            text="",
+            peer_address=progress.peer_address,
+            progress=progress,
+            sample=self.sample,
         )
+
+
+_FIELDS = tuple(Pulse.__dataclass_fields__)
 
 
 def line(**message: Any) -> bytes:

@@ -11,7 +11,9 @@ from ftpserver.commands import COMMANDS, masked_command
 from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
 from ftpserver.settings import Limits, SenderProfile, ServerSettings
 from ftpserver.wire import Hello, Pulse, line
+from tcp.sample import Sample
 from tcp.syn import SynOptions
+from tcp.verdict import VerdictKind
 
 _SYN = SynOptions(
     ip_version=4, mss_bytes=None, window_bytes=4128, window_scale=3, sack_permitted=True, timestamps=False
@@ -19,6 +21,8 @@ _SYN = SynOptions(
 _PROGRESS = TransferProgress(
     ticket_id="t", state=TransferState.STALLED, sequence=7, size_bytes=9, tries_left=1, control_syn=_SYN, rtt_s=0.1
 )
+
+_SAMPLE = Sample(at_s=1.0, rtt_us=9, snd_mss_bytes=1448, snd_cwnd_segments=10, unacked_segments=2, bytes_acked=5)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,12 @@ def test_values_survive_the_wire(value: object) -> None:
     assert decode(type(value), json.loads(json.dumps(encode(value)))) == value
 
 
+def _again(wire: bytes, before: TransferProgress) -> ServerEvent:
+    (row,) = json.loads(wire)["pulses"]
+    pulse = Pulse.from_row(row)
+    return pulse.event(pulse.progress(before))
+
+
 def test_mere_progress_is_sent_by_what_changed() -> None:
     """A progress event becomes a pulse, comes back equal given the last snapshot, and carries no addresses or SYNs."""
     before = replace(_PROGRESS, peer_address="192.0.2.1")
@@ -51,10 +61,31 @@ def test_mere_progress_is_sent_by_what_changed() -> None:
     event = ServerEvent(kind=EventKind.PROGRESS, at=1.5, text="", peer_address="192.0.2.1", progress=after)
     pulse = Pulse.of(event)
     assert pulse is not None
-    wire = line(pulse=pulse)
+    wire = line(pulses=[pulse.row()])
     assert b"syn" not in wire
-    assert decode(Pulse, json.loads(wire)["pulse"]).event(before) == event
+    assert _again(wire, before) == event
     assert Pulse.of(replace(event, kind=EventKind.STALLED)) is None
+
+
+def test_a_pulse_carries_all_of_its_values_as_a_row() -> None:
+    """A pulse with a reading and a verdict comes back equal, and a row of another shape is refused."""
+    pulse = Pulse(
+        ticket_id="t",
+        at=1.5,
+        state=TransferState.TRANSFERRING,
+        sequence=3,
+        rtt_s=0.1,
+        bytes_acked=9,
+        rate_bytes_per_s=2.5,
+        congestion_control=None,
+        limited_by=VerdictKind.WINDOW,
+        sample=_SAMPLE,
+    )
+    row = json.loads(json.dumps(pulse.row()))
+    assert Pulse.from_row(row) == pulse
+    for wrong in (row[:-1], [*row, 1], [*row[:2], "no such state", *row[3:]]):
+        with pytest.raises(CodecError, match="Pulse"):
+            Pulse.from_row(wrong)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

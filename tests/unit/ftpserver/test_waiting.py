@@ -1,0 +1,39 @@
+"""Who waits for a ticket is woken by its news alone."""
+
+import threading
+
+from ftpserver.waiting import WaitingRoom
+
+
+def _waiter(room: WaitingRoom, lock: threading.RLock, ticket_id: str, woken: list[str]) -> threading.Thread:
+    waiting = threading.Event()
+
+    def wait() -> None:
+        with lock, room.place(ticket_id) as place:
+            waiting.set()
+            place.wait(20)
+            woken.append(ticket_id)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    waiting.wait(20)
+    return thread
+
+
+def test_news_wake_only_who_waits_for_them() -> None:
+    """A ticket's news wake its own waiters, all of them, and nobody else's."""
+    lock, woken = threading.RLock(), []
+    room = WaitingRoom(lock)
+    ours = [_waiter(room, lock, "a", woken) for _ in range(2)]
+    other = _waiter(room, lock, "b", woken)
+    with lock:
+        room.wake("a")
+        room.wake("nobody waits for this one")
+    for thread in ours:
+        thread.join()
+    assert woken == ["a", "a"]
+    with lock:
+        room.wake_all()
+    other.join()
+    assert woken == ["a", "a", "b"]
+    assert len(room) == 0, "nothing is kept of tickets that nobody waits for"
