@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import socket
+from contextlib import suppress
 from typing import Any
 
 import paramiko
@@ -15,6 +16,9 @@ _RSA = "ssh-rsa"
 _RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256", _RSA)
 """An RSA key signs by any of these (RFC 8332); SHA-1 comes last, for devices that know nothing else."""
 
+LOOK_AROUND_S = 5.0
+"""A session is kept alive every 30 s at the earliest, and asks for new keys after a gigabyte: this is often enough."""
+
 
 class Judge(paramiko.MissingHostKeyPolicy):
     """Asks our known hosts about each key; paramiko itself is told of none."""
@@ -25,6 +29,24 @@ class Judge(paramiko.MissingHostKeyPolicy):
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
         """Return where the key may be trusted, else raise HostKeyRefused; paramiko's hook."""
         self._keys.judge(hostname, HostKey(kind=key.get_name(), base64=base64.b64encode(key.asbytes()).decode()))
+
+
+class Transport(paramiko.Transport):
+    """A connection whose reading thread sleeps, and ends at once when it is closed.
+
+    paramiko's looks ten times a second whether it is closed, needs new keys or has to be kept alive: most of what a
+    session costs that waits for a copy.
+    """
+
+    def sleep_long(self) -> None:
+        """Have the reading thread look around every few seconds only; what comes still wakes it at once."""
+        self.sock.settimeout(LOOK_AROUND_S)
+
+    def stop_thread(self) -> None:
+        """Wake the reading thread, so that it sees that it is over; what was written before still goes out."""
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+        super().stop_thread()
 
 
 class Client(paramiko.SSHClient):
@@ -48,7 +70,7 @@ class Client(paramiko.SSHClient):
         kinds = tuple(dict.fromkeys(one.key.kind for one in known if not one.is_revoked))
 
         def transport(sock: socket.socket, **given: Any) -> paramiko.Transport:
-            made = paramiko.Transport(sock, **given)
+            made = Transport(sock, **given)
             options = made.get_security_options()
             options.key_types = key_types(kinds, tuple(options.key_types))
             return made
@@ -58,6 +80,9 @@ class Client(paramiko.SSHClient):
         except BaseException:
             self.close()
             raise
+        opened = self.get_transport()
+        if isinstance(opened, Transport):
+            opened.sleep_long()
 
 
 def key_types(known: tuple[str, ...], offered: tuple[str, ...]) -> tuple[str, ...]:
