@@ -1,0 +1,50 @@
+"""What one writes first: Nornir's threads and netmiko's `send_command`; see fleet_waiting.
+
+`python -m benchmarks.fleet_naive INVENTORY URL LIMIT`. All sessions are opened before the first copy begins, for the
+waiting sessions' polling would keep the later ones from ever being opened. Nothing is tuned, verified or restored.
+"""
+
+import sys
+import threading
+from pathlib import Path
+
+from netmiko import ConnectHandler
+from nornir.core.task import Result, Task
+
+from benchmarks.fleet_watch import say
+from inventory.load import open_inventory
+
+
+def copy(task: Task, url: str, together: threading.Barrier) -> Result:
+    """Nornir task: log in, copy, and wait for the prompt as netmiko's documentation shows it."""
+    host = task.host
+    connection = ConnectHandler(
+        device_type="cisco_ios", host=host.hostname, username=host.username, password=host.password,
+        conn_timeout=240, banner_timeout=240, auth_timeout=240, read_timeout_override=None,
+    )  # fmt: skip
+    together.wait()
+    connection.send_command(f"copy {url} bootflash:", expect_string=r"filename \[", read_timeout=120)
+    with _COUNTED:
+        _BEGUN.append(host.name)
+        if len(_BEGUN) == together.parties:
+            say("all copying")
+    shown = connection.send_command("\n", expect_string=r"#\s*$", read_timeout=3600, cmd_verify=False)
+    return Result(host=host, result=shown)
+
+
+_COUNTED = threading.Lock()
+_BEGUN: list[str] = []
+
+
+def main(inventory: str, url: str, limit: str) -> None:
+    """Copy to all devices at once."""
+    nornir = open_inventory(Path(inventory), workers=int(limit))
+    together = threading.Barrier(len(nornir.inventory.hosts))
+    say("ready")
+    sys.stdin.readline()
+    results = nornir.run(task=copy, url=url, together=together)
+    say("done", copied=sum("bytes copied" in str(one[0].result) for one in results.values()))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,111 @@
+"""What waiting costs: a fleet that copies at a trickle, one controller, and the naive way beside it."""
+
+import os
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.fleet_server import PASSWORD, USER
+from benchmarks.fleet_watch import Subject, Waiting, subject
+from benchmarks.procfs import rss_bytes
+from lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
+from lab.world_inventory import write_inventory
+
+LINK_BPS = 40_000
+"""Of each device: a router behind a modem. Its copy has 80 % of it, less headers: about 3.9 kB/s."""
+IMAGE_BYTES = 700_000
+"""Three minutes of copying: time for all to log in, and to be watched."""
+_SETTLE_S = 5.0
+
+
+def trickling_inventory(world: World, folder: Path) -> Path:
+    """Write an inventory whose devices have a slow link each and share it with nobody."""
+    inventory = write_inventory(world, folder)
+    (inventory / "groups.yaml").write_text(
+        "---\n"
+        + "".join(f"{site.name}:\n  platform: ios\n  data:\n    link_rate_bps: {LINK_BPS}\n" for site in world.sites)
+    )
+    return inventory
+
+
+def ours(world: World, folder: Path, devices: int, hold_s: float, image_bytes: int = IMAGE_BYTES) -> dict[str, Any]:
+    """Return what our controller costs while all devices copy, and how soon it reacts."""
+    image = _image(folder, "ours.bin", image_bytes)
+    inventory = trickling_inventory(world, folder / f"inventory-ours{devices}")
+    arguments = ["-m", "benchmarks.fleet_ours", str(inventory), str(image), str(folder / "state"), str(devices)]
+    with subject(world, arguments, folder / "ours.log") as process:
+        before_bytes, waiting = _watched(process, hold_s)
+        done = process.hear("done", 600)
+    return _figures(devices, before_bytes, waiting) | {
+        "outcomes": done["outcomes"],
+        "reaction_s": _spread(done["reactions_s"]),
+        "steps_s": {step: _spread(values) for step, values in done["steps_s"].items()},
+    }
+
+
+def naive(world: World, folder: Path, devices: int, hold_s: float, image_bytes: int = IMAGE_BYTES) -> dict[str, Any]:
+    """Return what the naive fleet costs while all devices copy; it is ended when that is known."""
+    image = _image(folder, "naive.bin", image_bytes)
+    inventory = trickling_inventory(world, folder / f"inventory-naive{devices}")
+    with subject(
+        world, ["-m", "benchmarks.fleet_server", str(image), str(LINK_BPS // 10)], folder / "server.log"
+    ) as server:
+        port = server.hear("ready", 30)["port"]
+        url = f"ftp://{USER}:{PASSWORD}@{world.server_address}:{port}/{image.name}"
+        arguments = ["-m", "benchmarks.fleet_naive", str(inventory), url, str(devices)]
+        with subject(world, arguments, folder / "naive.log") as process:
+            return _figures(devices, *_watched(process, hold_s))
+
+
+def measure(devices: int, hold_s: float, *, with_naive: bool = True) -> dict[str, Any]:
+    """Return the figures of both."""
+    fleet = tuple(DeviceSpec(name=f"r{number}") for number in range(1, devices + 1))
+    spec = WorldSpec(devices=fleet, profile="lan")
+    with tempfile.TemporaryDirectory(prefix="flashferry-") as name, start_world(spec, rung=Rung.NAMESPACES) as world:
+        folder = Path(name)
+        found = {"ours": ours(world, folder, devices, hold_s)}
+        if with_naive:
+            found["naive"] = naive(world, folder, devices, hold_s)
+    return found
+
+
+def _watched(process: Subject, hold_s: float) -> tuple[int, Waiting]:
+    process.hear("ready", 60)
+    before_bytes = rss_bytes(process.process.pid)
+    process.go()
+    process.hear("all copying", 280)
+    process.held(_SETTLE_S)
+    return before_bytes, process.held(hold_s)
+
+
+def _figures(devices: int, before_bytes: int, waiting: Waiting) -> dict[str, Any]:
+    return {
+        "devices": devices,
+        "held_s": round(waiting.held_s, 1),
+        "cpu_ms_per_s_and_device": round(waiting.cpu_share * 1e3 / devices, 4),
+        "server_cpu_ms_per_s_and_device": round(waiting.child_cpu_share * 1e3 / devices, 4),
+        "rss_before_bytes": before_bytes,
+        "rss_bytes": waiting.rss_bytes,
+        "rss_bytes_per_device": round((waiting.rss_bytes - before_bytes) / devices),
+        "threads": waiting.threads,
+    }
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    if not ordered:
+        return {}
+    ninth = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+    return {
+        "count": len(ordered),
+        "median": round(statistics.median(ordered), 2),
+        "p95": round(ninth, 2),
+        "most": round(ordered[-1], 2),
+    }
+
+
+def _image(folder: Path, name: str, size_bytes: int) -> Path:
+    path = folder / name
+    path.write_bytes(os.urandom(size_bytes))
+    return path
