@@ -1,4 +1,4 @@
-"""What is left of a run that died or was stopped: who is proven done, who is still to do, who must be recovered first."""
+"""What is left of a run that died or was stopped: who is proven done, who is still to do, who is to be recovered."""
 
 from __future__ import annotations
 
