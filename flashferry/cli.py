@@ -16,7 +16,7 @@ from staging.exit_codes import ExitCode
 VERBS = ("check", "probe", "stage", "recover", "status", "serve", "doctor")
 """Commands, in the order of the help; each is a function of its name in a module of its name."""
 
-FAMILIES = ("images", "lab")
+FAMILIES = ("run", "images", "lab")
 """Commands with commands of their own: `app` in a module of that name."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,9 +16,14 @@ from staging.journal import state_directory
 from staging.status import LATEST_RUNS, RunState, RunStatus, Status, read_status
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from staging.status import DeviceStatus
 
 _STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
+_BAD_OUTCOMES = frozenset({"failed", "error", "refused", "interrupted"})
+_FEW = 20
+"""A run of more devices is told in one row, and those of them that need attention."""
 
 
 def status(
@@ -38,12 +44,13 @@ def print_status(found: Status) -> None:
         what = "the journal has no run" if found.has_journal else "no journal: nothing was staged or probed from here"
         console().print(f"{found.directory}: {what} yet")
         return
-    rows = (_row(run, device) for run in found.runs for device in run.devices)
-    show(rows, wide_only=frozenset({"started", "verdict"}))
+    rows = (row for run in found.runs for row in _rows(run))
+    show(rows, wide_only=frozenset({"started", "wave", "verdict"}))
     for run in found.runs:
-        for device in run.devices:
+        for device in _told(run):
             if device.reason:
                 line(device.host, f"{run.run_id}: {device.reason}", BAD)
+        _print_wishes(run)
     left = found.to_recover
     for run, device in left:
         line(device.host, f"run {run.run_id} left it {device.state} at {device.address}", BAD)
@@ -53,18 +60,72 @@ def print_status(found: Status) -> None:
     )
 
 
-def _row(run: RunStatus, device: DeviceStatus) -> dict[str, str | Text]:
-    return {
+def standing(run: RunStatus) -> Text:
+    """Return where a run stands, and what is wanted of it, in colour."""
+    words = [run.state.value]
+    if run.state is RunState.ALIVE:
+        words += ["stopping"] if run.is_stopping else ["paused"] if run.is_paused else []
+        words += [f"wave {run.waiting_wave} waits"] if run.waiting_wave is not None else []
+    return Text(", ".join(words), style=_STATES[run.state])
+
+
+def tally(run: RunStatus) -> str:
+    """Return how many devices of a run came to what, the most first."""
+    counts = Counter(device.outcome or device.state for device in run.devices)
+    return ", ".join(f"{count} {name}" for name, count in counts.most_common())
+
+
+def _told(run: RunStatus) -> tuple[DeviceStatus, ...]:
+    """Return the devices that are worth a row: of a large run those that need attention, and a few at most."""
+    if len(run.devices) <= _FEW:
+        return run.devices
+    return tuple(device for device in run.devices if device.is_held or device.outcome in _BAD_OUTCOMES)[:_FEW]
+
+
+def _rows(run: RunStatus) -> Iterator[dict[str, str | Text]]:
+    if len(run.devices) > _FEW:
+        yield _cells(run, device=f"{len(run.devices)} devices", result=tally(run))
+    for device in _told(run):
+        yield _cells(
+            run,
+            device=device.host,
+            wave=str(device.wave),
+            result=_result(device),
+            speed=rate(device.rate_bytes_per_s),
+            verdict=device.verdict or "-",
+            config=_configuration(run, device),
+        )
+
+
+def _cells(run: RunStatus, *, device: str, **known: str | Text) -> dict[str, str | Text]:
+    empty: dict[str, str | Text] = {
         "run": run.run_id,
         "verb": run.verb,
         "started": f"{run.started_at[:19].replace('T', ' ')} UTC",
-        "run is": Text(run.state.value, style=_STATES[run.state]),
-        "device": device.host,
-        "result": device.outcome or device.state,
-        "speed": rate(device.rate_bytes_per_s),
-        "verdict": device.verdict or "-",
-        "config": _configuration(run, device),
+        "run is": standing(run),
+        "wave": "",
+        "device": device,
+        "result": "",
+        "speed": "",
+        "verdict": "",
+        "config": "",
     }
+    return empty | known
+
+
+def _result(device: DeviceStatus) -> str:
+    words = device.outcome or device.state
+    return words if device.attempt == 1 else f"{words}, attempt {device.attempt}"
+
+
+def _print_wishes(run: RunStatus) -> None:
+    """Print what a run under way waits for, with the command that helps."""
+    if run.state is not RunState.ALIVE:
+        return
+    if run.waiting_wave is not None:
+        line(run.run_id, f"wave {run.waiting_wave} waits for 'flashferry run approve {run.run_id}'", BAD)
+    if run.is_paused:
+        line(run.run_id, f"paused; 'flashferry run continue {run.run_id}' goes on", BAD)
 
 
 def _configuration(run: RunStatus, device: DeviceStatus) -> Text:

@@ -5,29 +5,18 @@ A journal is neither made nor changed by asking: SQLite opens it with `mode=ro` 
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from inventory.errors import ConfigInvalid
-from staging.run_lock import is_run_alive
+from staging.store.digging import number, parsed, text
+from staging.store.reading import reading
+from staging.store.run_state import RunState, run_state
 
-DATABASE = "journal.sqlite3"
+__all__ = ["DeviceStatus", "RunState", "RunStatus", "Status", "last_as_is", "last_hash_speeds", "read_status"]
+
 LATEST_RUNS = 10
-
-
-class RunState(StrEnum):
-    """Where a run stands."""
-
-    ALIVE = "alive"
-    FINISHED = "finished"
-    DIED = "died"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +34,9 @@ class DeviceStatus:
         rate_bytes_per_s: By the server's account, or None.
         verdict: What limited the copy, or None.
         reason: Why it failed or was refused, or None.
+        site: Name of its site, or None.
+        wave: Number of its wave.
+        attempt: Which attempt of the run this is, 1 for the first.
     """
 
     host: str
@@ -57,11 +49,27 @@ class DeviceStatus:
     rate_bytes_per_s: float | None = None
     verdict: str | None = None
     reason: str | None = None
+    site: str | None = None
+    wave: int = 0
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """A run. `started_at` and `finished_at` are ISO 8601, UTC; the latter is None where it did not end in order."""
+    """A run.
+
+    Attributes:
+        run_id: Its identifier.
+        verb: `stage` or `probe`.
+        state: Where it stands.
+        started_at: When it began, ISO 8601, UTC.
+        finished_at: When it ended in good order, or None.
+        devices: Its devices in the order in which they were entered.
+        resumed: How often it was gone on with.
+        is_paused: Whether no further device may begin.
+        is_stopping: Whether it was asked to stop.
+        waiting_wave: Number of the wave that waits for approval, or None.
+    """
 
     run_id: str
     verb: str
@@ -69,6 +77,10 @@ class RunStatus:
     started_at: str
     finished_at: str | None
     devices: tuple[DeviceStatus, ...]
+    resumed: int = 0
+    is_paused: bool = False
+    is_stopping: bool = False
+    waiting_wave: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +119,7 @@ def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
     Raises:
         ConfigInvalid: There is a journal and it cannot be read.
     """
-    with _reading(directory) as database:
+    with reading(directory) as database:
         if database is None:
             return Status(directory=directory, has_journal=False)
         return Status(directory=directory, has_journal=True, runs=_runs(database, directory, latest))
@@ -137,31 +149,15 @@ def _last_measured(directory: Path, *keys: str) -> dict[str, float]:
         "SELECT host, CASE WHEN json_valid(record) THEN json_extract(record, ?) END AS figure "
         "FROM devices JOIN runs USING (run_id) WHERE typeof(figure) IN ('real', 'integer') ORDER BY started_at"
     )
-    with _reading(directory) as database:
+    with reading(directory) as database:
         rows = database.execute(query, ("$." + ".".join(keys),)).fetchall() if database is not None else []
     return {host: float(figure) for host, figure in rows}
 
 
-@contextmanager
-def _reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
-    """Yield the journal's database, to be read only, or None where there is none."""
-    path = directory / DATABASE
-    try:
-        if not path.is_file():
-            yield None
-            return
-        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=10)) as database:
-            yield database
-    except (OSError, sqlite3.Error) as error:
-        raise ConfigInvalid(
-            f"the journal in {directory} cannot be read: {error}", hint="Check --state-dir and the file's rights"
-        ) from None
-
-
 def _runs(database: sqlite3.Connection, directory: Path, latest: int) -> tuple[RunStatus, ...]:
     rows = database.execute(
-        "SELECT run_id, verb, started_at, finished_at FROM runs WHERE run_id IN "
-        "(SELECT run_id FROM runs ORDER BY started_at DESC, run_id DESC LIMIT ?) "
+        "SELECT run_id, verb, started_at, finished_at, resumed, paused, stopping, waiting_wave FROM runs "
+        "WHERE run_id IN (SELECT run_id FROM runs ORDER BY started_at DESC, run_id DESC LIMIT ?) "
         "OR run_id IN (SELECT run_id FROM devices WHERE touched = 1) ORDER BY started_at DESC, run_id DESC",
         (latest,),
     ).fetchall()
@@ -169,26 +165,25 @@ def _runs(database: sqlite3.Connection, directory: Path, latest: int) -> tuple[R
         RunStatus(
             run_id=run_id,
             verb=verb,
-            state=_state(directory, run_id, finished_at),
+            state=run_state(directory, run_id, finished_at),
             started_at=started_at,
             finished_at=finished_at,
             devices=_devices(database, run_id),
+            resumed=resumed,
+            is_paused=bool(paused),
+            is_stopping=bool(stopping),
+            waiting_wave=waiting_wave,
         )
-        for run_id, verb, started_at, finished_at in rows
+        for run_id, verb, started_at, finished_at, resumed, paused, stopping, waiting_wave in rows
     )
-
-
-def _state(directory: Path, run_id: str, finished_at: str | None) -> RunState:
-    if finished_at is not None:
-        return RunState.FINISHED
-    return RunState.ALIVE if is_run_alive(directory, run_id) else RunState.DIED
 
 
 def _devices(database: sqlite3.Connection, run_id: str) -> tuple[DeviceStatus, ...]:
     rows = database.execute(
-        "SELECT host, address, state, touched, updated_at, record FROM devices WHERE run_id = ? ORDER BY rowid",
+        "SELECT host, address, state, touched, updated_at, site, wave, attempt, record FROM devices "
+        "WHERE run_id = ? ORDER BY rowid",
         (run_id,),
-    ).fetchall()
+    )
     return tuple(
         DeviceStatus(
             host=host,
@@ -196,23 +191,22 @@ def _devices(database: sqlite3.Connection, run_id: str) -> tuple[DeviceStatus, .
             state=state,
             is_held=bool(touched),
             updated_at=updated_at,
+            site=site,
+            wave=wave,
+            attempt=attempt,
             **_told(record),
         )
-        for host, address, state, touched, updated_at, record in rows
+        for host, address, state, touched, updated_at, site, wave, attempt, record in rows
     )
 
 
 def _told(record: str | None) -> dict[str, Any]:
     """Return what a device's record says; one that is damaged, or of another release, says nothing."""
-    try:
-        kept = json.loads(record or "{}")
-        transfer, failure = kept.get("transfer") or {}, kept.get("failure") or {}
-        return {
-            "outcome": kept.get("outcome"),
-            "restored": kept.get("restored"),
-            "rate_bytes_per_s": transfer.get("rate_bytes_per_s"),
-            "verdict": (transfer.get("verdict") or {}).get("kind"),
-            "reason": failure.get("reason"),
-        }
-    except (ValueError, AttributeError):
-        return {}
+    kept = parsed(record) or {}
+    return {
+        "outcome": text(kept, "outcome"),
+        "restored": text(kept, "restored"),
+        "rate_bytes_per_s": number(kept, "transfer", "rate_bytes_per_s"),
+        "verdict": text(kept, "transfer", "verdict", "kind"),
+        "reason": text(kept, "failure", "reason"),
+    }

@@ -1,0 +1,57 @@
+"""What operators want of a run, read without a journal of one's own, and which wave an approval means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inventory.errors import ConfigInvalid
+from staging.states import State
+from staging.store.control import RunControl
+from staging.store.reading import reading
+from staging.store.run_ids import find_run
+from staging.store.stored_run import StoredRun
+
+
+def steered(directory: Path, run_id: str) -> RunControl:
+    """Return what operators want of a run.
+
+    Args:
+        directory: State directory.
+        run_id: The run; its beginning or end where that is unique, or `latest`.
+
+    Raises:
+        ConfigInvalid: The run is unknown, or the journal cannot be read.
+    """
+    found_id = find_run(directory, run_id)
+    query = "SELECT paused, stopping, approved_wave, waiting_wave FROM runs WHERE run_id = ?"
+    with reading(directory) as database:
+        assert database is not None
+        paused, stopping, approved, waiting = database.execute(query, (found_id,)).fetchone()
+    return RunControl(paused=bool(paused), stopping=bool(stopping), approved_wave=approved, waiting_wave=waiting)
+
+
+def may_approve(run: StoredRun, control: RunControl, wave: int | None) -> int:
+    """Return the wave that an approval means.
+
+    Args:
+        run: The run.
+        control: What is wanted of it so far.
+        wave: The wave that was named, or None: the one that waits, else the next that has not begun.
+
+    Raises:
+        ConfigInvalid: The run has no such wave, or none is left to approve.
+    """
+    waves = sorted({device.wave for device in run.devices})
+    if wave is not None:
+        if wave not in waves:
+            known = f"waves {waves[0]} to {waves[-1]}" if waves else "none"
+            raise ConfigInvalid(f"run {run.run_id} has no wave {wave}: it has {known}", hint="Check --wave")
+        return wave
+    if control.waiting_wave is not None:
+        return control.waiting_wave
+    begun = [device.wave for device in run.devices if device.state != State.PLANNED.value]
+    after = max([control.approved_wave, *begun], default=-1)
+    left = [number for number in waves if number > after]
+    if not left:
+        raise ConfigInvalid(f"run {run.run_id}: no wave is left to approve; all have begun or are approved")
+    return left[0]
