@@ -24,8 +24,9 @@ CHECK_S, CHECK_ROUND_TRIPS = 0.85, 20
 SETUP_S, SETUP_ROUND_TRIPS = 0.3, 19 + 6
 RESTORE_S, RESTORE_ROUND_TRIPS = 0.03, 7.4
 
-CHECKED_AHEAD = 4
-"""Devices of a site that are checked before a slot is free for them: enough that no slot waits for a login."""
+CHECKED_AHEAD = 3
+"""Devices of a site that are checked before a slot is free for them, and a quarter of its slots on top: as the run does
+(`staging.fleet.line`), so that no slot waits for a login."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,7 @@ class Passage:
         copies_from_s: Its first byte.
         copied_s: Its last byte.
         hashes_from_s: Its hash begins.
+        hashed_s: It ends.
         ends_s: It is restored and proven.
     """
 
@@ -74,15 +76,18 @@ class Passage:
     copies_from_s: float
     copied_s: float
     hashes_from_s: float
+    hashed_s: float
     ends_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkUse:
-    """What a run does to a link: bytes carried, most copies at once, and its first and last byte's moments."""
+    """What a run does to a link: bytes carried, most copies at once, seconds with a copy on it, and its moments."""
 
     carried_bytes: int
     peak_copies: int
+    busy_s: float
+    begins_s: float
     first_byte_s: float
     last_byte_s: float
     ends_s: float
@@ -135,6 +140,7 @@ class _Times:
     copies_from: float = 0.0
     copied: float = 0.0
     hashes_from: float = 0.0
+    hashed: float = 0.0
     ends: float = 0.0
 
 
@@ -143,6 +149,8 @@ class _LinkState:
     link: SharedLink
     version: int = 0
     peak: int = 0
+    busy_from_s: float = 0.0
+    busy_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -180,7 +188,7 @@ class _Run:
         self._times = [_Times() for _ in self.jobs]
         self._states = {site: _LinkState(SharedLink(link.cap_bytes_per_s)) for site, link in links.items()}
         self._events = _Events()
-        self._ahead = Slots(MOST, lambda site: links[site].copies + CHECKED_AHEAD)
+        self._ahead = Slots(MOST, lambda site: links[site].copies * 5 // 4 + CHECKED_AHEAD)
         self._logins = Slots(limits.logins, lambda _: MOST)
         self._copies = Slots(limits.copies, lambda site: links[site].copies)
         self._hashes = Slots(limits.hashes, lambda _: MOST)
@@ -212,16 +220,22 @@ class _Run:
         elif step is _Step.SET_UP:
             times.copies_from = now_s
             state = self._states[job.site]
+            if not len(state.link):
+                state.busy_from_s = now_s
             state.link.begin(now_s, number, job.size_bytes, job.limit_bytes_per_s)
             state.peak = max(state.peak, len(state.link))
             self._look_out(job.site)
         elif step is _Step.COPIED:
             times.copied = now_s
+            state = self._states[job.site]
+            if not len(state.link):
+                state.busy_s += now_s - state.busy_from_s
             self._copies.give_back(job.site)
             self._ahead.give_back(job.site)
             self._hashes.ask(number, job.site)
             self._look_out(job.site)
         else:
+            times.hashed = now_s
             times.ends = now_s + RESTORE_S + RESTORE_ROUND_TRIPS * job.rtt_s
             self._hashes.give_back(job.site)
         self._grant(now_s)
@@ -253,6 +267,7 @@ class _Run:
             copies_from_s=times.copies_from,
             copied_s=times.copied,
             hashes_from_s=times.hashes_from,
+            hashed_s=times.hashed,
             ends_s=times.ends,
         )
 
@@ -262,6 +277,8 @@ class _Run:
         return LinkUse(
             carried_bytes=sum(self.jobs[number].size_bytes for number in numbers),
             peak_copies=self._states[site].peak,
+            busy_s=self._states[site].busy_s,
+            begins_s=min(self._times[number].begins for number in numbers),
             first_byte_s=min(self._times[number].copies_from for number in numbers),
             last_byte_s=max(self._times[number].copied for number in numbers),
             ends_s=max(self._times[number].ends for number in numbers),

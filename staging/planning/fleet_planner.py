@@ -1,0 +1,198 @@
+"""From an inventory and its images to the plan of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nornir.core import Nornir
+
+from inventory.errors import ConfigInvalid
+from inventory.image_choice import ImageChoice, ImageRules, Traits
+from inventory.sites import Site, rate_missing, sites_of
+from inventory.time_window import closes_at, next_opening
+from inventory.view import HostView, view
+from staging.events import Emit, never_failing, silent
+from staging.links import LinkRates
+from staging.planning.fleet_plan import FleetPlan, PlannedDevice, PlannedImage, TuneMode
+from staging.planning.forecast import Forecast, forecast
+from staging.planning.gather import Found, Looking, gather
+from staging.planning.limits import Limits
+from staging.planning.prospects import Known, decided, links_of, prospects_of
+from staging.planning.shelf import ImageShelf, image_shelf
+from staging.planning.situation import Situation
+from staging.planning.waves import WavePolicy
+from staging.published import Published
+from staging.status import last_hash_speeds
+from staging.store.history import History
+
+_ANY = Traits(platform="ios", model="", version="")
+"""Stands in where an explicit image makes it matter little what the device is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What is to be planned.
+
+    Attributes:
+        image: The image for all devices that have no explicit one, or None: by the rules.
+        rules: Which image for which device.
+        folders: Where images written without a folder are looked for.
+        vendor: What the vendor published for `image`.
+        tune: Which devices are to be tuned.
+        limits: How much goes on at the same time.
+        policy: How waves are made.
+        starts_at: When the run is to begin, or None: now, or when the first site opens.
+        until: When it must have ended, or None.
+        state_directory: Where history, learned link rates and hash speeds are; read only.
+    """
+
+    image: Path | None = None
+    rules: ImageRules = field(default_factory=ImageRules)
+    folders: tuple[Path, ...] = ()
+    vendor: Published | None = None
+    tune: TuneMode = TuneMode.AUTO
+    limits: Limits = field(default_factory=Limits)
+    policy: WavePolicy = field(default_factory=WavePolicy)
+    starts_at: datetime | None = None
+    until: datetime | None = None
+    state_directory: Path
+
+
+def plan_fleet(
+    nornir: Nornir,
+    request: PlanRequest,
+    *,
+    now: datetime,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> FleetPlan:
+    """Look at every device and return the plan of a run.
+
+    Args:
+        nornir: The devices, with credentials.
+        request: What is to be planned.
+        now: The present, in the time zone in which people are told.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the operator wants to stop; what was not looked at by then is told as unreachable.
+
+    Raises:
+        ConfigInvalid: The inventory, an image or the rules are wrong, or the rate of a site's link is not known.
+    """
+    views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
+    links = LinkRates(request.state_directory)
+    sites = sites_of(views.values())
+    for site in sites.values():
+        _check_rate(site, views, links)
+    everyone = None
+    if request.image is not None:
+        everyone = ImageChoice(image=request.image.name, reason="the image for all", path=request.image)
+    with image_shelf(request.folders, request.vendor) as shelf:
+        _begin_early(shelf, everyone, request.rules, views)
+        looking = Looking(
+            rules=request.rules,
+            everyone=everyone,
+            shelf=shelf,
+            links=links,
+            logins=request.limits.logins,
+            emit=never_failing(emit),
+            interrupted=interrupted,
+        )
+        found = gather(nornir, looking)
+        images = shelf.images()
+    known = Known(
+        past=History.read(request.state_directory, now),
+        hash_speeds=last_hash_speeds(request.state_directory),
+        tune=request.tune,
+    )
+    starts_at = request.starts_at or first_opening(views.values(), now)
+    if request.until is not None and request.until <= starts_at:
+        raise ConfigInvalid(
+            f"the run is to end at {request.until:%Y-%m-%d %H:%M} and cannot begin before {starts_at:%Y-%m-%d %H:%M}, "
+            "when the first site opens",
+            hint="Give a later end, or other windows",
+        )
+    links_seen = links_of(found, sites, starts_at)
+    until_s = None if request.until is None else (request.until - starts_at).total_seconds()
+    situation = Situation(
+        prospects=prospects_of(found, links_seen, known),
+        links=links_seen,
+        limits=request.limits,
+        policy=request.policy,
+        until_s=until_s,
+    )
+    return _plan(request, situation, found, known, images, starts_at, now)
+
+
+def _plan(
+    request: PlanRequest,
+    situation: Situation,
+    found: tuple[Found, ...],
+    known: Known,
+    images: tuple[PlannedImage, ...],
+    starts_at: datetime,
+    now: datetime,
+) -> FleetPlan:
+    told = forecast(situation, starts_at)
+    by_host = {one.host: one for one in situation.prospects}
+    devices = (decided(one, by_host.get(one.planned.host), known) for one in found)
+    return FleetPlan(
+        created_at=now.astimezone(UTC).isoformat(timespec="seconds"),
+        starts_at=starts_at.isoformat(timespec="seconds"),
+        ends_at=None if request.until is None else request.until.isoformat(timespec="seconds"),
+        images=images,
+        limits=request.limits,
+        policy=request.policy,
+        tune=request.tune,
+        duration_s=round(told.duration_s, 1),
+        fit=told.fit,
+        assumptions=told.assumptions,
+        sites=told.sites,
+        waves=told.waves,
+        devices=tuple(_timed(one, told) for one in devices),
+    )
+
+
+def _timed(device: PlannedDevice, told: Forecast) -> PlannedDevice:
+    """Return a device with its wave and its times by the forecast."""
+    wave = next((wave.number for wave in told.waves if device.host in wave.hosts), -1)
+    passage = told.devices.get(device.host)
+    if passage is None:
+        return replace(device, wave=wave)
+    return replace(
+        device,
+        wave=wave,
+        starts_s=round(passage.begins_s, 1),
+        copy_s=round(passage.copied_s - passage.copies_from_s, 1),
+        hash_s=round(passage.hashed_s - passage.hashes_from_s, 1),
+        total_s=round(passage.ends_s - passage.begins_s, 1),
+    )
+
+
+def _check_rate(site: Site, views: Mapping[str, HostView], links: LinkRates) -> None:
+    """Refuse a site whose link nobody knows: no time could be told, and nothing would hold its copies back."""
+    device = next(one for one in views.values() if one.site == site.name)
+    # The site's name is the key of what was learned, whatever the address.
+    if links.of(device, device.address) is None:
+        raise rate_missing(site.name)
+
+
+def _begin_early(
+    shelf: ImageShelf, everyone: ImageChoice | None, rules: ImageRules, views: Mapping[str, HostView]
+) -> None:
+    """Begin to hash what is needed in any case, and find out now what is missing."""
+    if everyone is not None and any(one.image is None for one in views.values()):
+        shelf.begin(shelf.find(everyone))
+    for explicit in {one.image: None for one in views.values()}:
+        if explicit is not None:
+            shelf.begin(shelf.find(rules.choose(_ANY, explicit=explicit)))
+
+
+def first_opening(views: Iterable[HostView], now: datetime) -> datetime:
+    """Return now where any device may be worked on now, else when the first site opens."""
+    windows = [one.windows for one in views]
+    if any(not one or closes_at(one, now) is not None for one in windows):
+        return now
+    return min(next_opening(one, now)[0] for one in windows).astimezone(now.tzinfo)

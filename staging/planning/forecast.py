@@ -1,0 +1,143 @@
+"""When each device and the run are done, what that does to the links, and whether it fits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from staging.planning.fleet_plan import Fit, Remedy, SiteForecast
+from staging.planning.remedies import remedies
+from staging.planning.simulation import Passage
+from staging.planning.situation import LinkFacts, Played, Prospect, Situation, play
+from staging.planning.waves import Wave
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What is to be expected of a run.
+
+    Attributes:
+        waves: Who goes when.
+        devices: Each device's way, by name.
+        sites: What happens to each link that has devices to be staged.
+        duration_s: How long the run takes.
+        fit: Whether that fits.
+        assumptions: What was taken for granted, in sentences.
+    """
+
+    waves: tuple[Wave, ...]
+    devices: dict[str, Passage]
+    sites: tuple[SiteForecast, ...]
+    duration_s: float
+    fit: Fit
+    assumptions: tuple[str, ...]
+
+
+def forecast(situation: Situation, starts_at: datetime) -> Forecast:
+    """Return what is to be expected.
+
+    Args:
+        situation: What the run has before it.
+        starts_at: When it begins, in the time zone in which people are told.
+    """
+    played = play(situation)
+    return Forecast(
+        waves=played.waves,
+        devices=dict(played.run.devices),
+        sites=tuple(_site(situation, played, link, starts_at) for link in situation.links if link in played.run.links),
+        duration_s=played.run.ends_s,
+        fit=_fit(situation, played, starts_at),
+        assumptions=assumptions(situation.prospects),
+    )
+
+
+def assumptions(prospects: Sequence[Prospect]) -> tuple[str, ...]:
+    """Return where a rate was assumed, in sentences, the most frequent first."""
+    found: dict[str, list[str]] = {}
+    for one in prospects:
+        if one.rate.is_assumed:
+            found.setdefault(one.rate.source, []).append(one.host)
+    ordered = sorted(found.items(), key=lambda item: -len(item[1]))
+    return tuple(f"{len(hosts)} of {len(prospects)} devices: {source}" for source, hosts in ordered)
+
+
+def _site(situation: Situation, played: Played, link: str, starts_at: datetime) -> SiteForecast:
+    facts: LinkFacts = situation.links[link]
+    use, cap = played.run.links[link], facts.cap_bytes_per_s
+    closes = None if facts.closes_s is None else starts_at + timedelta(seconds=facts.closes_s)
+    return SiteForecast(
+        site=link,
+        devices=sum(one.link == link for one in situation.prospects),
+        link_rate_bps=facts.rate_bps,
+        link_source=facts.source,
+        cap_share=facts.cap_share,
+        cap_bytes_per_s=cap,
+        copies=situation.copies_at(link),
+        peak_copies=use.peak_copies,
+        load_share=round(use.carried_bytes / use.busy_s / cap, 4) if cap and use.busy_s else None,
+        bytes=use.carried_bytes,
+        starts_s=round(use.begins_s, 1),
+        ends_s=round(use.ends_s, 1),
+        closes_at=None if closes is None else closes.isoformat(timespec="seconds"),
+    )
+
+
+def _fit(situation: Situation, played: Played, starts_at: datetime) -> Fit:
+    found: tuple[Remedy, ...] = remedies(situation, played)
+    return Fit(
+        fits=not played.late if situation.has_end else None,
+        sentence=_sentence(situation, played, starts_at),
+        late=played.late,
+        remedies=found,
+    )
+
+
+def _sentence(situation: Situation, played: Played, starts_at: datetime) -> str:
+    length = f"the run takes {duration(played.run.ends_s)}"
+    if not situation.prospects:
+        return "nothing is to be staged"
+    if not situation.has_end:
+        return f"{length}; no end is given, neither by --until nor by the sites' windows"
+    end = _clock(starts_at, played.run.ends_s)
+    by_host = {one.host: one for one in situation.prospects}
+    if played.late:
+        who = f"{len(played.late)} of {len(situation.prospects)} devices"
+        return f"it does not fit: {who} would not be done in time; {_latest(situation, played, starts_at)}"
+    spare = min(
+        limit - played.run.devices[host].ends_s
+        for host, one in by_host.items()
+        if (limit := situation.ends_s(one)) is not None
+    )
+    return f"it fits: {length} and ends at {end}; the tightest device has {duration(spare)} to spare"
+
+
+def _latest(situation: Situation, played: Played, starts_at: datetime) -> str:
+    begun = [host for host in played.late if host not in played.shut]
+    if not begun:
+        return f"{played.shut[0]}'s site opens too long after the run begins"
+    last = max(begun, key=lambda host: played.run.devices[host].ends_s)
+    prospect = next(one for one in situation.prospects if one.host == last)
+    done = _clock(starts_at, played.run.devices[last].ends_s)
+    return f"{last} would be done at {done}, and {_closing(situation, prospect, starts_at)}"
+
+
+def _closing(situation: Situation, prospect: Prospect, starts_at: datetime) -> str:
+    closes = situation.links[prospect.link].closes_s
+    if closes is not None and (situation.until_s is None or closes < situation.until_s):
+        return f"its site closes at {_clock(starts_at, closes)}"
+    assert situation.until_s is not None, "a device is late for an end"
+    return f"the run is to end at {_clock(starts_at, situation.until_s)}"
+
+
+def _clock(starts_at: datetime, seconds: float) -> str:
+    moment = starts_at + timedelta(seconds=seconds)
+    return f"{moment:%H:%M}" if moment.date() == starts_at.date() else f"{moment:%a %H:%M}"
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time for people: `48 s`, `12 min`, `3 h 05 min`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"

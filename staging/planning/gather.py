@@ -1,0 +1,204 @@
+"""What the devices of a plan are and have: each is looked at, read-only, and told which image it is to have.
+
+Nothing is changed on any device, no server is started and no journal is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from nornir.core import Nornir
+from nornir.core.task import Result, Task
+from nornir.plugins.runners import ThreadedRunner
+
+from inventory.errors import ConfigInvalid, FlashferryError
+from inventory.image_choice import ImageChoice, ImageRules, Traits
+from inventory.view import HostView, view
+from staging.copy_run import identity_of
+from staging.events import Emit, Event
+from staging.fleet_check import CheckRecord, look
+from staging.interrupted import Interrupted
+from staging.links import LinkRate, LinkRates
+from staging.planning.fleet_plan import Action, PlannedDevice
+from staging.planning.shelf import ImageShelf
+from staging.record import Failure, failure_of
+from staging.states import Outcome
+from tasks.check import CheckReport, Wanted
+from tasks.connection import session_of
+from tasks.session import DeviceSession
+from templates.version import parse_version
+
+SHOW_VERSION = "show version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a look at a device brought.
+
+    Attributes:
+        planned: As far as it is known by then: image, action, reason; no wave and no time yet.
+        view: What the inventory says of it.
+        platform: `ios` or `ios-xe`, or None where it could not be seen.
+        wanted: Its image, or None where it has none.
+        link_rate: What its link carries, or None where nobody knows it.
+    """
+
+    planned: PlannedDevice
+    view: HostView
+    platform: str | None = None
+    wanted: Wanted | None = None
+    link_rate: LinkRate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looking:
+    """What all looks share.
+
+    Attributes:
+        rules: Which image for which device.
+        everyone: The image of all that have no explicit one, in place of rules; or None.
+        shelf: The image files.
+        links: What is known of the links.
+        logins: Logins at the same time.
+        emit: Takes events.
+        interrupted: Whether the operator wants to stop.
+    """
+
+    rules: ImageRules
+    everyone: ImageChoice | None
+    shelf: ImageShelf
+    links: LinkRates
+    logins: int
+    emit: Emit
+    interrupted: Callable[[], bool]
+
+    def choose(self, traits: Traits, explicit: str | None) -> ImageChoice:
+        """Return the image of a device: its own, else that of all, else by the rules."""
+        if explicit is None and self.everyone is not None:
+            return self.everyone
+        return self.rules.choose(traits, explicit=explicit)
+
+    def is_over(self) -> bool:
+        """Return whether nobody needs to be looked at any more."""
+        return self.shelf.error is not None or self.interrupted()
+
+
+def gather(nornir: Nornir, looking: Looking) -> tuple[Found, ...]:
+    """Look at every device; return what was found in the order of the inventory. A device's fault is in its entry.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong, or an image that a device is to have.
+    """
+    views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
+    started = time.monotonic()
+
+    def one(task: Task) -> Result:
+        found = _found(task, views[task.host.name], looking)
+        task.host.close_connections()
+        status = "failed" if found.planned.reason else "done"
+        at_s = time.monotonic() - started
+        looking.emit(Event(host=found.planned.host, step="plan", status=status, text=found.planned.reason, at_s=at_s))
+        return Result(host=task.host, result=found)
+
+    results = nornir.with_runner(ThreadedRunner(num_workers=looking.logins)).run(task=one, name="plan")
+    if looking.shelf.error is not None:
+        raise looking.shelf.error
+    return tuple(results[name][0].result for name in views)
+
+
+def _found(task: Task, device: HostView, looking: Looking) -> Found:
+    base = PlannedDevice(
+        host=device.name,
+        address=device.address,
+        site=device.site,
+        group=device.groups[0] if device.groups else None,
+        action=Action.UNREACHABLE,
+    )
+    traits: Traits | None = None
+    try:
+        if looking.is_over():
+            raise Interrupted("stopped by the operator before this device", host=device.name, step="check")
+        session = session_of(task)
+        traits = traits_of(session)
+        choice = _chosen(looking, traits, device)
+        wanted = looking.shelf.wanted(looking.shelf.find(choice))
+    except _NoImage as refusal:
+        return _without_image(base, device, traits, refusal.reason)
+    except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plan
+        return Found(planned=_failed(base, failure_of("check", error)), view=device)
+    seen = look(task, wanted, looking.is_over)
+    link = looking.links.of(device, session.peer_address)
+    planned = _planned(base, seen, wanted, choice)
+    return Found(planned=planned, view=device, platform=traits.platform, wanted=wanted, link_rate=link)
+
+
+class _NoImage(Exception):
+    """No rule gives a device an image, or one says that it stays as it is."""
+
+    def __init__(self, reason: ConfigInvalid) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _chosen(looking: Looking, traits: Traits, device: HostView) -> ImageChoice:
+    try:
+        return looking.choose(traits, device.image)
+    except ConfigInvalid as error:
+        raise _NoImage(error) from None
+
+
+def traits_of(session: DeviceSession) -> Traits:
+    """Return what an image is chosen by; `show version` is asked.
+
+    Every IOS-XE names the Linux daemon that IOS runs in (`..._IOSD-...`) or its own family; IOS does neither.
+    """
+    output = session.ask(SHOW_VERSION)
+    version = parse_version(output)
+    is_xe = any(mark in output for mark in ("IOS-XE", "IOS XE", "IOSXE", "IOSD"))
+    model = session.facts().model or (version.hardware[0] if version.hardware else "")
+    return Traits(platform="ios-xe" if is_xe else "ios", model=model, version=version.release)
+
+
+def _without_image(base: PlannedDevice, device: HostView, traits: Traits | None, reason: FlashferryError) -> Found:
+    planned = replace(
+        base,
+        action=Action.REFUSED,
+        reason=reason.message,
+        hint=reason.hint,
+        model=traits.model if traits else None,
+        version=traits.version if traits else None,
+    )
+    return Found(planned=planned, view=device, platform=traits.platform if traits else None)
+
+
+def _failed(base: PlannedDevice, failure: Failure) -> PlannedDevice:
+    return replace(base, action=Action.UNREACHABLE, reason=failure.reason, hint=failure.hint)
+
+
+_ACTIONS = {
+    Outcome.DONE: Action.STAGE,
+    Outcome.ALREADY_THERE: Action.ALREADY_THERE,
+    Outcome.REFUSED: Action.REFUSED,
+}
+
+
+def _planned(base: PlannedDevice, seen: CheckRecord, wanted: Wanted, choice: ImageChoice) -> PlannedDevice:
+    check: CheckReport | None = seen.check
+    named = replace(base, image=wanted.name, image_reason=choice.reason)
+    if check is None:
+        assert seen.failure is not None, "a device that was not seen has a reason"
+        return _failed(named, seen.failure)
+    return replace(
+        named,
+        identity=identity_of(check),
+        model=check.facts.model,
+        version=check.version.release,
+        rtt_s=check.rtt_s,
+        file_system=check.file_system,
+        action=_ACTIONS.get(seen.outcome, Action.UNREACHABLE),
+        reason=seen.failure.reason if seen.failure else "",
+        hint=seen.failure.hint if seen.failure else None,
+        notes=check.notes,
+    )

@@ -1,0 +1,156 @@
+"""A plan as a file: written to be read by people and compared line by line, read with everything checked that can be.
+
+Each device is a block of its own with its keys in a fixed order, so that two plans of a fleet differ in `diff` where the
+devices do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+from inventory.errors import ConfigInvalid
+from staging.codec import to_json
+from staging.planning.fleet_plan import SCHEMA, Action, FleetPlan, PlannedImage
+from staging.planning.plan_codec import decoded
+
+_NAME, _VERSION = SCHEMA.split("/")
+_CHUNK_BYTES = 1 << 20
+_AGAIN = "Make the plan anew with 'flashferry plan'"
+
+
+def plan_text(plan: FleetPlan) -> str:
+    """Return a plan as the text of its file."""
+    return json.dumps({"schema": SCHEMA} | to_json(plan), indent=1, ensure_ascii=False) + "\n"
+
+
+def save_plan(plan: FleetPlan, path: Path) -> None:
+    """Write a plan, for its owner only; a reader never sees half of it.
+
+    Raises:
+        ConfigInvalid: It cannot be written there.
+    """
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.absolute().parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
+        ) as file:
+            temporary = Path(file.name)  # made with mode 0600
+            file.write(plan_text(plan))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink()
+        raise ConfigInvalid(f"plan {path}: cannot be written: {error.strerror}") from None
+
+
+def load_plan(path: Path) -> FleetPlan:
+    """Return the plan in a file, its images compared with what they were.
+
+    Raises:
+        ConfigInvalid: The file is missing, damaged or of another release, or an image is missing or another one now.
+    """
+    plan = _read(path)
+    _check_whole(path, plan)
+    for image in plan.images:
+        check_image(image)
+    return plan
+
+
+def check_image(image: PlannedImage) -> None:
+    """Compare an image with what it was when the plan was made.
+
+    Raises:
+        ConfigInvalid: It is missing, or its size or contents are another's.
+    """
+    path = Path(image.path)
+    try:
+        size_bytes = path.stat().st_size
+        if size_bytes != image.size_bytes:
+            raise ConfigInvalid(
+                f"image {path}: it has changed since the plan was made: expected {image.size_bytes:,} bytes with MD5 "
+                f"{image.md5}, found {size_bytes:,} bytes with MD5 {_md5(path)}",
+                hint=_AGAIN,
+            )
+        if (found := _md5(path)) != image.md5:
+            raise ConfigInvalid(
+                f"image {path}: it has changed since the plan was made: expected MD5 {image.md5}, found {found}",
+                hint=_AGAIN,
+            )
+    except OSError as error:
+        raise ConfigInvalid(
+            f"image {path}: expected the file that the plan is for, MD5 {image.md5}: {error.strerror}",
+            hint="Put it back, or make the plan anew with 'flashferry plan'",
+        ) from None
+
+
+def check_against(plan: FleetPlan, hosts: Collection[str]) -> None:
+    """Compare a plan with the inventory as it is now; devices that the plan doesn't have take no part.
+
+    Args:
+        plan: The plan.
+        hosts: Names of all devices of the inventory.
+
+    Raises:
+        ConfigInvalid: A device that is to be staged is not in the inventory.
+    """
+    if missing := [device.host for device in plan.of(Action.STAGE) if device.host not in hosts]:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        raise ConfigInvalid(
+            f"the plan has {', '.join(missing[:5])}{more}, which the inventory has not",
+            hint="Give the inventory that the plan was made from, or make it anew",
+        )
+
+
+def _read(path: Path) -> FleetPlan:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigInvalid(f"plan {path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigInvalid(f"plan {path}: damaged: {error}", hint=_AGAIN) from None
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if not isinstance(schema, str) or not schema.startswith(f"{_NAME}/"):
+        raise ConfigInvalid(f"plan {path}: expected a file with the schema {SCHEMA}, found {schema!r}")
+    if schema != SCHEMA:
+        raise ConfigInvalid(
+            f"plan {path}: expected the schema {SCHEMA}, found {schema}", hint=f"Another release made it. {_AGAIN}"
+        )
+    try:
+        return decoded(FleetPlan, {key: value for key, value in content.items() if key != "schema"})
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"plan {path}: damaged: {error.message}", hint=_AGAIN) from None
+
+
+def _check_whole(path: Path, plan: FleetPlan) -> None:
+    """Refuse a plan that somebody edited into nonsense: a run must not find that out halfway."""
+    names = [device.host for device in plan.devices]
+    known = {image.name for image in plan.images}
+    staged = {device.host for device in plan.of(Action.STAGE)}
+    waved = [host for wave in plan.waves for host in wave.hosts]
+    problem = ""
+    if len(set(names)) != len(names):
+        problem = f"device {next(name for name in names if names.count(name) > 1)} is there twice"
+    elif unknown := next((one for one in plan.of(Action.STAGE) if one.image not in known), None):
+        problem = f"device {unknown.host} is to get image {unknown.image}, which is not among the plan's images"
+    elif sorted(waved) != sorted(staged):
+        odd = sorted(set(waved) ^ staged) or sorted(host for host in staged if waved.count(host) > 1)
+        problem = f"device {odd[0]} is to be staged and must be in exactly one wave, or in none if it is not"
+    if problem:
+        raise ConfigInvalid(f"plan {path}: {problem}", hint=_AGAIN)
+
+
+def _md5(path: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,151 @@
+"""From what was found on devices, and what is known of them, to what a forecast is made from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from inventory.sites import Site
+from inventory.time_window import TimeWindow, next_opening
+from inventory.view import HostView
+from staging.links import LinkRate
+from staging.planning.fleet_plan import Action, PlannedDevice, TuneMode
+from staging.planning.gather import Found
+from staging.planning.rates import (
+    ASSUMED_RTT_S,
+    Past,
+    Subject,
+    assumed_rate,
+    by_model,
+    hash_rate,
+    measured_rate,
+)
+from staging.planning.situation import LinkFacts, Prospect, Rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What earlier runs tell.
+
+    Attributes:
+        past: Timed copies.
+        hash_speeds: How fast devices hash, in bytes per second, by name.
+        tune: Which devices are to be tuned.
+    """
+
+    past: Past
+    hash_speeds: Mapping[str, float] = field(default_factory=dict)
+    tune: TuneMode = TuneMode.AUTO
+
+    def not_tuned_because(self, host: str) -> str:
+        """Return why a device is not to be tuned, or nothing where it is."""
+        if self.tune is TuneMode.ALWAYS:
+            return ""
+        if self.tune is TuneMode.NEVER:
+            return "no device is to be tuned (--tune never)"
+        return self.past.shown_not_to_gain(host) or ""
+
+
+def link_of(device: HostView) -> str:
+    """Return the key of a device's link: its site, else the device itself, whose link is nobody else's."""
+    return device.site if device.site is not None else device.name
+
+
+def links_of(found: Iterable[Found], sites: Mapping[str, Site], starts_at: datetime) -> dict[str, LinkFacts]:
+    """Return the links of the devices that are to be staged, in the order of the inventory."""
+    links: dict[str, LinkFacts] = {}
+    for one in found:
+        key = link_of(one.view)
+        if one.planned.action is not Action.STAGE or key in links:
+            continue
+        site = sites.get(one.view.site or "")
+        windows = site.windows if site is not None else one.view.windows
+        opens_s, closes_s = _window(windows, starts_at)
+        links[key] = LinkFacts(
+            name=key,
+            rate_bps=one.link_rate.rate_bps if one.link_rate else None,
+            source=one.link_rate.source if one.link_rate else "not known",
+            cap_share=one.view.cap_share,
+            max_copies=site.max_copies if site is not None else one.view.max_copies,
+            opens_s=opens_s,
+            closes_s=closes_s,
+        )
+    return links
+
+
+def _window(windows: tuple[TimeWindow, ...], starts_at: datetime) -> tuple[float, float | None]:
+    if not windows:
+        return 0.0, None
+    opens, closes = next_opening(windows, starts_at)
+    return max((opens - starts_at).total_seconds(), 0.0), (closes - starts_at).total_seconds()
+
+
+def prospects_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: Known) -> tuple[Prospect, ...]:
+    """Return the devices that are to be staged, each with what may be expected of it."""
+    staged = [one for one in found if one.planned.action is Action.STAGE]
+    subjects = {one.planned.host: _subject(one, links[link_of(one.view)]) for one in staged}
+    models = {host: subject.model for host, subject in subjects.items()}
+    rates = {tuned: _rates(subjects, known.past, tuned=tuned) for tuned in (True, False)}
+    prospects = []
+    for one in staged:
+        subject, planned = subjects[one.planned.host], one.planned
+        tuned = not known.not_tuned_because(planned.host)
+        speed, _ = hash_rate(subject, known.hash_speeds, models)
+        prospects.append(
+            Prospect(
+                host=planned.host,
+                link=link_of(one.view),
+                site=planned.site,
+                group=planned.group,
+                model=planned.model,
+                size_bytes=subject.size_bytes,
+                rate=rates[tuned][planned.host],
+                tuned_rate=None if tuned else rates[True][planned.host],
+                hash_bytes_per_s=speed,
+                rtt_s=subject.rtt_s or ASSUMED_RTT_S,
+            )
+        )
+    return tuple(prospects)
+
+
+def decided(found: Found, prospect: Prospect | None, known: Known) -> PlannedDevice:
+    """Return a device of the plan with what is expected of it and whether it is tuned."""
+    if prospect is None:
+        return replace(found.planned, tune=False)
+    reason = known.not_tuned_because(prospect.host)
+    return replace(
+        found.planned,
+        tune=not reason,
+        tune_reason=reason,
+        expected_bytes_per_s=round(prospect.rate.bytes_per_s, 1),
+        expected_source=prospect.rate.source,
+        is_assumed=prospect.rate.is_assumed,
+        hash_bytes_per_s=round(prospect.hash_bytes_per_s, 1),
+    )
+
+
+def _rates(subjects: Mapping[str, Subject], past: Past, *, tuned: bool) -> dict[str, Rate]:
+    measured = {host: measured_rate(past, subject, tuned=tuned) for host, subject in subjects.items()}
+    models = by_model((subjects[host].model, rate) for host, rate in measured.items() if rate is not None)
+    return {
+        host: rate if rate is not None else assumed_rate(subjects[host], tuned=tuned, by_model=models)
+        for host, rate in measured.items()
+    }
+
+
+def _subject(found: Found, link: LinkFacts) -> Subject:
+    assert found.wanted is not None, "a device that is to be staged has an image"
+    return Subject(
+        host=found.planned.host,
+        model=found.planned.model,
+        platform=found.platform or "ios",
+        size_bytes=found.wanted.size_bytes,
+        rtt_s=found.planned.rtt_s,
+        cap_bytes_per_s=link.cap_bytes_per_s,
+        cap_words=f"{link.cap_share:.0%} of {_link_in_words(found.link_rate)}",
+    )
+
+
+def _link_in_words(link: LinkRate | None) -> str:
+    return "a link of unknown rate" if link is None else f"{link.rate_bps / 1e6:g} Mbit/s, {link.source}"

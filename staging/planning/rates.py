@@ -1,0 +1,181 @@
+"""How fast a copy and a hash may be: measured, else as of like devices, else assumed in words that say so. Pure.
+
+Facts
+-----
+* Untuned, IOS clients were seen to advertise about 14.9 kB (CSR1000v 16.11) and 10 to 12 kB (IOSv 15.8); a copy then
+  runs at one window per round trip.
+* 400 MB took 12 minutes to hash on old ISR and ASR routers, 2 GB eight minutes on a Catalyst 9000 (`tasks.hashing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Protocol
+
+from staging.planning.situation import Rate
+from tcp.limits import VerdictKind
+
+UNTUNED_WINDOW_BYTES = {"ios-xe": 14_900, "ios": 10_200}
+HASH_BYTES_PER_S = {"ios-xe": 2e9 / 480, "ios": 400e6 / 720}
+ASSUMED_RTT_S = 0.1
+
+_LINK = frozenset({VerdictKind.CAP, VerdictKind.BANDWIDTH})
+_LIKE = 0.9
+
+
+class Expected(Protocol):
+    """What is expected of a copy (`staging.store.history.Expectation`)."""
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Return the rate."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """Return where it comes from."""
+        ...
+
+
+class Measured(Protocol):
+    """A timed copy of a device (`staging.store.measurement.Measurement`)."""
+
+    @property
+    def tuned(self) -> bool:
+        """Return whether it was tuned."""
+        ...
+
+    @property
+    def counts(self) -> bool:
+        """Return whether it says something about the next one."""
+        ...
+
+    @property
+    def is_limited_by_device(self) -> bool:
+        """Return whether the device itself was the limit."""
+        ...
+
+    @property
+    def whole_bytes_per_s(self) -> float:
+        """Return its rate."""
+        ...
+
+    @property
+    def verdict(self) -> str:
+        """Return what limited it."""
+        ...
+
+
+class Past(Protocol):
+    """What is known of earlier copies (`staging.store.history.History`)."""
+
+    def of(self, host: str) -> tuple[Measured, ...]:
+        """Return a device's copies, the oldest first."""
+        ...
+
+    def expected(self, host: str, *, tuned: bool, size_bytes: int) -> Expected | None:
+        """Return what a copy to flash may be expected to run at, or None."""
+        ...
+
+    def shown_not_to_gain(self, host: str) -> str | None:
+        """Return why tuning gains nothing, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A device whose rates are wanted.
+
+    Attributes:
+        host: Inventory name.
+        model: Its model, or None.
+        platform: `ios` or `ios-xe`.
+        size_bytes: Size of its image.
+        rtt_s: Round-trip time, or None where the kernel measured none.
+        cap_bytes_per_s: What the copies over its link may take, or None.
+        cap_words: The same in words: `80% of 50 Mbit/s, stated in the inventory`.
+    """
+
+    host: str
+    model: str | None
+    platform: str
+    size_bytes: int
+    rtt_s: float | None
+    cap_bytes_per_s: float | None
+    cap_words: str
+
+
+def measured_rate(past: Past, subject: Subject, *, tuned: bool) -> Rate | None:
+    """Return what earlier copies of this device tell, or None."""
+    found = past.expected(subject.host, tuned=tuned, size_bytes=subject.size_bytes)
+    if found is None:
+        return None
+    like = [one for one in past.of(subject.host) if one.counts and one.tuned == tuned]
+    newest = like[-1] if like else None
+    of_link = (
+        subject.cap_bytes_per_s is not None
+        and newest is not None
+        and newest.verdict in _LINK
+        and not newest.is_limited_by_device
+        and found.bytes_per_s >= _LIKE * newest.whole_bytes_per_s
+    )
+    return Rate(bytes_per_s=found.bytes_per_s, source=found.source, is_of_link=of_link)
+
+
+def assumed_rate(subject: Subject, *, tuned: bool, by_model: Mapping[str, tuple[float, ...]]) -> Rate:
+    """Return what to take for granted of a device of which nothing was measured, in words that say so.
+
+    Args:
+        subject: The device.
+        tuned: Whether its copy will be tuned.
+        by_model: Measured rates of other devices by model, with the same tuning.
+    """
+    cap = subject.cap_bytes_per_s
+    if others := by_model.get(subject.model or ""):
+        rate, count = median(others), len(others)
+        words = f"{count} other {subject.model}" if count == 1 else f"the median of {count} other {subject.model}"
+        return Rate(bytes_per_s=rate if cap is None else min(rate, cap), source=f"assumed, as {words}", is_assumed=True)
+    if tuned and cap is not None:
+        words = (
+            f"assumed: tuned it takes all that its link gives to copies, {subject.cap_words}; its flash is not known"
+        )
+        return Rate(bytes_per_s=cap, source=words, is_assumed=True, is_of_link=True)
+    return _one_window(subject, tuned=tuned)
+
+
+def _one_window(subject: Subject, *, tuned: bool) -> Rate:
+    window, rtt_s = UNTUNED_WINDOW_BYTES[subject.platform], subject.rtt_s or ASSUMED_RTT_S
+    rate = window / rtt_s
+    if subject.cap_bytes_per_s is not None:
+        rate = min(rate, subject.cap_bytes_per_s)
+    why = "its link's rate is not known, so as slow as untuned" if tuned else "untuned and never measured"
+    return Rate(
+        bytes_per_s=rate,
+        source=f"assumed: {why}, a window of {window / 1e3:.1f} kB per round trip",
+        is_assumed=True,
+    )
+
+
+def hash_rate(subject: Subject, speeds: Mapping[str, float], models: Mapping[str, str | None]) -> tuple[float, bool]:
+    """Return how fast a device hashes in bytes per second, and whether that was measured on it or one of its model.
+
+    Args:
+        subject: The device.
+        speeds: Measured speeds by device.
+        models: Model of each device.
+    """
+    if (own := speeds.get(subject.host)) is not None:
+        return own, True
+    like = [speed for host, speed in speeds.items() if subject.model and models.get(host) == subject.model]
+    return (median(like), True) if like else (HASH_BYTES_PER_S[subject.platform], False)
+
+
+def by_model(rates: Iterable[tuple[str | None, Rate]]) -> dict[str, tuple[float, ...]]:
+    """Return measured rates by model; those that the link gave say nothing about a model."""
+    found: dict[str, tuple[float, ...]] = {}
+    for model, rate in rates:
+        if model is not None and not rate.is_of_link:
+            found[model] = (*found.get(model, ()), rate.bytes_per_s)
+    return found

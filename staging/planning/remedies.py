@@ -1,0 +1,170 @@
+"""What would make a run fit its window: the run played through again with one thing changed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from staging.planning.fleet_plan import Remedy
+from staging.planning.limits import MOST, Limits
+from staging.planning.situation import Played, Situation, play
+
+WORTH_TELLING = 0.98
+"""A change that leaves more than this of the run's length is not worth a line."""
+
+NAMES = 6
+
+
+def remedies(situation: Situation, now: Played) -> tuple[Remedy, ...]:
+    """Return what would make a run fit, those that do first; nothing where it fits.
+
+    Args:
+        situation: The run as it is planned.
+        now: What it comes to.
+    """
+    if not now.late:
+        return ()
+    single = [one for one in _changes(situation) if one[1] is not None]
+    told = [_told(change, changed) for change, changed in single if changed is not None]
+    useful = [one for one in told if one.fits or one.ends_s < now.run.ends_s * WORTH_TELLING]
+    if not any(one.fits for one in useful) and len(useful) > 1:
+        useful.append(_together(situation, useful))
+    useful.extend(_fewer(situation, now))
+    return tuple(sorted(useful, key=lambda one: not one.fits))
+
+
+def _changes(situation: Situation) -> Iterator[tuple[str, Situation | None]]:
+    """Yield each change by itself, the ones that cost least first."""
+    yield "all sites side by side instead of one after the other (--wave-by all)", _side_by_side(situation)
+    yield from _more_copies(situation)
+    yield from _more_hashes(situation)
+    yield "tuning the devices that are not tuned (--tune always)", _tuned(situation)
+    yield from _wider(situation)
+
+
+def _side_by_side(situation: Situation) -> Situation | None:
+    policy = situation.policy
+    return None if policy.by is None else replace(situation, policy=replace(policy, by=None, size=None))
+
+
+def _more_copies(situation: Situation) -> Iterator[tuple[str, Situation | None]]:
+    """Yield the least doubling of the copies per site that fits, else the one beyond which nothing is won."""
+    limits = situation.limits
+    most = max((sum(one.link == link for one in situation.prospects) for link in situation.links), default=0)
+    best: tuple[str, Situation] | None = None
+    copies, length = limits.site_copies, play(situation).run.ends_s
+    while copies < most:
+        copies = min(copies * 2, most, MOST)
+        changed = _with_copies(situation, copies)
+        result = play(changed)
+        if result.run.ends_s < length * WORTH_TELLING:
+            best, length = (_copies_in_words(situation, changed), changed), result.run.ends_s
+        if not result.late:
+            break
+    if best is not None:
+        yield best
+
+
+def _with_copies(situation: Situation, copies: int) -> Situation:
+    limits = situation.limits
+    in_all = max(limits.copies, min(copies * len(situation.links), MOST))
+    links = {
+        name: replace(link, max_copies=None if link.max_copies is None else max(link.max_copies, copies))
+        for name, link in situation.links.items()
+    }
+    return replace(situation, links=links, limits=replace(limits, site_copies=copies, copies=in_all))
+
+
+def _copies_in_words(before: Situation, after: Situation) -> str:
+    options = f"--site-copies {after.limits.site_copies}"
+    if after.limits.copies != before.limits.copies:
+        options += f" --max-copies {after.limits.copies}"
+    if any(link.max_copies is not None for link in before.links.values()):
+        options += ", and max_copies in the inventory"
+    return f"{after.limits.site_copies} copies at once per site instead of {before.limits.site_copies} ({options})"
+
+
+def _more_hashes(situation: Situation) -> Iterator[tuple[str, Situation | None]]:
+    limits: Limits = situation.limits
+    wanted = min(len(situation.prospects), MOST)
+    if wanted > limits.hashes:
+        changed = replace(situation, limits=replace(limits, hashes=wanted))
+        yield f"{wanted} hash runs at once instead of {limits.hashes} (--max-hashes {wanted})", changed
+
+
+def _tuned(situation: Situation) -> Situation | None:
+    changed = tuple(
+        one if one.tuned_rate is None else replace(one, rate=one.tuned_rate, tuned_rate=None)
+        for one in situation.prospects
+    )
+    return None if changed == situation.prospects else replace(situation, prospects=changed)
+
+
+def _wider(situation: Situation) -> Iterator[tuple[str, Situation | None]]:
+    """Yield the least cap share that fits, in steps of 5 %, else the whole link."""
+    capped = [link.cap_share for link in situation.links.values() if link.rate_bps is not None]
+    if not capped or min(capped) >= 1:
+        return
+    steps = [percent for percent in range(5, 101, 5) if percent / 100 > min(capped)]
+    found = next((one for one in steps if not play(_with_share(situation, one / 100)).late), steps[-1])
+    before = " to ".join(sorted({f"{share:.0%}" for share in (min(capped), max(capped))}, key=len))
+    text = f"{found}% of the links for copies instead of {before} (cap_share in the inventory)"
+    yield text, _with_share(situation, found / 100)
+
+
+def _with_share(situation: Situation, share: float) -> Situation:
+    links = {name: replace(link, cap_share=max(link.cap_share, share)) for name, link in situation.links.items()}
+    return replace(situation, links=links)
+
+
+def _together(situation: Situation, useful: list[Remedy]) -> Remedy:
+    """Return all of the useful changes at once."""
+    changed, names = situation, {one.change for one in useful}
+    side_by_side = _side_by_side(changed)
+    if side_by_side is not None and any("--wave-by" in name for name in names):
+        changed = side_by_side
+    if any("--tune" in name for name in names):
+        changed = _tuned(changed) or changed
+    if any("cap_share" in name for name in names):
+        changed = _with_share(changed, 1.0)
+    for find in (_more_copies, _more_hashes):
+        changed = next((one for _, one in find(changed) if one is not None), changed)
+    return _told("all of these together", changed)
+
+
+def _fewer(situation: Situation, now: Played) -> Iterator[Remedy]:
+    """Yield what leaves devices to another night: those that are late, or fewer if they are the slowest."""
+    everyone = frozenset(one.host for one in situation.prospects)
+    late = frozenset(now.late)
+    if early := everyone - late:
+        second = play(situation.of(late))
+        more = "" if not second.late else f", of which {len(second.late)} don't fit into a second one either"
+        yield _told(f"two nights: leave {_names(now.late)} for the second{more}", situation.of(early))
+    slowest = _slowest_to_leave(situation)
+    if slowest is not None and len(slowest) < len(late):
+        yield _told(f"without the slowest: {_names(slowest)}", situation.of(everyone - frozenset(slowest)))
+
+
+def _slowest_to_leave(situation: Situation) -> tuple[str, ...] | None:
+    """Return the fewest of the slowest devices without which the run fits, or None where it never does."""
+    alone = sorted(situation.prospects, key=lambda one: one.size_bytes / one.rate.bytes_per_s, reverse=True)
+    names = [one.host for one in alone]
+    low, high = 1, len(names)
+    while low < high:
+        middle = (low + high) // 2
+        if play(situation.of(frozenset(names[middle:]))).late:
+            low = middle + 1
+        else:
+            high = middle
+    return tuple(names[:low]) if low < len(names) else None
+
+
+def _told(change: str, changed: Situation) -> Remedy:
+    result = play(changed)
+    return Remedy(change=change, fits=not result.late, ends_s=round(result.run.ends_s, 1))
+
+
+def _names(hosts: tuple[str, ...]) -> str:
+    shown = ", ".join(hosts[:NAMES])
+    more = f" and {len(hosts) - NAMES} more" if len(hosts) > NAMES else ""
+    return f"{shown}{more}" if len(hosts) > 1 else shown

@@ -1,0 +1,112 @@
+"""The image files of a plan: each hashed once, in the background, while devices are being looked at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from inventory.errors import ConfigInvalid
+from inventory.image_choice import ImageChoice
+from staging.images import wanted_image
+from staging.planning.fleet_plan import PlannedImage
+from staging.published import Published
+from staging.run import checked_image
+from tasks.check import Wanted
+from tasks.copy_dialogue import checked_name
+
+
+class ImageShelf:
+    """Image files by their path. Safe to use from all threads.
+
+    Args:
+        pool: Where files are hashed.
+        folders: Where an image written without a folder is looked for, in this order.
+        vendor: What the vendor published; only where there is one image.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor, folders: Iterable[Path] = (), vendor: Published | None = None) -> None:
+        self._pool = pool
+        self._folders = tuple(folders)
+        self._vendor = vendor
+        self._lock = threading.Lock()
+        self._by_name: dict[str, tuple[Path, Future[Wanted]]] = {}
+        self.error: ConfigInvalid | None = None
+
+    def find(self, choice: ImageChoice) -> Path:
+        """Return the file that a choice means.
+
+        Raises:
+            ConfigInvalid: There is none; kept in `error` too, for the plan as a whole is wrong then.
+        """
+        try:
+            return self._found(choice)
+        except ConfigInvalid as error:
+            self.error = self.error or error
+            raise
+
+    def wanted(self, path: Path) -> Wanted:
+        """Return name, size and hashes of a file; waits until it is hashed.
+
+        Raises:
+            ConfigInvalid: It cannot be an image, or another one of the plan has its name; kept in `error` too.
+        """
+        try:
+            return self.begin(path).result()
+        except ConfigInvalid as error:
+            self.error = self.error or error
+            raise
+
+    def begin(self, path: Path) -> Future[Wanted]:
+        """Begin to hash a file, unless that was begun before.
+
+        Raises:
+            ConfigInvalid: Another file of the plan has its name, or no copy command can carry it.
+        """
+        checked_name(path.name)
+        path = path.absolute()
+        with self._lock:
+            if (known := self._by_name.get(path.name)) is None:
+                known = path, self._pool.submit(wanted_image, path, self._vendor)
+                self._by_name[path.name] = known
+        if known[0] != path:
+            raise ConfigInvalid(
+                f"image {path.name}: expected one file of this name, found {known[0]} and {path}",
+                hint="The name is what the file is called on the devices: rename one of them",
+            )
+        return known[1]
+
+    def images(self) -> tuple[PlannedImage, ...]:
+        """Return all files that were hashed, by name."""
+        found = []
+        for name, (path, future) in sorted(self._by_name.items()):
+            one = future.result()
+            assert one.sha512 is not None, "the catalogue computes both"
+            found.append(
+                PlannedImage(name=name, path=str(path), size_bytes=one.size_bytes, md5=one.md5, sha512=one.sha512)
+            )
+        return tuple(found)
+
+    def _found(self, choice: ImageChoice) -> Path:
+        if choice.path is not None:
+            return checked_image(choice.path)
+        for folder in self._folders:
+            if (folder / choice.image).is_file():
+                return checked_image(folder / choice.image)
+        places = ", ".join(map(str, self._folders)) or "no folder"
+        raise ConfigInvalid(
+            f"image {choice.image} ({choice.reason}): expected a file of this name in {places}, found none",
+            hint="Give the folder of the images with --image-dir, or write the image with its folder",
+        )
+
+
+@contextmanager
+def image_shelf(folders: Iterable[Path] = (), vendor: Published | None = None) -> Iterator[ImageShelf]:
+    """Yield a shelf; files that nobody waits for any more are not begun when the block ends."""
+    pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="hash")
+    try:
+        yield ImageShelf(pool, folders, vendor)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
