@@ -1,4 +1,4 @@
-"""`flashferry lab up|exec|ssh|demo|experiment`: stand-in routers behind an emulated WAN."""
+"""`flashferry lab up|exec|ssh|demo|experiment|sweep`: stand-in routers behind an emulated WAN."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from flashferry.lab_experiment import experiment
+from flashferry.lab_experiment import experiment, sweep
 from flashferry.options import JsonOption
 from flashferry.output import result_document
 from inventory.errors import ConfigInvalid
@@ -35,7 +35,7 @@ WorldArgument = Annotated[
     str,
     typer.Argument(
         metavar="[WORLD]",
-        help="A world of the lab (published, two-sites, fleet), or a file of your own that ends in .toml.",
+        help="A world of the lab (published, two-sites, fleet, fleet-40, sites-200), or a file of your own that ends in .toml.",
     ),
 ]
 
@@ -116,6 +116,7 @@ def demo(seed: SeedOption = 1) -> None:
 
 
 app.command()(experiment)
+app.command()(sweep)
 
 
 def _known_hosts() -> Path:

@@ -6,6 +6,7 @@ Every error names file, key and what is allowed.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ _DEVICE_KEYS = (
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}")
 _MOST_DEVICES = 4000
+_MOST_SITES = 200
 
 
 def load_world(name: str, *, seed: int | None = None) -> WorldSpec:
@@ -43,18 +45,28 @@ def load_world(name: str, *, seed: int | None = None) -> WorldSpec:
     table.only("description", "seed", "sites")
     table.text("description", "")
     base = Path(name).parent if is_file else Path()
-    sites = tuple(_site(each, base) for each in table.tables("sites"))
+    sites = tuple(site for each in table.tables("sites") for site in _sites(each, base))
     if not sites:
         raise LabError(f"{table.where}: sites: expected at least one table [[sites]], found none.")
     return WorldSpec(seed=table.integer("seed", 1) if seed is None else seed, sites=sites)
 
 
-def _site(table: Table, base: Path) -> SiteSpec:
-    table.only("name", "link", "devices")
+def _sites(table: Table, base: Path) -> list[SiteSpec]:
+    """Read a site, or several alike: with ``count`` each has a number, and its devices its name in front of theirs."""
+    table.only("name", "count", "link", "devices")
     devices = tuple(device for each in table.tables("devices") for device in _devices(each))
     if not devices:
         raise LabError(f"{table.where}: devices: expected at least one table [[sites.devices]], found none.")
-    return SiteSpec(name=_name(table), profile=_link(table, base), devices=devices)
+    first = SiteSpec(name=_name(table), profile=_link(table, base), devices=devices)
+    if "count" not in table.values:
+        return [first]
+    if any(device.address is not None for device in devices):
+        raise LabError(f"{table.where}: count: expected no address in its devices, for each site needs its own.")
+    names = [f"{first.name}{number}" for number in range(1, table.integer("count", low=1, high=_MOST_SITES) + 1)]
+    return [
+        replace(first, name=name, devices=tuple(replace(one, name=f"{name}-{one.name}") for one in devices))
+        for name in names
+    ]
 
 
 def _link(table: Table, base: Path) -> LinkProfile:

@@ -86,7 +86,7 @@ def test_a_link_may_be_a_file_beside_the_world(tmp_path: Path) -> None:
         ),
         ('"csr1000v-16.11"', '"c64"', r"w\.toml: sites\[0\]: devices\[0\]: platform: expected one of .*; found 'c64'"),
         ('link = "lan"', "", r"w\.toml: sites\[0\]: the key 'link' is missing"),
-        ('link = "lan"', 'lnik = "lan"', r"w\.toml: sites\[0\]: unknown key 'lnik'; allowed are devices, link, name"),
+        ('link = "lan"', 'lnik = "lan"', r"w\.toml: sites\[0\]: unknown key 'lnik'; allowed are count, devices, link"),
         ("delay_ms = 10", "delay_ms = -1", r"w\.toml: sites\[1\]: link: delay_ms: expected a number from 0 to 10000"),
         ("delay_ms = 10", "dealy_ms = 1", r"w\.toml: sites\[1\]: link: unknown key 'dealy_ms'; allowed are .*delay_ms"),
         ('profile = "published"', "", r"sites\[1\]: link: the key 'profile' is missing"),
@@ -123,7 +123,7 @@ def test_an_empty_world_is_refused(tmp_path: Path, text: str, message: str) -> N
 
 def test_names_of_worlds_are_listed() -> None:
     """A world that is not there is answered with those that are; a file that is not there by its path."""
-    with pytest.raises(LabError, match=r"'moon'; there are .*published, two-sites"):
+    with pytest.raises(LabError, match=r"'moon'; there are .*published, .*two-sites"):
         load_world("moon")
     with pytest.raises(LabError, match=r"/nowhere/w\.toml: No such file"):
         load_world("/nowhere/w.toml")
@@ -136,6 +136,26 @@ def test_the_worlds_of_the_lab_can_be_settled() -> None:
     (site,) = settle(load_world("published"))
     assert site.profile == load_profile("published")
     assert [(device.name, device.address) for device in site.devices] == [("xe1", "198.18.1.11")]
+
+
+def test_sites_can_be_made_by_count(tmp_path: Path) -> None:
+    """Sites alike have a number each, and their devices the site's name in front, for names are unique in a world."""
+    text = '[[sites]]\nname = "s"\ncount = 2\nlink = "lan"\n[[sites.devices]]\nname = "r"\ncount = 2\n'
+    sites = _load(tmp_path, text).all_sites
+    assert [(site.name, [one.name for one in site.devices]) for site in sites] == [
+        ("s1", ["s1-r1", "s1-r2"]),
+        ("s2", ["s2-r1", "s2-r2"]),
+    ]
+    with pytest.raises(LabError, match=r"sites\[0\]: count: expected no address"):
+        _load(tmp_path, text.replace('"r"\ncount = 2', '"r"\naddress = "198.18.1.20"'))
+
+
+def test_the_fleets_of_the_lab_are_as_large_as_their_names_say() -> None:
+    """Forty routers of several models at four sites, and two hundred at ten."""
+    forty, two_hundred = load_world("fleet-40").all_sites, load_world("sites-200").all_sites
+    assert (len(forty), sum(len(site.devices) for site in forty)) == (4, 40)
+    assert len({device.platform for site in forty for device in site.devices}) >= 5
+    assert (len(two_hundred), {len(site.devices) for site in two_hundred}) == (10, {20})
 
 
 def test_every_site_has_a_network_of_its_own_with_room() -> None:
