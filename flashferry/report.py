@@ -1,0 +1,110 @@
+"""`flashferry report`: what a run came to, for people, programs, spreadsheets and CI servers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry.options import StateOption
+from flashferry.output import say
+from inventory.errors import ConfigInvalid
+from staging.exit_codes import ExitCode
+from staging.journal import state_directory
+from staging.reports.files import write_whole
+from staging.reports.reading import read_report
+from staging.reports.thresholds import THRESHOLDS, Status, Threshold, parse_threshold, worst
+
+if TYPE_CHECKING:
+    from staging.reports.model import Report
+
+
+class Format(StrEnum):
+    """The forms of a report."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    JUNIT = "junit"
+    HTML = "html"
+
+
+def report(
+    run: Annotated[str, typer.Argument(metavar="RUN|latest", help="The run; shortened where that is unique.")],
+    form: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TABLE,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write to a file (default: standard output).")
+    ] = None,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--threshold",
+            metavar="NAME=VALUE",
+            help=f"Hold every device against this; may be repeated. {', '.join(THRESHOLDS)}. Shown by junit and table.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Leave with 3 where an image, a configuration or a threshold is not as it must be, or nobody can tell "
+            "(default: 0 once the report is written, whatever it says).",
+        ),
+    ] = False,
+    state_dir: StateOption = None,
+) -> None:
+    """Report a run from the journal alone: one that ended, died or is under way. Touches no device."""
+    thresholds = tuple(parse_threshold(one) for one in threshold or ())
+    if form is Format.HTML and output is None and sys.stdout.isatty():
+        raise ConfigInvalid("--format html: a page on a terminal is of no use", hint="Give --output report.html")
+    found = read_report(state_directory(state_dir), run)
+    if form is Format.TABLE and output is None:
+        from flashferry.report_table import print_report
+
+        _to_terminal(lambda: print_report(found, thresholds))
+    else:
+        text = _written(found, form, thresholds)
+        if output is None:
+            _to_terminal(lambda: sys.stdout.write(text))
+        else:
+            write_whole(output, text)
+            say(f"run {found.run_id}: {form.value} report written to {output}, {len(text.encode()):,} bytes")
+    code = ExitCode.DEVICES_FAILED if check and worst(found, thresholds) is not Status.PASSED else ExitCode.OK
+    raise typer.Exit(int(code))
+
+
+def _written(found: Report, form: Format, thresholds: tuple[Threshold, ...]) -> str:
+    """Return a report as text; each form is imported only where it is asked for."""
+    if form is Format.JSON:
+        from staging.reports.as_json import report_json
+
+        return report_json(found)
+    if form is Format.CSV:
+        from staging.reports.as_csv import report_csv
+
+        return report_csv(found)
+    if form is Format.JUNIT:
+        from staging.reports.as_junit import report_junit
+
+        return report_junit(found, thresholds)
+    if form is Format.HTML:
+        from staging.reports.as_html import report_html
+
+        return report_html(found)
+    from flashferry.report_table import report_text
+
+    return report_text(found, thresholds)
+
+
+def _to_terminal(write: Callable[[], object]) -> None:
+    """Write to standard output; a reader that closed it, such as `head`, is no error."""
+    try:
+        write()
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- for the interpreter's last flush

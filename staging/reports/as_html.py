@@ -1,0 +1,167 @@
+"""The report as one HTML file: nothing else is loaded, no script is needed; for light, dark and print."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from staging.reports import words
+from staging.reports.graphs import MOST_POINTS, Limit, transfer_graphs
+from staging.reports.headline import configuration_line, headline, saved_line, state_line
+from staging.reports.marks import Marks, mark, pair_bars, proof_tone, step_bar, tone
+from staging.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
+from staging.reports.svg import GRAPH_STYLE, svg
+
+OPEN_UP_TO = 12
+"""A report of so few devices is opened, and printed, whole."""
+
+MOST_OPENED = 20
+_MANY = 60
+_POINTS_OF_MANY = 40
+"""Readings kept of a transfer are 48 at the most; for a large fleet a few less keep the page small."""
+
+_LONGEST_REASON = 220
+_TITLES = {"stage": "Staging report", "probe": "Speed test report"}
+
+
+def report_html(report: Report) -> str:
+    """Return the report as one HTML page."""
+    ordered = _ordered(report)
+    opened = _opened(ordered)
+    style, script = _style(), _part("report.js")
+    page = _template().render(
+        report=report,
+        title=_TITLES.get(report.verb, f"Report of a {report.verb} run"),
+        style=Markup(style),  # noqa: S704 -- our own files, nothing of a device in them
+        script=Markup(script),  # noqa: S704 -- the same
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        banner=_banner(report),
+        headline=headline(report),
+        state_line=state_line(report),
+        configuration_line=configuration_line(report),
+        saved_line=saved_line(report),
+        fine_configurations=sum(one.restore.proof in {Proof.PROVEN, Proof.UNTOUCHED} for one in report.devices),
+        has_sites=any(site.name for site in report.sites),
+        ordered=ordered,
+        urgent=[(number, device) for number, device in ordered if device.needs_attention],
+        opened=opened,
+        print_note=_print_note(len(ordered), len(opened)),
+        **_pictures(report),
+    )
+    return page if page.endswith("\n") else page + "\n"
+
+
+def _pictures(report: Report) -> dict[str, object]:
+    """Return what draws: bars to one scale for all devices, and graphs with as many points as the page can carry."""
+    speeds = [one.bytes_per_s for device in report.devices for one in (device.as_is, device.speed) if one is not None]
+    largest = max(speeds, default=0.0)
+    most = MOST_POINTS if len(report.devices) <= _MANY else _POINTS_OF_MANY
+
+    def graphs(device: DeviceReport, transfer: TransferReport) -> list[Markup]:
+        limits = [
+            Limit(label=label, bytes_per_s=rate)
+            for label, rate in (("cap", transfer.cap_bytes_per_s), ("link", device.link_bytes_per_s))
+            if rate
+        ]
+        made = transfer_graphs(transfer.samples, limits=limits, most_points=most)
+        return [Markup(svg(graph)) for graph in made]  # noqa: S704 -- svg escapes what it is given
+
+    return {
+        "graphs": graphs,
+        "pair": lambda device: Markup(pair_bars(device, largest)),  # noqa: S704 -- figures only
+        "steps": lambda device: Markup(step_bar(device.steps)),  # noqa: S704 -- escaped there
+    }
+
+
+def _ordered(report: Report) -> list[tuple[int, DeviceReport]]:
+    """Return the devices with numbers from 1: what needs attention first, each group as the inventory has it."""
+    order = list(Standing)
+    devices = sorted(report.devices, key=lambda one: (not one.needs_attention, order.index(one.standing)))
+    return list(enumerate(devices, start=1))
+
+
+def _opened(ordered: list[tuple[int, DeviceReport]]) -> frozenset[int]:
+    if len(ordered) <= OPEN_UP_TO:
+        return frozenset(number for number, _ in ordered)
+    return frozenset([number for number, device in ordered if device.needs_attention][:MOST_OPENED])
+
+
+def _print_note(devices: int, opened: int) -> str:
+    if opened == devices:
+        return ""
+    return (
+        f"Printed are the details that are open: at first the {opened} that need attention of {devices} devices. The "
+        "table above has all."
+    )
+
+
+def _banner(report: Report) -> str:
+    if report.standing is RunStanding.DIED or report.summary.needing_attention:
+        return "bad"
+    return "warn" if report.standing is RunStanding.ALIVE or report.summary.good < report.summary.devices else "good"
+
+
+def _transfer_title(transfer: TransferReport) -> str:
+    what = {"stage": "Copy", "probe as it is": "Speed test as it is", "probe tuned": "Speed test, tuned"}
+    name = what.get(transfer.kind, transfer.kind)
+    tuned = ", tuned" if transfer.kind == "stage" and transfer.is_tuned else ""
+    where = f" to {transfer.target}" if transfer.target else ""
+    return f"{name}{tuned}{where}, {words.moment(transfer.at)}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON].rsplit(' ', 1)[0]} … (all of it below)"
+
+
+@cache
+def _template_environment() -> Environment:
+    made = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(_part),
+    )
+    made.globals |= {
+        "rate": words.rate,
+        "size": words.size,
+        "duration": words.duration,
+        "share": words.share,
+        "milliseconds": words.milliseconds,
+        "gain": words.gain,
+        "moment": words.moment,
+        "devices": words.devices,
+        "dash": words.DASH,
+        "tick": Marks.GOOD.value,
+        "cross": Marks.BAD.value,
+        "mark": mark,
+        "tone": tone,
+        "proof_tone": proof_tone,
+        "shortened": _shortened,
+        "transfer_title": _transfer_title,
+    }
+    return made
+
+
+def _template() -> Template:
+    return _template_environment().get_template("report.html.j2")
+
+
+def _style() -> str:
+    return _part("report.css") + GRAPH_STYLE
+
+
+@cache
+def _part(name: str) -> str:
+    return files("templates.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return the source expression by which a content policy allows exactly this text (CSP level 2)."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,62 @@
+"""A run in two or three sentences: what came of it, what stands of the configurations, what it saved. Pure."""
+
+from __future__ import annotations
+
+from staging.reports.model import Proof, Report, RunStanding
+from staging.reports.words import devices, duration
+
+_FINE = frozenset({Proof.PROVEN.value, Proof.UNTOUCHED.value})
+_DONE = {
+    "stage": "have the image, proven by its hash",
+    "probe": "were tested for speed",
+}
+
+
+def headline(report: Report) -> str:
+    """Return what came of the devices."""
+    found = report.summary
+    done = _DONE.get(report.verb, "are done")
+    of = f"{found.good:,} of {devices(found.devices)}"
+    good = {"done", "already there"}
+    others = [f"{count.devices:,} {count.word}" for count in found.outcomes if count.word not in good]
+    rest = f"; {', '.join(others)}" if others else ""
+    return f"{of} {done}{rest}."
+
+
+def state_line(report: Report) -> str:
+    """Return where the run stands, where that must be known to read the rest; else an empty text."""
+    if report.standing is RunStanding.ALIVE:
+        return "The run is under way: this is how it stood when the report was written."
+    if report.standing is RunStanding.DIED:
+        return (
+            "The run died: nobody is working on it. Run 'flashferry recover' for what it left, then "
+            f"'flashferry stage --resume {report.run_id}' to go on."
+        )
+    return ""
+
+
+def configuration_line(report: Report) -> str:
+    """Return what is proven about the configurations."""
+    found = {count.word: count.devices for count in report.summary.proofs}
+    total = report.summary.devices
+    fine = sum(number for word, number in found.items() if word in _FINE)
+    proven = found.get(Proof.PROVEN.value, 0)
+    if fine == total:
+        parts = (
+            f"{proven:,} changed, restored and proven equal to the start" if proven else "",
+            f"{total - proven:,} never changed" if total > proven else "",
+        )
+        return f"Every configuration is what it was: {'; '.join(part for part in parts if part)}."
+    left = ", ".join(f"{number:,} {word}" for word, number in found.items() if word not in _FINE)
+    return f"{fine:,} of {total:,} configurations are what they were; {left}."
+
+
+def saved_line(report: Report) -> str:
+    """Return what tuning saved; empty where it was not measured."""
+    found = report.summary
+    if found.saved_s is None:
+        return ""
+    who = devices(found.saved_devices)
+    if found.saved_s < 0:
+        return f"Against the devices' own TCP settings the copies of {who} took {duration(-found.saved_s)} longer."
+    return f"Tuning saved {duration(found.saved_s)} of copy time, over the {who} whose speed before is known."

@@ -1,0 +1,78 @@
+"""Small marks of the HTML report: tones, signs, and bars. Figures only; nothing in them comes from a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from html import escape
+
+from staging.reports.model import DeviceReport, Proof, Standing, StepTime
+from staging.reports.words import duration, rate
+
+_BAR = 96
+_STEPS = 480
+
+
+class Marks(StrEnum):
+    """Signs beside colours: a page may be printed in grey, and one reader in twelve does not see red."""
+
+    GOOD = "\u2713"
+    BAD = "\u2717"
+    WARN = "!"
+    OPEN = "\u2026"
+
+
+_TONES = {Standing.GOOD: "good", Standing.OPEN: "quiet", Standing.REFUSED: "warn", Standing.UNKNOWN: "warn"}
+_SIGNS = {"good": Marks.GOOD, "quiet": Marks.OPEN, "warn": Marks.WARN, "bad": Marks.BAD}
+_PROOF_TONES = {
+    Proof.PROVEN: "good",
+    Proof.UNTOUCHED: "good",
+    Proof.UNDER_WAY: "quiet",
+    Proof.UNKNOWN: "warn",
+}
+
+
+def tone(device: DeviceReport) -> str:
+    """Return the class for how a device stands."""
+    return _TONES.get(device.standing, "bad")
+
+
+def mark(device: DeviceReport) -> str:
+    """Return the sign for how a device stands."""
+    return _SIGNS[tone(device)].value
+
+
+def proof_tone(proof: Proof) -> str:
+    """Return the class for what is known about a configuration."""
+    return _PROOF_TONES.get(proof, "bad")
+
+
+def pair_bars(device: DeviceReport, largest_bytes_per_s: float) -> str:
+    """Return the speeds before and after as two bars, to the scale of the fastest of all; nothing without either."""
+    before, after = device.as_is, device.speed
+    if not largest_bytes_per_s or (before is None and after is None):
+        return ""
+    said = f"before {rate(before.bytes_per_s if before else None)}, after {rate(after.bytes_per_s if after else None)}"
+    bars = "".join(
+        f'<rect class="{name}" y="{top}" width="{max(1, round(_BAR * speed.bytes_per_s / largest_bytes_per_s))}" '
+        f'height="{height}"/>'
+        for name, top, height, speed in (("w", 0, 5, before), ("t", 6, 8, after))
+        if speed is not None
+    )
+    return f'<svg class="pair" width="{_BAR}" height="15" role="img" aria-label="{said}">{bars}</svg>'
+
+
+def step_bar(steps: Sequence[StepTime]) -> str:
+    """Return where the time went as one bar; the copy stands out."""
+    total = sum(one.seconds for one in steps)
+    if total <= 0:
+        return ""
+    parts, over = [], 0.0
+    for one in steps:
+        width = _STEPS * one.seconds / total
+        name = "p" if one.step == "pull" else "o"
+        title = f"<title>{escape(one.step)}: {duration(one.seconds)}</title>"
+        parts.append(f'<rect class="{name}" x="{over:.1f}" width="{max(0.5, width - 1):.1f}" height="8">{title}</rect>')
+        over += width
+    box = f'viewBox="0 0 {_STEPS} 8" width="100%" height="8" preserveAspectRatio="none"'
+    return f'<svg class="steps" {box} role="img" aria-label="time by step">{"".join(parts)}</svg>'

@@ -1,0 +1,200 @@
+"""What a run is held against: the two facts that always count, and thresholds that the operator gives. Pure.
+
+*Failed*: the device is wrong. *Error*: we could not tell. *Skipped*: not measured, or not meant to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from inventory.errors import ConfigInvalid
+from staging.reports.device import LEFT, NOT_BEGUN, UNDER_WAY
+from staging.reports.model import DeviceReport, Proof, Report, Standing
+from staging.reports.words import duration, rate, share
+
+
+class Status(StrEnum):
+    """How a check came out."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A check of one device. `message` gives what was expected and what was seen, with units."""
+
+    name: str
+    status: Status
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """A threshold: one of THRESHOLDS, and its limit."""
+
+    name: str
+    limit: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """A kind of threshold: what it wants, in words with the limit; how a device is judged; whether it is a share."""
+
+    wants: Callable[[float], str]
+    judge: Callable[[DeviceReport, float], tuple[Status, str]]
+    is_share: bool = False
+
+
+def parse_threshold(given: str) -> Threshold:
+    """Return a threshold as written on the command line, `NAME=VALUE`.
+
+    Raises:
+        ConfigInvalid: The name is unknown, or the value is no number above 0 (of a share: above 0, at most 1).
+    """
+    name, equals, value = (part.strip() for part in given.partition("="))
+    if not equals or name not in THRESHOLDS:
+        raise ConfigInvalid(
+            f"--threshold: expected NAME=VALUE with one of {', '.join(THRESHOLDS)}, found {given!r}",
+            hint="For example --threshold tuned_share_of_link=0.8",
+        )
+    most = 1.0 if THRESHOLDS[name].is_share else float("inf")
+    try:
+        limit = float(value)
+    except ValueError:
+        limit = 0.0
+    if not 0 < limit <= most or limit == float("inf"):
+        range_ = "a share above 0, at most 1" if most == 1.0 else "a number above 0"
+        raise ConfigInvalid(f"--threshold {name}: expected {range_}, found {value!r}")
+    return Threshold(name=name, limit=limit)
+
+
+def checks_of(device: DeviceReport, verb: str, thresholds: Sequence[Threshold]) -> tuple[Check, ...]:
+    """Return the checks of a device, always the same ones in the same order for the same thresholds."""
+    first = [_image(device)] if verb == "stage" else [_measured(device)] if verb == "probe" else []
+    return (*first, _configuration(device), *(_held(device, threshold) for threshold in thresholds))
+
+
+def worst(report: Report, thresholds: Sequence[Threshold]) -> Status:
+    """Return the gravest outcome of all checks: failed, error, passed; what was skipped counts as passed."""
+    found = {check.status for device in report.devices for check in checks_of(device, report.verb, thresholds)}
+    return next((status for status in (Status.FAILED, Status.ERROR) if status in found), Status.PASSED)
+
+
+def _image(device: DeviceReport) -> Check:
+    name = "image verified"
+    if device.standing is Standing.GOOD or device.outcome in {"done", "already there"}:
+        return Check(name=name, status=Status.PASSED)
+    return _not_done(name, device)
+
+
+def _measured(device: DeviceReport) -> Check:
+    name = "speed measured"
+    if device.as_is is not None or device.tuned is not None:
+        return Check(name=name, status=Status.PASSED)
+    return _not_done(name, device)
+
+
+def _not_done(name: str, device: DeviceReport) -> Check:
+    if device.outcome in {NOT_BEGUN, UNDER_WAY}:
+        return Check(name=name, status=Status.SKIPPED, message=device.outcome)
+    told = f"{device.step}: {device.reason}" if device.reason else f"the run says no more than '{device.outcome}'"
+    wrong = device.outcome in {"failed", "refused"}
+    return Check(name=name, status=Status.FAILED if wrong else Status.ERROR, message=told)
+
+
+def _configuration(device: DeviceReport) -> Check:
+    name, found = "configuration restored", device.restore
+    if found.proof in {Proof.PROVEN, Proof.UNTOUCHED}:
+        return Check(name=name, status=Status.PASSED)
+    seen = [found.proof.value, *found.foreign, found.running_difference, found.failure]
+    message = "; ".join(part for part in seen if part)
+    if found.proof is Proof.UNDER_WAY:
+        return Check(name=name, status=Status.SKIPPED, message=message)
+    # A dead run's device may be as it was or not; so may one of which the journal says nothing.
+    is_wrong = found.proof is Proof.FOREIGN or (found.proof is Proof.NOT_PROVEN and device.outcome != LEFT)
+    return Check(name=name, status=Status.FAILED if is_wrong else Status.ERROR, message=message)
+
+
+def _held(device: DeviceReport, threshold: Threshold) -> Check:
+    kind = THRESHOLDS[threshold.name]
+    wanted = kind.wants(threshold.limit)
+    status, seen = kind.judge(device, threshold.limit)
+    message = seen if status is Status.SKIPPED else f"expected {wanted}, found {seen}"
+    return Check(name=wanted, status=status, message="" if status is Status.PASSED else message)
+
+
+def _at_least(value: float, limit: float, seen: str) -> tuple[Status, str]:
+    return (Status.PASSED if value >= limit else Status.FAILED), seen
+
+
+def _share_of_link(device: DeviceReport, limit: float) -> tuple[Status, str]:
+    if device.tuned is None or device.link_bytes_per_s is None:
+        return _missing(device, "tuned speed" if device.tuned is None else "link rate")
+    part = device.tuned.bytes_per_s / device.link_bytes_per_s
+    cap = device.transfers[-1].cap_bytes_per_s if device.transfers else None
+    if part < limit and cap is not None and cap < limit * device.link_bytes_per_s:
+        return Status.SKIPPED, (
+            f"the copy was capped at {rate(cap)}, below {share(limit)} of the link: it shared it with others, or the "
+            "inventory's cap_share is lower. Use tuned_share_of_cap"
+        )
+    return _at_least(part, limit, f"{share(part)}: {rate(device.tuned.bytes_per_s)} of {rate(device.link_bytes_per_s)}")
+
+
+def _share_of_cap(device: DeviceReport, limit: float) -> tuple[Status, str]:
+    cap = device.transfers[-1].cap_bytes_per_s if device.transfers else None
+    if device.tuned is None or cap is None:
+        return _missing(device, "tuned speed" if device.tuned is None else "cap")
+    part = device.tuned.bytes_per_s / cap
+    return _at_least(part, limit, f"{share(part)}: {rate(device.tuned.bytes_per_s)} of {rate(cap)}")
+
+
+def _least_rate(device: DeviceReport, limit: float) -> tuple[Status, str]:
+    found = device.tuned or device.untuned
+    if found is None:
+        return _missing(device, "speed")
+    return _at_least(found.bytes_per_s / 1e6, limit, rate(found.bytes_per_s))
+
+
+def _longest(device: DeviceReport, limit: float) -> tuple[Status, str]:
+    if device.total_s is None:
+        return _missing(device, "duration")
+    return _at_least(-device.total_s, -60 * limit, duration(device.total_s))
+
+
+def _least_gain(device: DeviceReport, limit: float) -> tuple[Status, str]:
+    if device.gain is None:
+        return _missing(device, "gain")
+    return _at_least(device.gain, limit, f"{device.gain:.1f} times")
+
+
+def _most_again(device: DeviceReport, limit: float) -> tuple[Status, str]:
+    found = device.transfers[-1].retransmitted_share if device.transfers else None
+    if found is None:
+        return _missing(device, "share sent again")
+    return _at_least(-found, -limit, share(found))
+
+
+def _missing(device: DeviceReport, what: str) -> tuple[Status, str]:
+    return Status.SKIPPED, f"not measured: no {what}; the device's outcome is '{device.outcome}'"
+
+
+THRESHOLDS: dict[str, _Kind] = {
+    "tuned_share_of_link": _Kind(
+        wants=lambda limit: f"tuned >= {share(limit)} of link", judge=_share_of_link, is_share=True
+    ),
+    "tuned_share_of_cap": _Kind(
+        wants=lambda limit: f"tuned >= {share(limit)} of cap", judge=_share_of_cap, is_share=True
+    ),
+    "min_rate_mb_s": _Kind(wants=lambda limit: f"rate >= {limit:g} MB/s", judge=_least_rate),
+    "max_minutes": _Kind(wants=lambda limit: f"took <= {limit:g} min", judge=_longest),
+    "min_gain": _Kind(wants=lambda limit: f"tuned >= {limit:g} times as fast as before", judge=_least_gain),
+    "max_retransmitted_share": _Kind(
+        wants=lambda limit: f"sent again <= {share(limit)}", judge=_most_again, is_share=True
+    ),
+}
+"""The thresholds by name."""

@@ -1,0 +1,76 @@
+"""Figures in words, alike in every form for people. What is missing is said to be missing, never 0. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+NOT_MEASURED = "not measured"
+DASH = "-"
+"""In narrow cells instead of NOT_MEASURED; the legend says what it stands for."""
+
+
+def rate(bytes_per_s: float | None, missing: str = NOT_MEASURED) -> str:
+    """Return a rate of payload: `5.43 MB/s`, `83.2 kB/s`."""
+    if bytes_per_s is None:
+        return missing
+    if bytes_per_s >= 995_000:
+        return f"{bytes_per_s / 1e6:.2f} MB/s"
+    return f"{bytes_per_s / 1e3:.1f} kB/s"
+
+
+def size(count_bytes: float | None, missing: str = NOT_MEASURED) -> str:
+    """Return an amount of bytes: `25.0 MB`, `1.20 GB`."""
+    if count_bytes is None:
+        return missing
+    for divisor, unit, decimals in ((1e12, "TB", 2), (1e9, "GB", 2), (1e6, "MB", 1), (1e3, "kB", 1)):
+        if count_bytes >= 0.9995 * divisor:
+            return f"{count_bytes / divisor:.{decimals}f} {unit}"
+    return f"{count_bytes:.0f} B"
+
+
+def duration(seconds: float | None, missing: str = NOT_MEASURED) -> str:
+    """Return a time: `13.6 s`, `5 min 10 s`, `2 h 05 min`."""
+    if seconds is None:
+        return missing
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def share(part: float | None, missing: str = NOT_MEASURED) -> str:
+    """Return a share as per cent; a small one with decimals."""
+    if part is None:
+        return missing
+    return f"{part:.2%}" if 0 < part < 0.0995 else f"{part:.0%}"
+
+
+def milliseconds(seconds: float | None, missing: str = NOT_MEASURED) -> str:
+    """Return a round-trip time: `99.4 ms`."""
+    return missing if seconds is None else f"{seconds * 1e3:.3g} ms"
+
+
+def gain(factor: float | None, missing: str = NOT_MEASURED) -> str:
+    """Return how many times as fast: `14.6 times`."""
+    if factor is None:
+        return missing
+    return f"{factor:.0f} times" if factor >= 99.5 else f"{factor:.1f} times"
+
+
+def moment(stamp: str | None, missing: str = NOT_MEASURED) -> str:
+    """Return a time of the journal for people, to the second: `2026-11-21 23:29:54 UTC`."""
+    if not stamp:
+        return missing
+    try:
+        found = datetime.fromisoformat(stamp)
+    except ValueError:
+        return stamp
+    utc = found.astimezone(UTC) if found.tzinfo else found
+    return f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def devices(count: int) -> str:
+    """Return `1 device` or `12 devices`."""
+    return f"{count} device" if count == 1 else f"{count:,} devices"
