@@ -1,4 +1,4 @@
-"""`flashferry lab experiment`: the published experiment run again, beside its own figures and those of peers."""
+"""`flashferry lab experiment|sweep`: the published experiment run again, and the grid of paths around it."""
 
 from __future__ import annotations
 
@@ -65,6 +65,51 @@ def experiment(
         "rows": [study.row_json(row) for row in rows],
     }
     finish("lab-experiment", code, result, as_json=json, human=human)
+
+
+def sweep(
+    output: OutputOption = Path("sweep"),
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs per cell, each with its seed.")] = 5,
+    links: LinksOption = 5,
+    seconds: Annotated[float, typer.Option("--seconds", min=2, help="How long each copy lasts.")] = 10.0,
+    minutes: Annotated[float | None, typer.Option("--minutes", min=0, help="Begin no run after so long.")] = None,
+    loss: Annotated[list[float] | None, typer.Option("--loss", help="Only this loss, in percent; repeatable.")] = None,
+    rtt: Annotated[list[float] | None, typer.Option("--rtt", help="Only this round trip, in ms; repeatable.")] = None,
+    window: Annotated[
+        list[str] | None, typer.Option("--window", help="Only this window: default, 64 kB, auto; repeatable.")
+    ] = None,
+    sack: Annotated[bool | None, typer.Option("--sack/--no-sack", help="Only with, or only without, SACK.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Run loss x round trip x SACK x window x sender, and say how far `auto` is from the best sender."""
+    from lab.errors import LabError
+    from lab.experiment import study
+    from lab.experiment import sweep as grid
+    from lab.experiment.sweep_report import write_sweep
+
+    if unknown := [each for each in window or () if each not in grid.WINDOWS]:
+        raise ConfigInvalid(f"--window: expected one of {', '.join(grid.WINDOWS)}, found {unknown[0]!r}")
+    cells = grid.cells(
+        range(1, runs + 1),
+        seconds=seconds,
+        losses=[each / 100 for each in loss] if loss else grid.LOSSES,
+        rtts_s=[each / 1000 for each in rtt] if rtt else grid.RTTS_S,
+        windows=window or grid.WINDOWS,
+        sacks=grid.SACKS if sack is None else (sack,),
+    )
+    command = f"flashferry lab sweep --runs {runs} --seconds {seconds:g}"
+    plan = study.Plan(folder=output, links=links, minutes=minutes, command=command)
+    try:
+        with stop_on_signals() as stop:
+            done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
+        text = write_sweep(done, plan)
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
+    if len(done) < len(cells):
+        text += f"\n\n{len(done)} of {len(cells)} runs are done; the same command goes on with the rest."
+    result: dict[str, object] = {"folder": str(output), "runs": len(done), "planned": len(cells)}
+    finish("lab-sweep", code, result, as_json=json, human=lambda: typer.echo(text))
 
 
 def _named(name: str, wanted: list[str] | None) -> bool:

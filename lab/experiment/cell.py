@@ -97,6 +97,7 @@ class Cell:
         link: Over what.
         size_bytes: How much; the length of the file.
         seed: Seeds the link's random losses.
+        seconds: The client leaves after so long, whatever it has got by then; None fetches the whole file.
         keeps_samples: Whether the readings are kept, for graphs; they are many.
     """
 
@@ -107,6 +108,7 @@ class Cell:
     size_bytes: int
     seed: int
     link: LinkSetting = field(default_factory=LinkSetting)
+    seconds: float | None = None
     keeps_samples: bool = True
 
     @property

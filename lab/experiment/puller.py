@@ -52,15 +52,47 @@ def pull_as_router(request: Mapping[str, Any]) -> tuple[int, float]:
         tcp=TcpSettings(window_bytes=window_bytes, syn_options=options, synwait_s=_PATIENCE_S),
         reply_timeout_s=_PATIENCE_S,
     )
-    hooks = PullHooks(may_begin=lambda: True, open_sink=lambda _: _Nowhere(), progress=lambda _: None)
     stop = threading.Event()
-    limit = threading.Timer(request["longest_s"], stop.set)
-    limit.start()
+    pull = Pull(transfer, ConnectionTable(), stop)
+    watch = _Watch(pull, request["seconds"], request["longest_s"])
     try:
-        result = Pull(transfer, ConnectionTable(), stop).run(hooks)
+        hooks = PullHooks(may_begin=watch.begin, open_sink=lambda _: _Nowhere(), progress=watch.note)
+        result = pull.run(hooks)
+    except AbortedError:
+        if request["seconds"] is None:
+            raise TimeoutError(f"not done within {request['longest_s']:.0f} s") from None
+        return watch.size_bytes, request["seconds"]
     finally:
-        limit.cancel()
+        watch.end()
     return result.size_bytes, result.seconds
+
+
+class _Watch:
+    """Ends a fetch when its time is over, and knows what had come by then."""
+
+    def __init__(self, pull: Pull, seconds: float | None, longest_s: float) -> None:
+        self.size_bytes = 0
+        self._pull = pull
+        self._timer = threading.Timer(longest_s if seconds is None else seconds, self._leave)
+        self._left = False
+
+    def begin(self) -> bool:
+        """Start the clock."""
+        self._timer.start()
+        return True
+
+    def note(self, size_bytes: int) -> None:
+        """Note how much has come."""
+        if not self._left:
+            self.size_bytes = size_bytes
+
+    def end(self) -> None:
+        """Stop the clock."""
+        self._timer.cancel()
+
+    def _leave(self) -> None:
+        self._left = True
+        self._pull.abort()
 
 
 def pull_as_linux(request: Mapping[str, Any]) -> tuple[int, float]:
@@ -75,7 +107,7 @@ def pull_as_linux(request: Mapping[str, Any]) -> tuple[int, float]:
             while count := len(data.recv(_CHUNK_BYTES)):
                 size += count
                 if time.monotonic() > deadline_s:
-                    raise TimeoutError
+                    raise TimeoutError(f"not done within {request['longest_s']:.0f} s")
             seconds = time.monotonic() - opened_s
         client.voidresp()
     return size, seconds

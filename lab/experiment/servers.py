@@ -118,6 +118,7 @@ class Vsftpd:
         self.process = subprocess.Popen(
             [str(vsftpd_path()), str(configuration)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,  # its sessions are processes that outlive it, and end with the group
             preexec_fn=_end_with_parent,  # noqa: PLW1509 - one call, and no other thread holds a lock it needs
         )  # fmt: skip
 
@@ -158,7 +159,8 @@ def running_vsftpd(folder: Path, address: str) -> Iterator[Vsftpd]:
             server.await_port()
             yield server
         finally:
-            server.process.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.process.pid, signal.SIGKILL)
             server.process.wait()
 
 
@@ -172,7 +174,7 @@ class Ours:
 
     def offer(self, name: str, cap_bytes_per_s: int | None) -> Offer:
         """Issue a ticket."""
-        ticket = self._server.issue_ticket(TicketRequest(image_name=name, cap_bytes_per_s=cap_bytes_per_s))
+        ticket = self._server.issue_ticket(TicketRequest(image_name=name, cap_bytes_per_s=cap_bytes_per_s, tries=1))
         self._ticket_id = ticket.ticket_id
         return Offer(
             address=self._address, port=self.port, name=name, user=ticket.username, password=ticket.password

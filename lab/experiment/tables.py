@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 EMULATED = (
     "What is emulated: the WAN (a user-space link between two network namespaces: rate, delay, random loss, a "
-    "drop-tail queue) and the routers (stand-ins: their window, SYN options and the pace of their flash are set, their TCP is "
-    "Linux's). What is real: the senders' TCP, the servers, FTP, and every second."
+    "drop-tail queue) and the routers (stand-ins: their window, SYN options and the pace of their flash are set, "
+    "their TCP is Linux's). What is real: the senders' TCP, the servers, FTP, and every second."
 )
 
 
