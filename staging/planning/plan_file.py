@@ -1,7 +1,7 @@
 """A plan as a file: written to be read by people and compared line by line, read with everything checked that can be.
 
-Each device is a block of its own with its keys in a fixed order, so that two plans of a fleet differ in `diff` where the
-devices do.
+Each device is a block of its own with its keys in a fixed order, so that two plans of a fleet differ in `diff` where
+the devices do.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from staging.planning.plan_codec import decoded
 
 _NAME, _VERSION = SCHEMA.split("/")
 _CHUNK_BYTES = 1 << 20
+_OF_JSON_OPTION = frozenset({"schema", "exit_code", "meaning"})
+"""What a plan has around it, in a file or as `flashferry plan --json` prints it: both can be read."""
 _AGAIN = "Make the plan anew with 'flashferry plan'"
 
 
@@ -125,7 +127,7 @@ def _read(path: Path) -> FleetPlan:
             f"plan {path}: expected the schema {SCHEMA}, found {schema}", hint=f"Another release made it. {_AGAIN}"
         )
     try:
-        return decoded(FleetPlan, {key: value for key, value in content.items() if key != "schema"})
+        return decoded(FleetPlan, {key: value for key, value in content.items() if key not in _OF_JSON_OPTION})
     except ConfigInvalid as error:
         raise ConfigInvalid(f"plan {path}: damaged: {error.message}", hint=_AGAIN) from None
 

@@ -1,0 +1,132 @@
+"""`flashferry plan`: which device gets what, when, how long it takes, and whether that fits. Changes nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flashferry.fleet import FleetOptions, fleet, fleet_options
+from flashferry.interrupt import stop_on_signals
+from flashferry.options import JsonOption, StateOption
+from flashferry.output import EventLines, finish, say
+from flashferry.plan_table import print_plan
+from flashferry.verify_options import Md5Option, Sha512Option
+from flashferry.wave_options import TuneOption, WaveOptions, wave_options
+from inventory.errors import ConfigInvalid
+from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules
+from staging.codec import to_json
+from staging.exit_codes import ExitCode, exit_code
+from staging.journal import state_directory
+from staging.planning.fleet_plan import Action, FleetPlan, TuneMode
+from staging.planning.fleet_planner import PlanRequest, plan_fleet
+from staging.planning.plan_file import save_plan
+from staging.planning.until import parse_window
+from staging.published import published
+from staging.states import Outcome
+
+_OUTCOMES = {
+    Action.STAGE: Outcome.DONE,
+    Action.ALREADY_THERE: Outcome.ALREADY_THERE,
+    Action.REFUSED: Outcome.REFUSED,
+    Action.UNREACHABLE: Outcome.FAILED,
+}
+
+
+@fleet_options
+@wave_options
+def plan(
+    which: FleetOptions,
+    waves: WaveOptions,
+    image: Annotated[
+        Path | None,
+        typer.Option("--image", metavar="FILE", help="The image for all devices that name none themselves."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            "--images",
+            metavar="FILE",
+            help=f"Rules that give each device its image (default: {RULES_FILE} in the inventory's folder).",
+        ),
+    ] = None,
+    image_dir: Annotated[
+        list[Path] | None,
+        typer.Option("--image-dir", metavar="DIR", help="Where images named without a folder are; may be repeated."),
+    ] = None,
+    md5: Md5Option = None,
+    sha512: Sha512Option = None,
+    tune: TuneOption = None,
+    window: Annotated[
+        str | None,
+        typer.Option("--window", metavar="FROM-UNTIL", help="When the run may be at work, such as 22:00-05:00."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Keep the plan, for 'flashferry stage --plan'.")
+    ] = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Plan a run over a fleet: images, waves, minutes, load on the links, does it fit. Changes nothing."""
+    if image is not None and images is not None:
+        raise ConfigInvalid("--image cannot be combined with --images: one image for all, or rules for each")
+    if image is None and (md5 is not None or sha512 is not None):
+        raise ConfigInvalid("--md5 and --sha512 are hashes of an image: give --image too")
+    now = datetime.now().astimezone()
+    starts_at, until = _span(window, waves, now)
+    rules, folders = _rules(which, image, images)
+    request = PlanRequest(
+        image=image,
+        rules=rules,
+        folders=(*(image_dir or ()), *folders),
+        vendor=published(md5, sha512) if image is not None else None,
+        tune=tune or TuneMode.AUTO,
+        limits=waves.limits(),
+        policy=waves.policy(),
+        starts_at=starts_at,
+        until=until,
+        state_directory=state_directory(state_dir),
+    )
+    nornir = fleet(which)
+    with stop_on_signals(tell=_tell) as stop:
+        found = plan_fleet(nornir, request, now=now, emit=EventLines(), interrupted=stop.is_set)
+        code = exit_code((_OUTCOMES[device.action] for device in found.devices), interrupted=stop.is_set())
+    _keep(found, out, code)
+    finish("plan", code, to_json(found), as_json=json, human=lambda: print_plan(found, out))
+
+
+def _span(window: str | None, waves: WaveOptions, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """Return when the run begins, if that was said, and when it must have ended."""
+    if window is None:
+        return None, waves.deadline(now)
+    if waves.until is not None:
+        raise ConfigInvalid("--window cannot be combined with --until: a window has its end")
+    opens, closes = parse_window(window, now)
+    return opens.astimezone(now.tzinfo), closes.astimezone(now.tzinfo)
+
+
+def _rules(which: FleetOptions, image: Path | None, images: Path | None) -> tuple[ImageRules, tuple[Path, ...]]:
+    """Return the rules, and the folders in which their images are looked for."""
+    path = images
+    if path is None and image is None and (Path(which.inventory) / RULES_FILE).is_file():
+        path = Path(which.inventory) / RULES_FILE
+    if path is not None:
+        return load_image_rules(path), (path.parent, Path(which.inventory))
+    return ImageRules(), (Path(which.inventory),)
+
+
+def _keep(found: FleetPlan, out: Path | None, code: ExitCode) -> None:
+    """Write the plan, unless it was interrupted: half a fleet is no plan."""
+    if out is None:
+        return
+    if code is ExitCode.INTERRUPTED:
+        say(f"interrupted: {out} was not written, for some devices were not looked at")
+        return
+    save_plan(found, out)
+
+
+def _tell(first: bool) -> None:
+    if first:
+        say("interrupted: ending what is under way; a plan changes nothing")

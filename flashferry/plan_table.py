@@ -1,0 +1,215 @@
+"""A plan for people: the images, the sites, what needs attention, the totals, and whether it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from rich.text import Text
+
+from flashferry.layout import BAD, GOOD, console, is_wide, line, rate, show
+from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
+from staging.planning.forecast import duration
+from staging.planning.waves import Wave
+
+MOST_ROWS = 40
+"""With more devices than this only those have a row that need attention; the file has all of them."""
+
+MOST_REASONS = 20
+MOST_HOSTS = 4
+
+
+def print_plan(plan: FleetPlan, out: Path | None = None) -> None:
+    """Print a plan.
+
+    Args:
+        plan: The plan.
+        out: Where it was kept, or None.
+    """
+    _print_images(plan)
+    _print_sites(plan)
+    _print_waves(plan)
+    _print_devices(plan)
+    _print_attention(plan)
+    _print_totals(plan)
+    _print_fit(plan)
+    _print_next(plan, out)
+
+
+def _print_images(plan: FleetPlan) -> None:
+    for image in plan.images:
+        count = sum(device.image == image.name and device.action is Action.STAGE for device in plan.devices)
+        console().print(f"image {image.name}: {_size(image.size_bytes)}, MD5 {image.md5}, for {_devices(count)}")
+
+
+def _print_sites(plan: FleetPlan) -> None:
+    if plan.sites:
+        console().print()
+        show((_site_row(plan, site) for site in plan.sites), wide_only=frozenset({"to carry", "begins", "closes"}))
+
+
+def _site_row(plan: FleetPlan, site: SiteForecast) -> dict[str, str | Text]:
+    return {
+        "site": site.site,
+        "devices": str(site.devices),
+        "at once": f"{site.peak_copies} of {site.copies}",
+        "link": f"{site.link_rate_bps / 1e6:g} Mbit/s" if site.link_rate_bps else "not known",
+        "for copies": f"{site.cap_share:.0%}" if site.link_rate_bps else "-",
+        "used": f"{site.load_share:.0%}" if site.load_share is not None else "-",
+        "to carry": _size(site.bytes),
+        "begins": _clock(plan, site.starts_s),
+        "takes": duration(site.ends_s - site.starts_s),
+        "done at": _clock(plan, site.ends_s),
+        "closes": f"{datetime.fromisoformat(site.closes_at):%a %H:%M}" if site.closes_at else "-",
+    }
+
+
+def _print_waves(plan: FleetPlan) -> None:
+    if len(plan.waves) < 2:
+        return
+    console().print()
+    shown = plan.waves if len(plan.waves) <= MOST_ROWS else plan.waves[:MOST_ROWS]
+    show(_wave_row(plan, wave) for wave in shown)
+    if len(shown) < len(plan.waves):
+        console().print(f"and {len(plan.waves) - len(shown)} waves more")
+
+
+def _wave_row(plan: FleetPlan, wave: Wave) -> dict[str, str | Text]:
+    ends = [
+        device.starts_s + device.total_s
+        for device in plan.devices
+        if device.wave == wave.number and device.starts_s is not None and device.total_s is not None
+    ]
+    return {
+        "wave": f"{wave.number} {wave.name}",
+        "done at": _clock(plan, max(ends)) if ends else "-",
+        "devices": f"{len(wave.hosts)}: {_names(wave.hosts)}",
+    }
+
+
+def _print_devices(plan: FleetPlan) -> None:
+    late = frozenset(plan.fit.late)
+    ordered = sorted(plan.devices, key=lambda device: _urgency(device, late))
+    if len(ordered) > MOST_ROWS:
+        ordered = [device for device in ordered if _urgency(device, late) < _CALM][:MOST_ROWS]
+    if not ordered:
+        return
+    console().print()
+    left_out = frozenset({"image", "release", "begins"} if len(plan.images) > 1 else {"release", "begins"})
+    rows = [_device_row(plan, device, late) for device in ordered]
+    if len(plan.images) < 2:
+        rows = [{key: cell for key, cell in row.items() if key != "image"} for row in rows]
+    show(rows, wide_only=left_out)
+    if any(device.is_assumed for device in ordered):
+        console().print("~ assumed, see below")
+
+
+_CALM = 4
+
+
+def _urgency(device: PlannedDevice, late: frozenset[str]) -> int:
+    if device.action is Action.UNREACHABLE:
+        return 0
+    if device.action is Action.REFUSED:
+        return 1
+    if device.host in late:
+        return 2
+    return 3 if device.notes else _CALM
+
+
+def _device_row(plan: FleetPlan, device: PlannedDevice, late: frozenset[str]) -> dict[str, str | Text]:
+    is_staged = device.action is Action.STAGE
+    good = is_staged or device.action is Action.ALREADY_THERE
+    words = "stage, too late" if device.host in late else device.action.value
+    return {
+        "device": device.host,
+        "model": device.model or "-",
+        "release": device.version or "-",
+        "image": device.image or "-",
+        "plan": Text(words, style=GOOD if good and device.host not in late else BAD),
+        "wave": str(device.wave) if device.wave >= 0 else "-",
+        "tune": ("yes" if device.tune else "no") if is_staged else "-",
+        "rate": f"{'~' if device.is_assumed else ''}{rate(device.expected_bytes_per_s)}" if is_staged else "-",
+        "begins": _clock(plan, device.starts_s) if device.starts_s is not None else "-",
+        "copy": duration(device.copy_s) if device.copy_s is not None else "-",
+        "hash": duration(device.hash_s) if device.hash_s is not None else "-",
+        "in all": duration(device.total_s) if device.total_s is not None else "-",
+    }
+
+
+def _print_attention(plan: FleetPlan) -> None:
+    troubled = [device for device in plan.devices if device.reason]
+    troubled.sort(key=lambda device: _urgency(device, frozenset()))
+    for device in troubled[:MOST_REASONS]:
+        hint = f". {device.hint}" if device.hint else ""
+        line(device.host, f"{device.action.value}: {device.reason}{hint}", BAD)
+    if len(troubled) > MOST_REASONS:
+        console().print(f"and {len(troubled) - MOST_REASONS} more that are refused or unreachable")
+    for text, hosts in _alike((note, device.host) for device in plan.devices for note in device.notes):
+        line(hosts, f"note: {text}")
+    for text, hosts in _alike((one.tune_reason, one.host) for one in plan.devices if one.tune_reason):
+        line(hosts, f"not tuned: {text}")
+
+
+def _alike(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return sentences with the devices that they are about, each sentence once."""
+    found: dict[str, list[str]] = {}
+    for text, host in pairs:
+        found.setdefault(text, []).append(host)
+    return [(text, _names(tuple(hosts))) for text, hosts in list(found.items())[:MOST_REASONS]]
+
+
+def _print_totals(plan: FleetPlan) -> None:
+    counts = [(len(plan.of(action)), words) for action, words in _TOTALS]
+    size = sum(site.bytes for site in plan.sites)
+    console().print()
+    told = ", ".join(f"{count} {words}" for count, words in counts if count)
+    console().print(f"{_devices(len(plan.devices))}: {told or 'none'}; {_size(size)} to carry")
+
+
+_TOTALS = (
+    (Action.STAGE, "to be staged"),
+    (Action.ALREADY_THERE, "have the image already"),
+    (Action.REFUSED, "refused"),
+    (Action.UNREACHABLE, "unreachable"),
+)
+
+
+def _print_fit(plan: FleetPlan) -> None:
+    for text in plan.assumptions:
+        line("expected", text)
+    style = {True: GOOD, False: BAD, None: ""}[plan.fit.fits]
+    start = datetime.fromisoformat(plan.starts_at)
+    end = f", to end by {datetime.fromisoformat(plan.ends_at):%a %H:%M}" if plan.ends_at else ""
+    console().print(Text(f"Beginning {start:%a %H:%M}{end}: {plan.fit.sentence}.", style=style))
+    for remedy in plan.fit.remedies:
+        word = "would fit" if remedy.fits else "would help"
+        line(f"  {word}", f"{remedy.change}: done at {_clock(plan, remedy.ends_s)}")
+
+
+def _print_next(plan: FleetPlan, out: Path | None) -> None:
+    if out is not None:
+        console().print(f"Kept in {out}: look at it, then run 'flashferry stage --plan {out}' with the same inventory")
+    elif plan.of(Action.STAGE):
+        console().print("Nothing was changed. With --out FILE the plan is kept, for 'flashferry stage --plan FILE'")
+
+
+def _clock(plan: FleetPlan, seconds: float) -> str:
+    start = datetime.fromisoformat(plan.starts_at)
+    moment = start + timedelta(seconds=seconds)
+    return f"{moment:%H:%M}" if moment.date() == start.date() else f"{moment:%a %H:%M}"
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 1e9:,.2f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:,.1f} MB"
+
+
+def _devices(count: int) -> str:
+    return f"{count} device{'' if count == 1 else 's'}"
+
+
+def _names(hosts: tuple[str, ...]) -> str:
+    most = MOST_HOSTS * 2 if is_wide() else MOST_HOSTS
+    more = f" and {len(hosts) - most} more" if len(hosts) > most else ""
+    return ", ".join(hosts[:most]) + more
