@@ -11,21 +11,34 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
 
 class _Job(Generic[T]):
-    """A write that waits for its commit."""
+    """A write that waits for its commit, done by its own thread or along with another's."""
 
-    __slots__ = ("error", "is_done", "result", "work")
+    __slots__ = ("_signal", "error", "is_done", "leads", "result", "work")
 
     def __init__(self, work: Callable[[sqlite3.Connection], T]) -> None:
         self.work = work
         self.is_done = False
+        self.leads = False
         self.result: T | None = None
         self.error: Exception | None = None
+        # A lock that is taken twice is the cheapest thing to wait for.
+        self._signal = threading.Lock()
+        self._signal.acquire()
+
+    def wait(self) -> None:
+        """Wait until the write is done, or it is this thread's turn to commit."""
+        self._signal.acquire()
+
+    def wake(self) -> None:
+        """Let its thread go on."""
+        self._signal.release()
 
 
 class GroupedWriter:
@@ -37,8 +50,10 @@ class GroupedWriter:
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
-        self._lock = threading.Lock()
+        self._in_use = threading.Lock()
+        self._queue = threading.Lock()
         self._waiting: deque[_Job[Any]] = deque()
+        self._is_led = False
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do a write and return its result; it is on disk when this returns, and undone where it raises.
@@ -51,22 +66,58 @@ class GroupedWriter:
             Exception: Whatever `work` raises.
         """
         job = _Job(work)
-        self._waiting.append(job)
-        with self._lock:
-            # Whoever held the lock before us may have taken our job along.
-            while not job.is_done:
-                self._commit(job)
+        with self._queue:
+            self._waiting.append(job)
+            job.leads, self._is_led = not self._is_led, True
+        try:
+            if not job.leads:
+                job.wait()
+            if not job.is_done:
+                self._lead(job)
+        except BaseException:
+            self._give_up(job)
+            raise
         if job.error is not None:
             raise job.error
         return cast("T", job.result)
 
+    def _lead(self, own: _Job[Any]) -> None:
+        """Commit all that waits, this thread's write among it, then let the next one in line commit."""
+        batch: list[_Job[Any]] = []
+        try:
+            with self._in_use:
+                with self._queue:
+                    batch.extend(self._waiting)
+                    self._waiting.clear()
+                self._commit(batch, own)
+        finally:
+            for job in batch:
+                if job.is_done and job is not own:
+                    job.wake()
+            with self._queue:
+                self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Have the next one in line commit; the caller holds the queue."""
+        self._is_led = bool(self._waiting)
+        if self._waiting:
+            self._waiting[0].leads = True
+            self._waiting[0].wake()
+
+    def _give_up(self, job: _Job[Any]) -> None:
+        """Leave the line: Ctrl-C hit a thread that waited. Its turn to commit must not be lost with it."""
+        with self._queue:
+            if job in self._waiting:
+                self._waiting.remove(job)
+                if job.leads:
+                    self._hand_on()
+
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return what a query finds, all that was committed before included."""
-        with self._lock:
+        with self._in_use:
             return work(self._database)
 
-    def _commit(self, own: _Job[Any]) -> None:
-        batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+    def _commit(self, batch: list[_Job[Any]], own: _Job[Any]) -> None:
         began = False
         try:
             self._database.execute("BEGIN IMMEDIATE")
@@ -82,12 +133,19 @@ class GroupedWriter:
             # Ctrl-C hit this thread while it wrote for others: they do it themselves, unless it is done.
             is_committed = began and not self._database.in_transaction
             self._undo()
-            if not is_committed:
-                self._waiting.extendleft(job for job in reversed(batch) if job is not own)
-                raise
-            self._end(batch)
+            if is_committed:
+                self._end(batch)
+            else:
+                self._put_back(batch, own)
             raise
         self._end(batch)
+
+    def _put_back(self, batch: list[_Job[Any]], own: _Job[Any]) -> None:
+        others = [job for job in batch if job is not own]
+        for job in others:
+            job.error = None
+        with self._queue:
+            self._waiting.extendleft(reversed(others))
 
     @staticmethod
     def _end(batch: list[_Job[Any]]) -> None:
@@ -108,5 +166,7 @@ class GroupedWriter:
         self._database.execute("RELEASE one")
 
     def _undo(self) -> None:
-        if self._database.in_transaction:
-            self._database.execute("ROLLBACK")
+        # Where not even that can be done the transaction dies with the process, and every later one is told so.
+        with suppress(sqlite3.Error):
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
