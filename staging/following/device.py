@@ -38,7 +38,7 @@ class Device:
         planned_bytes: What is to be copied to it; None where that is not known.
         phase: Where it stands.
         step: What it does, or did last.
-        since_s: When that began, on the clock of who follows.
+        since_s: When that began or the device came to its end, on the clock of who follows.
         waits: What it waits for, in words; empty where it does not.
         is_retrying: Whether it waits to begin anew after a failure.
         has_failed: Whether a step of it failed and nothing made that good.
@@ -102,11 +102,11 @@ class Device:
         elif event.status in ("queued", "retry"):
             self._wait(event, now_s)
         elif event.step == "device":
-            self._end(event)
+            self._end(event, now_s)
         elif event.status == "started":
             self._begin(event, now_s)
         elif event.step != "transfer" and event.status in ("done", "failed"):
-            self._leave_step(event)
+            self._leave_step(event, now_s)
 
     def _take_progress(self, event: Event, now_s: float) -> None:
         seen = event.progress
@@ -131,9 +131,7 @@ class Device:
         self.waits, self.is_retrying = "", False
         self._is_done = self._is_idle = False
         self.phase = Phase.UNDER_WAY
-        if event.step != "verify":
-            # What was copied counts until something else than its hash begins.
-            self.is_copying, self.rate_bytes_per_s = False, 0.0
+        self.is_copying, self.rate_bytes_per_s = False, 0.0
 
     def _wait(self, event: Event, now_s: float) -> None:
         self.waits, self.since_s = event.text or event.status, now_s
@@ -142,7 +140,7 @@ class Device:
             self._no_copy()
             self.phase = Phase.UNDER_WAY
 
-    def _leave_step(self, event: Event) -> None:
+    def _leave_step(self, event: Event, now_s: float) -> None:
         was_done = self._is_done
         self._is_done, self._is_idle = event.status == "done", True
         self.is_copying, self.rate_bytes_per_s = False, 0.0
@@ -150,7 +148,7 @@ class Device:
             self.has_failed, self.text = True, f"{event.step}: {event.text}"
         self._has_ended = self._has_ended or self._is_end(event, was_done=was_done)
         if self._has_ended:
-            self._close()
+            self._close(now_s)
 
     def _is_end(self, event: Event, *, was_done: bool) -> bool:
         """Tell whether a step that ended was the last, for runs that do not tell a device's end themselves."""
@@ -161,17 +159,18 @@ class Device:
         is_all = event.step == "check" and self.step == "check" and was_done
         return is_all or event.step == self._last_step
 
-    def _end(self, event: Event) -> None:
+    def _end(self, event: Event, now_s: float) -> None:
         self.has_failed = event.status == "failed"
         self.text = event.text
         self._has_ended = True
         if event.outcome != "done":
             self._no_copy()
-        self._close()
+        self._close(now_s)
         if event.outcome == "not begun":
             self.phase, self.has_failed = Phase.NOT_BEGUN, False
 
-    def _close(self) -> None:
+    def _close(self, now_s: float) -> None:
+        self.since_s = now_s
         self.is_copying, self.is_retrying, self.rate_bytes_per_s, self.waits = False, False, 0.0, ""
         self.phase = Phase.FAILED if self.has_failed else Phase.DONE
 

@@ -88,7 +88,8 @@ class Fleet:
         whole: The tally of all.
         run_id: The run's identifier; empty until it is told.
         wave: The wave under way, in words; empty without waves.
-        notice: What holds up the whole run: paused, stopping, waiting for approval; empty for nothing.
+        hold: What holds up the whole run: `paused`, `stopping` or `waiting` for approval; empty for nothing.
+        hold_text: That in a sentence.
     """
 
     def __init__(self, roster: Roster, last_step: str, unnamed: int = 0) -> None:
@@ -98,7 +99,7 @@ class Fleet:
         self.devices: dict[str, Device] = {}
         self.sites: dict[str, Tally] = {}
         self.whole = Tally(sum(self._caps.values()) or None)
-        self.run_id = self.wave = self.notice = ""
+        self.run_id = self.wave = self.hold = self.hold_text = ""
         for expected in roster.devices:
             self._add(expected)
 
@@ -141,12 +142,14 @@ class Fleet:
         if event.step == "wave":
             self._take_wave(event)
         elif event.step == "run" and event.status in ("paused", "stopping"):
-            self.notice = f"{event.status}: {event.text}"
+            self.hold, self.hold_text = event.status, event.text
         elif event.step == "run" and event.status == "continued":
-            self.notice = ""
+            self.hold = self.hold_text = ""
 
     def _take_wave(self, event: Event) -> None:
         if event.status == "waiting":
-            self.notice = event.text
+            self.hold, self.hold_text = event.status, event.text
         elif event.status == "started":
-            self.wave, self.notice = event.text, ""
+            self.wave = event.text
+            if self.hold == "waiting":
+                self.hold = self.hold_text = ""

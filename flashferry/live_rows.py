@@ -1,0 +1,117 @@
+"""Which devices of a run are worth a line: what needs attention first, then copies, then the rest. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from statistics import median
+
+from staging.following import Device, Phase
+
+STALLED_AFTER_S = 10.0
+"""Our server measures every second; ten without an acknowledgement are no hiccup on any link."""
+
+_SLOW_SHARE = 1 / 3
+_LEAST_PEERS = 4
+_SETTLED_S = 30.0
+
+
+class Need(IntEnum):
+    """Why a device is shown, in the order in which it is."""
+
+    RESTORING = 0
+    FAILED = 1
+    STALLED = 2
+    RETRY = 3
+    SLOW = 4
+    VERIFY = 5
+    COPY = 6
+    OTHER = 7
+
+
+WORDS: Mapping[Need, str] = {
+    Need.RESTORING: "being restored",
+    Need.FAILED: "failed",
+    Need.STALLED: "stalled",
+    Need.RETRY: "to be tried again",
+    Need.SLOW: "slow",
+    Need.VERIFY: "verifying",
+    Need.COPY: "copying",
+    Need.OTHER: "at other steps",
+}
+"""What devices are called of which only the number is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What is shown of the devices, and what is not.
+
+    Attributes:
+        shown: Devices with their needs, in order.
+        hidden: How many more there are, by need.
+    """
+
+    shown: tuple[tuple[Device, Need], ...] = ()
+    hidden: Mapping[Need, int] = field(default_factory=dict)
+
+
+def choose(devices: Iterable[Device], *, room: int, now_s: float) -> Choice:
+    """Return the devices that are shown in so many lines; queued ones and those that went well never are.
+
+    Devices that failed and are through keep a quarter of the lines, the latest first, and more where lines are left.
+    """
+    found = list(devices)
+    usual = _usual_rates(found, now_s)
+    needs = [(need, device) for device in found if (need := need_of(device, usual.get(device.site), now_s)) is not None]
+    needs.sort(key=_order)
+    failed = [one for one in needs if one[0] is Need.FAILED]
+    others = [one for one in needs if one[0] is not Need.FAILED]
+    kept = failed[: max(room // 4, room - len(others))]
+    shown = sorted([*kept, *others[: max(0, room - len(kept))]], key=_order)
+    hidden = Counter(need for need, _ in needs)
+    hidden.subtract(need for need, _ in shown)
+    return Choice(shown=tuple((device, need) for need, device in shown), hidden=+hidden)
+
+
+def need_of(device: Device, usual_bytes_per_s: float | None, now_s: float) -> Need | None:
+    """Return why a device is worth a line, or None where it is not.
+
+    Args:
+        device: The device.
+        usual_bytes_per_s: What the copies of its site make; None where too few run to tell.
+        now_s: The time, on the clock of who follows.
+    """
+    if device.is_over or device.phase is Phase.QUEUED:
+        return Need.FAILED if device.phase is Phase.FAILED else None
+    if device.is_retrying:
+        return Need.RETRY
+    if device.has_failed:
+        return Need.RESTORING
+    if not device.is_copying:
+        return Need.VERIFY if device.step == "verify" else Need.OTHER
+    if device.acked_bytes < device.size_bytes and now_s - device.moved_s >= STALLED_AFTER_S:
+        return Need.STALLED
+    is_slow = usual_bytes_per_s is not None and device.rate_bytes_per_s < usual_bytes_per_s * _SLOW_SHARE
+    return Need.SLOW if is_slow and now_s - device.copying_since_s >= _SETTLED_S else Need.COPY
+
+
+def _usual_rates(devices: list[Device], now_s: float) -> dict[str, float]:
+    """Return what a copy makes by site, where enough of them run for long enough to tell."""
+    rates: defaultdict[str, list[float]] = defaultdict(list)
+    for device in devices:
+        if device.is_copying and now_s - device.copying_since_s >= _SETTLED_S:
+            rates[device.site].append(device.rate_bytes_per_s)
+    return {site: median(found) for site, found in rates.items() if len(found) >= _LEAST_PEERS}
+
+
+def _order(one: tuple[Need, Device]) -> tuple[int, float, str]:
+    need, device = one
+    if need is Need.COPY:
+        return need, -device.acked_bytes / max(1, device.size_bytes), device.host
+    if need is Need.FAILED:
+        return need, -device.since_s, device.host
+    if need is Need.STALLED:
+        return need, device.moved_s, device.host
+    return need, device.since_s, device.host

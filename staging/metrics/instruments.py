@@ -1,0 +1,84 @@
+"""What is counted and timed, whoever runs the copies. Labels are bounded: sites, causes, steps; never a device."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_LONG_S = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400)
+_HASH_S = (5, 10, 20, 40, 60, 120, 180, 300, 600, 1200)
+_WAIT_S = (1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400)
+
+
+class Instruments:
+    """The metrics that grow with events, in a registry of their own.
+
+    Attributes:
+        registry: Where they are; a run has its own, so that two in one process do not mix.
+        transfers: Transfers that ended, by site, outcome (`delivered`, `failed`) and verdict.
+        retransmitted: Bytes sent again in transfers that ended, by site.
+        login_failures: Logins refused: by devices to us (`device`), by our FTP server to others (`ftp`).
+        copy_seconds: First byte to last acknowledgement of delivered transfers, by site.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        build = Gauge(
+            "flashferry_build_info", "Always 1; which flashferry this is.", ["version"], registry=self.registry
+        )
+        build.labels(version=version("flashferry")).set(1)
+        self.transfers = self._counter("transfers", "Transfers that ended.", "site", "outcome", "verdict")
+        self.retransmitted = self._counter("retransmitted_bytes", "Bytes sent again in transfers that ended.", "site")
+        self.login_failures = self._counter(
+            "login_failures", "Logins refused, by devices or by our FTP server.", "side"
+        )
+        self.copy_seconds = self._histogram("copy_seconds", "Duration of delivered transfers.", _LONG_S, "site")
+
+    def ended(
+        self, site: str, *, is_delivered: bool, verdict: str, duration_s: float, retransmitted_bytes: int | None
+    ) -> None:
+        """Count a transfer that ended."""
+        outcome = "delivered" if is_delivered else "failed"
+        self.transfers.labels(site=site, outcome=outcome, verdict=verdict).inc()
+        self.retransmitted.labels(site=site).inc(retransmitted_bytes or 0)
+        if is_delivered:
+            self.copy_seconds.labels(site=site).observe(duration_s)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"flashferry_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"flashferry_{name}", text, labels, buckets=buckets, registry=self.registry)
+
+
+class RunInstruments(Instruments):
+    """Those that only a run over a fleet has.
+
+    Attributes:
+        device_failures: Devices that came to a bad end, by the kind of the first failure; each attempt counts.
+        restores_incomplete: Devices that could not be put back as they were, by site.
+        retries: Devices begun anew after a failure, by site.
+        hash_seconds: Duration of the hash on the device.
+        wait_seconds: What devices waited for a slot, by the step that they waited before.
+        last_event: When something was heard last, seconds since 1970.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.device_failures = self._counter("device_failures", "Devices that came to a bad end, by kind.", "kind")
+        self.restores_incomplete = self._counter(
+            "restores_incomplete", "Devices that could not be put back as they were.", "site"
+        )
+        self.retries = self._counter("retries", "Devices begun anew after a failure.", "site")
+        self.hash_seconds = self._histogram("hash_seconds", "Duration of the hash on the device.", _HASH_S)
+        self.wait_seconds = self._histogram("wait_seconds", "Time that devices waited for a slot.", _WAIT_S, "step")
+        self.last_event = Gauge(
+            "flashferry_last_event_timestamp_seconds",
+            "When something was heard of the run last.",
+            registry=self.registry,
+        )
+        # A series that is missing until the first trouble makes no alert: its rate is unknown, not above zero.
+        self.login_failures.labels(side="device")
+        for kind in ("LoginRefused", "DeviceUnreachable", "TransferStalled", "RestoreIncomplete", "PolicyViolation"):
+            self.device_failures.labels(kind=kind)
