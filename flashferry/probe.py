@@ -13,6 +13,7 @@ from flashferry.live import watching
 from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
 from flashferry.output import finish
 from flashferry.probe_table import print_probe
+from flashferry.watch_options import EventsOption, MetricsOption, roster_of
 from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.exit_codes import run_exit_code
@@ -40,6 +41,8 @@ def probe(
     server_address: AddressOption = None,
     ftp_port: PortOption = None,
     state_dir: StateOption = None,
+    events: EventsOption = None,
+    metrics: MetricsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Time copies to null: as the devices are, then tuned and restored at once. No flash is written."""
@@ -51,10 +54,10 @@ def probe(
     )
     nornir = fleet(which)
     options = RunOptions(verb="probe", device=DeviceOptions(server_address=server_address), port=ftp_port)
-    devices = len(nornir.inventory.hosts)
+    roster = roster_of(nornir)
     with (
         Journal(state_directory(state_dir)) as journal,
-        watching("restore", devices=devices) as emit,
+        watching("restore", devices=len(roster.devices), roster=roster, events=events, metrics=metrics) as emit,
         graceful_interrupt(emit.say) as stop,
     ):
         report = probe_fleet(nornir, wish, options, journal=journal, emit=emit, interrupted=stop.is_set)

@@ -14,6 +14,7 @@ from flashferry.options import AddressOption, ImageOption, JsonOption, PortOptio
 from flashferry.output import EventLines, finish, say
 from flashferry.tables import print_run
 from flashferry.verify_options import Md5Option, Sha512Option, SignatureOption
+from flashferry.watch_options import EventsOption, MetricsOption, roster_of
 from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.dry_run import dry_run_fleet
@@ -63,6 +64,8 @@ def stage(
     server_address: AddressOption = None,
     ftp_port: PortOption = None,
     state_dir: StateOption = None,
+    events: EventsOption = None,
+    metrics: MetricsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Have devices pull an image: tune TCP, copy, verify the hash, put the configuration back, prove it."""
@@ -93,13 +96,16 @@ def stage(
             )
         code = exit_code((record.outcome for record in records), interrupted=stop.is_set())
         finish("dry-run", code, {"devices": records}, as_json=json, human=lambda: print_dry_run(records))
-    devices = len(nornir.inventory.hosts)
+    roster = roster_of(nornir, image.stat().st_size)
     with Journal(state_directory(state_dir)) as journal:
         if left := pending(journal):
             names = ", ".join(device.host for device in left)
             say(f"warning: a dead run had {names} in its hands; run 'flashferry recover'")
         was = last_as_is(journal.directory)
-        with watching("restore", devices=devices) as emit, graceful_interrupt(emit.say) as stop:
+        with (
+            watching("restore", devices=len(roster.devices), roster=roster, events=events, metrics=metrics) as emit,
+            graceful_interrupt(emit.say) as stop,
+        ):
             report = run_fleet(nornir, image, options, journal=journal, emit=emit, interrupted=stop.is_set)
     finish("stage", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_run(report, was))
 
