@@ -13,7 +13,7 @@ from flashferry.output import complain, say
 from inventory.errors import ConfigInvalid, FlashferryError
 from staging.exit_codes import ExitCode
 
-VERBS = ("check", "probe", "plan", "stage", "recover", "status", "report", "serve", "doctor")
+VERBS = ("check", "probe", "plan", "stage", "recover", "status", "history", "report", "serve", "doctor")
 """Commands, in the order of the help; each is a function of its name in a module of its name."""
 
 FAMILIES = ("run", "images", "lab")

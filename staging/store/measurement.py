@@ -90,6 +90,11 @@ class Measurement:
         return self.rate_bytes_per_s
 
     @property
+    def bytes_per_s(self) -> float:
+        """Rate to show and to compare: behind the start for a speed test, of the whole copy for one to flash."""
+        return (self.steady_bytes_per_s if self.to_null else None) or self.whole_bytes_per_s
+
+    @property
     def is_limited_by_device(self) -> bool:
         """Whether the device itself was the limit: it did not keep up, or wrote on behind the last byte."""
         if self.verdict == VerdictKind.SLOW_RECEIVER:
@@ -105,8 +110,7 @@ class Measurement:
 
     def told(self, now: datetime) -> str:
         """Return what it was and when, in words: `staged 3 days ago, 1.60 MB/s`."""
-        rate = self.steady_bytes_per_s if self.to_null else None
-        return f"{_DONE.get(self.kind, self.kind)} {age(self.at, now)}, {spoken_rate(rate or self.whole_bytes_per_s)}"
+        return f"{_DONE.get(self.kind, self.kind)} {age(self.at, now)}, {spoken_rate(self.bytes_per_s)}"
 
 
 def age(at: str, now: datetime) -> str:
