@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +16,8 @@ from flashferry.output import say
 from flashferry.serving import PASSWORD_VARIABLE, Desk, advertised_addresses, fixed_login, parsed_ports
 from flashferry.sessions import watch_sessions
 from flashferry.site_caps import LearnedCaps
-from ftpserver import FtpServer, FtpServerError, Limits, SenderProfile, ServerSettings, SiteRates
+from flashferry.watch_options import MetricsOption
+from ftpserver import FtpServer, FtpServerError, Limits, SenderProfile, ServerEvent, ServerSettings, SiteRates
 from inventory.errors import ConfigInvalid
 from staging.budget import payload_cap_bytes_per_s
 from staging.serving import FTP_PORT, free_ftp_port
@@ -67,6 +70,7 @@ def serve(
         list[str] | None, typer.Option("--allow", metavar="NETWORK", help="Only clients from here; may be repeated.")
     ] = None,
     hours: Annotated[float, typer.Option("--hours", min=0.01, help="How long a printed line is good.")] = 24.0,
+    metrics: MetricsOption = None,
     sample_hz: Annotated[float, typer.Option("--sample-hz", min=0.02, max=20, help="Readings of TCP_INFO.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines on standard output.")] = False,
 ) -> None:
@@ -88,12 +92,19 @@ def serve(
             stream_samples=as_json,
             hash_cache_path=digest_cache(),
         )
-        with FtpServer(settings) as server, stop_on_signals() as stop:
+        cap_bytes_per_s = payload_cap_bytes_per_s(cap_bps)
+        with (
+            _measured(metrics, cap_bytes_per_s) as measure,
+            FtpServer(settings) as server,
+            stop_on_signals() as stop,
+        ):
+            if measure is not None:
+                server.events(measure)
             hashed(server.catalogue)
             if port is None and server.port != FTP_PORT:
                 say(f"port 21 is not to be had, listening on {server.port}; old IOS may not take a port in the URL")
             if capped:
-                server.set_site_cap(Desk.SITE, payload_cap_bytes_per_s(cap_bps), _cap_source(cap_mbps, link_mbps))
+                server.set_site_cap(Desk.SITE, cap_bytes_per_s, _cap_source(cap_mbps, link_mbps))
             desk = Desk(
                 server=server,
                 addresses=(address,) if address else advertised_addresses(listen),
@@ -112,6 +123,18 @@ def serve(
             _drain(server, stop)
     except FtpServerError as error:
         raise ConfigInvalid(str(error)) from None
+
+
+@contextmanager
+def _measured(target: str | None, cap_bytes_per_s: float | None) -> Iterator[Callable[[ServerEvent], None] | None]:
+    """Serve metrics where that was asked for, and yield what takes the server's events for them."""
+    if target is None:
+        yield None
+        return
+    from staging.metrics import serve_metrics
+
+    with serve_metrics(target, cap_bytes_per_s) as metrics:
+        yield metrics
 
 
 def _cap_bps(cap_mbps: float | None, link_mbps: float | None) -> float | None:

@@ -164,7 +164,7 @@ def _narrow_row(seen: TransferProgress) -> tuple[str, ...]:
         f"{seen.bytes_acked / max(seen.size_bytes, 1):.0%} of {seen.size_bytes / 1e6:,.0f} MB",
         f"{_rate(seen) / 1e6:.2f} MB/s",
         f"{seen.rtt_s * 1e3:.0f} ms" if seen.rtt_s else "-",
-        seen.record.verdict.kind.value if seen.record else "",
+        seen.record.verdict.kind.value if seen.record else f"{seen.limited_by.value} so far" if seen.limited_by else "",
     )
 
 
