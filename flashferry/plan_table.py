@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from rich.text import Text
 
 from flashferry.layout import BAD, GOOD, console, is_wide, line, rate, show
 from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
-from staging.planning.forecast import duration
+from staging.planning.forecast import clock, duration
 from staging.planning.waves import Wave
 
 MOST_ROWS = 40
@@ -196,9 +196,7 @@ def _print_next(plan: FleetPlan, out: Path | None) -> None:
 
 
 def _clock(plan: FleetPlan, seconds: float) -> str:
-    start = datetime.fromisoformat(plan.starts_at)
-    moment = start + timedelta(seconds=seconds)
-    return f"{moment:%H:%M}" if moment.date() == start.date() else f"{moment:%a %H:%M}"
+    return clock(datetime.fromisoformat(plan.starts_at), seconds)
 
 
 def _size(size_bytes: int) -> str:

@@ -99,7 +99,7 @@ def _sentence(situation: Situation, played: Played, starts_at: datetime) -> str:
         return "nothing is to be staged"
     if not situation.has_end:
         return f"{length}; no end is given, neither by --until nor by the sites' windows"
-    end = _clock(starts_at, played.run.ends_s)
+    end = clock(starts_at, played.run.ends_s)
     by_host = {one.host: one for one in situation.prospects}
     if played.late:
         who = f"{len(played.late)} of {len(situation.prospects)} devices"
@@ -118,21 +118,16 @@ def _latest(situation: Situation, played: Played, starts_at: datetime) -> str:
         return f"{played.shut[0]}'s site opens too long after the run begins"
     last = max(begun, key=lambda host: played.run.devices[host].ends_s)
     prospect = next(one for one in situation.prospects if one.host == last)
-    done = _clock(starts_at, played.run.devices[last].ends_s)
+    done = clock(starts_at, played.run.devices[last].ends_s)
     return f"{last} would be done at {done}, and {_closing(situation, prospect, starts_at)}"
 
 
 def _closing(situation: Situation, prospect: Prospect, starts_at: datetime) -> str:
     closes = situation.links[prospect.link].closes_s
     if closes is not None and (situation.until_s is None or closes < situation.until_s):
-        return f"its site closes at {_clock(starts_at, closes)}"
+        return f"its site closes at {clock(starts_at, closes)}"
     assert situation.until_s is not None, "a device is late for an end"
-    return f"the run is to end at {_clock(starts_at, situation.until_s)}"
-
-
-def _clock(starts_at: datetime, seconds: float) -> str:
-    moment = starts_at + timedelta(seconds=seconds)
-    return f"{moment:%H:%M}" if moment.date() == starts_at.date() else f"{moment:%a %H:%M}"
+    return f"the run is to end at {clock(starts_at, situation.until_s)}"
 
 
 def duration(seconds: float) -> str:
@@ -141,3 +136,9 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def clock(starts_at: datetime, seconds: float) -> str:
+    """Return a moment of a run for people, to the nearest minute: `23:05`, or `Sun 01:10` where it is another day."""
+    moment = starts_at + timedelta(seconds=seconds + 30)
+    return f"{moment:%H:%M}" if moment.date() == starts_at.date() else f"{moment:%a %H:%M}"

@@ -49,10 +49,9 @@ def _side_by_side(situation: Situation) -> Situation | None:
 
 def _more_copies(situation: Situation) -> Iterator[tuple[str, Situation | None]]:
     """Yield the least doubling of the copies per site that fits, else the one beyond which nothing is won."""
-    limits = situation.limits
     most = max((sum(one.link == link for one in situation.prospects) for link in situation.links), default=0)
     best: tuple[str, Situation] | None = None
-    copies, length = limits.site_copies, play(situation).run.ends_s
+    copies, length = _fewest_copies(situation), play(situation).run.ends_s
     while copies < most:
         copies = min(copies * 2, most, MOST)
         changed = _with_copies(situation, copies)
@@ -72,16 +71,25 @@ def _with_copies(situation: Situation, copies: int) -> Situation:
         name: replace(link, max_copies=None if link.max_copies is None else max(link.max_copies, copies))
         for name, link in situation.links.items()
     }
-    return replace(situation, links=links, limits=replace(limits, site_copies=copies, copies=in_all))
+    wider = replace(limits, site_copies=max(limits.site_copies, copies), copies=in_all)
+    return replace(situation, links=links, limits=wider)
+
+
+def _fewest_copies(situation: Situation) -> int:
+    return min((situation.copies_at(link) for link in situation.links), default=1)
 
 
 def _copies_in_words(before: Situation, after: Situation) -> str:
-    options = f"--site-copies {after.limits.site_copies}"
-    if after.limits.copies != before.limits.copies:
-        options += f" --max-copies {after.limits.copies}"
-    if any(link.max_copies is not None for link in before.links.values()):
-        options += ", and max_copies in the inventory"
-    return f"{after.limits.site_copies} copies at once per site instead of {before.limits.site_copies} ({options})"
+    old, new = before.limits, after.limits
+    ways = []
+    if new.site_copies != old.site_copies:
+        ways.append(f"--site-copies {new.site_copies}")
+    if new.copies != old.copies:
+        ways.append(f"--max-copies {new.copies}")
+    if before.links != after.links:
+        ways.append("max_copies in the inventory")
+    fewest = _fewest_copies(after)
+    return f"{fewest} copies at once per site instead of {_fewest_copies(before)} ({', '.join(ways)})"
 
 
 def _more_hashes(situation: Situation) -> Iterator[tuple[str, Situation | None]]:

@@ -1,0 +1,166 @@
+"""What is to be expected of a run, whether it fits, and what would make it fit."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from staging.budget import payload_cap_bytes_per_s
+from staging.planning.fleet_plan import Remedy
+from staging.planning.forecast import duration, forecast
+from staging.planning.limits import Limits
+from staging.planning.situation import LinkFacts, Prospect, Rate, Situation, play
+from staging.planning.waves import WavePolicy
+
+NIGHT = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)
+OF_LINK = Rate(bytes_per_s=1e6, source="measured", is_of_link=True)
+
+
+def _prospect(host: str, site: str = "a", *, rate: Rate = OF_LINK, megabytes: int = 100) -> Prospect:
+    return Prospect(
+        host=host,
+        link=site,
+        site=site,
+        group=None,
+        model="ISR",
+        size_bytes=megabytes * 1_000_000,
+        rate=rate,
+        hash_bytes_per_s=10e6,
+        rtt_s=0.1,
+    )
+
+
+def _situation(*prospects: Prospect, until_s: float | None = None, by: str | None = None) -> Situation:
+    sites = dict.fromkeys(one.link for one in prospects)
+    return Situation(
+        prospects=prospects,
+        links={site: LinkFacts(name=site, rate_bps=10e6, source="stated", cap_share=0.8) for site in sites},
+        limits=Limits(),
+        policy=WavePolicy(canary=False, by=by),  # type: ignore[arg-type]
+        until_s=until_s,
+    )
+
+
+def _remedy(found: tuple[Remedy, ...], word: str) -> Remedy:
+    return next(one for one in found if word in one.change)
+
+
+def test_a_run_takes_as_long_as_its_bytes_need_and_a_little_more() -> None:
+    """Ten images over one link take the time of their bytes at the cap, and no more than 5 % on top."""
+    situation = _situation(*(_prospect(f"r{number}") for number in range(10)))
+    told = forecast(situation, NIGHT)
+    cap = payload_cap_bytes_per_s(8e6)
+    assert cap is not None
+    assert 1e9 / cap < told.duration_s < 1.05 * 1e9 / cap
+    assert told.sites[0].load_share == pytest.approx(1.0)
+    assert told.fit.fits is None
+    assert "no end is given" in told.fit.sentence
+
+
+def test_a_run_that_fits_says_when_it_ends_and_what_is_to_spare() -> None:
+    """The end and the spare time of the tightest device stand in the sentence; nothing is proposed."""
+    told = forecast(_situation(_prospect("r1", megabytes=1000), until_s=7200), NIGHT)
+    assert told.fit.fits is True
+    assert told.fit.sentence == (
+        "it fits: the run takes 19 min and ends at 22:19; the tightest device has 99 min to spare"
+    )
+    assert told.fit.remedies == ()
+
+
+def test_two_minutes_are_kept_for_restoring() -> None:
+    """A device that is done within the last two minutes is late, for the run would not begin it."""
+    situation = _situation(_prospect("r1"))
+    end = play(situation).run.ends_s
+    assert play(replace(situation, until_s=end + 121)).late == ()
+    assert play(replace(situation, until_s=end + 119)).late == ("r1",)
+
+
+def test_sites_one_after_another_are_put_side_by_side() -> None:
+    """Where waves by site make a run too long, all sites at once is proposed first, and it fits."""
+    prospects = [_prospect(f"{site}{number}", site) for site in "abcd" for number in range(4)]
+    told = forecast(_situation(*prospects, until_s=900, by="site"), NIGHT)
+    assert told.fit.fits is False
+    assert told.fit.remedies[0].change.startswith("all sites side by side")
+    assert told.fit.remedies[0].fits
+    assert "would not be done in time" in told.fit.sentence
+
+
+def test_slow_devices_ask_for_more_copies_at_once() -> None:
+    """Where the devices and not the link are slow, more copies at once make the run fit, and the number is told."""
+    slow = Rate(bytes_per_s=50e3, source="measured")
+    prospects = [_prospect(f"r{number}", rate=slow) for number in range(32)]
+    told = forecast(_situation(*prospects, until_s=2 * 3600), NIGHT)
+    found = _remedy(told.fit.remedies, "copies at once per site")
+    assert found.fits
+    assert "--site-copies 16" in found.change
+    assert not any("cap_share" in one.change for one in told.fit.remedies)
+
+
+def test_a_limit_of_the_inventory_is_named_where_it_is_in_the_way() -> None:
+    """More copies at a site with max_copies need a change of the inventory too."""
+    slow = Rate(bytes_per_s=50e3, source="measured")
+    situation = _situation(*(_prospect(f"r{number}", rate=slow) for number in range(8)), until_s=2 * 3600)
+    links = {name: replace(link, max_copies=2) for name, link in situation.links.items()}
+    told = forecast(replace(situation, links=links), NIGHT)
+    assert "max_copies in the inventory" in _remedy(told.fit.remedies, "copies at once per site").change
+
+
+def test_a_full_link_asks_for_a_larger_share() -> None:
+    """Where the link is full the least share that fits is told, in steps of 5 %."""
+    told = forecast(_situation(*(_prospect(f"r{number}") for number in range(10)), until_s=1150), NIGHT)
+    found = _remedy(told.fit.remedies, "cap_share")
+    assert found.fits
+    assert found.change.startswith("85%")
+
+
+def test_tuning_is_proposed_where_it_helps() -> None:
+    """Untuned devices whose tuned speed is known are proposed for tuning."""
+    slow = Rate(bytes_per_s=100e3, source="probed as it is")
+    told = forecast(_situation(replace(_prospect("r1", rate=slow), tuned_rate=OF_LINK), until_s=600), NIGHT)
+    assert _remedy(told.fit.remedies, "--tune always").fits
+
+
+def test_two_nights_leave_the_late_ones_and_the_slowest_are_named() -> None:
+    """What cannot be done in one night is divided; one slow device is named as the one to leave out."""
+    crawling = Rate(bytes_per_s=2e3, source="measured")
+    prospects = [_prospect("slow", rate=crawling), *(_prospect(f"r{number}") for number in range(3))]
+    told = forecast(_situation(*prospects, until_s=3600), NIGHT)
+    assert told.fit.late == ("slow",)
+    found = _remedy(told.fit.remedies, "two nights")
+    assert found.fits
+    assert "leave slow for the second, of which 1 don't fit into a second one either" in found.change
+
+
+def test_a_site_that_opens_hours_later_is_not_waited_for() -> None:
+    """The run does not wait more than an hour for a window, so such a device is told as late and holds nobody up."""
+    situation = _situation(_prospect("r1"), _prospect("r2", "b"), until_s=36_000)
+    links = {**situation.links, "b": replace(situation.links["b"], opens_s=7200.0)}
+    told = forecast(replace(situation, links=links), NIGHT)
+    assert told.fit.late == ("r2",)
+    assert set(told.devices) == {"r1"}
+    assert "opens too long after the run begins" in told.fit.sentence
+
+
+def test_the_earlier_of_two_ends_is_named() -> None:
+    """A site that closes before the run's end is what a device is late for."""
+    situation = _situation(_prospect("r1", megabytes=2000), until_s=36_000)
+    links = {name: replace(link, closes_s=600.0) for name, link in situation.links.items()}
+    assert "its site closes at 22:10" in forecast(replace(situation, links=links), NIGHT).fit.sentence
+
+
+def test_assumptions_are_told_with_how_many_devices_they_are_about() -> None:
+    """What nobody measured stands in a sentence of its own."""
+    guess = replace(OF_LINK, is_assumed=True, source="assumed: as fast as the link")
+    told = forecast(_situation(_prospect("r1", rate=guess), _prospect("r2", rate=guess), _prospect("r3")), NIGHT)
+    assert told.assumptions == ("2 of 3 devices: assumed: as fast as the link",)
+
+
+def test_nothing_to_stage_is_no_run() -> None:
+    """A plan of a fleet that has its images is told as such."""
+    assert forecast(_situation(), NIGHT).fit.sentence == "nothing is to be staged"
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(48, "48 s"), (600, "10 min"), (7500, "2 h 05 min")])
+def test_lengths_of_time_are_for_people(seconds: float, words: str) -> None:
+    """Seconds up to two minutes, minutes up to two hours, then hours."""
+    assert duration(seconds) == words

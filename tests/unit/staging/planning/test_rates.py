@@ -1,0 +1,119 @@
+"""How fast a copy may be expected to be, and that assumptions say that they are."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from staging.planning.rates import Subject, assumed_rate, by_model, hash_rate, measured_rate
+from staging.planning.situation import Rate
+
+
+@dataclass(frozen=True)
+class _Copy:
+    tuned: bool = True
+    counts: bool = True
+    is_limited_by_device: bool = False
+    whole_bytes_per_s: float = 1e6
+    verdict: str = "cap"
+
+
+@dataclass(frozen=True)
+class _Expected:
+    bytes_per_s: float = 1e6
+    source: str = "staged 3 days ago, 1.00 MB/s"
+
+
+@dataclass(frozen=True)
+class _Past:
+    copies: tuple[_Copy, ...] = ()
+    expects: _Expected | None = field(default_factory=_Expected)
+
+    def of(self, host: str) -> tuple[_Copy, ...]:
+        return self.copies
+
+    def expected(self, host: str, *, tuned: bool, size_bytes: int) -> _Expected | None:
+        return self.expects
+
+    def shown_not_to_gain(self, host: str) -> str | None:
+        return None
+
+
+def _subject(**changed: object) -> Subject:
+    given: dict[str, object] = {
+        "host": "r1",
+        "model": "ISR4321/K9",
+        "platform": "ios-xe",
+        "size_bytes": 500_000_000,
+        "rtt_s": 0.1,
+        "cap_bytes_per_s": 4e6,
+        "cap_words": "80% of 41 Mbit/s, stated in the inventory",
+    }
+    return Subject(**{**given, **changed})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("copy", "is_of_link"),
+    [
+        (_Copy(), True),
+        (_Copy(verdict="bandwidth"), True),
+        (_Copy(verdict="slow receiver"), False),
+        (_Copy(is_limited_by_device=True), False),
+        (_Copy(tuned=False), False),
+        # Measured alone at 2 MB/s, but expected slower: something else than the link holds it back.
+        (_Copy(whole_bytes_per_s=2e6), False),
+    ],
+)
+def test_a_copy_that_shared_the_link_tells_no_limit_of_the_device(copy: _Copy, is_of_link: bool) -> None:
+    """Where cap or link were the limit, the device takes what it gets; else what was measured is its limit."""
+    found = measured_rate(_Past((copy,)), _subject(), tuned=True)
+    assert found is not None
+    assert (found.is_of_link, found.is_assumed) == (is_of_link, False)
+    assert found.source == "staged 3 days ago, 1.00 MB/s"
+
+
+def test_nothing_is_measured_where_history_is_silent() -> None:
+    """A device without history has no measured rate."""
+    assert measured_rate(_Past(expects=None), _subject(), tuned=True) is None
+
+
+def test_like_devices_stand_in_before_the_link_does() -> None:
+    """The median of the model is nearer to the truth than the link, and is told as what it is."""
+    found = assumed_rate(_subject(), tuned=True, by_model={"ISR4321/K9": (1e6, 3e6, 2e6)})
+    assert found == Rate(bytes_per_s=2e6, source="assumed, as the median of 3 other ISR4321/K9", is_assumed=True)
+
+
+def test_a_tuned_device_is_taken_to_fill_what_copies_may_have_of_the_link() -> None:
+    """Without any measurement a tuned copy runs at the cap; the words say that its flash is not known."""
+    found = assumed_rate(_subject(), tuned=True, by_model={})
+    assert (found.bytes_per_s, found.is_assumed, found.is_of_link) == (4e6, True, True)
+    assert "80% of 41 Mbit/s" in found.source
+    assert "its flash is not known" in found.source
+
+
+@pytest.mark.parametrize(("platform", "rate"), [("ios-xe", 149_000), ("ios", 102_000)])
+def test_an_untuned_device_is_taken_to_run_at_a_window_per_round_trip(platform: str, rate: float) -> None:
+    """Untuned, the window that was seen of such devices limits it."""
+    found = assumed_rate(_subject(platform=platform), tuned=False, by_model={})
+    assert found.bytes_per_s == pytest.approx(rate)
+    assert "untuned and never measured" in found.source
+
+
+def test_without_a_link_rate_the_slower_case_is_assumed() -> None:
+    """A device whose link nobody knows is never taken for a fast one."""
+    found = assumed_rate(_subject(cap_bytes_per_s=None, rtt_s=None), tuned=True, by_model={})
+    assert found.bytes_per_s == pytest.approx(149_000)
+    assert "link's rate is not known" in found.source
+
+
+def test_hash_speed_is_the_devices_own_else_its_models_else_assumed() -> None:
+    """What a device was seen to hash at counts first."""
+    models: dict[str, str | None] = {"r1": "ISR4321/K9", "r2": "ISR4321/K9", "r3": "C2811"}
+    assert hash_rate(_subject(), {"r1": 7e6, "r2": 3e6}, models) == (7e6, True)
+    assert hash_rate(_subject(), {"r2": 3e6, "r3": 1e6}, models) == (3e6, True)
+    assert hash_rate(_subject(platform="ios"), {}, models) == (pytest.approx(400e6 / 720), False)
+
+
+def test_a_rate_that_the_link_gave_says_nothing_about_a_model() -> None:
+    """Only rates that devices limited themselves are passed on to others of their model."""
+    own, shared = Rate(bytes_per_s=1e6, source=""), Rate(bytes_per_s=2e6, source="", is_of_link=True)
+    assert by_model([("A", own), ("A", shared), (None, own)]) == {"A": (1e6,)}
