@@ -8,8 +8,11 @@ from typing import Protocol
 
 from ftpserver import ImageFile, Ticket, TicketRequest, TransferProgress
 from staging.events import Emit
+from staging.fleet.gates import Gates
 from staging.journal import Journal
 from staging.links import LinkRates
+from staging.planning.limits import Limits
+from staging.record import Failure
 
 
 class Server(Protocol):
@@ -66,7 +69,29 @@ class DeviceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What all devices of a run share; `hash_speeds` has bytes per second by device, as learned in earlier runs."""
+    """What a device's run has to do with: most of it is shared by all devices of the run, some is the device's own.
+
+    Attributes:
+        run_id: The run.
+        image: The device's image.
+        server: Who offers it.
+        journal: Where what the device was is kept.
+        options: How the device is to be treated.
+        emit: Takes events.
+        interrupted: Whether the device's way is to end: the operator stops the run, or the device's time is over.
+        started_s: When the run began, by the monotonic clock.
+        links: What the links carry.
+        hash_speeds: Bytes per second by device, as learned in earlier runs.
+        verb: `stage` or `probe`.
+        gates: Where devices wait for a slot.
+        copied: Told once the device has its copy behind it, or will have none.
+        closing: Tells why the device's time is over, or None while it is not.
+        untuned_because: Why the device is not tuned although others are, or None.
+        wave: Number of its wave.
+        attempt: Number of this attempt, from 1.
+        earlier: Why the attempts before it failed.
+        leftover: Path and size of what a broken copy of this run left on the device before it was resumed, or None.
+    """
 
     run_id: str
     image: ImageFile
@@ -78,3 +103,12 @@ class RunContext:
     started_s: float
     links: LinkRates = field(default_factory=LinkRates)
     hash_speeds: Mapping[str, float] = field(default_factory=dict)
+    verb: str = "stage"
+    gates: Gates = field(default_factory=lambda: Gates(Limits()))
+    copied: Callable[[], None] = lambda: None
+    closing: Callable[[], str | None] = lambda: None
+    untuned_because: str | None = None
+    wave: int | None = None
+    attempt: int = 1
+    earlier: tuple[Failure, ...] = ()
+    leftover: str | None = None

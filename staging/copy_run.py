@@ -12,8 +12,9 @@ from staging.links import LinkCap
 from staging.plan import ASSUMED_RTT_S, source_of
 from staging.reconcile import Decision, Judgement
 from staging.reconciling import Case, has_begun, reconcile
+from staging.slot_run import SlotRun
 from staging.states import State
-from staging.steps import StepRunner
+from staging.store.kept import STAGE, KeptTransfer
 from tasks.addresses import own_addresses
 from tasks.check import CheckReport
 from tasks.connection import NAME as CONNECTION
@@ -23,10 +24,11 @@ from tasks.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnre
 from tasks.flash_file import remove
 from tasks.pull import PullReport, Witnessed, copy_limits, pull
 from tasks.tune import set_again, step_down
-from tasks.tuning import WINDOW_SIZE, Change, TunePlan
+from tasks.tuning import SOURCE_INTERFACE, WINDOW_SIZE, Change, TunePlan
+from tcp.probing import steady_bytes_per_s
 
 
-class CopyRun(StepRunner):
+class CopyRun(SlotRun):
     """The steps of a device that have to do with its copy."""
 
     def __init__(self, task: Task, context: RunContext) -> None:
@@ -36,9 +38,11 @@ class CopyRun(StepRunner):
         # Over all tickets: what an earlier copy left is ours, too, until it is proven gone.
         self._began = False
         self._may_be_writing = False
+        self._target = ""
 
     def _pull(self, target: str) -> None:
         """Copy, and once more where the session was lost or the device failed with our window, if that is safe."""
+        self._target = target
         for may_repeat in (True, False):
             try:
                 self._copy(target)
@@ -189,6 +193,7 @@ class CopyRun(StepRunner):
         if seen.record is not None and seen.record != self._record.transfer:
             self._context.links.note(self._host, seen.record)
             self._tell_transfer(seen.record)
+            self._keep_transfer(seen.record)
         self._update(transfer=seen.record)
 
     def _tell_transfer(self, record: TransferRecord) -> None:
@@ -202,6 +207,29 @@ class CopyRun(StepRunner):
         )
         text = f"{record.rate_bytes_per_s / 1e6:.3g} MB/s by our server, {end.verdict}"
         self._tell("transfer", "done" if end.is_delivered else "failed", text, transfer=end)
+
+    @property
+    def _is_tuned(self) -> bool:
+        """Whether lines are in force that change the speed; a source interface only makes the way."""
+        return any(change.keyword != SOURCE_INTERFACE for change in self._in_force)
+
+    @property
+    def _kind(self) -> str:
+        """What its copies are, by the words of the store."""
+        return STAGE
+
+    def _keep_transfer(self, record: TransferRecord) -> None:
+        """Keep the server's account at once: the next plan predicts from it, also where the copy failed."""
+        kept = KeptTransfer(
+            identity=identity_of(self._checked()),
+            kind=self._kind,
+            tuned=self._is_tuned,
+            target=self._target,
+            image=self._context.image.name,
+            record=record,
+            steady_bytes_per_s=steady_bytes_per_s(record.samples),
+        )
+        self._context.journal.keep_transfer(self._context.run_id, self._record.host, kept)
 
     def _compare_clocks(self) -> None:
         done, seen = self._record.pull, self._record.transfer
@@ -245,3 +273,8 @@ class CopyRun(StepRunner):
     def _checked(self) -> CheckReport:
         assert self._record.check is not None
         return self._record.check
+
+
+def identity_of(report: CheckReport) -> str:
+    """Return what the device calls itself: its serial number alone is not unique among virtual routers."""
+    return f"{report.facts.serial_number}/{report.facts.hostname}"

@@ -13,6 +13,7 @@ from nornir.core.task import Result, Task
 
 from ftpserver import FtpServerError
 from staging.context import RunContext
+from staging.copy_run import identity_of
 from staging.leftover_run import LeftoverRun
 from staging.plan import DevicePlan, plan_device
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
@@ -58,14 +59,19 @@ class DeviceRun(LeftoverRun):
     def execute(self) -> DeviceRecord:
         """Go through all steps and return the record."""
         try:
+            self._connect()
             self._check()
-            if self._record.outcome not in {Outcome.REFUSED, Outcome.ALREADY_THERE}:
-                self._stage()
+            if self._is_to_be_staged:
+                self._wait_and_stage()
         except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' run
             self._fail(error)
         finally:
             self._leave()
         return self._record
+
+    @property
+    def _is_to_be_staged(self) -> bool:
+        return self._record.outcome not in {Outcome.REFUSED, Outcome.ALREADY_THERE}
 
     def tell_end(self, record: DeviceRecord) -> None:
         """Tell that this device is through, and what became of it."""
@@ -93,6 +99,12 @@ class DeviceRun(LeftoverRun):
             self._tell("connect", "failed", sentence_of(error))
 
     def _check(self) -> None:
+        """Look at the device, and decide by what is there."""
+        report = self._look()
+        self._move(State.CHECKED)
+        self._judge(report)
+
+    def _look(self) -> CheckReport:
         image, to_null = self._context.image, self._context.options.to_null
         wanted = None
         if not to_null:
@@ -102,7 +114,10 @@ class DeviceRun(LeftoverRun):
         self._update(check=report)
         for note in report.notes:
             self._tell("check", "note", f"note: {note}")
-        self._move(State.CHECKED)
+        return report
+
+    def _judge(self, report: CheckReport) -> None:
+        """Take a refusal, or an image that is there already, for the device's end."""
         if report.refusal:
             self._update(
                 outcome=Outcome.REFUSED,
@@ -112,12 +127,29 @@ class DeviceRun(LeftoverRun):
         elif report.already_there:
             self._move(State.DONE)
             self._update(outcome=Outcome.ALREADY_THERE)
-            self._tell("check", "done", f"{report.file_system}{image.name} is there already, hash proven")
+            name = self._context.image.name
+            self._tell("check", "done", f"{report.file_system}{name} is there already, hash proven")
 
-    def _stage(self) -> None:
+    def _wait_and_stage(self) -> None:
+        """Wait for a slot, untouched; then stage."""
         report = self._checked()
         # Refuses what no copy command can carry while the device is still as it was.
         self._planned(report, report.running)
+        if self._context.untuned_because is not None:
+            self._update(notes=(*self._record.notes, f"not tuned: {self._context.untuned_because}"))
+        self._take_copy_slot()
+        try:
+            if self._is_logged_out:
+                # It waited long: what was seen then need not hold any more.
+                self._connect()
+                self._judge(self._look())
+            if self._is_to_be_staged:
+                self._stage()
+        finally:
+            self._free_copy_slot()
+
+    def _stage(self) -> None:
+        report = self._checked()
         before: Snapshot = self._do("snapshot", snapshot)
         # From the snapshot, not from the check: what somebody set in between is theirs and comes back.
         plan = self._planned(report, before.running)
@@ -126,7 +158,7 @@ class DeviceRun(LeftoverRun):
         self._context.journal.touch(
             self._context.run_id,
             self._record.host,
-            identity=_identity(report),
+            identity=identity_of(report),
             snapshot=before,
             changes=plan.tune.changes,
             target=plan.target,
@@ -138,6 +170,7 @@ class DeviceRun(LeftoverRun):
         except BaseException as error:  # noqa: BLE001 -- whatever happened, restoring comes first
             self._fail(error)
         finally:
+            self._free_copy_slot()
             self._restore(before)
             if self._record.failure is not None:
                 self._see_to_leftover(plan.target)
@@ -161,8 +194,10 @@ class DeviceRun(LeftoverRun):
         if plan.changes:
             self._tune(plan)
         self._pull(target)
+        self._free_copy_slot()
         if not self._context.options.to_null:
-            self._verify(target)
+            with self._hashing():
+                self._verify(target)
             self._move(State.VERIFIED)
         self._update(outcome=Outcome.DONE)
 
@@ -227,8 +262,3 @@ class DeviceRun(LeftoverRun):
         if not touched:
             # Nothing was set, so nothing is left: only the proof is missing.
             self._context.journal.release(self._context.run_id, self._record.host)
-
-
-def _identity(report: CheckReport) -> str:
-    """Return what the device calls itself: its serial number alone is not unique among virtual routers."""
-    return f"{report.facts.serial_number}/{report.facts.hostname}"

@@ -21,6 +21,7 @@ class ExitCode(IntEnum):
     DEVICES_FAILED = 3
     REFUSED = 4
     RESTORE_INCOMPLETE = 5
+    UNFINISHED = 6
     INTERRUPTED = 130
 
     @property
@@ -36,6 +37,7 @@ _MEANINGS = {
     ExitCode.DEVICES_FAILED: "some devices failed",
     ExitCode.REFUSED: "some devices were refused by the check, none failed",
     ExitCode.RESTORE_INCOMPLETE: "a device's configuration is not proven to be what it was; the report says why",
+    ExitCode.UNFINISHED: "the run stopped before all devices were done, none failed; go on with 'stage --resume RUN'",
     ExitCode.INTERRUPTED: "interrupted by the operator; no device was left changed",
 }
 
@@ -49,8 +51,10 @@ def exit_code(outcomes: Iterable[Outcome], *, restored: Iterable[Restored] = (),
     found = set(outcomes)
     if Outcome.ERROR in found:
         return ExitCode.INTERNAL
-    if found & {Outcome.FAILED, Outcome.INTERRUPTED}:
+    if Outcome.FAILED in found:
         return ExitCode.DEVICES_FAILED
+    if found & {Outcome.INTERRUPTED, Outcome.NOT_BEGUN}:
+        return ExitCode.UNFINISHED
     return ExitCode.REFUSED if Outcome.REFUSED in found else ExitCode.OK
 
 

@@ -23,6 +23,7 @@ from staging.probe_result import Arm, ProbeResult, arm_of
 from staging.record import RunReport
 from staging.run import RunOptions, run_fleet
 from staging.states import Outcome
+from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
 from tasks.errors import CopyFailed
 from tasks.tuning import SOURCE_INTERFACE, TunePlan
 from tcp.models import predicted_seconds
@@ -88,6 +89,10 @@ class ProbeRun(DeviceRun):
         super().__init__(task, context)
         self._wish = wish
         self._files = files
+
+    @property
+    def _kind(self) -> str:
+        return PROBE_TUNED if self._is_tuned else PROBE_AS_IS
 
     def _feed(self, plan: TunePlan, target: str) -> None:
         """Time both arms; whatever it raises, the caller restores."""

@@ -57,6 +57,10 @@ class DeviceRecord:
         partial_file: What a failed copy left on flash, or None.
         partial_removed: Whether it was removed, which the operator had allowed.
         probe: What a speed test found, or None where it was none.
+        image: Name of the image that it was to have.
+        attempt: Number of this attempt in the run, from 1.
+        earlier: Why the attempts before it failed, in their order.
+        notes: What a reader should know besides, such as why the device was not tuned.
         seconds_by_step: Wall time of each step.
     """
 
@@ -80,7 +84,21 @@ class DeviceRecord:
     partial_file: str | None = None
     partial_removed: bool = False
     probe: ProbeResult | None = None
+    image: str | None = None
+    attempt: int = 1
+    earlier: tuple[Failure, ...] = ()
+    notes: tuple[str, ...] = ()
     seconds_by_step: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunImage:
+    """An image of a run, with its hashes in lower-case hexadecimal."""
+
+    name: str
+    size_bytes: int
+    md5: str
+    sha512: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +108,13 @@ class RunReport:
     Attributes:
         run_id: Identifier in the journal.
         verb: `stage`, `probe` or `recover`.
-        image: Name of the image.
+        image: Name of the image; of several the first.
         image_bytes: Its size.
         md5: Its MD5.
         devices: One record per device, in the order of the inventory.
         interrupted: Whether the operator stopped the run.
+        images: All images of the run.
+        stopped: Why the run began nothing new from some moment on, or None where it went through.
     """
 
     run_id: str
@@ -104,6 +124,8 @@ class RunReport:
     md5: str
     devices: tuple[DeviceRecord, ...]
     interrupted: bool = False
+    images: tuple[RunImage, ...] = ()
+    stopped: str | None = None
 
 
 def failure_of(step: str, error: BaseException) -> Failure:

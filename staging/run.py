@@ -5,49 +5,34 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
+from ftpserver import FtpServer, ImageFile
 from inventory.errors import ConfigInvalid
 from inventory.view import WORD, HostView, view
-from staging.context import DeviceOptions, RunContext
+from staging.context import RunContext
 from staging.device_run import stage_device
 from staging.events import Emit, Event, never_failing, silent
+from staging.fleet.control import Approve, Steering
+from staging.fleet.deadline import Deadline
+from staging.fleet.gates import Gates
+from staging.fleet.loop import Fleet, WaveLoop
+from staging.fleet.options import RunOptions
+from staging.fleet.request import FleetRequest
+from staging.fleet.resuming import done_before
+from staging.fleet.stored import to_stored
 from staging.journal import Journal
 from staging.links import LinkRates
-from staging.published import Published
-from staging.record import DeviceRecord, RunReport, failure_of
-from staging.serving import ANY_ADDRESS, serving, site_caps
-from staging.states import Restored
+from staging.record import DeviceRecord, RunImage, RunReport
+from staging.serving import serving, site_caps
 from staging.status import last_hash_speeds
 from staging.touched import JournalUnusable
 from tasks.copy_dialogue import checked_name
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """How a run is to be done.
-
-    Attributes:
-        verb: `stage` or `probe`, for the journal.
-        device: How devices are treated.
-        listen_address: Address that our FTP server listens on.
-        port: Its port, or None: 21 where that is allowed and free, else 2121, else any.
-        passive_ports: Range for data connections, or None: the kernel chooses.
-        sample_interval_s: How often our server asks the kernel about each transfer; 0.05 to 60.
-        vendor: What the vendor published for the image; another file is refused before any device is touched.
-    """
-
-    verb: str = "stage"
-    device: DeviceOptions = field(default_factory=DeviceOptions)
-    listen_address: str = ANY_ADDRESS
-    port: int | None = None
-    passive_ports: tuple[int, int] | None = None
-    sample_interval_s: float = 1.0
-    vendor: Published = field(default_factory=Published)
+__all__ = ["RunOptions", "checked_image", "run_fleet", "run_waves", "selected"]
 
 
 def selected(nornir: Nornir, names: tuple[str, ...]) -> Nornir:
@@ -98,88 +83,183 @@ def run_fleet(
     device_task: Callable[[Task, RunContext], Result] = stage_device,
     more_images: tuple[Path, ...] = (),
 ) -> RunReport:
-    """Take every device of an inventory through a run.
+    """Take every device of an inventory through a run with one image, all in one wave. See `run_waves`."""
+    request = FleetRequest(images=dict.fromkeys(nornir.inventory.hosts, image), more_images=more_images)
+    return run_waves(
+        nornir, request, options, journal=journal, emit=emit, interrupted=interrupted, device_task=device_task
+    )
+
+
+def run_waves(
+    nornir: Nornir,
+    request: FleetRequest,
+    options: RunOptions,
+    *,
+    journal: Journal,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+    device_task: Callable[[Task, RunContext], Result] = stage_device,
+    approve: Approve | None = None,
+) -> RunReport:
+    """Take the devices of a request through a run.
 
     Args:
         nornir: The devices, with credentials.
-        image: The image file.
+        request: Which of them get which image, in which waves, under which limits.
         options: How the run is to be done.
         journal: Where prior configurations are kept until they are restored.
         emit: Takes events; called from several threads.
         interrupted: Whether the operator wants to stop.
         device_task: What is done with each device; its result is a DeviceRecord.
-        more_images: What else the server offers.
+        approve: Asks whether a wave may begin, where waves are approved; None: `flashferry run approve` alone does.
 
     Returns:
         A record per device. A device's fault is in its record, never raised.
 
     Raises:
-        ConfigInvalid: The inventory or the image is wrong, or the server cannot start; no device was touched.
+        ConfigInvalid: The inventory or an image is wrong, or the server cannot start; no device was touched.
     """
-    path = checked_image(image)
-    checked_name(path.name)
-    emit = never_failing(emit)
-    views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
+    for path in request.files:
+        checked_name(checked_image(path).name)
+    views = {name: view(nornir.inventory.hosts[name]) for name in request.images}
     if (address := options.device.server_address) is not None and not WORD.fullmatch(address):
         raise ConfigInvalid(f"server address {address!r}: expected an IPv4 address or a host name")
-    hash_speeds = last_hash_speeds(journal.directory)
-    started = time.monotonic()
-    emit(Event(host=None, step="server", status="started", text=f"hashing {path.name}", at_s=0.0))
-    with serving(
-        (path, *more_images),
-        listen_address=options.listen_address,
-        port=options.port,
-        passive_ports=options.passive_ports,
-        sample_interval_s=options.sample_interval_s,
-    ) as server:
-        offered = server.image(path.name)
-        options.vendor.check(offered)
-        for site, cap_bytes_per_s in site_caps(views.values()).items():
+    run = _Run(nornir, request, options, journal, never_failing(emit), views)
+    return run.through(interrupted, device_task, approve)
+
+
+class _Run:
+    """One run: what it is made of, from the first event to the report."""
+
+    def __init__(
+        self,
+        nornir: Nornir,
+        request: FleetRequest,
+        options: RunOptions,
+        journal: Journal,
+        emit: Emit,
+        views: dict[str, HostView],
+    ) -> None:
+        self._nornir, self._request, self._options = nornir, request, options
+        self._journal, self._emit, self._views = journal, emit, views
+        self._hash_speeds = last_hash_speeds(journal.directory)
+        self._links = LinkRates(journal.directory)
+        self._started = time.monotonic()
+
+    def through(
+        self,
+        interrupted: Callable[[], bool],
+        device_task: Callable[[Task, RunContext], Result],
+        approve: Approve | None,
+    ) -> RunReport:
+        """Start the server, go through all waves, and report."""
+        options, files = self._options, self._request.files
+        self._tell("server", "started", f"hashing {', '.join(path.name for path in files)}")
+        with serving(
+            (*files, *self._request.more_images),
+            listen_address=options.listen_address,
+            port=options.port,
+            passive_ports=options.passive_ports,
+            sample_interval_s=options.sample_interval_s,
+        ) as server:
+            images = self._offered(server)
+            self._set_caps(server)
+            run_id = self._begin(images)
+            for image in dict.fromkeys(images.values()):
+                text = f"offers {image.name}, {image.size_bytes:,} bytes, on FTP port {server.port}"
+                self._tell("server", "done", text)
+            steering = Steering(self._journal, run_id, interrupted=interrupted, tell=self._tell, approve=approve)
+            fleet = Fleet(nornir=self._nornir, views=self._views, images=images)
+            context = self._context(run_id, server, fleet, steering)
+            loop = WaveLoop(fleet, self._request, context, device_task, steering, self._deadline())
+            records = loop.run()
+            with suppress(JournalUnusable):
+                self._journal.finish_run(run_id)
+        return self._report(run_id, images, records, stopped=loop.stopped, is_stopped=steering.is_stopping())
+
+    def _offered(self, server: FtpServer) -> dict[str, ImageFile]:
+        """Return the image of each device, hashed: that takes a while, and no device is touched before it is done."""
+        by_path = {path: server.image(path.name) for path in self._request.files}
+        for image in by_path.values():
+            self._options.vendor.check(image)
+        return {host: by_path[path] for host, path in self._request.images.items()}
+
+    def _set_caps(self, server: FtpServer) -> None:
+        for site, cap_bytes_per_s in site_caps(self._views.values()).items():
             server.set_site_cap(site, cap_bytes_per_s)
-        links = LinkRates(journal.directory)
-        for site, cap in links.learned_site_caps(views.values()).items():
+        for site, cap in self._links.learned_site_caps(self._views.values()).items():
             server.set_site_cap(site, cap.bytes_per_s, cap.source)
-        run_id = journal.begin_run(options.verb)
-        at_s = time.monotonic() - started
-        emit(Event(host=None, step="run", status="started", text=run_id, at_s=at_s, run_id=run_id))
-        for device in views.values():
-            _enter(journal, run_id, device)
-        text = f"offers {offered.name}, {offered.size_bytes:,} bytes, on FTP port {server.port}"
-        emit(Event(host=None, step="server", status="done", text=text, at_s=time.monotonic() - started))
-        context = RunContext(
+
+    def _begin(self, images: dict[str, ImageFile]) -> str:
+        """Enter the run and its devices in the journal, or take it up again; return its identifier."""
+        resumed = self._request.resumed
+        stored = to_stored(self._request, self._options, images)
+        run_id = resumed.run_id if resumed else self._journal.begin_run(self._options.verb, stored)
+        at_s = time.monotonic() - self._started
+        self._emit(Event(host=None, step="run", status="started", text=run_id, at_s=at_s, run_id=run_id))
+        waves = {host: wave.number for wave in self._request.in_waves for host in wave.hosts}
+        for device in self._views.values() if resumed is None else ():
+            self._journal.add_device(
+                run_id,
+                host=device.name,
+                address=device.address,
+                port=device.port,
+                platform=device.platform,
+                site=device.site,
+                wave=waves.get(device.name, 0),
+                image=images[device.name].name,
+            )
+        return run_id
+
+    def _context(self, run_id: str, server: FtpServer, fleet: Fleet, steering: Steering) -> RunContext:
+        return RunContext(
             run_id=run_id,
-            image=offered,
+            image=next(iter(fleet.images.values())),
             server=server,
-            journal=journal,
-            options=options.device,
-            emit=emit,
-            interrupted=interrupted,
-            started_s=started,
-            links=links,
-            hash_speeds=hash_speeds,
+            journal=self._journal,
+            options=self._options.device,
+            emit=self._emit,
+            interrupted=steering.is_stopping,
+            started_s=self._started,
+            links=self._links,
+            hash_speeds=self._hash_speeds,
+            verb=self._options.verb,
+            gates=Gates(self._request.limits, site_copies=fleet.site_copies(self._request)),
         )
-        results = nornir.run(task=device_task, name=options.verb, context=context)
-        with suppress(JournalUnusable):
-            journal.finish_run(run_id)
-    records = [_record_of(name, results[name][0]) for name in views]
-    return RunReport(
-        run_id=run_id,
-        verb=options.verb,
-        image=offered.name,
-        image_bytes=offered.size_bytes,
-        md5=offered.md5,
-        devices=tuple(records),
-        interrupted=interrupted(),
-    )
 
+    def _deadline(self) -> Deadline:
+        windows = {name: device.windows for name, device in self._views.items()}
+        return Deadline(until=self._request.until, windows=windows, expected_s=self._request.expected_s)
 
-def _record_of(name: str, found: Result) -> DeviceRecord:
-    """Return a device's record, also where a fault of ours kept it from being made."""
-    if isinstance(found.result, DeviceRecord):
-        return found.result
-    failure = failure_of("stage", found.exception or RuntimeError())
-    return DeviceRecord(host=name, restored=Restored.INCOMPLETE, failure=failure, seconds_by_step={})
+    def _report(
+        self,
+        run_id: str,
+        images: dict[str, ImageFile],
+        records: dict[str, DeviceRecord],
+        *,
+        stopped: str | None,
+        is_stopped: bool,
+    ) -> RunReport:
+        offered = tuple(
+            RunImage(name=one.name, size_bytes=one.size_bytes, md5=one.md5, sha512=one.sha512)
+            for one in dict.fromkeys(images.values())
+        )
+        resumed = self._request.resumed
+        done = {host: done_before(host, kept) for host, kept in resumed.done.items()} if resumed else {}
+        everyone = done | records
+        order = [name for name in self._nornir.inventory.hosts if name in everyone]
+        return RunReport(
+            run_id=run_id,
+            verb=self._options.verb,
+            image=offered[0].name,
+            image_bytes=offered[0].size_bytes,
+            md5=offered[0].md5,
+            devices=tuple(everyone[name] for name in (*order, *(name for name in done if name not in order))),
+            interrupted=is_stopped,
+            images=offered,
+            stopped=stopped,
+        )
 
-
-def _enter(journal: Journal, run_id: str, device: HostView) -> None:
-    journal.add_device(run_id, host=device.name, address=device.address, port=device.port, platform=device.platform)
+    def _tell(self, step: str, status: str, text: str) -> None:
+        at_s = time.monotonic() - self._started
+        self._emit(Event(host=None, step=step, status=status, text=text, at_s=at_s))

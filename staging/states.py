@@ -50,7 +50,8 @@ def is_allowed(present: State, following: State) -> bool:
 class Outcome(StrEnum):
     """What became of a device in a run.
 
-    *Failed*: the device or the network is wrong. *Error*: we could not tell, the fault may be ours.
+    *Failed*: the device or the network is wrong. *Error*: we could not tell, the fault may be ours. *Not begun*: the
+    run stopped, or the time was over, before the device was touched.
     """
 
     DONE = "done"
@@ -58,6 +59,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
+    NOT_BEGUN = "not begun"
     ERROR = "error"
 
 

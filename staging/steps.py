@@ -15,8 +15,9 @@ from inventory.errors import FlashferryError
 from inventory.view import HostView, view
 from staging.context import RunContext
 from staging.events import Event
+from staging.fleet.deadline import WINDOW_CLOSED
 from staging.interrupted import Interrupted
-from staging.record import DeviceRecord, failure_of, sentence_of
+from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, State
 
 
@@ -27,7 +28,13 @@ class StepRunner:
         self._task = task
         self._context = context
         self._host: HostView = view(task.host)
-        self._record = DeviceRecord(host=task.host.name, seconds_by_step={})
+        self._record = DeviceRecord(
+            host=task.host.name,
+            image=context.image.name,
+            attempt=context.attempt,
+            earlier=context.earlier,
+            seconds_by_step={},
+        )
         self._ticket: Ticket | None = None
 
     @property
@@ -55,13 +62,16 @@ class StepRunner:
             self._tell(step, "failed", sentence_of(cause))
             raise cause from None
         finally:
-            spent = self._record.seconds_by_step.get(step, 0.0) + time.monotonic() - started
-            self._update(seconds_by_step=self._record.seconds_by_step | {step: round(spent, 3)})
+            self._spent(step, time.monotonic() - started)
         self._tell(step, "done", f"{time.monotonic() - started:.1f} s")
         return result
 
     def _update(self, **values: Any) -> None:
         self._record = replace(self._record, **values)
+
+    def _spent(self, step: str, seconds: float) -> None:
+        spent = self._record.seconds_by_step.get(step, 0.0) + seconds
+        self._update(seconds_by_step=self._record.seconds_by_step | {step: round(spent, 3)})
 
     def _move(self, state: State) -> None:
         self._context.journal.move(self._context.run_id, self._record.host, state)
@@ -72,7 +82,16 @@ class StepRunner:
         at_s = time.monotonic() - self._context.started_s
         site = self._host.site or None
         self._context.emit(
-            Event(host=self._record.host, step=step, status=status, text=text, at_s=at_s, site=site, **more)
+            Event(
+                host=self._record.host,
+                step=step,
+                status=status,
+                text=text,
+                at_s=at_s,
+                site=site,
+                wave=self._context.wave,
+                **more,
+            )
         )
 
     def _fail(self, error: BaseException) -> None:
@@ -83,9 +102,17 @@ class StepRunner:
         outcome = Outcome.FAILED if known else Outcome.ERROR
         if self._context.interrupted():
             outcome = Outcome.INTERRUPTED
-        self._update(outcome=outcome, failure=failure_of("stage", error))
+        self._update(outcome=outcome, failure=self._closed(failure_of("stage", error)))
         if self._record.state in {State.PLANNED, State.CHECKED}:
             self._move(State.FAILED)
+
+    def _closed(self, failure: Failure) -> Failure:
+        """Return a failure as what it is where the device's time was over: nobody but the clock ended it."""
+        reason = self._context.closing()
+        if reason is None:
+            return failure
+        hint = f"Go on with 'flashferry stage --resume {self._context.run_id}' when its window is open again"
+        return Failure(step=failure.step, reason=reason, hint=hint, kind=WINDOW_CLOSED)
 
     def _move_to_failed(self) -> None:
         if self._record.state is not State.FAILED:

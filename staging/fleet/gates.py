@@ -1,0 +1,183 @@
+"""Slots that devices of a run wait for: logins, copies (in all and per site), hash runs.
+
+Whoever waits is served in the order of arrival; one whose site is full holds nobody of another site up. Both slots of a
+copy, the fleet's and the site's, are taken in one step: nobody holds one while it waits for the other.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from staging.interrupted import Interrupted
+from staging.planning.limits import Limits
+
+LOOK_EVERY_S = 1.0
+"""How often one who waits looks whether the run is to stop; a slot that comes free wakes it at once."""
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """One who waits for a slot, with a flag that is up as soon as it has one."""
+
+    key: str | None
+    is_in: threading.Event = field(default_factory=threading.Event)
+
+
+class Gate:
+    """So many at a time, in all and per key. Safe to use from all threads.
+
+    Args:
+        name: What a slot is for, in words: `copy`, `login`, `hash run`.
+        total: How many at a time, >= 1.
+        per_key: Returns how many of one key at a time, >= 1; None: as many as in all. Those without a key are not
+            counted together.
+    """
+
+    def __init__(self, name: str, total: int, per_key: Callable[[str], int] | None = None) -> None:
+        self.name = name
+        self._total = total
+        self._per_key = per_key
+        self._lock = threading.Lock()
+        self._inside: Counter[str | None] = Counter()
+        self._count = 0
+        # In the order of arrival.
+        self._waiting: dict[_Waiting, None] = {}
+
+    @property
+    def inside(self) -> int:
+        """Return how many hold a slot."""
+        with self._lock:
+            return self._count
+
+    @property
+    def waiting(self) -> int:
+        """Return how many wait for one."""
+        with self._lock:
+            return len(self._waiting)
+
+    def enter(
+        self,
+        key: str | None = None,
+        *,
+        interrupted: Callable[[], bool] = lambda: False,
+        on_wait: Callable[[str], None] = lambda text: None,  # noqa: ARG005 -- the signature
+        patience_s: float | None = None,
+        on_patience: Callable[[], None] = _nothing,
+    ) -> None:
+        """Take a slot; wait for it where there is none.
+
+        Args:
+            key: The site, or None.
+            interrupted: Whether to stop waiting.
+            on_wait: Told once, in words, what is waited for.
+            patience_s: After so long `on_patience` is called, once; None: never.
+            on_patience: See `patience_s`.
+
+        Raises:
+            Interrupted: The run is to stop; no slot is held.
+        """
+        me = _Waiting(key)
+        with self._lock:
+            self._waiting[me] = None
+            self._admit()
+            reason = "" if me.is_in.is_set() else self._reason(key)
+        if reason:
+            on_wait(reason)
+        try:
+            self._wait(me, interrupted, patience_s, on_patience)
+        except BaseException:
+            self._give_up(me)
+            raise
+
+    def _wait(
+        self,
+        me: _Waiting,
+        interrupted: Callable[[], bool],
+        patience_s: float | None,
+        on_patience: Callable[[], None],
+    ) -> None:
+        since_s = time.monotonic()
+        while not me.is_in.wait(LOOK_EVERY_S):
+            if interrupted():
+                raise Interrupted(f"stopped while it waited for a {self.name} slot", step="queue")
+            if patience_s is not None and time.monotonic() - since_s >= patience_s:
+                patience_s = None
+                on_patience()
+
+    def leave(self, key: str | None = None) -> None:
+        """Give a slot back; whoever waits longest and may have it gets it at once."""
+        with self._lock:
+            self._take_out(key)
+            self._admit()
+
+    @contextmanager
+    def slot(
+        self,
+        key: str | None = None,
+        *,
+        interrupted: Callable[[], bool] = lambda: False,
+        on_wait: Callable[[str], None] = lambda text: None,  # noqa: ARG005 -- the signature
+    ) -> Iterator[None]:
+        """Hold a slot for as long as the block lasts; see `enter`."""
+        self.enter(key, interrupted=interrupted, on_wait=on_wait)
+        try:
+            yield
+        finally:
+            self.leave(key)
+
+    def _give_up(self, me: _Waiting) -> None:
+        with self._lock:
+            if me in self._waiting:
+                del self._waiting[me]
+                return
+        # It was let in at the very moment that it gave up.
+        self.leave(me.key)
+
+    def _admit(self) -> None:
+        """Let in whoever may, in the order of arrival."""
+        for one in list(self._waiting):
+            if self._count >= self._total:
+                return
+            if self._has_room(one.key):
+                del self._waiting[one]
+                self._inside[one.key] += 1
+                self._count += 1
+                one.is_in.set()
+
+    def _take_out(self, key: str | None) -> None:
+        assert self._inside[key] > 0, f"{self.name}: a slot of {key!r} was given back twice"
+        self._inside[key] -= 1
+        self._count -= 1
+        if not self._inside[key]:
+            del self._inside[key]
+
+    def _has_room(self, key: str | None) -> bool:
+        return key is None or self._per_key is None or self._inside[key] < self._per_key(key)
+
+    def _reason(self, key: str | None) -> str:
+        if key is not None and self._per_key is not None and not self._has_room(key):
+            return f"waits for a {self.name} slot at site {key}: {self._per_key(key)} at a time"
+        return f"waits for a {self.name} slot: {self._total} at a time"
+
+
+class Gates:
+    """The gates of a run.
+
+    Args:
+        limits: How many go through each of them at a time.
+        site_copies: Returns how many copies may run at a site; None: as many as the limits say.
+    """
+
+    def __init__(self, limits: Limits, site_copies: Callable[[str], int] | None = None) -> None:
+        self.logins = Gate("login", limits.logins)
+        self.copies = Gate("copy", limits.copies, site_copies or (lambda site: limits.site_copies))  # noqa: ARG005
+        self.hashes = Gate("hash run", limits.hashes)

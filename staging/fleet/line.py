@@ -1,0 +1,207 @@
+"""The line of a wave: who begins next, and who has to wait. No I/O, no clock of its own.
+
+A device that is logged in holds a vty line and a session of ours. So no more of them are checked ahead than the copy
+slots of their site will soon take: enough that a slot never stays empty, few enough that nobody waits long.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from staging.planning.limits import Limits
+
+AHEAD = 3
+"""Devices that are checked ahead of a site's copy slots, with a quarter of the slots on top: a check takes seconds, and
+the more copies there are the sooner one of them ends."""
+
+
+def look_ahead(copies: int) -> int:
+    """Return how many devices may be between their login and the end of their copy where so many may copy."""
+    return copies + AHEAD + copies // 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A device in the line.
+
+    Attributes:
+        host: Inventory name.
+        site: Its site, or None.
+    """
+
+    host: str
+    site: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """Why a device, or any device, may not begin.
+
+    Attributes:
+        reason: In words.
+        for_good: Never in this run; else only at present.
+        kind: For programs.
+    """
+
+    reason: str
+    for_good: bool
+    kind: str = "NotBegun"
+
+
+class Line:
+    """The devices of one wave, in the order in which they begin. Safe to use from all threads.
+
+    Args:
+        places: The devices, in their order.
+        limits: How much may go on at the same time.
+        site_copies: Copies at a time at a site.
+        bar: Returns why nothing may begin at present, or None; asked with every `take`, by one thread.
+        fits: Returns why a device may not begin (its time window), or None.
+        clock: Seconds, going up.
+    """
+
+    def __init__(
+        self,
+        places: tuple[Place, ...],
+        limits: Limits,
+        *,
+        site_copies: Callable[[str], int],
+        bar: Callable[[], Bar | None] = lambda: None,
+        fits: Callable[[str], Bar | None] = lambda host: None,  # noqa: ARG005 -- the signature
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._site = {place.host: place.site for place in places}
+        self._left: dict[str | None, deque[str]] = {}
+        for place in places:
+            self._left.setdefault(place.site, deque()).append(place.host)
+        self._again: dict[str, float] = {}
+        self._limits = limits
+        self._site_copies = site_copies
+        self._bar, self._fits, self._clock = bar, fits, clock
+        self._before_copied: set[str] = set()
+        self._before_by_site: Counter[str | None] = Counter()
+        self._under_way: set[str] = set()
+        self._not_begun: dict[str, Bar] = {}
+        self._most = look_ahead(limits.copies) + 2 * limits.hashes
+        self._changed = threading.Condition()
+        self._news = False
+
+    @property
+    def not_begun(self) -> dict[str, Bar]:
+        """Return the devices that never began, each with the reason."""
+        with self._changed:
+            return dict(self._not_begun)
+
+    def take(self) -> str | None:
+        """Return the device that begins now, or None."""
+        bar = self._bar()
+        with self._changed:
+            if bar is not None:
+                if bar.for_good:
+                    self._end(bar)
+                return None
+            if len(self._under_way) >= self._most or len(self._before_copied) >= look_ahead(self._limits.copies):
+                return None
+            host = self._due() or self._next()
+            if host is not None:
+                self._begin(host)
+            return host
+
+    def copied(self, host: str) -> None:
+        """Note that a device has its copy behind it, or will have none: another one may be looked at."""
+        with self._changed:
+            self._pass(host)
+            self._wake()
+
+    def again(self, host: str, pause_s: float) -> None:
+        """Put a device that is under way in the line again, not before a pause is over."""
+        with self._changed:
+            self._again[host] = self._clock() + pause_s
+            self._wake()
+
+    def ended(self, name: str) -> None:
+        """Note that a device is not under way any more."""
+        with self._changed:
+            self._pass(name)
+            self._under_way.discard(name)
+            self._wake()
+
+    def is_over(self) -> bool:
+        """Tell that none is under way and none will begin."""
+        with self._changed:
+            return not self._under_way and not self._again and not any(self._left.values())
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until something changed since the last `take`."""
+        with self._changed:
+            if self._again:
+                timeout_s = min(timeout_s, max(0.05, min(self._again.values()) - self._clock()))
+            if not self._news:
+                self._changed.wait(timeout_s)
+            self._news = False
+
+    def _wake(self) -> None:
+        self._news = True
+        self._changed.notify_all()
+
+    def _pass(self, host: str) -> None:
+        if host in self._before_copied:
+            self._before_copied.discard(host)
+            self._before_by_site[self._site[host]] -= 1
+
+    def _begin(self, host: str) -> None:
+        self._under_way.add(host)
+        self._before_copied.add(host)
+        self._before_by_site[self._site[host]] += 1
+
+    def _due(self) -> str | None:
+        """Return a device whose pause is over."""
+        now = self._clock()
+        for host, at in self._again.items():
+            if at <= now and host not in self._under_way and self._has_room(self._site[host]):
+                if not self._may_still(host):
+                    return None
+                del self._again[host]
+                return host
+        return None
+
+    def _may_still(self, host: str) -> bool:
+        """Tell whether a device still fits into its time; one that does not keeps the record of its last attempt."""
+        fit = self._fits(host)
+        if fit is not None and fit.for_good:
+            del self._again[host]
+        return fit is None
+
+    def _next(self) -> str | None:
+        """Return the first device of the site that has the fewest under way: every link is to be busy."""
+        for site in sorted(self._left, key=lambda one: self._before_by_site[one]):
+            found = self._first_of(site) if self._has_room(site) else None
+            if found is not None:
+                return found
+        return None
+
+    def _first_of(self, site: str | None) -> str | None:
+        line = self._left[site]
+        for _ in range(len(line)):
+            host = line.popleft()
+            fit = self._fits(host)
+            if fit is None:
+                return host
+            if fit.for_good:
+                self._not_begun[host] = fit
+            else:
+                line.append(host)
+        return None
+
+    def _has_room(self, site: str | None) -> bool:
+        return site is None or self._before_by_site[site] < look_ahead(self._site_copies(site))
+
+    def _end(self, bar: Bar) -> None:
+        for line in self._left.values():
+            self._not_begun.update(dict.fromkeys(line, bar))
+            line.clear()
+        self._again.clear()

@@ -1,0 +1,241 @@
+"""The waves of a run, one after the other: who begins, who is tried again, when nothing new begins any more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from nornir.core import Nornir
+from nornir.core.task import Result, Task
+
+from ftpserver import ImageFile
+from inventory.view import HostView
+from staging.context import RunContext
+from staging.events import Event
+from staging.fleet.control import Steering
+from staging.fleet.deadline import Deadline
+from staging.fleet.line import Bar, Line, Place
+from staging.fleet.request import FleetRequest
+from staging.fleet.retry import pause_before_retry
+from staging.fleet.runner import FleetRunner
+from staging.planning.waves import Wave, may_go_on
+from staging.record import DeviceRecord, Failure, failure_of
+from staging.states import Outcome, Restored
+from staging.touched import JournalUnusable
+
+DeviceTask = Callable[[Task, RunContext], Result]
+
+_FAILED = frozenset({Outcome.FAILED, Outcome.ERROR})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """What a run knows of its devices before it begins.
+
+    Attributes:
+        nornir: The devices, with credentials.
+        views: The inventory's view on each.
+        images: The image of each, with its hashes.
+    """
+
+    nornir: Nornir
+    views: Mapping[str, HostView]
+    images: Mapping[str, ImageFile]
+
+    def site_copies(self, request: FleetRequest) -> Callable[[str], int]:
+        """Return how many copies may run at a site at once."""
+        own = {view.site: view.max_copies for view in self.views.values() if view.site is not None}
+        limits = request.limits
+        return lambda site: limits.of_site(own.get(site))
+
+
+class WaveLoop:
+    """One run through all its waves.
+
+    Args:
+        fleet: The devices.
+        request: What the run is to do.
+        context: What all devices share; image, options and the like are filled in per device.
+        device_task: What is done with each device; its result is a DeviceRecord.
+        steering: What the operator wants.
+        deadline: The ends to keep.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        request: FleetRequest,
+        context: RunContext,
+        device_task: DeviceTask,
+        steering: Steering,
+        deadline: Deadline,
+    ) -> None:
+        self._fleet, self._request, self._context = fleet, request, context
+        self._device_task, self._steering, self._deadline = device_task, steering, deadline
+        self._site_copies = fleet.site_copies(request)
+        self._dice = request.retry.dice()
+        self._lock = threading.Lock()
+        self._records: dict[str, DeviceRecord] = {}
+        self._attempts: dict[str, int] = {}
+        self._to_retry: set[str] = set()
+        self._begun = 0
+        self._canaries: frozenset[str] = frozenset()
+        self._stopped: Bar | None = None
+
+    @property
+    def stopped(self) -> str | None:
+        """Return why the run began nothing new from some moment on, or None."""
+        return self._stopped.reason if self._stopped is not None else None
+
+    def run(self) -> dict[str, DeviceRecord]:
+        """Go through the waves and return a record for every device of theirs."""
+        waves = self._request.in_waves
+        self._canaries = frozenset(host for wave in waves if wave.is_canary for host in wave.hosts)
+        for place, wave in enumerate(waves):
+            if self._stopped is None and place and self._request.policy.approve:
+                reason = self._steering.may_begin(wave)
+                self._stopped = Bar(reason=reason, for_good=True) if reason else None
+            if self._stopped is None:
+                self._run_wave(wave)
+            else:
+                self._leave_out(dict.fromkeys(wave.hosts, self._stopped), wave)
+        return dict(self._records)
+
+    def _run_wave(self, wave: Wave) -> None:
+        line = Line(
+            tuple(Place(host=host, site=self._fleet.views[host].site) for host in wave.hosts),
+            self._request.limits,
+            site_copies=self._site_copies,
+            bar=self._bar,
+            fits=self._deadline.fit,
+        )
+        self._tell(wave, "started", f"{wave.name}, {_devices(len(wave.hosts))}")
+        chosen = self._fleet.nornir.filter(filter_func=lambda host: host.name in wave.hosts)
+        chosen.with_runner(FleetRunner(source=line)).run(task=self._one, name=self._context.verb, line=line, wave=wave)
+        self._leave_out(line.not_begun, wave)
+        failed = sum(self._records[host].outcome in _FAILED for host in wave.hosts)
+        self._tell(wave, "done", f"{wave.name}, {failed} of {_devices(len(wave.hosts))} failed")
+
+    def _bar(self) -> Bar | None:
+        """Return why nothing may begin at present; a reason that holds for good holds for the waves behind, too."""
+        if self._stopped is None:
+            bar = self._steering.bar() or self._too_many_failed()
+            if bar is None or not bar.for_good:
+                return bar
+            self._stopped = bar
+        return self._stopped
+
+    def _too_many_failed(self) -> Bar | None:
+        with self._lock:
+            failed = {
+                host
+                for host, record in self._records.items()
+                if record.outcome in _FAILED and host not in self._to_retry
+            }
+            begun = self._begun
+        canaries = len(failed & self._canaries)
+        reason = may_go_on(self._request.policy, begun, len(failed), canaries_failed=canaries)
+        return Bar(reason=reason, for_good=True, kind="TooManyFailed") if reason else None
+
+    def _one(self, task: Task, line: Line, wave: Wave) -> Result:
+        """Take a device through one attempt; see to the next one."""
+        host = task.host.name
+        with self._lock:
+            attempt = self._attempts[host] = self._attempts.get(host, 0) + 1
+            before = self._records.get(host)
+            self._to_retry.discard(host)
+            self._begun += before is None
+        record = self._attempted(task, self._context_of(host, line, wave, before, attempt), before)
+        pause_s = None
+        if not self._steering.is_stopping():
+            pause_s = pause_before_retry(record, attempt, self._request.retry, self._dice)
+        with self._lock:
+            self._records[host] = record
+            if pause_s is not None:
+                self._to_retry.add(host)
+        if pause_s is not None and record.failure is not None:
+            text = f"in {pause_s:.0f} s, attempt {attempt + 1}: {record.failure.reason}"
+            self._emit(Event(host=host, step="device", status="retry", text=text, at_s=self._at_s, wave=wave.number))
+            line.again(host, pause_s)
+        return Result(host=task.host, result=record, changed=record.transfer is not None)
+
+    def _attempted(self, task: Task, context: RunContext, before: DeviceRecord | None) -> DeviceRecord:
+        host = task.host.name
+        try:
+            if before is not None:
+                context.journal.again(context.run_id, host)
+            found = self._device_task(task, context).result
+        except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' run
+            return DeviceRecord(
+                host=host, restored=Restored.INCOMPLETE, failure=failure_of("stage", error), seconds_by_step={}
+            )
+        assert isinstance(found, DeviceRecord)
+        return found
+
+    def _context_of(self, host: str, line: Line, wave: Wave, before: DeviceRecord | None, attempt: int) -> RunContext:
+        closing, steering, shared = self._deadline.closing(host), self._steering, self._context
+        reason = self._request.untuned.get(host)
+        resumed = self._request.resumed
+        earlier = (*before.earlier, before.failure) if before is not None and before.failure is not None else ()
+        return replace(
+            shared,
+            image=self._fleet.images[host],
+            options=replace(shared.options, tune=False) if reason is not None else shared.options,
+            untuned_because=reason,
+            wave=wave.number,
+            attempt=attempt,
+            earlier=earlier,
+            leftover=resumed.leftovers.get(host) if resumed is not None else None,
+            interrupted=lambda: steering.is_stopping() or closing() is not None,
+            closing=closing,
+            copied=lambda: line.copied(host),
+        )
+
+    def _leave_out(self, hosts: Mapping[str, Bar], wave: Wave) -> None:
+        for host, bar in hosts.items():
+            record = DeviceRecord(
+                host=host,
+                image=self._fleet.images[host].name,
+                outcome=Outcome.NOT_BEGUN,
+                failure=Failure(
+                    step="wave",
+                    reason=f"not begun: {bar.reason}",
+                    hint=f"Go on with 'flashferry stage --resume {self._context.run_id}'",
+                    kind=bar.kind,
+                ),
+                seconds_by_step={},
+            )
+            self._records[host] = record
+            with suppress(JournalUnusable):  # the report outweighs its copy in the journal
+                self._context.journal.record(self._context.run_id, host, record)
+            self._emit(
+                Event(
+                    host=host,
+                    step="device",
+                    status="failed",
+                    text=f"not begun: {bar.reason}",
+                    at_s=self._at_s,
+                    site=self._fleet.views[host].site,
+                    wave=wave.number,
+                    outcome=record.outcome.value,
+                    restored=record.restored.value,
+                    failure=bar.kind,
+                )
+            )
+
+    @property
+    def _at_s(self) -> float:
+        return time.monotonic() - self._context.started_s
+
+    def _emit(self, event: Event) -> None:
+        self._context.emit(event)
+
+    def _tell(self, wave: Wave, status: str, text: str) -> None:
+        self._emit(Event(host=None, step="wave", status=status, text=text, at_s=self._at_s, wave=wave.number))
+
+
+def _devices(count: int) -> str:
+    return "1 device" if count == 1 else f"{count} devices"

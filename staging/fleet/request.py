@@ -1,0 +1,78 @@
+"""What a run over a fleet is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from staging.fleet.retry import RetryPolicy
+from staging.planning.limits import Limits
+from staging.planning.waves import ALL, Wave, WavePolicy
+
+ONE_WAVE = WavePolicy(canary=False, by=None)
+"""All devices together, whatever fails: what a run does that nobody asked for waves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRequest:
+    """Which devices get which image, in which order, and how much of that at the same time.
+
+    Attributes:
+        images: The image file of each device, by its name in the inventory. Devices that are missing take no part.
+        waves: Who goes with whom; every device of `images` is in one of them. Empty: all in one wave.
+        limits: How much goes on at the same time.
+        policy: When the run stops, and whether waves are approved.
+        retry: Which failures are tried again.
+        untuned: Devices that are not tuned, each with the reason.
+        expected_s: How long a device takes, in seconds, where that is known; asked where there is an end to keep.
+        until: When the run must have ended, with a time zone; None: no end but the sites' own windows.
+        more_images: What else the server offers.
+        stored: What is needed to resume the run, as JSON types, without any secret.
+        resumed: The run that is gone on with, or None.
+    """
+
+    images: Mapping[str, Path]
+    waves: tuple[Wave, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    policy: WavePolicy = ONE_WAVE
+    retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(times=0))
+    untuned: Mapping[str, str] = field(default_factory=dict)
+    expected_s: Mapping[str, float] = field(default_factory=dict)
+    until: datetime | None = None
+    more_images: tuple[Path, ...] = ()
+    stored: Mapping[str, object] = field(default_factory=dict)
+    resumed: Resumed | None = None
+
+    @property
+    def in_waves(self) -> tuple[Wave, ...]:
+        """Return the waves, with those devices only that take part."""
+        if not self.waves:
+            return (Wave(number=0, name=ALL, hosts=tuple(self.images)),)
+        found = []
+        for wave in self.waves:
+            hosts = tuple(host for host in wave.hosts if host in self.images)
+            if hosts:
+                found.append(Wave(number=wave.number, name=wave.name, hosts=hosts, is_canary=wave.is_canary))
+        return tuple(found)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Return the image files, each once, in the order in which they first appear."""
+        return tuple(dict.fromkeys(self.images.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """A run that is gone on with.
+
+    Attributes:
+        run_id: The run.
+        done: Devices that are proven done, by their name: what the journal keeps of them.
+        leftovers: By device: path and size of what the broken copy of that run left there.
+    """
+
+    run_id: str
+    done: Mapping[str, Mapping[str, object]]
+    leftovers: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,108 @@
+"""Going on with a run that died or was stopped: what of it is proven done, and what is left to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ftpserver import Catalogue, FtpServerError
+from inventory.errors import ConfigInvalid
+from staging.fleet.request import Resumed
+from staging.fleet.stored import KeptImage, KeptRequest, from_stored
+from staging.journal import Journal
+from staging.record import DeviceRecord
+from staging.states import Outcome, Restored, State
+from staging.store.stored_run import StoredDevice, StoredRun, read_run
+
+_DONE = frozenset({Outcome.DONE.value, Outcome.ALREADY_THERE.value})
+_AS_BEFORE = frozenset({Restored.UNTOUCHED.value, Restored.RESTORED.value})
+
+
+def kept_request(journal: Journal, run_id: str) -> KeptRequest:
+    """Return what a run was asked for, with its images as they still are.
+
+    Raises:
+        ConfigInvalid: The run is unknown, alive or kept no request, or an image changed since; nothing was touched.
+    """
+    stored = journal.request_of(run_id)
+    if journal.is_alive(run_id):
+        raise ConfigInvalid(
+            f"run {run_id} is alive: expected one that died or ended",
+            hint=f"Wait for it, or end it with 'flashferry run stop {run_id}'",
+        )
+    kept = from_stored(run_id, stored)
+    for image in kept.images:
+        _check_unchanged(run_id, image)
+    return kept
+
+
+def _check_unchanged(run_id: str, image: KeptImage) -> None:
+    path = Path(image.path)
+    try:
+        found = Catalogue((path,)).image(path.name)
+    except FtpServerError as error:
+        raise ConfigInvalid(f"run {run_id}: image {image.path}: {error}", hint="Put the file back") from None
+    if found.sha512 != image.sha512:
+        raise ConfigInvalid(
+            f"run {run_id}: image {image.path} has changed since the run began: expected MD5 {image.md5} and "
+            f"{image.size_bytes:,} bytes, found {found.md5} and {found.size_bytes:,} bytes",
+            hint="Put the former file back, or begin a new run with this one",
+        )
+
+
+def resumed(journal: Journal, run_id: str, kept: KeptRequest) -> KeptRequest:
+    """Take a run up again: devices that are not proven done begin anew; return what is left to do.
+
+    Raises:
+        ConfigInvalid: The run is unknown, or alive.
+    """
+    journal.reopen_run(run_id)
+    run = read_run(journal.directory, run_id)
+    done = {device.host: device.record for device in run.devices if is_done(device)}
+    left = {host: path for host, path in kept.request.images.items() if host not in done}
+    leftovers = {device.host: text for device in run.devices if (text := _leftover(device)) is not None}
+    for device in run.devices:
+        if device.host in left and device.state != State.PLANNED.value:
+            journal.again(run_id, device.host)
+    request = replace(kept.request, images=left, resumed=Resumed(run_id=run_id, done=done, leftovers=leftovers))
+    return replace(kept, request=request)
+
+
+def is_done(device: StoredDevice) -> bool:
+    """Tell whether a device needs nothing more: the image is there, its hash proven, its configuration as it was."""
+    record = device.record
+    return (
+        not device.is_held
+        and device.state == State.DONE.value
+        and record.get("outcome") in _DONE
+        and record.get("restored") in _AS_BEFORE
+    )
+
+
+def attempts_of(run: StoredRun) -> dict[str, int]:
+    """Return how many attempts each device has behind it."""
+    return {device.host: device.attempt for device in run.devices}
+
+
+def done_before(host: str, kept: Mapping[str, Any]) -> DeviceRecord:
+    """Return the record of a device that was done before the run was taken up again, as far as a report needs it."""
+    return DeviceRecord(
+        host=host,
+        state=State.DONE,
+        outcome=Outcome(kept["outcome"]),
+        restored=Restored(kept["restored"]),
+        image=kept.get("image"),
+        attempt=kept.get("attempt", 1),
+        notes=("done before the run was resumed; 'flashferry report' has all of it",),
+        seconds_by_step=dict(kept.get("seconds_by_step") or {}),
+    )
+
+
+def _leftover(device: StoredDevice) -> str | None:
+    """Return what a broken copy of the run left on a device, as recovery or the attempt itself named it."""
+    record = device.record
+    recovery = record.get("recovery")
+    found = (recovery if isinstance(recovery, dict) else record).get("partial_file")
+    return found if isinstance(found, str) and not record.get("partial_removed") else None

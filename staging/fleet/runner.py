@@ -1,0 +1,116 @@
+"""A Nornir runner with a thread for each device under way, not for each device of the fleet.
+
+Which device begins next, and when, is somebody else's decision: see `Source`. By itself, as a plugin of a user's own
+Nornir, it takes the hosts in their order, so many at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from nornir.core.inventory import Host
+from nornir.core.task import AggregatedResult, MultiResult, Task
+
+WAKE_S = 1.0
+"""A source is asked again after so long even if nobody woke it."""
+
+
+class Source(Protocol):
+    """Who begins next. `take`, `is_over` and `wait` are called by one thread, `ended` by many."""
+
+    def take(self) -> str | None:
+        """Return the host that begins now, or None where none may."""
+        ...
+
+    def ended(self, name: str) -> None:
+        """Note that a host's task has ended."""
+        ...
+
+    def is_over(self) -> bool:
+        """Tell that none is under way and none will begin."""
+        ...
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until it is worth asking again."""
+        ...
+
+
+class InOrder:
+    """A source of hosts in their order, so many at a time."""
+
+    def __init__(self, names: Sequence[str], at_a_time: int) -> None:
+        self._left = list(reversed(names))
+        self._room = at_a_time
+        self._under_way = 0
+        self._changed = threading.Condition()
+
+    def take(self) -> str | None:
+        """Return the next one, where there is room."""
+        with self._changed:
+            if not self._left or self._under_way >= self._room:
+                return None
+            self._under_way += 1
+            return self._left.pop()
+
+    def ended(self, name: str) -> None:  # noqa: ARG002 -- the signature
+        """Make room."""
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify_all()
+
+    def is_over(self) -> bool:
+        """Tell that all have ended."""
+        with self._changed:
+            return not self._left and not self._under_way
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until one ends."""
+        with self._changed:
+            if self._under_way >= self._room or not self._left:
+                self._changed.wait(timeout_s)
+
+
+class FleetRunner:
+    """Nornir runner plugin `fleet`.
+
+    Args:
+        num_workers: Devices at a time, >= 1, where no source decides.
+        source: Who begins next, or None: the hosts in their order.
+    """
+
+    def __init__(self, num_workers: int = 200, source: Source | None = None) -> None:
+        self._num_workers = num_workers
+        self._source = source
+
+    def run(self, task: Task, hosts: list[Host]) -> AggregatedResult:
+        """Run a task over hosts; of a host that is taken more than once the last result stays."""
+        by_name = {host.name: host for host in hosts}
+        source = self._source or InOrder(tuple(by_name), self._num_workers)
+        found: dict[str, MultiResult] = {}
+        threads: set[threading.Thread] = set()
+
+        def one(host: Host) -> None:
+            try:
+                found[host.name] = task.copy().start(host)
+            finally:
+                # A set's discard is one step under the interpreter's lock.
+                threads.discard(threading.current_thread())
+                source.ended(host.name)
+
+        while not source.is_over():
+            name = source.take()
+            if name is None:
+                source.wait(WAKE_S)
+                continue
+            thread = threading.Thread(target=one, args=(by_name[name],), name=f"flashferry-{name}")
+            threads.add(thread)
+            thread.start()
+        for thread in tuple(threads):
+            thread.join()
+        result = AggregatedResult(task.name)
+        for name in by_name:
+            if name in found:
+                result[name] = found[name]
+        return result

@@ -1,0 +1,150 @@
+"""A run's request as the journal keeps it, and back: what it takes to go on with the run. No secret is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ftpserver import ImageFile
+from inventory.errors import ConfigInvalid
+from staging.codec import to_json
+from staging.context import DeviceOptions
+from staging.fleet.options import RunOptions
+from staging.fleet.request import FleetRequest
+from staging.fleet.retry import RetryPolicy
+from staging.planning.limits import Limits
+from staging.planning.waves import Wave, WavePolicy
+
+SCHEMA = "flashferry.request/1"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptImage:
+    """An image of the run as it was when the run began."""
+
+    name: str
+    path: str
+    size_bytes: int
+    md5: str
+    sha512: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRequest:
+    """What a run was asked for.
+
+    Attributes:
+        request: The same as a value.
+        options: How the run is done.
+        images: Its images as they were.
+        more: What the caller had kept besides, such as the inventory.
+    """
+
+    request: FleetRequest
+    options: RunOptions
+    images: tuple[KeptImage, ...]
+    more: Mapping[str, Any]
+
+
+def to_stored(request: FleetRequest, options: RunOptions, images: Mapping[str, ImageFile]) -> dict[str, object]:
+    """Return a request as JSON types.
+
+    Args:
+        request: What the run is to do.
+        options: How it is done.
+        images: The image of each device, hashed.
+    """
+    paths = {images[host].name: path.absolute() for host, path in request.images.items()}
+    offered = [
+        KeptImage(name=one.name, path=str(paths[one.name]), size_bytes=one.size_bytes, md5=one.md5, sha512=one.sha512)
+        for one in dict.fromkeys(images.values())
+    ]
+    kept: dict[str, object] = to_json(
+        {
+            "schema": SCHEMA,
+            "images": offered,
+            "image_of": {host: image.name for host, image in images.items()},
+            "waves": request.in_waves,
+            "limits": request.limits,
+            "policy": request.policy,
+            "retry": request.retry,
+            "untuned": dict(request.untuned),
+            "expected_s": dict(request.expected_s),
+            "until": request.until.isoformat() if request.until is not None else None,
+            "options": {
+                "device": options.device,
+                "listen_address": options.listen_address,
+                "port": options.port,
+                "passive_ports": options.passive_ports,
+                "sample_interval_s": options.sample_interval_s,
+            },
+        }
+    )
+    return kept | dict(request.stored)
+
+
+def from_stored(run_id: str, stored: Mapping[str, Any]) -> KeptRequest:
+    """Return what `to_stored` was given.
+
+    Raises:
+        ConfigInvalid: The run kept no request, as runs of earlier releases did not, or it cannot be read.
+    """
+    if stored.get("schema") != SCHEMA:
+        raise ConfigInvalid(
+            f"run {run_id} did not keep what it takes to go on with it: expected {SCHEMA!r}, found "
+            f"{stored.get('schema')!r}",
+            hint="Run 'flashferry recover', then stage anew: what is there already is not copied again",
+        )
+    try:
+        return _read(stored)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigInvalid(
+            f"run {run_id}: what it was asked for cannot be read ({type(error).__name__}: {error})",
+            hint="Run 'flashferry recover', then stage anew",
+        ) from None
+
+
+def _read(stored: Mapping[str, Any]) -> KeptRequest:
+    images = tuple(KeptImage(**one) for one in stored["images"])
+    paths = {image.name: Path(image.path) for image in images}
+    waves = tuple(
+        Wave(number=one["number"], name=one["name"], hosts=tuple(one["hosts"]), is_canary=one["is_canary"])
+        for one in stored["waves"]
+    )
+    until = stored["until"]
+    more = {key: value for key, value in stored.items() if key not in _OWN}
+    request = FleetRequest(
+        images={host: paths[name] for host, name in stored["image_of"].items()},
+        waves=waves,
+        limits=_made(Limits, stored["limits"]),
+        policy=_made(WavePolicy, stored["policy"]),
+        retry=_made(RetryPolicy, stored["retry"]),
+        untuned=dict(stored["untuned"]),
+        expected_s=dict(stored["expected_s"]),
+        until=datetime.fromisoformat(until) if until is not None else None,
+        stored=more,
+    )
+    given = dict(stored["options"])
+    device = dict(given.pop("device"))
+    device["extras"] = tuple(device["extras"])
+    ports = given.pop("passive_ports")
+    options = RunOptions(
+        device=_made(DeviceOptions, device), passive_ports=tuple(ports) if ports is not None else None, **given
+    )
+    return KeptRequest(request=request, options=options, images=images, more=more)
+
+
+_OWN = frozenset(
+    {"schema", "images", "image_of", "waves", "limits", "policy", "retry", "untuned", "expected_s", "until", "options"}
+)
+
+
+def _made(kind: type[T], stored: Mapping[str, Any]) -> T:
+    """Return a dataclass of what was stored; a key that this release does not know is left out."""
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type] # a dataclass by its callers
+    return kind(**{key: value for key, value in stored.items() if key in known})

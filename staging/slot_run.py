@@ -1,0 +1,110 @@
+"""Where a device of a run waits: for its login, for its copy, for its hash run.
+
+A device is never tuned while it waits for its copy, and one that waits long is logged out: a vty line is a scarce
+thing, and an exec-timeout would end the session in silence.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from nornir.core.task import Task
+
+from staging.context import RunContext
+from staging.interrupted import Interrupted
+from staging.record import sentence_of
+from staging.steps import StepRunner
+from tasks.connection import session_of
+
+PATIENCE_S = 60.0
+"""Who waits longer is logged out, and logged in again when it is its turn."""
+
+
+class SlotRun(StepRunner):
+    """The part of a device's run that has to do with slots."""
+
+    def __init__(self, task: Task, context: RunContext) -> None:
+        super().__init__(task, context)
+        self._holds_copy_slot = False
+        self._is_logged_out = False
+
+    def _connect(self) -> None:
+        """Open the session, with not too many others at the same time."""
+        self._heed("connect")
+        with (
+            self._context.gates.logins.slot(interrupted=self._context.interrupted, on_wait=self._queued("connect")),
+            self._telling("connect"),
+        ):
+            session_of(self._task)
+        self._is_logged_out = False
+
+    def _take_copy_slot(self) -> None:
+        """Wait for the slot of the fleet and that of the site; see `_is_logged_out` afterwards."""
+        self._context.gates.copies.enter(
+            self._host.site,
+            interrupted=self._context.interrupted,
+            on_wait=self._queued("pull"),
+            patience_s=PATIENCE_S,
+            on_patience=self._log_out,
+        )
+        self._holds_copy_slot = True
+
+    def _free_copy_slot(self) -> None:
+        """Give the slot back, once; let another device be looked at."""
+        if self._holds_copy_slot:
+            self._holds_copy_slot = False
+            self._context.gates.copies.leave(self._host.site)
+            self._context.copied()
+
+    @contextmanager
+    def _hashing(self) -> Iterator[None]:
+        """Hold a slot for a hash run for as long as the block lasts, with a session that is open."""
+        gate = self._context.gates.hashes
+        gate.enter(
+            interrupted=self._context.interrupted,
+            on_wait=self._queued("verify"),
+            patience_s=PATIENCE_S,
+            on_patience=self._log_out,
+        )
+        try:
+            if self._is_logged_out:
+                self._connect()
+            yield
+        finally:
+            gate.leave()
+
+    @contextmanager
+    def _telling(self, step: str) -> Iterator[None]:
+        """Tell a step that is no Nornir task, and take its time."""
+        self._tell(step, "started", "")
+        started = time.monotonic()
+        try:
+            yield
+        except Exception as error:
+            self._tell(step, "failed", sentence_of(error))
+            raise
+        finally:
+            self._spent(step, time.monotonic() - started)
+        self._tell(step, "done", f"{time.monotonic() - started:.1f} s")
+
+    def _queued(self, step: str) -> Callable[[str], None]:
+        """Return what tells that the device waits before a step."""
+        return lambda text: self._tell(step, "queued", text)
+
+    def _heed(self, step: str) -> None:
+        """Stop before a step where the run is to stop.
+
+        Raises:
+            Interrupted: It is.
+        """
+        if self._context.interrupted():
+            raise Interrupted("stopped by the operator before this step", host=self._record.host, step=step)
+
+    def _log_out(self) -> None:
+        self._is_logged_out = True
+        try:
+            self._task.host.close_connections()
+        except Exception as error:  # noqa: BLE001 -- a session that cannot be ended is not used any more either
+            self._tell("connect", "note", f"note: logging out: {sentence_of(error)}")
