@@ -1,18 +1,21 @@
-"""Open a Nornir inventory of YAML files, with errors that name the file, the host and the key."""
+"""Open a Nornir inventory, a folder or any plugin's, with errors that name the file, the host and the key."""
 
 from __future__ import annotations
 
 import logging
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from nornir import InitNornir
 from nornir.core import Nornir
+from nornir.core.configuration import Config
+from nornir.core.inventory import Inventory
+from nornir.core.plugins.connections import ConnectionPluginRegister
+from nornir.core.state import GlobalState
+from nornir.plugins.inventory import SimpleInventory
+from nornir.plugins.runners import ThreadedRunner
 
 from inventory.errors import ConfigInvalid
-from inventory.shapes import check_entry
-from inventory.yaml_file import read_mapping
+from inventory.shapes import check_entries
 
 SAMPLE = "sample"
 """Name under which the fleet that matches the lab can be asked for."""
@@ -23,54 +26,46 @@ def sample_directory() -> Path:
     return Path(str(files("inventory") / "sample"))
 
 
-def open_inventory(directory: Path, *, workers: int = 20) -> Nornir:
-    """Return a Nornir object over `hosts.yaml` (required), `groups.yaml` and `defaults.yaml` in a folder.
+def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
+    """Return a Nornir object over a folder, or over what a Nornir configuration file describes.
 
     Args:
-        directory: Folder with the files of Nornir's SimpleInventory.
+        path: Folder with the files of Nornir's SimpleInventory, `hosts.yaml` (required), `groups.yaml` and
+            `defaults.yaml`; or a configuration file whose section `inventory:` names any inventory plugin.
         workers: Devices handled at the same time, >= 1.
 
     Raises:
-        ConfigInvalid: A file is missing, unreadable or not of the expected shape, or a host names an unknown group.
+        ConfigInvalid: A file is missing, unreadable or not of the expected shape, a host names an unknown group, or the
+            plugin is missing or fails.
     """
-    hosts = directory / "hosts.yaml"
+    _quiet_nornir()
+    if path.is_file():
+        from inventory.nornir_file import inventory_of
+
+        return _nornir(inventory_of(path), workers)
+    paths = [path / name for name in ("hosts.yaml", "groups.yaml", "defaults.yaml")]
+    hosts, groups, defaults = paths
     if not hosts.is_file():
         raise ConfigInvalid(
-            f"no inventory at {directory}: expected a file {hosts}",
-            hint=f"Give its folder with --inventory, or use --inventory {SAMPLE} for the lab's fleet",
+            f"no inventory at {path}: expected a file {hosts}",
+            hint="Give its folder, or a Nornir configuration file, with --inventory, or use --inventory "
+            f"{SAMPLE} for the lab's fleet",
         )
-    groups = _entries(directory / "groups.yaml")
-    for path, entries in ((hosts, _entries(hosts)), (directory / "groups.yaml", groups)):
-        for name, entry in entries.items():
-            check_entry(path, name, entry, known_groups=frozenset(groups))
-    check_entry(directory / "defaults.yaml", "defaults", read_mapping(directory / "defaults.yaml"))
-    _quiet_nornir()
-    return InitNornir(
-        runner={"plugin": "threaded", "options": {"num_workers": workers}},
-        inventory={
-            "plugin": "SimpleInventory",
-            "options": {
-                "host_file": str(hosts),
-                "group_file": str(directory / "groups.yaml"),
-                "defaults_file": str(directory / "defaults.yaml"),
-            },
-        },
-        # Left on, Nornir writes nornir.log, tracebacks included, into the current folder.
-        logging={"enabled": False},
+    check_entries(hosts=hosts, groups=groups, defaults=defaults)
+    return _nornir(SimpleInventory(*map(str, paths)).load(), workers)
+
+
+def _nornir(inventory: Inventory, workers: int) -> Nornir:
+    """Return a Nornir object as `InitNornir` makes it, but for its log file.
+
+    Left on, Nornir's logging writes nornir.log, tracebacks included, into the current folder.
+    """
+    ConnectionPluginRegister.auto_register()
+    config = Config.from_dict(
+        runner={"plugin": "threaded", "options": {"num_workers": workers}}, logging={"enabled": False}
     )
-
-
-def _entries(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the named mappings of hosts.yaml or groups.yaml."""
-    content = read_mapping(path)
-    for name, entry in content.items():
-        if not isinstance(name, str):
-            raise ConfigInvalid(f"{path}: expected a name in text, found {name!r}", hint="Put it in quotes")
-        if entry is None:
-            content[name] = {}
-        elif not isinstance(entry, dict):
-            raise ConfigInvalid(f"{path}: expected a mapping, found {entry!r}", host=name)
-    return content
+    runner = ThreadedRunner(num_workers=workers)
+    return Nornir(inventory=inventory, runner=runner, config=config, data=GlobalState())
 
 
 def _quiet_nornir() -> None:

@@ -14,6 +14,7 @@ from inventory.errors import ConfigInvalid
 _ATTRIBUTES = ("name", "hostname", "platform", "port")
 _GROUP = "group"
 _SHOWN = 10
+_KNOWN_BY = ("slug", "name", "model", "value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +85,11 @@ def _facts(host: Host) -> dict[str, set[str]]:
 
 
 def _texts(value: object) -> set[str]:
+    """Return the texts that stand for a value; of an object of NetBox or Nautobot those by which people know it."""
     if isinstance(value, list | tuple | set):
-        return {str(one) for one in value}
+        return {text for one in value for text in _texts(one)}
+    if isinstance(value, Mapping) and any(key in value for key in _KNOWN_BY):
+        return {str(value[key]) for key in _KNOWN_BY if value.get(key) is not None}
     return {str(value).lower() if isinstance(value, bool) else str(value)}
 
 

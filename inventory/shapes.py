@@ -8,6 +8,7 @@ from typing import Any
 
 from inventory.errors import ConfigInvalid
 from inventory.values import READERS, check_values
+from inventory.yaml_file import read_mapping
 
 _TEXT = ("hostname", "username", "password", "platform")
 _MAPPINGS = ("data", "connection_options")
@@ -17,7 +18,41 @@ DATA_KEYS = (*READERS, "enable_secret", "host_keys", "known_hosts")
 """What flashferry reads of `data`; everything else there is the user's own."""
 
 
-def check_entry(path: Path, name: str, entry: dict[str, Any], *, known_groups: frozenset[str] = frozenset()) -> None:
+def check_entries(*, hosts: str | Path | None, groups: Path, defaults: Path) -> None:
+    """Check the files of an inventory; those that are absent hold nothing.
+
+    Raises:
+        ConfigInvalid: A file is unreadable or not of the expected shape, or somebody names an unknown group.
+    """
+    known = named_entries(groups)
+    files = [(groups, known)] if hosts is None else [(Path(hosts), named_entries(Path(hosts))), (groups, known)]
+    for path, entries in files:
+        for name, entry in entries.items():
+            check_entry(path, name, entry, groups_file=groups, known_groups=frozenset(known))
+    check_entry(defaults, "defaults", read_mapping(defaults), groups_file=groups)
+
+
+def named_entries(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the named mappings of hosts.yaml or groups.yaml."""
+    content = read_mapping(path)
+    for name, entry in content.items():
+        if not isinstance(name, str):
+            raise ConfigInvalid(f"{path}: expected a name in text, found {name!r}", hint="Put it in quotes")
+        if entry is None:
+            content[name] = {}
+        elif not isinstance(entry, dict):
+            raise ConfigInvalid(f"{path}: expected a mapping, found {entry!r}", host=name)
+    return content
+
+
+def unknown_key(key: object, keys: tuple[str, ...]) -> str:
+    """Return the complaint about a key that is none of ours, with the one that was probably meant."""
+    return f"unknown key {key!r}{_meant(key, keys)}"
+
+
+def check_entry(
+    path: Path, name: str, entry: dict[str, Any], *, groups_file: Path, known_groups: frozenset[str] = frozenset()
+) -> None:
     """Check one host, one group, or the defaults.
 
     Values of secrets never appear in an error.
@@ -27,7 +62,7 @@ def check_entry(path: Path, name: str, entry: dict[str, Any], *, known_groups: f
     """
     for key in entry:
         if key not in _KEYS:
-            raise ConfigInvalid(f"{path}: unknown key {key!r}{_meant(key, _KEYS)}", host=name)
+            raise ConfigInvalid(f"{path}: {unknown_key(key, _KEYS)}", host=name)
     for key in _TEXT:
         if entry.get(key) is not None and not isinstance(entry[key], str):
             kind = type(entry[key]).__name__
@@ -38,21 +73,21 @@ def check_entry(path: Path, name: str, entry: dict[str, Any], *, known_groups: f
     for key in _MAPPINGS:
         if not isinstance(entry.get(key) or {}, dict):
             raise ConfigInvalid(f"{path}: key '{key}': expected a mapping, found {entry[key]!r}", host=name)
-    _check_groups(path, name, entry.get("groups"), known_groups)
+    _check_groups(path, name, entry.get("groups"), groups_file, known_groups)
     for key in entry.get("data") or {}:
         if key not in DATA_KEYS and (meant := _meant(key, DATA_KEYS)):
             raise ConfigInvalid(f"{path}: data key {key!r} is not one of ours{meant}", host=name)
     check_values(entry.get("data") or {}, where=str(path), name=name)
 
 
-def _check_groups(path: Path, name: str, groups: object, known: frozenset[str]) -> None:
+def _check_groups(path: Path, name: str, groups: object, file: Path, known: frozenset[str]) -> None:
     if groups is None:
         return
     if not isinstance(groups, list):
         raise ConfigInvalid(f"{path}: key 'groups': expected a list such as [branch], found {groups!r}", host=name)
     for group in groups:
         if group not in known:
-            raise ConfigInvalid(f"{path}: group {group!r} is not in {path.parent / 'groups.yaml'}", host=name)
+            raise ConfigInvalid(f"{path}: group {group!r} is not in {file}", host=name)
 
 
 def _meant(key: object, keys: tuple[str, ...]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from inventory.errors import ConfigInvalid
 from inventory.time_window import DAYS, TimeWindow, check_windows
@@ -145,7 +146,7 @@ READERS: Mapping[str, Callable[[object], object]] = {
 """The keys of `data` whose values are checked wherever they stand."""
 
 
-def check_values(data: Mapping[object, object], *, where: str, name: str) -> None:
+def check_values(data: Mapping[Any, Any], *, where: str, name: str) -> None:
     """Check those values of a host's, a group's or the defaults' `data` that are ours.
 
     Args:

@@ -1,0 +1,177 @@
+"""Make what a foreign inventory plugin found into what our view expects.
+
+Tables know only text, NetBox and Nautobot know sites and platforms as objects of theirs, and none of them has groups
+with windows. So: `groups.yaml` and `defaults.yaml` beside the configuration file count as they do for a folder; a
+device joins the groups that its key `groups` names and the one with the name of its site; numbers in text become
+numbers; what a config context holds under `flashferry`, and custom fields named like our keys, become its own data.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nornir.core.inventory import Defaults, Group, Host, Inventory
+from nornir.plugins.inventory import SimpleInventory
+
+from inventory.errors import ConfigInvalid
+from inventory.shapes import DATA_KEYS, unknown_key
+from inventory.values import READERS, check_values
+
+CONTEXT_KEY = "flashferry"
+"""Under this key of a config context stand our keys."""
+
+_NUMBERS = ("link_rate_bps", "cap_share", "max_copies")
+_IOS = {"ios", "iosxe", "xe"}
+_NAUTOBOT = "pynautobot_dictionary"
+_LIFTED = ("location", "role", "status", "tenant", "device_type", "serial", "tags", "config_context", "custom_fields")
+"""What of Nautobot's record is worth a filter, or holds keys of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """Groups and defaults that stand beside a configuration file.
+
+    Attributes:
+        groups: By name.
+        defaults: For all devices.
+        file: Where the groups stand, for complaints.
+    """
+
+    groups: Mapping[str, Group]
+    defaults: Defaults
+    file: Path
+
+    @staticmethod
+    def read(groups: Path, defaults: Path) -> Beside:
+        """Return what two files hold, which have been checked; absent ones hold nothing."""
+        found = SimpleInventory(host_file=os.devnull, group_file=str(groups), defaults_file=str(defaults)).load()
+        return Beside(groups=found.groups, defaults=found.defaults, file=groups)
+
+
+def adopt(inventory: Inventory, beside: Beside, *, source: str) -> None:
+    """Change an inventory in place into one that `inventory.view` can read.
+
+    Args:
+        inventory: As the plugin left it.
+        beside: Groups and defaults to add.
+        source: File and plugin, for complaints.
+
+    Raises:
+        ConfigInvalid: A device names a group that does not exist, or a value of ours is wrong.
+    """
+    _add_defaults(inventory.defaults, beside.defaults)
+    for name, group in beside.groups.items():
+        inventory.groups.setdefault(name, group)
+    for group in inventory.groups.values():
+        group.defaults = inventory.defaults
+        if group.name not in beside.groups:
+            check_values(group.data, where=source, name=group.name)
+    hosts = list(inventory.hosts.values())
+    inventory.hosts.clear()
+    for host in hosts:
+        # A spreadsheet's number for a name would be found by no `--host`.
+        host.name = str(host.name)
+        inventory.hosts[host.name] = host
+        # The table plugin gives every host defaults of its own, which nothing that is set later would reach.
+        host.defaults = inventory.defaults
+        _adopt_host(host, inventory, beside, source)
+
+
+def _add_defaults(defaults: Defaults, more: Defaults) -> None:
+    for name in ("hostname", "port", "username", "password", "platform"):
+        if getattr(defaults, name) is None:
+            setattr(defaults, name, getattr(more, name))
+    for key, value in more.data.items():
+        defaults.data.setdefault(key, value)
+    for kind, options in more.connection_options.items():
+        defaults.connection_options.setdefault(kind, options)
+
+
+def _adopt_host(host: Host, inventory: Inventory, beside: Beside, source: str) -> None:
+    data = host.data
+    _lift(data)
+    data["site"] = _word(data.get("site"))
+    _take_own_keys(host, source)
+    for key in DATA_KEYS:
+        if key in _NUMBERS:
+            data[key] = _as_number(data.get(key))
+        # An empty cell says nothing; left in, it would hide what the group says.
+        if key in data and data[key] in (None, ""):
+            del data[key]
+    if host.platform and _plain(host.platform).removeprefix("cisco") in _IOS:
+        host.platform = "ios"
+    check_values(data, where=source, name=host.name)
+    _join_groups(host, inventory, beside, source)
+
+
+def _lift(data: dict[str, Any]) -> None:
+    """Put what Nautobot keeps in a record of its own where NetBox has it."""
+    record = data.get(_NAUTOBOT)
+    if not isinstance(record, Mapping):
+        return
+    for key in _LIFTED:
+        if key in record:
+            data.setdefault(key, record[key])
+    data.setdefault("site", record.get("location"))
+
+
+def _take_own_keys(host: Host, source: str) -> None:
+    """Make our keys of a config context, and custom fields of those names, the host's own data."""
+    context = host.data.get("config_context")
+    own = context.get(CONTEXT_KEY) if isinstance(context, Mapping) else None
+    if own is not None and not isinstance(own, Mapping):
+        raise ConfigInvalid(
+            f"{source}: config context: key '{CONTEXT_KEY}': expected a mapping, found {own!r}", host=host.name
+        )
+    for key in own or {}:
+        if key not in DATA_KEYS:
+            raise ConfigInvalid(f"{source}: config context: {unknown_key(key, DATA_KEYS)}", host=host.name)
+    fields = host.data.get("custom_fields")
+    if isinstance(fields, Mapping):
+        host.data |= {key: fields[key] for key in READERS if fields.get(key) is not None}
+    host.data |= dict(own or {})
+
+
+def _join_groups(host: Host, inventory: Inventory, beside: Beside, source: str) -> None:
+    """Have a host join the groups that it names and the one of its site; what it is in already stays."""
+    named = host.data.pop("groups", None) or []
+    names = re.split(r"[\s,;]+", named.strip()) if isinstance(named, str) else [str(one) for one in named]
+    for name in names:
+        if name not in inventory.groups:
+            raise ConfigInvalid(f"{source}: group {name!r} is not in {beside.file}", host=host.name)
+    site = host.data.get("site")
+    if isinstance(site, str) and site in inventory.groups:
+        names.append(site)
+    for name in names:
+        if (group := inventory.groups[name]) not in host.groups:
+            host.groups.append(group)
+
+
+def _word(site: object) -> object:
+    """Return a site as one word: of an object its slug, or its name with '-' for what a word cannot hold."""
+    if not isinstance(site, Mapping):
+        return site
+    if slug := site.get("slug"):
+        return slug
+    return re.sub(r"[^A-Za-z0-9._]+", "-", str(site.get("name") or "")).strip("-").lower() or None
+
+
+def _as_number(value: object) -> object:
+    """Return the number that a cell's text stands for; what is none is left to the reader to complain about."""
+    if isinstance(value, str):
+        try:
+            value = float(value.replace("_", "").strip())
+        except ValueError:
+            return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,0 +1,1 @@
+"""Devices from NetBox, with the sites in groups.yaml beside it or in config contexts."""

@@ -1,0 +1,182 @@
+"""Open an inventory through any Nornir inventory plugin, as a Nornir configuration file names it.
+
+Only the section `inventory:` of that file is heeded; how many devices are handled at once and what is logged is ours.
+Files that a known plugin is given by a relative path are looked for beside the configuration file, and so are
+`groups.yaml` and `defaults.yaml`, by which a flat table gets what does not fit into a cell (see `inventory.adopt`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nornir.core.exceptions import PluginNotRegistered
+from nornir.core.inventory import Inventory
+from nornir.core.plugins.inventory import InventoryPluginRegister, TransformFunctionRegister
+
+from inventory.adopt import Beside, adopt
+from inventory.errors import ConfigInvalid
+from inventory.shapes import check_entries
+from inventory.yaml_file import read_mapping
+
+SIMPLE = "SimpleInventory"
+
+_BESIDE = {"group_file": "groups.yaml", "defaults_file": "defaults.yaml"}
+_FILES: Mapping[str, Mapping[str, str]] = {
+    SIMPLE: {"host_file": "hosts.yaml"} | _BESIDE,
+    "CSVInventory": {"csv_file": "inventory.csv"},
+    "ExcelInventory": {"excel_file": "inventory.xlsx"},
+    "NetBoxInventory2": _BESIDE,
+}
+"""The options of plugins that are files, and what the plugin takes where they are not given."""
+
+_EXTRAS = {
+    "CSVInventory": "table",
+    "ExcelInventory": "table",
+    "FlatDataInventory": "table",
+    "NBInventory": "netbox",
+    "NetBoxInventory2": "netbox",
+    "NautobotInventory": "nautobot",
+}
+"""Which of our extras brings a plugin."""
+
+_SECTIONS = ("inventory", "core", "runner", "logging", "ssh", "user_defined")
+_KEYS = ("plugin", "options", "transform_function", "transform_function_options")
+_SHOWN = 200
+
+
+def inventory_of(path: Path) -> Inventory:
+    """Return the inventory that a Nornir configuration file describes, checked and as our view expects it.
+
+    Raises:
+        ConfigInvalid: The file or the plugin's options are wrong, the plugin is not installed or fails, or what it
+            found is not what we need.
+    """
+    section = _section(path)
+    name = section["plugin"]
+    options = _with_files(path, name, section.get("options") or {})
+    groups = Path(options.get("group_file", path.parent / "groups.yaml"))
+    defaults = Path(options.get("defaults_file", path.parent / "defaults.yaml"))
+    check_entries(hosts=options.get("host_file"), groups=groups, defaults=defaults)
+    source = f"{path}: {name}"
+    found = _loaded(source, name, options)
+    _transform(source, found, section)
+    if name != SIMPLE:
+        adopt(found, Beside.read(groups, defaults), source=source)
+    return found
+
+
+def _section(path: Path) -> dict[str, Any]:
+    """Return the checked section `inventory:` with the name of its plugin."""
+    content = read_mapping(path)
+    for key in content:
+        if key not in _SECTIONS:
+            raise ConfigInvalid(
+                f"{path}: unknown key {key!r} in a Nornir configuration file: expected 'inventory'",
+                hint="For hosts.yaml and its companions give the folder",
+            )
+    section = content.get("inventory")
+    if not isinstance(section, dict):
+        raise ConfigInvalid(
+            f"{path}: key 'inventory': expected a mapping with 'plugin' and 'options', found {section!r}"
+        )
+    for key in section:
+        if key not in _KEYS:
+            raise ConfigInvalid(f"{path}: key 'inventory': unknown key {key!r}; expected some of {', '.join(_KEYS)}")
+    if not isinstance(section.setdefault("plugin", SIMPLE), str):
+        raise ConfigInvalid(f"{path}: key 'plugin': expected a name such as CSVInventory, found {section['plugin']!r}")
+    for key in ("options", "transform_function_options"):
+        # The value may hold a token, so its kind is all that is told.
+        if not isinstance(section.get(key) or {}, dict):
+            raise ConfigInvalid(f"{path}: key '{key}': expected a mapping, found {type(section[key]).__name__}")
+    return section
+
+
+def _with_files(path: Path, plugin: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with the files of a known plugin found beside the configuration file."""
+    found = dict(options)
+    for key, usual in _FILES.get(plugin, {}).items():
+        file = path.parent / Path(str(options.get(key) or usual)).expanduser()
+        if key not in _BESIDE and not file.is_file():
+            raise ConfigInvalid(f"{path}: {plugin}: option '{key}': expected a file, found none at {file}")
+        found[key] = str(file)
+    return found
+
+
+def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
+    """Return what a plugin loads; whatever goes wrong in it becomes one sentence."""
+    # Plugins print and exit where they should raise, and one of them logs a whole row, passwords included.
+    quiet = logging.getLogger("nornir_table_inventory")
+    quiet.propagate = False
+    quiet.addHandler(logging.NullHandler())
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            InventoryPluginRegister.auto_register()
+            plugin = InventoryPluginRegister.get_plugin(name)(**options)
+            _sign_in(plugin)
+            found = plugin.load()
+    except PluginNotRegistered:
+        raise _missing(source, name) from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- foreign code; the operator needs a sentence, not its trace
+        raise _failed(source, error, said.getvalue()) from None
+    _no_name_twice(source, plugin)
+    return found
+
+
+def _sign_in(plugin: Any) -> None:
+    """Give NetBox a token of its second kind as it wants it, which is newer than the plugin.
+
+    NetBox 4.5 made tokens that begin with `nbt_` and go behind the word `Bearer`; the plugin always says `Token`.
+    """
+    headers = getattr(getattr(plugin, "session", None), "headers", {})
+    scheme, _, token = str(headers.get("Authorization", "")).partition(" ")
+    if scheme == "Token" and token.startswith("nbt_"):
+        headers["Authorization"] = f"Bearer {token}"
+
+
+def _missing(source: str, name: str) -> ConfigInvalid:
+    extra = _EXTRAS.get(name)
+    known = ", ".join(sorted({SIMPLE, *InventoryPluginRegister.available, *_EXTRAS}))
+    hint = f"Install flashferry[{extra}]" if extra else f"Install what brings it, or use one of {known}"
+    return ConfigInvalid(f"{source}: this inventory plugin is not installed", hint=hint)
+
+
+def _failed(source: str, error: BaseException, said: str) -> ConfigInvalid:
+    if isinstance(error, KeyError) and error.args == ("name",):
+        return ConfigInvalid(
+            f"{source}: expected a column 'name', found none",
+            hint="The first line names the columns; save the file as UTF-8 without a byte order mark",
+        )
+    told = " ".join((said if isinstance(error, SystemExit) else str(error)).split()).rstrip(".") or "no reason given"
+    return ConfigInvalid(f"{source}: {type(error).__name__}: {told[:_SHOWN]}", hint="Check the plugin's options")
+
+
+def _no_name_twice(source: str, plugin: Any) -> None:
+    """Refuse a table that names a device twice: the plugin would keep the last row and lose the others."""
+    rows = getattr(plugin, "hosts_list", None) or []
+    twice = sorted(str(name) for name, count in Counter(row.get("name") for row in rows).items() if count > 1)
+    if twice:
+        raise ConfigInvalid(f"{source}: expected one row per device, found more for {', '.join(twice)}")
+
+
+def _transform(source: str, found: Inventory, section: Mapping[str, Any]) -> None:
+    name = section.get("transform_function")
+    if not name:
+        return
+    try:
+        TransformFunctionRegister.auto_register()
+        function = TransformFunctionRegister.get_plugin(name)
+        for host in found.hosts.values():
+            function(host, **(section.get("transform_function_options") or {}))
+    except PluginNotRegistered:
+        raise ConfigInvalid(f"{source}: transform function {name!r} is not installed") from None
+    except Exception as error:  # noqa: BLE001 -- foreign code, as above
+        raise _failed(f"{source}: transform function {name}", error, "") from None
