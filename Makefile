@@ -35,7 +35,7 @@ wheel: $(VENV)/.ready
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --extra lab \
 	  --no-header --no-emit-index-url --quiet pyproject.toml -o requirements.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --extra lab --group dev -c requirements.txt \
+	uv pip compile --universal --python-version 3.11 --generate-hashes --extra lab --extra netbox --group dev -c requirements.txt \
 	  --no-header --no-emit-index-url --quiet pyproject.toml -o requirements-dev.txt
 
 $(VENV)/bin/python:
