@@ -33,7 +33,7 @@ class FleetOptions:
     """Which devices, and how they are logged in to.
 
     Attributes:
-        inventory: Folder of the inventory, or `sample`.
+        inventory: Folder of the inventory, a Nornir configuration file, or `sample`.
         host: Only these devices.
         group: Only devices of these groups.
         filter: Only devices that fit these `key=value` pairs.
@@ -62,8 +62,9 @@ def _options(
             "--inventory",
             "-i",
             envvar="FLASHFERRY_INVENTORY",
-            metavar="DIR",
-            help=f"Folder with Nornir's hosts.yaml, groups.yaml and defaults.yaml; '{SAMPLE}' is the lab's fleet.",
+            metavar="PATH",
+            help="Folder with Nornir's hosts.yaml, groups.yaml and defaults.yaml, or a Nornir configuration file that "
+            f"names an inventory plugin; '{SAMPLE}' is the lab's fleet.",
         ),
     ],
     host: Annotated[
