@@ -41,6 +41,10 @@ class RunMetrics:
         self._lock = threading.Lock()
         self._instruments = RunInstruments()
         self._instruments.registry.register(FleetCollector(self._fleet, self._lock))
+        for site in self._fleet.sites:
+            # From zero on: a series that begins at one has never increased.
+            self._instruments.restores_incomplete.labels(site=site)
+            self._instruments.retries.labels(site=site)
         self._hash_from: dict[str, float] = {}
         self._waits_from: dict[str, tuple[str, float]] = {}
 
