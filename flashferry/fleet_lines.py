@@ -59,7 +59,7 @@ class FleetLines:
 
     def _lines(self, event: Event, *, has_ended: bool) -> list[tuple[str, str]]:
         """Return what an event says by itself, with who it is about."""
-        mark = "FAILED " if event.status == "failed" else ""
+        mark = {"failed": "FAILED ", "retry": "retry "}.get(event.status, "")
         if event.host is None:
             return [("run", f"{event.step:<8} {mark}{event.text}")] if event.text else []
         if event.step == "transfer":

@@ -1,0 +1,228 @@
+"""The live view of a fleet: what needs attention comes first, totals are true, and no line is too long."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from flashferry.fleet_lines import FleetLines
+from flashferry.live import LiveTable, watching
+from flashferry.live_figures import bar, percent
+from staging.events import Event, Progress
+from staging.following import Expected, Roster
+
+SIZE_BYTES = 500_000_000
+SITES = tuple(f"site-{number}" for number in range(10))
+
+
+def roster(devices: int, sites: tuple[str, ...] = SITES) -> Roster:
+    found = [
+        Expected(host=f"r{number}", site=sites[number % len(sites)], size_bytes=SIZE_BYTES) for number in range(devices)
+    ]
+    return Roster(devices=tuple(found), caps_bytes_per_s=dict.fromkeys(sites, 12e6))
+
+
+class Screen:
+    """A live view on a terminal of the test's own, by its own clock."""
+
+    def __init__(self, devices: int = 500, width: int = 80, height: int = 24, sites: tuple[str, ...] = SITES) -> None:
+        self.now_s = 0.0
+        self.out = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width, height=height)
+        self.view = LiveTable(self.out, "restore", devices, clock=lambda: self.now_s, roster=roster(devices, sites))
+
+    def tell(self, host: str | None, step: str, status: str, text: str = "", **more: object) -> None:
+        self.view(Event(host=host, step=step, status=status, text=text, at_s=self.now_s, **more))  # type: ignore[arg-type]
+
+    def copy(self, host: str, acked_bytes: int, rate_bytes_per_s: float = 1e6) -> None:
+        seen = Progress(acked_bytes=acked_bytes, size_bytes=SIZE_BYTES, rate_bytes_per_s=rate_bytes_per_s)
+        self.tell(host, "pull", "progress", progress=seen, verdict="cap")
+
+    @property
+    def lines(self) -> list[str]:
+        with self.out.capture() as captured:
+            self.out.print(self.view)
+        return [line.rstrip() for line in captured.get().splitlines()]
+
+    def line_of(self, host: str) -> str:
+        return next(line for line in self.lines if line.startswith(f"{host} "))
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30), (160, 50), (40, 10), (20, 5), (5, 2)])
+@pytest.mark.parametrize("devices", [3, 500])
+def test_it_fits_the_terminal(width: int, height: int, devices: int):
+    """Whatever the names, the sites and the size: no line is too long, one line is left for the cursor."""
+    sites = ("Zürich-Flughafen-Nord-Gebäude-7", "東京", "b")
+    screen = Screen(devices, width, height, sites)
+    screen.tell(None, "wave", "waiting", "wave 1 (a very long name for a site, 200 devices) waits for approval")
+    for number in range(devices):
+        screen.copy(f"r{number}", number * 1_000_000)
+    screen.copy("a-router-that-the-roster-does-not-know-and-whose-name-has-no-end", 5)
+    lines = screen.lines
+    assert len(lines) <= max(2, height - 1)
+    assert max(map(cell_len, lines)) <= width
+
+
+def test_totals_are_those_of_all_devices():
+    """Done, failed, under way and queued; bytes over all; what is left by the slowest site."""
+    screen = Screen(20, sites=("a", "b"))
+    screen.copy("r0", SIZE_BYTES)
+    screen.tell("r0", "device", "done", outcome="done")
+    screen.tell("r1", "device", "failed", "failed: check: no room", outcome="failed")
+    screen.copy("r2", 250_000_000, 10e6)
+    counts, totals = screen.lines[:2]
+    assert counts.startswith("1 of 20 devices done, 1 failed, 1 under way, 17 queued")
+    # Ten devices at each site; the one that failed is nothing to be copied any more.
+    assert totals.endswith("7%  0.8 of 9.5 GB  10.00 MB/s  about 14:35 left")
+    site = next(line for line in screen.lines if line.startswith("a "))
+    assert site.split()[:5] == ["a", "1", "1", "8", "0"]
+    assert site.split()[-4:] == ["15%", "10.00", "12.00", "7:05"]
+
+
+def test_what_needs_attention_comes_first():
+    """Being restored, failed, stalled, to be tried again, slow, verifying; then copies by how far they are."""
+    screen = Screen(30, height=50, sites=("a", "b"))
+    peers = [f"r{number}" for number in range(0, 20, 2)]
+    for host in (*peers, "r21", "r23"):
+        screen.tell(host, "pull", "started")
+        screen.copy(host, 1_000_000)
+    screen.now_s = 29.0
+    screen.copy("r21", 2_000_000)
+    screen.now_s = 40.0
+    for number, host in enumerate(peers):
+        screen.copy(host, 10_000_000 + number)
+    for _ in range(20):
+        screen.copy("r0", 10_000_001, 1e5)
+    screen.tell("r2", "pull", "failed", "no room")
+    screen.tell("r2", "restore", "started")
+    screen.tell("r1", "device", "failed", "failed: check: no login", outcome="failed")
+    screen.tell("r23", "device", "retry", "in 30 s, attempt 2: no login")
+    screen.tell("r25", "verify", "started")
+    head = next(number for number, line in enumerate(screen.lines) if line.startswith("device"))
+    rows = [line.split()[0] for line in screen.lines[head + 1 :]]
+    assert rows[:7] == ["r2", "r1", "r21", "r23", "r0", "r25", "r18"]
+    assert "no room" in screen.line_of("r2")
+    assert "stalled 0:11" in screen.line_of("r21")
+    assert "in 30 s, attempt 2: no login" in screen.line_of("r23")
+    assert "slow" in screen.line_of("r0")
+
+
+def test_failures_leave_room_for_what_is_under_way():
+    """A hundred that failed take a quarter of the lines; how many there are is told below."""
+    screen = Screen(300, sites=("a",))
+    for number in range(100):
+        screen.tell(f"r{number}", "device", "failed", "failed: check: no room", outcome="failed")
+    for number in range(100, 200):
+        screen.copy(f"r{number}", 1_000_000)
+    rows = [line for line in screen.lines if line.startswith("r")]
+    failed = [line for line in rows if "failed" in line]
+    assert 0 < len(failed) <= len(rows) / 3
+    assert screen.lines[-1] == f"not shown: {100 - len(failed)} failed, {100 - len(rows) + len(failed)} copying"
+
+
+def test_what_holds_up_a_run_is_shown_with_the_command():
+    """Somebody who comes back to the terminal sees what to type."""
+    screen = Screen()
+    screen.tell(None, "run", "started", "run-7", run_id="run-7")
+    screen.tell(None, "wave", "waiting", "wave 2 (site berlin, 12 devices) waits for approval")
+    shown = "".join(screen.lines)
+    assert "wave 2 (site berlin, 12 devices) waits for approval: flashferry run approve run-7" in shown
+    screen.tell(None, "wave", "started", "2 of 5: site berlin")
+    screen.tell(None, "run", "paused", "nothing new begins")
+    shown = "\n".join(screen.lines)
+    assert "waits for approval" not in shown
+    assert "wave 2 of 5: site berlin" in shown
+    assert "paused: nothing new begins: flashferry run continue run-7" in shown
+
+
+def test_more_sites_than_lines():
+    """Those with something under way are shown; the others are counted."""
+    sites = tuple(f"s{number:02}" for number in range(60))
+    screen = Screen(600, sites=sites)
+    screen.copy("r59", 1_000_000)
+    screen.tell("r0", "device", "done", outcome="done")
+    assert any(line.startswith("s59 ") for line in screen.lines)
+    assert any("more sites, 0 of them through" in line for line in screen.lines)
+
+
+def test_a_terminal_without_the_glyphs_gets_ascii():
+    """Bars are signs that any terminal has."""
+    assert bar(0.5, 4, plain=True) == ("##", "..")
+
+
+def test_nothing_is_done_before_it_is():
+    """99.9 % is shown as 99 %, with a bar that is not full."""
+    assert percent(0.999) == "99%"
+    assert bar(0.999, 10, plain=False) == ("━" * 9, "─")
+    assert (percent(1.0), bar(1.0, 10, plain=False)) == ("100%", ("━" * 10, ""))
+
+
+def test_a_terminal_that_stands_still_holds_no_device_up(monkeypatch: pytest.MonkeyPatch):
+    """Ctrl-S stops what is drawn, not what is told."""
+    is_drawing, may_go = threading.Event(), threading.Event()
+
+    class Stopped(io.StringIO):
+        def write(self, text: str) -> int:
+            if threading.current_thread().name == "live-view":
+                is_drawing.set()
+                may_go.wait(10)
+            return len(text)
+
+    out = Console(file=Stopped(), force_terminal=True, width=80, height=24)
+    view = LiveTable(out, "restore", 3)
+    with view.drawn():
+        view.say("hello")
+        assert is_drawing.wait(10)
+        for number in range(1000):
+            view(Event(host=f"r{number % 3}", step="pull", status="started", text="", at_s=0.0))
+        may_go.set()
+
+
+class Lines:
+    """Plain lines of a fleet, by a clock of the test's own."""
+
+    def __init__(self, devices: int = 40) -> None:
+        self.now_s = 0.0
+        self.told = FleetLines(roster(devices, ("a", "b")), "restore", devices, clock=lambda: self.now_s)
+
+    def tell(self, host: str | None, step: str, status: str, text: str = "", **more: object) -> None:
+        self.told(Event(host=host, step=step, status=status, text=text, at_s=self.now_s, **more))  # type: ignore[arg-type]
+
+
+def test_many_devices_make_few_lines(capsys: pytest.CaptureFixture[str]):
+    """A minute of forty copies: six times a line per site and one for all."""
+    lines = Lines()
+    for second in range(61):
+        lines.now_s = float(second)
+        for number in range(40):
+            seen = Progress(acked_bytes=second * 1_000_000, size_bytes=SIZE_BYTES, rate_bytes_per_s=1e6)
+            lines.tell(f"r{number}", "pull", "progress", progress=seen)
+    found = capsys.readouterr().err.splitlines()
+    assert len(found) == 18
+    assert "a: 0 of 20 done, 20 under way, 11% copied, 20.00 of 12.00 MB/s" in found[-3]
+    assert "about" in found[-1]
+
+
+def test_ends_and_failures_are_told_at_once(capsys: pytest.CaptureFixture[str]):
+    """A device's steps are not, its end, its failures and its retry are."""
+    lines = Lines()
+    lines.tell("r1", "check", "started")
+    lines.tell("r1", "check", "done", "1.0 s")
+    lines.tell("r1", "pull", "failed", "no progress for 60 s")
+    lines.tell("r1", "device", "retry", "in 30 s, attempt 2")
+    lines.tell("r1", "device", "done", "done", outcome="done")
+    found = [line.split(maxsplit=2)[2] for line in capsys.readouterr().err.splitlines()]
+    assert [" ".join(line.split()) for line in found] == [
+        "r1 pull FAILED no progress for 60 s",
+        "r1 device retry in 30 s, attempt 2",
+        "r1 device done",
+    ]
+
+
+def test_many_devices_without_a_terminal_are_summed_up():
+    """Few devices keep a line per step."""
+    with watching("restore", devices=21) as emit:
+        assert isinstance(emit, FleetLines)
