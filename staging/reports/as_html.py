@@ -21,9 +21,13 @@ OPEN_UP_TO = 12
 """A report of so few devices is opened, and printed, whole."""
 
 MOST_OPENED = 20
+_LEAST_READINGS = 3
 _MANY = 60
 _POINTS_OF_MANY = 40
 """Readings kept of a transfer are 48 at the most; for a large fleet a few less keep the page small."""
+
+MOST_GRAPHED = 600
+"""A larger fleet has graphs only for the devices that need attention: the page is to stay below some megabytes."""
 
 _LONGEST_REASON = 220
 _TITLES = {"stage": "Staging report", "probe": "Speed test report"}
@@ -74,9 +78,21 @@ def _pictures(report: Report) -> dict[str, object]:
 
     return {
         "graphs": graphs,
+        "no_graphs": lambda device, transfer: _no_graphs(device, transfer, len(report.devices)),
         "pair": lambda device: Markup(pair_bars(device, largest)),  # noqa: S704 -- figures only
         "steps": lambda device: Markup(step_bar(device.steps)),  # noqa: S704 -- escaped there
     }
+
+
+def _no_graphs(device: DeviceReport, transfer: TransferReport, devices: int) -> str:
+    """Return why a transfer has no graphs on the page, or an empty text where it has."""
+    if len(transfer.samples) < _LEAST_READINGS:
+        return f"No graphs: {len(transfer.samples)} readings of this copy were kept."
+    if devices > MOST_GRAPHED and not device.needs_attention:
+        return f"No graphs: of {devices:,} devices only those that need attention have them here; the JSON has all."
+    if devices > _MANY and transfer is not device.transfers[-1]:
+        return "No graphs: in a fleet of this size only a device's last copy has them here; the JSON has all."
+    return ""
 
 
 def _ordered(report: Report) -> list[tuple[int, DeviceReport]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from staging.reports.scales import Axis, Point, evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
+from staging.reports.words import size
 from tcp.sample import Sample, intervals
 
 MOST_POINTS = 150
@@ -70,7 +71,7 @@ class Graph:
             return f"{self.title}: not measured."
         shown = "; ".join(f"{line.label}: {_range(line, self.up)}" for line in self.lines)
         length = f"{self.across.end:.3g} {self.across.unit}"
-        return f"{self.title}, over {length}, {self.readings} readings. {shown}. {self.note}".strip()
+        return f"{self.title} over {length}. {shown}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +130,7 @@ def _acknowledged(samples: Sequence[Sample], across: Axis, most: int) -> Graph:
     if above:
         lines.append(Line(label="acknowledged + advertised window", points=above, stroke=Stroke.DASHED))
     windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
-    told = f"window {min(windows):,} to {max(windows):,} bytes" if windows else "this kernel does not tell the window"
+    told = f"window {spread(windows)}" if windows else "this kernel does not tell the window"
     return Graph(
         key="acknowledged",
         title="Bytes acknowledged, and the window above them",
@@ -189,12 +190,18 @@ def _rates(samples: Sequence[Sample], most: int) -> tuple[Point, ...]:
     return tuple((span.end.at_s, span.rate_bytes_per_s) for span in intervals(kept))
 
 
+def spread(sizes: Sequence[int]) -> str:
+    """Return the least and the greatest of some amounts of bytes in words; one where they read alike."""
+    low, high = size(min(sizes)), size(max(sizes))
+    return low if low == high else f"{low} to {high}"
+
+
 def _level(value: float, across: Axis) -> tuple[Point, ...]:
     return ((0.0, value), (across.end * across.divisor, value))
 
 
 def _note(samples: Sequence[Sample], text: str) -> str:
-    few = "few readings: read it as a hint" if 1 < len(samples) < FEW_READINGS else ""
+    few = "few: a hint only" if 1 < len(samples) < FEW_READINGS else ""
     return "; ".join(part for part in (text, few) if part)
 
 

@@ -1,8 +1,8 @@
 """A graph as inline SVG: no style attribute, so a strict content policy may stand; legible without colour.
 
-Colours come from `GRAPH_STYLE`, which a page puts into its own style sheet; the attributes beside the classes are what
-is seen where there is none. Coordinates are whole numbers in a field of 960 x 440, and moves are relative: at 500
-devices with four graphs each every byte counts.
+How it looks is in `GRAPH_STYLE`, which a page puts into its own style sheet once; `standalone` brings it along.
+Coordinates are whole numbers in a field of 960 x 440, and moves are relative: at 500 devices with four graphs each
+every byte counts.
 """
 
 from __future__ import annotations
@@ -10,32 +10,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from staging.reports.graphs import Graph, Line, Stroke
+from staging.reports.graphs import Graph, Line
 from staging.reports.scales import Point
 
 WIDTH, HEIGHT = 960, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 96, 16, 96, 68
 _FEW = 12
 """Of a line with so few points each is marked."""
-
-_INK = {Stroke.SOLID: "#0b4f9e", Stroke.DASHED: "#b0480e", Stroke.DOTTED: "#444"}
-_DASHES = {Stroke.SOLID: "", Stroke.DASHED: ' stroke-dasharray="18 9"', Stroke.DOTTED: ' stroke-dasharray="3 8"'}
+_LETTER = 13
+"""How wide a letter is at the most; fonts differ."""
 
 GRAPH_STYLE = """
 svg.graph{display:block;width:100%;height:auto;font-family:inherit}
 .graph text{fill:var(--ink,#1b1f24);font-size:22px}
 .graph .t{font-size:25px;font-weight:600}
 .graph .n{fill:var(--quiet,#57606a)}
+.graph .u text{text-anchor:end}
+.graph .v text{text-anchor:middle}
+.graph path{fill:none;stroke-linejoin:round}
 .graph .g{stroke:var(--rule,#d5d9de)}
 .graph .x{stroke:var(--quiet,#57606a)}
-.graph .a{stroke:var(--line-a,#0b4f9e)}
-.graph .b{stroke:var(--line-b,#b0480e)}
-.graph .c{stroke:var(--line-c,#444)}
-.graph circle{stroke:none}
-.graph circle.a{fill:var(--line-a,#0b4f9e)}
-.graph circle.b{fill:var(--line-b,#b0480e)}
-.graph circle.c{fill:var(--line-c,#444)}
+.graph .a{stroke:var(--line-a,#0b4f9e);stroke-width:5}
+.graph .b{stroke:var(--line-b,#b0480e);stroke-width:4;stroke-dasharray:18 9}
+.graph .c{stroke:var(--line-c,#444);stroke-width:4;stroke-dasharray:3 8}
+.graph .m{stroke-width:12;stroke-linecap:round;stroke-dasharray:none}
 """
+"""Colours, dashes and letters; a page may set --ink, --quiet, --rule, --line-a, --line-b and --line-c for its own."""
+
+
+def standalone(graph: Graph) -> str:
+    """Return a graph as an SVG file of its own."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" width="{WIDTH}" height="{HEIGHT}"'
+    style = f"<style>{GRAPH_STYLE}</style>"
+    opening, _, rest = svg(graph).partition(">")
+    return f"{opening.replace('<svg', head, 1)}>{style}{rest}\n"
 
 
 def svg(graph: Graph) -> str:
@@ -58,42 +66,35 @@ def _axes(graph: Graph) -> Iterator[str]:
     columns = [(tick, over) for tick, over in columns if tick <= graph.across.end * (1 + 1e-9)]
     grid = "".join(f"M{_LEFT} {down}H{right}" for _, down in rows[1:])
     marks = "".join(f"M{over} {bottom}v8" for _, over in columns)
-    yield f'<path class="g" stroke="#d5d9de" d="{grid}"/>'
-    yield f'<path class="x" stroke="#57606a" fill="none" d="M{_LEFT} {_TOP}V{bottom}H{right}{marks}"/>'
-    for tick, down in rows:
-        yield f'<text x="{_LEFT - 10}" y="{down + 8}" text-anchor="end">{graph.up.label(tick)}</text>'
-    for tick, over in columns:
-        yield f'<text x="{over}" y="{bottom + 32}" text-anchor="middle">{graph.across.label(tick)}</text>'
+    yield f'<path class="g" d="{grid}"/><path class="x" d="M{_LEFT} {_TOP}V{bottom}H{right}{marks}"/>'
+    beside = (f'<text x="{_LEFT - 10}" y="{down + 8}">{graph.up.label(tick)}</text>' for tick, down in rows)
+    units = {columns[-1][0]: f" {graph.across.unit}"}
+    below = (
+        f'<text x="{over}" y="{bottom + 32}">{graph.across.label(tick)}{units.get(tick, "")}</text>'
+        for tick, over in columns
+    )
+    yield f'<g class="u">{"".join(beside)}</g><g class="v">{"".join(below)}</g>'
     foot = "; ".join(part for part in (f"{graph.readings} readings", graph.note) if part)
     yield f'<text class="n" x="{_LEFT}" y="{HEIGHT - 6}">{escape(foot)}</text>'
-    yield f'<text x="{right}" y="{HEIGHT - 6}" text-anchor="end">{graph.across.unit}</text>'
 
 
 def _legend(graph: Graph) -> Iterator[str]:
     over = _LEFT
     for line in graph.lines:
-        yield f'<path {_pen(line.stroke)} d="M{over} 58h54"/>'
+        yield f'<path class="{line.stroke.value}" d="M{over} 58h54"/>'
         yield f'<text x="{over + 64}" y="66">{escape(line.label)}</text>'
-        over += 64 + 11 * len(line.label) + 34
+        over += 64 + _LETTER * len(line.label) + 30
 
 
 def _drawn(line: Line, graph: Graph) -> str:
     places = [(_over(graph, at_s), _down(graph, value)) for at_s, value in line.points]
     if line.is_step:
         places = _steps(places)
-    path = f'<path {_pen(line.stroke)} d="{_moves(places)}"/>'
+    path = f'<path class="{line.stroke.value}" d="{_moves(places)}"/>'
     if len(line.points) > _FEW or line.is_step or len(line.points) == 2:
         return path
-    ink = _INK[line.stroke]
-    return path + "".join(
-        f'<circle class="{line.stroke.value}" fill="{ink}" cx="{over}" cy="{down}" r="5"/>' for over, down in places
-    )
-
-
-def _pen(stroke: Stroke) -> str:
-    width = 5 if stroke is Stroke.SOLID else 4
-    ink = f'class="{stroke.value}" stroke="{_INK[stroke]}" stroke-width="{width}"'
-    return f'{ink} fill="none" stroke-linejoin="round"{_DASHES[stroke]}'
+    dots = "".join(f"M{over} {down}h0" for over, down in places)
+    return f'{path}<path class="{line.stroke.value} m" d="{dots}"/>'
 
 
 def _steps(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
