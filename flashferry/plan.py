@@ -30,6 +30,7 @@ from staging.states import Outcome
 _OUTCOMES = {
     Action.STAGE: Outcome.DONE,
     Action.ALREADY_THERE: Outcome.ALREADY_THERE,
+    Action.STAYS: Outcome.ALREADY_THERE,  # as asked for, nothing to do
     Action.REFUSED: Outcome.REFUSED,
     Action.UNREACHABLE: Outcome.FAILED,
 }

@@ -16,6 +16,9 @@ from staging.planning.waves import Wave
 MOST_ROWS = 40
 """With more devices than this only those have a row that need attention; the file has all of them."""
 
+NARROW_COLUMNS = 96
+"""Below this the model goes, which the file has: names of devices and times count more."""
+
 MOST_REASONS = 20
 MOST_HOSTS = 4
 
@@ -59,7 +62,7 @@ def _site_row(plan: FleetPlan, site: SiteForecast) -> dict[str, str | Text]:
         "used": f"{site.load_share:.0%}" if site.load_share is not None else "-",
         "to carry": _size(site.bytes),
         "begins": _clock(plan, site.starts_s),
-        "takes": duration(site.ends_s - site.starts_s),
+        "busy for": duration(site.busy_s),
         "done at": _clock(plan, site.ends_s),
         "closes": f"{datetime.fromisoformat(site.closes_at):%a %H:%M}" if site.closes_at else "-",
     }
@@ -96,13 +99,14 @@ def _print_devices(plan: FleetPlan) -> None:
     if not ordered:
         return
     console().print()
-    left_out = frozenset({"image", "release", "begins"} if len(plan.images) > 1 else {"release", "begins"})
+    left_out = {"image"} if len(plan.images) < 2 else set()
+    if console().width < NARROW_COLUMNS:
+        left_out |= {"model"}
     rows = [_device_row(plan, device, late) for device in ordered]
-    if len(plan.images) < 2:
-        rows = [{key: cell for key, cell in row.items() if key != "image"} for row in rows]
-    show(rows, wide_only=left_out)
+    kept = [{key: cell for key, cell in row.items() if key not in left_out} for row in rows]
+    show(kept, wide_only=frozenset({"image", "release", "begins"}))
     if any(device.is_assumed for device in ordered):
-        console().print("~ assumed, see below")
+        console().print("~ assumed, not measured: see below")
 
 
 _CALM = 4
@@ -120,17 +124,17 @@ def _urgency(device: PlannedDevice, late: frozenset[str]) -> int:
 
 def _device_row(plan: FleetPlan, device: PlannedDevice, late: frozenset[str]) -> dict[str, str | Text]:
     is_staged = device.action is Action.STAGE
-    good = is_staged or device.action is Action.ALREADY_THERE
-    words = "stage, too late" if device.host in late else device.action.value
+    good = device.action not in {Action.REFUSED, Action.UNREACHABLE} and device.host not in late
+    words = "too late" if device.host in late else device.action.value
     return {
         "device": device.host,
         "model": device.model or "-",
         "release": device.version or "-",
         "image": device.image or "-",
-        "plan": Text(words, style=GOOD if good and device.host not in late else BAD),
+        "plan": Text(words, style=GOOD if good else BAD),
         "wave": str(device.wave) if device.wave >= 0 else "-",
         "tune": ("yes" if device.tune else "no") if is_staged else "-",
-        "rate": f"{'~' if device.is_assumed else ''}{rate(device.expected_bytes_per_s)}" if is_staged else "-",
+        "MB/s": _rate(device) if is_staged else "-",
         "begins": _clock(plan, device.starts_s) if device.starts_s is not None else "-",
         "copy": duration(device.copy_s) if device.copy_s is not None else "-",
         "hash": duration(device.hash_s) if device.hash_s is not None else "-",
@@ -138,22 +142,27 @@ def _device_row(plan: FleetPlan, device: PlannedDevice, late: frozenset[str]) ->
     }
 
 
+def _rate(device: PlannedDevice) -> str:
+    figure = rate(device.expected_bytes_per_s).removesuffix(" MB/s")
+    return f"~{figure}" if device.is_assumed else figure
+
+
 def _print_attention(plan: FleetPlan) -> None:
-    troubled = [device for device in plan.devices if device.reason]
-    troubled.sort(key=lambda device: _urgency(device, frozenset()))
-    for device in troubled[:MOST_REASONS]:
-        hint = f". {device.hint}" if device.hint else ""
-        line(device.host, f"{device.action.value}: {device.reason}{hint}", BAD)
-    if len(troubled) > MOST_REASONS:
-        console().print(f"and {len(troubled) - MOST_REASONS} more that are refused or unreachable")
+    troubled = sorted((one for one in plan.devices if one.reason), key=lambda one: _urgency(one, frozenset()))
+    for text, hosts in _alike((_why(one), one.host) for one in troubled):
+        line(hosts, text, "" if text.startswith(Action.STAYS.value) else BAD)
     for text, hosts in _alike((note, device.host) for device in plan.devices for note in device.notes):
         line(hosts, f"note: {text}")
     for text, hosts in _alike((one.tune_reason, one.host) for one in plan.devices if one.tune_reason):
         line(hosts, f"not tuned: {text}")
 
 
+def _why(device: PlannedDevice) -> str:
+    return f"{device.action.value}: {device.reason}" + (f". {device.hint}" if device.hint else "")
+
+
 def _alike(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return sentences with the devices that they are about, each sentence once."""
+    """Return sentences with the devices that they are about, each sentence once, so many of them."""
     found: dict[str, list[str]] = {}
     for text, host in pairs:
         found.setdefault(text, []).append(host)
@@ -171,6 +180,7 @@ def _print_totals(plan: FleetPlan) -> None:
 _TOTALS = (
     (Action.STAGE, "to be staged"),
     (Action.ALREADY_THERE, "have the image already"),
+    (Action.STAYS, "stay as they are"),
     (Action.REFUSED, "refused"),
     (Action.UNREACHABLE, "unreachable"),
 )

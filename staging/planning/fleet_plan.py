@@ -16,10 +16,11 @@ SCHEMA = "flashferry.plan/1"
 
 
 class Action(StrEnum):
-    """What is to be done with a device."""
+    """What is to be done with a device; STAYS: the image rules say that it keeps what it has."""
 
     STAGE = "stage"
     ALREADY_THERE = "already there"
+    STAYS = "stays as it is"
     REFUSED = "refused"
     UNREACHABLE = "unreachable"
 
@@ -126,6 +127,7 @@ class SiteForecast:
         copies: Most copies at the same time that are allowed.
         peak_copies: Most that the forecast has.
         load_share: Share of the cap in use from its first copy to the end of its last one; None without a cap.
+        busy_s: How long a copy is on the link.
         bytes: What its copies carry.
         starts_s: First device begins, in seconds from the start of the run.
         ends_s: Last device is done.
@@ -141,6 +143,7 @@ class SiteForecast:
     copies: int
     peak_copies: int
     load_share: float | None
+    busy_s: float
     bytes: int
     starts_s: float
     ends_s: float

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from staging.fleet.deadline import MARGIN_S
 from staging.planning.fleet_plan import Fit, Remedy, SiteForecast
 from staging.planning.remedies import remedies
 from staging.planning.simulation import Passage
@@ -53,13 +54,18 @@ def forecast(situation: Situation, starts_at: datetime) -> Forecast:
 
 
 def assumptions(prospects: Sequence[Prospect]) -> tuple[str, ...]:
-    """Return where a rate was assumed, in sentences, the most frequent first."""
+    """Return where something was assumed, in sentences, the most frequent rate first."""
     found: dict[str, list[str]] = {}
     for one in prospects:
         if one.rate.is_assumed:
             found.setdefault(one.rate.source, []).append(one.host)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
-    return tuple(f"{len(hosts)} of {len(prospects)} devices: {source}" for source, hosts in ordered)
+    told = [f"{len(hosts)} of {len(prospects)} devices: {source}" for source, hosts in ordered]
+    if guessed := [one for one in prospects if one.is_hash_assumed]:
+        speeds = " or ".join(sorted({f"{one.hash_bytes_per_s / 1e6:.2g} MB/s" for one in guessed}))
+        whose = f"{len(guessed)} of {len(prospects)} devices"
+        told.append(f"{whose}: assumed: they hash {speeds}, as was reported of their platforms")
+    return tuple(told)
 
 
 def _site(situation: Situation, played: Played, link: str, starts_at: datetime) -> SiteForecast:
@@ -76,6 +82,7 @@ def _site(situation: Situation, played: Played, link: str, starts_at: datetime) 
         copies=situation.copies_at(link),
         peak_copies=use.peak_copies,
         load_share=round(use.carried_bytes / use.busy_s / cap, 4) if cap and use.busy_s else None,
+        busy_s=round(use.busy_s, 1),
         bytes=use.carried_bytes,
         starts_s=round(use.begins_s, 1),
         ends_s=round(use.ends_s, 1),
@@ -119,7 +126,8 @@ def _latest(situation: Situation, played: Played, starts_at: datetime) -> str:
     last = max(begun, key=lambda host: played.run.devices[host].ends_s)
     prospect = next(one for one in situation.prospects if one.host == last)
     done = clock(starts_at, played.run.devices[last].ends_s)
-    return f"{last} would be done at {done}, and {_closing(situation, prospect, starts_at)}"
+    kept = f"of which {duration(MARGIN_S)} are kept to restore"
+    return f"{last} would be done at {done}, and {_closing(situation, prospect, starts_at)}, {kept}"
 
 
 def _closing(situation: Situation, prospect: Prospect, starts_at: datetime) -> str:

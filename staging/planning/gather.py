@@ -13,7 +13,7 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
-from inventory.errors import ConfigInvalid, FlashferryError
+from inventory.errors import ConfigInvalid
 from inventory.image_choice import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
 from staging.copy_run import identity_of
@@ -97,7 +97,8 @@ def gather(nornir: Nornir, looking: Looking) -> tuple[Found, ...]:
     def one(task: Task) -> Result:
         found = _found(task, views[task.host.name], looking)
         task.host.close_connections()
-        status = "failed" if found.planned.reason else "done"
+        is_wrong = found.planned.action in {Action.REFUSED, Action.UNREACHABLE}
+        status = "failed" if is_wrong else "done"
         at_s = time.monotonic() - started
         looking.emit(Event(host=found.planned.host, step="plan", status=status, text=found.planned.reason, at_s=at_s))
         return Result(host=task.host, result=found)
@@ -124,8 +125,8 @@ def _found(task: Task, device: HostView, looking: Looking) -> Found:
         traits = traits_of(session)
         choice = _chosen(looking, traits, device)
         wanted = looking.shelf.wanted(looking.shelf.find(choice))
-    except _NoImage as refusal:
-        return _without_image(base, device, traits, refusal.reason)
+    except _NoImage as found:
+        return _without_image(base, device, traits, found)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plan
         return Found(planned=_failed(base, failure_of("check", error)), view=device)
     seen = look(task, wanted, looking.is_over)
@@ -137,16 +138,26 @@ def _found(task: Task, device: HostView, looking: Looking) -> Found:
 class _NoImage(Exception):
     """No rule gives a device an image, or one says that it stays as it is."""
 
-    def __init__(self, reason: ConfigInvalid) -> None:
+    def __init__(self, reason: ConfigInvalid, action: Action) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.action = action
 
 
 def _chosen(looking: Looking, traits: Traits, device: HostView) -> ImageChoice:
     try:
         return looking.choose(traits, device.image)
     except ConfigInvalid as error:
-        raise _NoImage(error) from None
+        action = Action.STAYS if _stays(looking.rules, traits) else Action.REFUSED
+        raise _NoImage(error, action) from None
+
+
+def _stays(rules: ImageRules, traits: Traits) -> bool:
+    """Return whether the rule for a device is to leave it alone: that is as asked for, and no refusal."""
+    try:
+        return next((rule.image is None for rule in rules.rules if rule.fits(traits)), False)
+    except ConfigInvalid:
+        return False
 
 
 def traits_of(session: DeviceSession) -> Traits:
@@ -161,12 +172,12 @@ def traits_of(session: DeviceSession) -> Traits:
     return Traits(platform="ios-xe" if is_xe else "ios", model=model, version=version.release)
 
 
-def _without_image(base: PlannedDevice, device: HostView, traits: Traits | None, reason: FlashferryError) -> Found:
+def _without_image(base: PlannedDevice, device: HostView, traits: Traits | None, found: _NoImage) -> Found:
     planned = replace(
         base,
-        action=Action.REFUSED,
-        reason=reason.message,
-        hint=reason.hint,
+        action=found.action,
+        reason=found.reason.message,
+        hint=found.reason.hint,
         model=traits.model if traits else None,
         version=traits.version if traits else None,
     )

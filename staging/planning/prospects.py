@@ -9,7 +9,6 @@ from datetime import datetime
 from inventory.sites import Site
 from inventory.time_window import TimeWindow, next_opening
 from inventory.view import HostView
-from staging.links import LinkRate
 from staging.planning.fleet_plan import Action, PlannedDevice, TuneMode
 from staging.planning.gather import Found
 from staging.planning.rates import (
@@ -91,7 +90,7 @@ def prospects_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: 
     for one in staged:
         subject, planned = subjects[one.planned.host], one.planned
         tuned = not known.not_tuned_because(planned.host)
-        speed, _ = hash_rate(subject, known.hash_speeds, models)
+        speed, is_seen = hash_rate(subject, known.hash_speeds, models)
         prospects.append(
             Prospect(
                 host=planned.host,
@@ -103,6 +102,7 @@ def prospects_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: 
                 rate=rates[tuned][planned.host],
                 tuned_rate=None if tuned else rates[True][planned.host],
                 hash_bytes_per_s=speed,
+                is_hash_assumed=not is_seen,
                 rtt_s=subject.rtt_s or ASSUMED_RTT_S,
             )
         )
@@ -143,9 +143,4 @@ def _subject(found: Found, link: LinkFacts) -> Subject:
         size_bytes=found.wanted.size_bytes,
         rtt_s=found.planned.rtt_s,
         cap_bytes_per_s=link.cap_bytes_per_s,
-        cap_words=f"{link.cap_share:.0%} of {_link_in_words(found.link_rate)}",
     )
-
-
-def _link_in_words(link: LinkRate | None) -> str:
-    return "a link of unknown rate" if link is None else f"{link.rate_bps / 1e6:g} Mbit/s, {link.source}"

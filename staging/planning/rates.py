@@ -95,7 +95,6 @@ class Subject:
         size_bytes: Size of its image.
         rtt_s: Round-trip time, or None where the kernel measured none.
         cap_bytes_per_s: What the copies over its link may take, or None.
-        cap_words: The same in words: `80% of 50 Mbit/s, stated in the inventory`.
     """
 
     host: str
@@ -104,7 +103,6 @@ class Subject:
     size_bytes: int
     rtt_s: float | None
     cap_bytes_per_s: float | None
-    cap_words: str
 
 
 def measured_rate(past: Past, subject: Subject, *, tuned: bool) -> Rate | None:
@@ -138,9 +136,7 @@ def assumed_rate(subject: Subject, *, tuned: bool, by_model: Mapping[str, tuple[
         words = f"{count} other {subject.model}" if count == 1 else f"the median of {count} other {subject.model}"
         return Rate(bytes_per_s=rate if cap is None else min(rate, cap), source=f"assumed, as {words}", is_assumed=True)
     if tuned and cap is not None:
-        words = (
-            f"assumed: tuned it takes all that its link gives to copies, {subject.cap_words}; its flash is not known"
-        )
+        words = "assumed: tuned it takes all that its link gives to copies; how fast its flash is nobody knows yet"
         return Rate(bytes_per_s=cap, source=words, is_assumed=True, is_of_link=True)
     return _one_window(subject, tuned=tuned)
 

@@ -145,12 +145,25 @@ def _fewer(situation: Situation, now: Played) -> Iterator[Remedy]:
     everyone = frozenset(one.host for one in situation.prospects)
     late = frozenset(now.late)
     if early := everyone - late:
-        second = play(situation.of(late))
-        more = "" if not second.late else f", of which {len(second.late)} don't fit into a second one either"
-        yield _told(f"two nights: leave {_names(now.late)} for the second{more}", situation.of(early))
+        nights, never = _nights(situation, late)
+        text = f"{1 + nights} nights: leave {_names(now.late)} for {'the second' if nights == 1 else 'the later ones'}"
+        if never:
+            text = f"leaving out {_names(now.late)}; {_names(never)} fit into no night of this length"
+        yield _told(text, situation.of(early))
     slowest = _slowest_to_leave(situation)
     if slowest is not None and len(slowest) < len(late):
         yield _told(f"without the slowest: {_names(slowest)}", situation.of(everyone - frozenset(slowest)))
+
+
+def _nights(situation: Situation, left: frozenset[str]) -> tuple[int, tuple[str, ...]]:
+    """Return how many further nights the devices left need, and those that no night is long enough for."""
+    nights = 0
+    while left:
+        still = play(situation.of(left)).late
+        if len(still) == len(left):
+            return nights, still
+        left, nights = frozenset(still), nights + 1
+    return nights, ()
 
 
 def _slowest_to_leave(situation: Situation) -> tuple[str, ...] | None:
@@ -175,4 +188,4 @@ def _told(change: str, changed: Situation) -> Remedy:
 def _names(hosts: tuple[str, ...]) -> str:
     shown = ", ".join(hosts[:NAMES])
     more = f" and {len(hosts) - NAMES} more" if len(hosts) > NAMES else ""
-    return f"{shown}{more}" if len(hosts) > 1 else shown
+    return shown + more

@@ -47,6 +47,7 @@ class Prospect:
         rate: How fast its copy is expected to be, as it is to be done.
         tuned_rate: The same were it tuned, or None where nobody knows, or where it is tuned anyway.
         hash_bytes_per_s: How fast it hashes, > 0.
+        is_hash_assumed: Whether neither it nor one of its model was seen to hash.
         rtt_s: Round-trip time.
     """
 
@@ -59,6 +60,7 @@ class Prospect:
     rate: Rate
     tuned_rate: Rate | None = None
     hash_bytes_per_s: float
+    is_hash_assumed: bool = False
     rtt_s: float
 
     @property

@@ -120,15 +120,21 @@ def test_tuning_is_proposed_where_it_helps() -> None:
     assert _remedy(told.fit.remedies, "--tune always").fits
 
 
-def test_two_nights_leave_the_late_ones_and_the_slowest_are_named() -> None:
-    """What cannot be done in one night is divided; one slow device is named as the one to leave out."""
+def test_what_does_not_fit_into_one_night_is_divided_over_several() -> None:
+    """The late devices are named, with how many nights all of them need."""
+    told = forecast(_situation(*(_prospect(f"r{number}") for number in range(20)), until_s=1000), NIGHT)
+    found = _remedy(told.fit.remedies, "nights")
+    assert found.fits
+    assert found.change.startswith("3 nights: leave ")
+
+
+def test_a_device_that_no_night_is_long_enough_for_is_named() -> None:
+    """One slow device is told as what it is: waiting for another night does not help it."""
     crawling = Rate(bytes_per_s=2e3, source="measured")
     prospects = [_prospect("slow", rate=crawling), *(_prospect(f"r{number}") for number in range(3))]
     told = forecast(_situation(*prospects, until_s=3600), NIGHT)
     assert told.fit.late == ("slow",)
-    found = _remedy(told.fit.remedies, "two nights")
-    assert found.fits
-    assert "leave slow for the second, of which 1 don't fit into a second one either" in found.change
+    assert _remedy(told.fit.remedies, "leaving out slow; slow fit into no night of this length").fits
 
 
 def test_a_site_that_opens_hours_later_is_not_waited_for() -> None:
