@@ -9,7 +9,6 @@ from pathlib import Path
 from nornir.core import Nornir
 from nornir.core.configuration import Config
 from nornir.core.inventory import Inventory
-from nornir.core.plugins.connections import ConnectionPluginRegister
 from nornir.core.state import GlobalState
 from nornir.plugins.inventory import SimpleInventory
 from nornir.plugins.runners import ThreadedRunner
@@ -56,11 +55,11 @@ def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
 
 
 def _nornir(inventory: Inventory, workers: int) -> Nornir:
-    """Return a Nornir object as `InitNornir` makes it, but for its log file.
+    """Return a Nornir object as `InitNornir` makes it, but for its log file and other packages' connections.
 
-    Left on, Nornir's logging writes nornir.log, tracebacks included, into the current folder.
+    Left on, Nornir's logging writes nornir.log, tracebacks included, into the current folder. Connection plugins would
+    bring netmiko and NAPALM where nobody is going to log in; ours is registered by who uses it.
     """
-    ConnectionPluginRegister.auto_register()
     config = Config.from_dict(
         runner={"plugin": "threaded", "options": {"num_workers": workers}}, logging={"enabled": False}
     )

@@ -13,6 +13,7 @@ import logging
 import warnings
 from collections import Counter
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from inventory.shapes import check_entries
 from inventory.yaml_file import read_mapping
 
 SIMPLE = "SimpleInventory"
+_PLUGINS = "nornir.plugins.inventory"
 
 _BESIDE = {"group_file": "groups.yaml", "defaults_file": "defaults.yaml"}
 _FILES: Mapping[str, Mapping[str, str]] = {
@@ -119,7 +121,9 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
     try:
         with contextlib.redirect_stdout(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            InventoryPluginRegister.auto_register()
+            for point in entry_points(group=_PLUGINS, name=name):
+                # Only the one wanted: another's fault, or its weight, is none of ours.
+                InventoryPluginRegister.register(point.name, point.load())
             plugin = InventoryPluginRegister.get_plugin(name)(**options)
             _sign_in(plugin)
             found = plugin.load()
@@ -144,7 +148,7 @@ def _sign_in(plugin: Any) -> None:
 
 def _missing(source: str, name: str) -> ConfigInvalid:
     extra = _EXTRAS.get(name)
-    known = ", ".join(sorted({SIMPLE, *InventoryPluginRegister.available, *_EXTRAS}))
+    known = ", ".join(sorted({SIMPLE, *entry_points(group=_PLUGINS).names, *_EXTRAS}))
     hint = f"Install flashferry[{extra}]" if extra else f"Install what brings it, or use one of {known}"
     return ConfigInvalid(f"{source}: this inventory plugin is not installed", hint=hint)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from nornir.core.plugins.connections import ConnectionPluginRegister
 
 from inventory.errors import ConfigInvalid
+from inventory.image_rules import Traits, load_image_rules
 from inventory.load import open_inventory, sample_directory
+from inventory.sites import sites_of
 from inventory.view import view
 
 
@@ -123,3 +126,26 @@ def test_the_template_to_copy_is_valid():
     opened = open_inventory(sample_directory().parent / "template").inventory
     assert [view(host).site for host in opened.hosts.values()] == ["branch1"]
     assert opened.defaults.password is None
+
+
+def test_opening_brings_no_connection_of_another_package(tmp_path, monkeypatch):
+    """Where Nornir's tasks for netmiko and NAPALM are installed, a verb that logs in nowhere does not load them."""
+    monkeypatch.setattr(ConnectionPluginRegister, "auto_register", lambda: pytest.fail("all connections are loaded"))
+    open_inventory(sample_directory())
+
+
+def test_the_sample_fleet_of_several_sites_holds_together():
+    """Its sites agree, its image rules are valid, and its lab router stands apart from the site of its group."""
+    folder = sample_directory().parent / "sample_fleet"
+    found = {name: view(host) for name, host in open_inventory(folder).inventory.hosts.items()}
+    sites = sites_of(found.values())
+    assert {name: (site.link_rate_bps, site.cap_share, site.max_copies) for name, site in sites.items()} == {
+        "oslo": (100e6, 0.7, 8),
+        "tromso": (10e6, 0.5, 1),
+        "lisbon": (50e6, 0.7, None),
+    }
+    assert all(site.windows for site in sites.values())
+    assert (found["osl-lab1"].site, found["osl-lab1"].windows, found["osl-lab1"].groups[0]) == (None, (), "oslo")
+    rules = load_image_rules(folder / "images.yaml")
+    older = Traits(platform="ios-xe", model="ISR4331/K9", version="16.12.5")
+    assert rules.choose(older).image == "isr4300-universalk9.17.09.04a.SPA.bin"

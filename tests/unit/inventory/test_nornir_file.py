@@ -9,6 +9,7 @@ import logging
 import shutil
 import sys
 import threading
+from importlib.metadata import EntryPoints
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -435,7 +436,7 @@ def test_a_wrong_configuration_file_is_told(tmp_path, text, message, capfd):
 )
 def test_a_plugin_of_an_extra_names_the_extra(tmp_path, monkeypatch, plugin, extra):
     """A bare installation tells what to install."""
-    monkeypatch.setattr(InventoryPluginRegister, "auto_register", lambda: None)
+    monkeypatch.setattr("inventory.nornir_file.entry_points", lambda **_: EntryPoints())
     monkeypatch.setattr(InventoryPluginRegister, "available", {})
     (tmp_path / "inventory.csv").touch()
     (tmp_path / "nornir.yaml").write_text(f"inventory: {{plugin: {plugin}}}")

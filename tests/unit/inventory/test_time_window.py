@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zoneinfo
 from datetime import UTC, datetime, timedelta
 
@@ -136,7 +137,9 @@ def test_what_is_no_window_is_told(fields, message):
 def test_a_machine_without_time_zones_is_told_what_to_install(monkeypatch, tmp_path):
     """The fault is not the name's: the sentence says what is missing; UTC works without."""
     zoneinfo.reset_tzpath(to=[str(tmp_path)])
-    monkeypatch.setitem(__import__("sys").modules, "tzdata", None)
+    for module in [name for name in sys.modules if name.startswith("tzdata.")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "tzdata", None)
     zoneinfo.ZoneInfo.clear_cache()
     try:
         with pytest.raises(ConfigInvalid, match=r"no list of time zones\. Install the system's tzdata"):
