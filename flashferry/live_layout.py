@@ -37,7 +37,7 @@ def lines_of(fleet: Fleet, look: Look, *, now_s: float, elapsed_s: float) -> lis
 
 
 def _few(fleet: Fleet, look: Look, now_s: float, elapsed_s: float) -> list[Line]:
-    heads = _state_of_run(fleet, look)
+    heads = _held(fleet, look)
     room = max(1, look.height - 2 - len(heads))
     under_way = [one for one in fleet.devices.values() if not one.is_over and one.phase is not Phase.QUEUED]
     under_way.sort(key=lambda device: not device.is_copying)
@@ -51,7 +51,7 @@ def _few(fleet: Fleet, look: Look, now_s: float, elapsed_s: float) -> list[Line]
 
 
 def _many(fleet: Fleet, look: Look, now_s: float, elapsed_s: float) -> list[Line]:
-    heads = [_counts(fleet, elapsed_s, look), _bytes(fleet, look), *_state_of_run(fleet, look)]
+    heads = [_counts(fleet, elapsed_s, look), _bytes(fleet, look), *_wave(fleet, look), *_held(fleet, look)]
     room = look.height - 1 - len(heads)
     sites = _sites(fleet, look, room - _LEAST_DEVICE_LINES) if len(fleet.sites) > 1 else []
     room -= len(sites)
@@ -95,17 +95,18 @@ def left_s(fleet: Fleet) -> float | None:
     return max((seconds for seconds in found if seconds is not None), default=None)
 
 
-def _state_of_run(fleet: Fleet, look: Look) -> list[Line]:
-    lines: list[Line] = []
-    if fleet.wave:
-        lines.append([(fit(f"wave {fleet.wave}", look.width, plain=look.plain), "bold")])
-    if fleet.hold:
-        command = _COMMANDS.get(fleet.hold)
-        told = f"{fleet.hold_text}: {command} {fleet.run_id}" if command else fleet.hold_text
-        text = told if fleet.hold in told else f"{fleet.hold}: {told}"
-        # The command stands at the end: it is what must be seen whole.
-        lines += [[(text[start : start + look.width], WARN)] for start in range(0, len(text), max(1, look.width))]
-    return lines
+def _wave(fleet: Fleet, look: Look) -> list[Line]:
+    return [[(fit(f"wave {fleet.wave}", look.width, plain=look.plain), "bold")]] if fleet.wave else []
+
+
+def _held(fleet: Fleet, look: Look) -> list[Line]:
+    """Return what holds up the run and the command that lets it go on, in as many lines as that takes."""
+    if not fleet.hold:
+        return []
+    command = _COMMANDS.get(fleet.hold)
+    told = f"{fleet.hold_text}: {command} {fleet.run_id}" if command else fleet.hold_text
+    text = told if fleet.hold in told else f"{fleet.hold}: {told}"
+    return [[(text[start : start + look.width], WARN)] for start in range(0, len(text), max(1, look.width))]
 
 
 def _sites(fleet: Fleet, look: Look, room: int) -> list[Line]:

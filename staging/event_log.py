@@ -71,7 +71,7 @@ def event_line(event: Event, *, run_id: str, at: datetime) -> bytes:
     """
     head = {"schema": SCHEMA, "at": at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")}
     body = {name: to_json(getattr(event, name)) for name in _FIELDS}
-    body["run_id"] = event.run_id or run_id or None
+    body |= {"run_id": event.run_id or run_id or None, "at_s": round(event.at_s, 3)}
     return json.dumps(head | body, separators=(",", ":")).encode() + b"\n"
 
 

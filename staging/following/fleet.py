@@ -150,6 +150,6 @@ class Fleet:
         if event.status == "waiting":
             self.hold, self.hold_text = event.status, event.text
         elif event.status == "started":
-            self.wave = event.text
+            self.wave = event.text if event.wave is None else f"{event.wave}: {event.text}"
             if self.hold == "waiting":
                 self.hold = self.hold_text = ""
