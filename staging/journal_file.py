@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from inventory.errors import ConfigInvalid
@@ -22,22 +22,34 @@ def open_database(directory: Path) -> sqlite3.Connection:
         ConfigInvalid: It is damaged, of a newer release, or cannot be used.
         OSError: It cannot be made private.
     """
+    _make_private(directory)
     try:
         # No implicit transactions: the journal's writer says itself when one begins and ends.
         database = sqlite3.connect(directory / FILE, check_same_thread=False, timeout=30, isolation_level=None)
-        _prepare(database, directory)
+        _prepare(database)
     except sqlite3.Error as error:
         raise _unusable(directory, error) from None
     return database
 
 
-def _prepare(database: sqlite3.Connection, directory: Path) -> None:
+def _prepare(database: sqlite3.Connection) -> None:
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
-    (directory / FILE).chmod(0o600)
     with database:
         database.execute("BEGIN IMMEDIATE")
         migrate(database)
+
+
+def _make_private(directory: Path) -> None:
+    """Have the database readable by its owner alone before anything is in it.
+
+    SQLite gives its write-ahead log the rights that the database has when the log is made: later would be too late.
+    """
+    (directory / FILE).touch(mode=0o600)
+    for path in directory.glob(f"{FILE}*"):
+        # The log of another process that ends just now may be gone.
+        with suppress(FileNotFoundError):
+            path.chmod(0o600)
 
 
 def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:

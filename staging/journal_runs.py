@@ -33,7 +33,8 @@ class JournalRuns:
         self._run_locks: dict[str, IO[str]] = {}
         try:
             # 0700: host names and configuration lines are nobody else's business.
-            (directory / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (directory / "runs").mkdir(mode=0o700, exist_ok=True)
             self._db = open_database(directory)
         except OSError as error:
             raise ConfigInvalid(

@@ -65,7 +65,7 @@ def _arms(record: dict[str, Any], updated_at: str) -> Iterator[StoredTransfer]:
         arm = at(record, "probe", name)
         if isinstance(arm, dict):
             # The record's own transfer is the last copy of all; it has its samples, and so wins.
-            account = last if isinstance(last, dict) and _is_same(last, arm) else _account_of(arm)
+            account = last if isinstance(last, dict) and _is_same(last, arm) else _account_of(arm, last)
             yield _stored(account, kind, tuned=kind == PROBE_TUNED, target=NULL, updated_at=updated_at)
 
 
@@ -73,9 +73,11 @@ def _is_same(account: dict[str, Any], arm: dict[str, Any]) -> bool:
     return (account.get("bytes_acked"), account.get("duration_s")) == (arm.get("size_bytes"), arm.get("duration_s"))
 
 
-def _account_of(arm: dict[str, Any]) -> dict[str, Any]:
-    """Return what an arm tells in the words of a transfer's record."""
+def _account_of(arm: dict[str, Any], last: object) -> dict[str, Any]:
+    """Return what an arm tells in the words of a transfer's record; it ended when the last copy began, or before."""
+    ended_s = number(last, "started_at")
     return {
+        "started_at": None if ended_s is None else ended_s - (number(arm, "duration_s") or 0.0),
         "outcome": "delivered",
         "size_bytes": arm.get("size_bytes"),
         "bytes_acked": arm.get("size_bytes"),

@@ -54,7 +54,7 @@ class History:
         damaged: int = 0,
     ) -> None:
         self._by_host: dict[str, list[Measurement]] = defaultdict(list)
-        for one in sorted(measurements, key=lambda one: one.at):
+        for one in _without_pilots(sorted(measurements, key=lambda one: one.at)):
             self._by_host[one.host].append(one)
         self._probes = probes
         self._now = now or datetime.now(UTC)
@@ -160,6 +160,18 @@ class History:
             words = f"the flash of {model} took {spoken_rate(limit)} on {count}"
             return Expectation(bytes_per_s=limit, source=f"{source}; {words}")
         return Expectation(bytes_per_s=bytes_per_s, source=source)
+
+
+def _without_pilots(oldest_first: Iterable[Measurement]) -> Iterator[Measurement]:
+    """Leave out the copies by which a speed test found its size: the last of each kind in a run is the one that counts.
+
+    A pilot of 64 KiB measures the start of a connection and nothing else.
+    """
+    last: dict[tuple[str, str, str], Measurement] = {}
+    everyone = tuple(oldest_first)
+    for one in everyone:
+        last[one.run_id, one.host, one.kind] = one
+    return (one for one in everyone if not one.to_null or last[one.run_id, one.host, one.kind] is one)
 
 
 def _most_alike(newest_first: list[Measurement], size_bytes: int) -> Measurement:
