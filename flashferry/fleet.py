@@ -66,7 +66,7 @@ def _options(
             help="Folder with Nornir's hosts.yaml, groups.yaml and defaults.yaml, or a Nornir configuration file that "
             f"names an inventory plugin; '{SAMPLE}' is the lab's fleet.",
         ),
-    ],
+    ] = "",
     host: Annotated[
         list[str] | None, typer.Option("--host", "-H", metavar="NAME", help="Only this device; may be repeated.")
     ] = None,
@@ -170,6 +170,8 @@ def opened(which: FleetOptions) -> Nornir:
     Raises:
         ConfigInvalid: The inventory is wrong, or the known hosts cannot be read.
     """
+    if not which.inventory:
+        raise ConfigInvalid("no inventory: expected --inventory PATH", hint=f"'{SAMPLE}' is the lab's fleet")
     nornir = open_inventory(sample_directory() if which.inventory == SAMPLE else Path(which.inventory))
     rules: dict[str, str] = {}
     if which.host_keys is not None:

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from flashferry.approval import asking
 from flashferry.dry_run import print_dry_run
-from flashferry.fleet import FleetOptions, fleet, fleet_options
+from flashferry.fleet import FleetOptions, fleet_options
 from flashferry.interrupt import graceful_interrupt
 from flashferry.live import watching
-from flashferry.options import AddressOption, ImageOption, JsonOption, PortOption, StateOption
+from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
 from flashferry.output import EventLines, finish, say
+from flashferry.stage_request import Job, Wish, job_for_image, job_for_plan, job_for_resume
 from flashferry.tables import print_run
 from flashferry.verify_options import Md5Option, Sha512Option, SignatureOption
 from flashferry.watch_options import EventsOption, MetricsOption, roster_of
+from flashferry.wave_options import TuneOption, WaveOptions, wave_options
 from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.dry_run import dry_run_fleet
 from staging.exit_codes import exit_code, run_exit_code
+from staging.fleet.options import RunOptions
 from staging.journal import Journal, state_directory
+from staging.planning.fleet_plan import TuneMode
 from staging.published import published
 from staging.recover import pending
-from staging.run import RunOptions, checked_image, run_fleet
+from staging.run import run_waves
 from staging.status import last_as_is
 from tasks.tuning import EXTRAS
 
 
 @fleet_options
+@wave_options
 def stage(
     which: FleetOptions,
-    image: ImageOption,
+    waves: WaveOptions,
+    image: Annotated[Path | None, typer.Option("--image", metavar="FILE", help="The image file.")] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="FILE", help="Carry out what 'flashferry plan --out' wrote.")
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="RUN", help="Go on with a run that died or was stopped; recovers it first."),
+    ] = None,
     window_bytes: Annotated[
         int | None,
         typer.Option(
@@ -43,6 +58,7 @@ def stage(
     no_tune: Annotated[
         bool, typer.Option("--no-tune", help="Copy with the device's TCP settings as they are.")
     ] = False,
+    tune: TuneOption = None,
     extra: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,6 +71,16 @@ def stage(
         bool,
         typer.Option("--remove-partial", help="Remove what a broken copy of ours left on flash, and copy once more."),
     ] = False,
+    retries: Annotated[
+        int | None,
+        typer.Option(
+            "--retries",
+            min=0,
+            max=10,
+            metavar="N",
+            help="Tries after a failure that may pass, such as a lost session (default: 2).",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would be sent to each device; change nothing.")
     ] = False,
@@ -69,14 +95,24 @@ def stage(
     json: JsonOption = False,
 ) -> None:
     """Have devices pull an image: tune TCP, copy, verify the hash, put the configuration back, prove it."""
-    nornir = fleet(which)
-    checked_image(image)
+    tune = _tune(tune, no_tune=no_tune)
+    wish = Wish(
+        image=image,
+        plan=plan,
+        resume=resume,
+        waves=waves,
+        tune=tune,
+        retries=retries,
+        remove_partial=remove_partial,
+    )
+    wish.check()
+    tunes = tune is not TuneMode.NEVER
     options = RunOptions(
         verb="stage",
         device=DeviceOptions(
-            tune=not no_tune,
+            tune=tunes,
             window_bytes=window_bytes,
-            extras=_extras(extra, tune=not no_tune),
+            extras=_extras(extra, tune=tunes),
             remove_partial=remove_partial,
             verify_signature=verify_signature,
             server_address=server_address,
@@ -84,30 +120,62 @@ def stage(
         port=ftp_port,
         vendor=published(md5, sha512),
     )
+    directory = state_directory(state_dir)
+    if resume is not None:
+        with Journal(directory) as journal:
+            _run(job_for_resume(which, wish, journal, EventLines()), journal, events, metrics, as_json=json)
+    job = job_for_plan(which, wish, options) if plan is not None else job_for_image(which, wish, options, directory)
     if dry_run:
-        with graceful_interrupt() as stop:
-            records = dry_run_fleet(
-                nornir,
-                image,
-                options,
-                state_directory=state_directory(state_dir),
-                emit=EventLines(),
-                interrupted=stop.is_set,
-            )
-        code = exit_code((record.outcome for record in records), interrupted=stop.is_set())
-        finish("dry-run", code, {"devices": records}, as_json=json, human=lambda: print_dry_run(records))
-    roster = roster_of(nornir, image.stat().st_size)
-    with Journal(state_directory(state_dir)) as journal:
+        _dry_run(job, directory, as_json=json)
+    with Journal(directory) as journal:
         if left := pending(journal):
             names = ", ".join(device.host for device in left)
             say(f"warning: a dead run had {names} in its hands; run 'flashferry recover'")
-        was = last_as_is(journal.directory)
-        with (
-            watching("restore", devices=len(roster.devices), roster=roster, events=events, metrics=metrics) as emit,
-            graceful_interrupt(emit.say) as stop,
-        ):
-            report = run_fleet(nornir, image, options, journal=journal, emit=emit, interrupted=stop.is_set)
-    finish("stage", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_run(report, was))
+        _run(job, journal, events, metrics, as_json=json)
+
+
+def _run(job: Job, journal: Journal, events: Path | None, metrics: str | None, *, as_json: bool) -> None:
+    """Do it, report, and leave with the exit code."""
+    taking_part = job.nornir.filter(filter_func=lambda host: host.name in job.request.images)
+    sizes = {host: path.stat().st_size for host, path in job.request.images.items() if path.is_file()}
+    roster = roster_of(taking_part, sizes)
+    was = last_as_is(journal.directory)
+    with (
+        watching("restore", devices=len(roster.devices), roster=roster, events=events, metrics=metrics) as emit,
+        graceful_interrupt(emit.say) as stop,
+    ):
+        report = run_waves(
+            job.nornir,
+            job.request,
+            job.options,
+            journal=journal,
+            emit=emit,
+            interrupted=stop.is_set,
+            approve=asking(emit.say),
+        )
+    finish("stage", run_exit_code(report), {"run": report}, as_json=as_json, human=lambda: print_run(report, was))
+
+
+def _dry_run(job: Job, directory: Path, *, as_json: bool) -> None:
+    """Print what would be sent, and leave with the exit code."""
+    with graceful_interrupt() as stop:
+        records = dry_run_fleet(
+            job.nornir,
+            job.request.images,
+            job.options,
+            state_directory=directory,
+            untuned=frozenset(job.request.untuned),
+            emit=EventLines(),
+            interrupted=stop.is_set,
+        )
+    code = exit_code((record.outcome for record in records), interrupted=stop.is_set())
+    finish("dry-run", code, {"devices": records}, as_json=as_json, human=lambda: print_dry_run(records))
+
+
+def _tune(tune: TuneMode | None, *, no_tune: bool) -> TuneMode | None:
+    if no_tune and tune not in (None, TuneMode.NEVER):
+        raise ConfigInvalid(f"--no-tune cannot be combined with --tune {tune}: it means --tune never")
+    return TuneMode.NEVER if no_tune else tune
 
 
 def _extras(names: list[str] | None, *, tune: bool) -> tuple[str, ...]:

@@ -90,6 +90,7 @@ class RunContext:
         wave: Number of its wave.
         attempt: Number of this attempt, from 1.
         earlier: Why the attempts before it failed.
+        identity: What the device called itself when the run was planned, or None.
         leftover: Path and size of what a broken copy of this run left on the device before it was resumed, or None.
     """
 
@@ -111,4 +112,5 @@ class RunContext:
     wave: int | None = None
     attempt: int = 1
     earlier: tuple[Failure, ...] = ()
+    identity: str | None = None
     leftover: str | None = None

@@ -22,6 +22,8 @@ from staging.touched import JournalUnusable
 from tasks.check import CheckReport, Wanted, check
 from tasks.connection import session_of
 from tasks.errors import HostKeyRefused, LoginRefused
+from tasks.flash_file import file_at
+from tasks.leftover import in_words
 from tasks.restore import RestoreReport, restore
 from tasks.snapshot import Snapshot, snapshot
 from tasks.tune import tune
@@ -101,8 +103,26 @@ class DeviceRun(LeftoverRun):
     def _check(self) -> None:
         """Look at the device, and decide by what is there."""
         report = self._look()
+        if report.refusal and self._remove_own_leftover(report):
+            report = self._look()
         self._move(State.CHECKED)
         self._judge(report)
+
+    def _remove_own_leftover(self, report: CheckReport) -> bool:
+        """Remove what this run's own broken copy left before it was resumed; tell whether that was done.
+
+        Only with leave, and only if it is to the byte what was found there when the device was restored.
+        """
+        if self._context.leftover is None or not self._context.options.remove_partial:
+            return False
+        target = f"{report.file_system}{self._context.image.name}"
+        file = file_at(session_of(self._task), target)
+        is_short = file.size_bytes is not None and file.size_bytes < self._context.image.size_bytes
+        if not is_short or in_words(file) != self._context.leftover:
+            return False
+        self._remove(target)
+        self._update(notes=(*self._record.notes, f"removed what this run's broken copy had left: {in_words(file)}"))
+        return True
 
     def _look(self) -> CheckReport:
         image, to_null = self._context.image, self._context.options.to_null
@@ -118,17 +138,25 @@ class DeviceRun(LeftoverRun):
 
     def _judge(self, report: CheckReport) -> None:
         """Take a refusal, or an image that is there already, for the device's end."""
-        if report.refusal:
+        refusal = self._drift(report) or report.refusal
+        if refusal:
             self._update(
                 outcome=Outcome.REFUSED,
-                failure=Failure(step="check", reason=report.refusal, hint=None, kind="PolicyViolation"),
+                failure=Failure(step="check", reason=refusal, hint=None, kind="PolicyViolation"),
             )
-            self._tell("check", "failed", f"refused: {report.refusal}")
+            self._tell("check", "failed", f"refused: {refusal}")
         elif report.already_there:
             self._move(State.DONE)
             self._update(outcome=Outcome.ALREADY_THERE)
             name = self._context.image.name
             self._tell("check", "done", f"{report.file_system}{name} is there already, hash proven")
+
+    def _drift(self, report: CheckReport) -> str | None:
+        """Return why this is not the device that was planned; a router that was exchanged needs a plan of its own."""
+        planned, found = self._context.identity, identity_of(report)
+        if planned is None or planned == found:
+            return None
+        return f"the plan was made for {planned} (serial number/host name), this is {found}: make the plan anew"
 
     def _wait_and_stage(self) -> None:
         """Wait for a slot, untouched; then stage."""

@@ -6,8 +6,8 @@ Nothing is changed, no server is started and no journal is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nornir.core import Nornir
@@ -51,10 +51,11 @@ class DryRecord:
 
 def dry_run_fleet(
     nornir: Nornir,
-    image: Path,
+    images: Mapping[str, Path],
     options: RunOptions,
     *,
     state_directory: Path,
+    untuned: frozenset[str] = frozenset(),
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[DryRecord, ...]:
@@ -62,31 +63,36 @@ def dry_run_fleet(
 
     Args:
         nornir: The devices, with credentials.
-        image: The image file.
+        images: The image file of each device; others are left out.
         options: How the run is to be done.
         state_directory: Where learned link rates are; read only.
+        untuned: Devices that are not tuned.
         emit: Takes events; called from several threads.
         interrupted: Whether the operator wants to stop.
 
     Raises:
         ConfigInvalid: The inventory or the image is wrong.
     """
-    checked_name(image.name)
-    wanted = wanted_image(image, options.vendor)
-    for host in nornir.inventory.hosts.values():
+    wanted = {path: wanted_image(path, options.vendor) for path in dict.fromkeys(images.values())}
+    for one_image in wanted.values():
+        checked_name(one_image.name)
+    chosen = nornir.filter(filter_func=lambda host: host.name in images)
+    for host in chosen.inventory.hosts.values():
         view(host)
     links, started, emit = LinkRates(state_directory), time.monotonic(), never_failing(emit)
     port = options.port if options.port is not None else free_ftp_port()
 
     def one(task: Task) -> Result:
-        record = _planned(task, wanted, options, links, port, interrupted)
+        name = task.host.name
+        mine = replace(options, device=replace(options.device, tune=False)) if name in untuned else options
+        record = _planned(task, wanted[images[name]], mine, links, port, interrupted)
         task.host.close_connections()
         status, text = ("failed", record.failure.reason) if record.failure else ("done", "")
         emit(Event(host=task.host.name, step="plan", status=status, text=text, at_s=time.monotonic() - started))
         return Result(host=task.host, result=record)
 
-    results = nornir.run(task=one, name="dry-run")
-    return tuple(results[name][0].result for name in nornir.inventory.hosts)
+    results = chosen.run(task=one, name="dry-run")
+    return tuple(results[name][0].result for name in chosen.inventory.hosts)
 
 
 def _planned(

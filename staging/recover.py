@@ -45,9 +45,13 @@ class RecoveryRecord:
     partial_file: str | None
 
 
-def pending(journal: Journal) -> tuple[TouchedDevice, ...]:
-    """Return the devices that dead runs left tuned."""
-    return tuple(device for device in journal.touched_devices() if not journal.is_alive(device.run_id))
+def pending(journal: Journal, only: str | None = None) -> tuple[TouchedDevice, ...]:
+    """Return the devices that dead runs left tuned; of one run, where only that is meant."""
+    return tuple(
+        device
+        for device in journal.touched_devices()
+        if only in (None, device.run_id) and not journal.is_alive(device.run_id)
+    )
 
 
 def recover(
@@ -57,6 +61,7 @@ def recover(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
     unusable: Mapping[str, FlashferryError] = MappingProxyType({}),
+    only: str | None = None,
 ) -> tuple[RecoveryRecord, ...]:
     """Restore every device that a dead run left tuned.
 
@@ -67,13 +72,18 @@ def recover(
         emit: Takes events; called from several threads.
         interrupted: Whether the operator wants to stop: devices in hand are finished, others left for the next time.
         unusable: Why there is no login for a device, by its name in the inventory: it is left, and the others go on.
+        only: The one run that is meant, or None: all dead runs.
 
     Raises:
         ConfigInvalid: Another recovery is running.
     """
     with journal.recovery_lock():
-        devices = _by_key(pending(journal))
-        damaged = tuple(_damaged(entry) for entry in journal.damaged_entries() if not journal.is_alive(entry.run_id))
+        devices = _by_key(pending(journal, only))
+        damaged = tuple(
+            _damaged(entry)
+            for entry in journal.damaged_entries()
+            if only in (None, entry.run_id) and not journal.is_alive(entry.run_id)
+        )
         return (*damaged, *_recover_all(nornir, journal, devices, never_failing(emit), interrupted, unusable))
 
 

@@ -22,7 +22,6 @@ from staging.fleet.gates import Gates
 from staging.fleet.loop import Fleet, WaveLoop
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
-from staging.fleet.resuming import done_before
 from staging.fleet.stored import to_stored
 from staging.journal import Journal
 from staging.links import LinkRates
@@ -153,6 +152,8 @@ class _Run:
         approve: Approve | None,
     ) -> RunReport:
         """Start the server, go through all waves, and report."""
+        if not self._request.images:
+            return self._nothing_left(interrupted())
         options, files = self._options, self._request.files
         self._tell("server", "started", f"hashing {', '.join(path.name for path in files)}")
         with serving(
@@ -176,6 +177,14 @@ class _Run:
             with suppress(JournalUnusable):
                 self._journal.finish_run(run_id)
         return self._report(run_id, images, records, stopped=loop.stopped, is_stopped=steering.is_stopping())
+
+    def _nothing_left(self, is_stopped: bool) -> RunReport:
+        """Return the report of a run that was taken up again when all was done already: no server is needed."""
+        resumed = self._request.resumed
+        if resumed is None:
+            raise ConfigInvalid("no device to stage")
+        self._journal.finish_run(resumed.run_id)
+        return self._report(resumed.run_id, {}, {}, stopped=None, is_stopped=is_stopped)
 
     def _offered(self, server: FtpServer) -> dict[str, ImageFile]:
         """Return the image of each device, hashed: that takes a while, and no device is touched before it is done."""
@@ -229,7 +238,9 @@ class _Run:
 
     def _deadline(self) -> Deadline:
         windows = {name: device.windows for name, device in self._views.items()}
-        return Deadline(until=self._request.until, windows=windows, expected_s=self._request.expected_s)
+        return Deadline(
+            since=self._request.since, until=self._request.until, windows=windows, expected_s=self._request.expected_s
+        )
 
     def _report(
         self,
@@ -245,15 +256,15 @@ class _Run:
             for one in dict.fromkeys(images.values())
         )
         resumed = self._request.resumed
-        done = {host: done_before(host, kept) for host, kept in resumed.done.items()} if resumed else {}
+        done = dict(resumed.before) if resumed else {}
         everyone = done | records
         order = [name for name in self._nornir.inventory.hosts if name in everyone]
         return RunReport(
             run_id=run_id,
             verb=self._options.verb,
-            image=offered[0].name,
-            image_bytes=offered[0].size_bytes,
-            md5=offered[0].md5,
+            image=offered[0].name if offered else "nothing left to copy",
+            image_bytes=offered[0].size_bytes if offered else 0,
+            md5=offered[0].md5 if offered else "",
             devices=tuple(everyone[name] for name in (*order, *(name for name in done if name not in order))),
             interrupted=is_stopped,
             images=offered,

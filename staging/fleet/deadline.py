@@ -34,6 +34,7 @@ class Deadline:
 
     Attributes:
         until: When the run must have ended, with a time zone; None: no end of its own.
+        since: When the run begins; None: at once.
         windows: By device: when its site may be worked on; a device that is missing, or has none, at any time.
         expected_s: By device: seconds from its login to its last proof; one that is missing is taken for quick.
         margin_s: Seconds before the end at which what is under way is ended.
@@ -43,12 +44,16 @@ class Deadline:
     until: datetime | None
     windows: Mapping[str, tuple[TimeWindow, ...]]
     expected_s: Mapping[str, float]
+    since: datetime | None = None
     margin_s: float = MARGIN_S
     now: Callable[[], datetime] = now_utc
 
     def fit(self, host: str) -> Bar | None:
         """Return why a device may not begin now, or None where it may."""
         now, windows = self.now(), self.windows.get(host, ())
+        if self.since is not None and now < self.since:
+            is_late = (self.since - now).total_seconds() > WAIT_FOR_OPENING_S
+            return Bar(kind=WINDOW_CLOSED, reason=f"the run begins {_spoken(self.since)}", for_good=is_late)
         if windows and closes_at(windows, now) is None:
             opens, _ = next_opening(windows, now)
             is_late = (opens - now).total_seconds() > WAIT_FOR_OPENING_S or (

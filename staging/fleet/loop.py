@@ -144,14 +144,15 @@ class WaveLoop:
         """Take a device through one attempt; see to the next one."""
         host = task.host.name
         with self._lock:
-            attempt = self._attempts[host] = self._attempts.get(host, 0) + 1
+            attempt = self._attempts[host] = self._attempts.get(host, self._first(host) - 1) + 1
             before = self._records.get(host)
             self._to_retry.discard(host)
             self._begun += before is None
         record = self._attempted(task, self._context_of(host, line, wave, before, attempt), before)
         pause_s = None
         if not self._steering.is_stopping():
-            pause_s = pause_before_retry(record, attempt, self._request.retry, self._dice)
+            tries = attempt - self._first(host) + 1
+            pause_s = pause_before_retry(record, tries, self._request.retry, self._dice)
         with self._lock:
             self._records[host] = record
             if pause_s is not None:
@@ -161,6 +162,11 @@ class WaveLoop:
             self._emit(Event(host=host, step="device", status="retry", text=text, at_s=self._at_s, wave=wave.number))
             line.again(host, pause_s)
         return Result(host=task.host, result=record, changed=record.transfer is not None)
+
+    def _first(self, host: str) -> int:
+        """Return the number of a device's first attempt in this process: a run that was resumed counts on."""
+        resumed = self._request.resumed
+        return resumed.attempts.get(host, 1) if resumed is not None else 1
 
     def _attempted(self, task: Task, context: RunContext, before: DeviceRecord | None) -> DeviceRecord:
         host = task.host.name
@@ -188,6 +194,7 @@ class WaveLoop:
             wave=wave.number,
             attempt=attempt,
             earlier=earlier,
+            identity=self._request.identities.get(host),
             leftover=resumed.leftovers.get(host) if resumed is not None else None,
             interrupted=lambda: steering.is_stopping() or closing() is not None,
             closing=closing,

@@ -10,6 +10,7 @@ from pathlib import Path
 from staging.fleet.retry import RetryPolicy
 from staging.planning.limits import Limits
 from staging.planning.waves import ALL, Wave, WavePolicy
+from staging.record import DeviceRecord
 
 ONE_WAVE = WavePolicy(canary=False, by=None)
 """All devices together, whatever fails: what a run does that nobody asked for waves."""
@@ -27,6 +28,8 @@ class FleetRequest:
         retry: Which failures are tried again.
         untuned: Devices that are not tuned, each with the reason.
         expected_s: How long a device takes, in seconds, where that is known; asked where there is an end to keep.
+        identities: What planned devices call themselves; another router in the place of one is refused.
+        since: When the run begins, with a time zone; None: at once.
         until: When the run must have ended, with a time zone; None: no end but the sites' own windows.
         more_images: What else the server offers.
         stored: What is needed to resume the run, as JSON types, without any secret.
@@ -40,6 +43,8 @@ class FleetRequest:
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(times=0))
     untuned: Mapping[str, str] = field(default_factory=dict)
     expected_s: Mapping[str, float] = field(default_factory=dict)
+    identities: Mapping[str, str] = field(default_factory=dict)
+    since: datetime | None = None
     until: datetime | None = None
     more_images: tuple[Path, ...] = ()
     stored: Mapping[str, object] = field(default_factory=dict)
@@ -69,10 +74,12 @@ class Resumed:
 
     Attributes:
         run_id: The run.
-        done: Devices that are proven done, by their name: what the journal keeps of them.
+        before: Devices that take no part, by their name: proven done before, or not to be restored yet.
+        attempts: Number of the attempt that a device begins with now; one that is missing begins with its first.
         leftovers: By device: path and size of what the broken copy of that run left there.
     """
 
     run_id: str
-    done: Mapping[str, Mapping[str, object]]
+    before: Mapping[str, DeviceRecord]
+    attempts: Mapping[str, int] = field(default_factory=dict)
     leftovers: Mapping[str, str] = field(default_factory=dict)

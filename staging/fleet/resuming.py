@@ -12,9 +12,10 @@ from inventory.errors import ConfigInvalid
 from staging.fleet.request import Resumed
 from staging.fleet.stored import KeptImage, KeptRequest, from_stored
 from staging.journal import Journal
-from staging.record import DeviceRecord
+from staging.record import DeviceRecord, Failure
+from staging.recover import RecoveryRecord
 from staging.states import Outcome, Restored, State
-from staging.store.stored_run import StoredDevice, StoredRun, read_run
+from staging.store.stored_run import StoredDevice, read_run
 
 _DONE = frozenset({Outcome.DONE.value, Outcome.ALREADY_THERE.value})
 _AS_BEFORE = frozenset({Restored.UNTOUCHED.value, Restored.RESTORED.value})
@@ -52,38 +53,43 @@ def _check_unchanged(run_id: str, image: KeptImage) -> None:
         )
 
 
-def resumed(journal: Journal, run_id: str, kept: KeptRequest) -> KeptRequest:
+def resumed(
+    journal: Journal, run_id: str, kept: KeptRequest, recovered: tuple[RecoveryRecord, ...] = ()
+) -> KeptRequest:
     """Take a run up again: devices that are not proven done begin anew; return what is left to do.
+
+    Args:
+        journal: The journal.
+        run_id: The run, of which nothing lives any more.
+        kept: What it was asked for.
+        recovered: What recovery did for its devices just now; those that it could not restore take no part.
 
     Raises:
         ConfigInvalid: The run is unknown, or alive.
     """
     journal.reopen_run(run_id)
     run = read_run(journal.directory, run_id)
+    held = {one.host: one.failure for one in recovered if one.failure is not None}
     done = {device.host: device.record for device in run.devices if is_done(device)}
-    left = {host: path for host, path in kept.request.images.items() if host not in done}
-    leftovers = {device.host: text for device in run.devices if (text := _leftover(device)) is not None}
+    stuck = {device.host: _stuck(device.host, held.get(device.host)) for device in run.devices if device.is_held}
+    left = {host: path for host, path in kept.request.images.items() if host not in done and host not in stuck}
     for device in run.devices:
         if device.host in left and device.state != State.PLANNED.value:
             journal.again(run_id, device.host)
-    request = replace(kept.request, images=left, resumed=Resumed(run_id=run_id, done=done, leftovers=leftovers))
-    return replace(kept, request=request)
+    going_on = Resumed(
+        run_id=run_id,
+        before={host: done_before(host, record) for host, record in done.items()} | stuck,
+        attempts={device.host: device.attempt for device in run.devices if device.state == State.PLANNED.value}
+        | {device.host: device.attempt + 1 for device in run.devices if device.state != State.PLANNED.value},
+        leftovers={device.host: text for device in run.devices if (text := _leftover(device)) is not None},
+    )
+    return replace(kept, request=replace(kept.request, images=left, resumed=going_on))
 
 
 def is_done(device: StoredDevice) -> bool:
     """Tell whether a device needs nothing more: the image is there, its hash proven, its configuration as it was."""
     record = device.record
-    return (
-        not device.is_held
-        and device.state == State.DONE.value
-        and record.get("outcome") in _DONE
-        and record.get("restored") in _AS_BEFORE
-    )
-
-
-def attempts_of(run: StoredRun) -> dict[str, int]:
-    """Return how many attempts each device has behind it."""
-    return {device.host: device.attempt for device in run.devices}
+    return not device.is_held and record.get("outcome") in _DONE and record.get("restored") in _AS_BEFORE
 
 
 def done_before(host: str, kept: Mapping[str, Any]) -> DeviceRecord:
@@ -106,3 +112,16 @@ def _leftover(device: StoredDevice) -> str | None:
     recovery = record.get("recovery")
     found = (recovery if isinstance(recovery, dict) else record).get("partial_file")
     return found if isinstance(found, str) and not record.get("partial_removed") else None
+
+
+def _stuck(host: str, why: Failure | None) -> DeviceRecord:
+    """Return the record of a device that could not be restored: nothing is done with it before it is."""
+    failure = why or Failure(
+        step="recover",
+        reason="it is still in the run's hands",
+        hint="Run 'flashferry recover'",
+        kind="RestoreIncomplete",
+    )
+    return DeviceRecord(
+        host=host, outcome=Outcome.FAILED, restored=Restored.INCOMPLETE, restore_failure=failure, seconds_by_step={}
+    )

@@ -75,6 +75,7 @@ def to_stored(request: FleetRequest, options: RunOptions, images: Mapping[str, I
             "retry": request.retry,
             "untuned": dict(request.untuned),
             "expected_s": dict(request.expected_s),
+            "identities": dict(request.identities),
             "until": request.until.isoformat() if request.until is not None else None,
             "options": {
                 "device": options.device,
@@ -126,6 +127,7 @@ def _read(stored: Mapping[str, Any]) -> KeptRequest:
         retry=_made(RetryPolicy, stored["retry"]),
         untuned=dict(stored["untuned"]),
         expected_s=dict(stored["expected_s"]),
+        identities=dict(stored["identities"]),
         until=datetime.fromisoformat(until) if until is not None else None,
         stored=more,
     )
@@ -140,7 +142,20 @@ def _read(stored: Mapping[str, Any]) -> KeptRequest:
 
 
 _OWN = frozenset(
-    {"schema", "images", "image_of", "waves", "limits", "policy", "retry", "untuned", "expected_s", "until", "options"}
+    {
+        "schema",
+        "images",
+        "image_of",
+        "waves",
+        "limits",
+        "policy",
+        "retry",
+        "untuned",
+        "expected_s",
+        "identities",
+        "until",
+        "options",
+    }
 )
 
 

@@ -1,0 +1,226 @@
+"""What `stage` is to do, made from its options: one image for all, a plan, or a run to go on with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashferry.fleet import FleetOptions, fleet, opened, with_credentials
+from flashferry.output import say
+from flashferry.recover import only_pending
+from flashferry.wave_options import WaveOptions
+from inventory.errors import ConfigInvalid, FlashferryError
+from inventory.selection import Selection, narrowed
+from staging.fleet.making import Manner, request_for_image, request_for_plan
+from staging.fleet.options import RunOptions
+from staging.fleet.request import FleetRequest
+from staging.fleet.resuming import kept_request, resumed
+from staging.fleet.retry import RetryPolicy
+from staging.planning.fleet_plan import TuneMode
+from staging.planning.plan_file import load_plan
+from staging.recover import pending, recover
+from staging.run import checked_image
+from staging.store.run_ids import find_run
+
+if TYPE_CHECKING:
+    from nornir.core import Nornir
+
+    from staging.events import Emit
+    from staging.journal import Journal
+
+INVENTORY = "inventory"
+"""Key under which a run's request keeps where its inventory is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the operator gave about what is to be done.
+
+    Attributes:
+        image: The image for all devices, or None.
+        plan: A plan, or None.
+        resume: A run to go on with, or None.
+        waves: Options about waves, limits and the end.
+        tune: Which devices to tune, or None where nothing was said.
+        retries: How often a device is tried again, or None likewise.
+        remove_partial: What a broken copy of ours left may be removed.
+    """
+
+    image: Path | None
+    plan: Path | None
+    resume: str | None
+    waves: WaveOptions
+    tune: TuneMode | None
+    retries: int | None
+    remove_partial: bool
+
+    def check(self) -> None:
+        """Check that exactly one thing is to be done.
+
+        Raises:
+            ConfigInvalid: None is, or more than one.
+        """
+        given = [
+            name
+            for name, value in (("--image", self.image), ("--plan", self.plan), ("--resume", self.resume))
+            if value is not None
+        ]
+        if len(given) != 1:
+            found = " and ".join(given) or "none of them"
+            raise ConfigInvalid(
+                f"expected one of --image, --plan and --resume, found {found}",
+                hint="Where rules say which device gets which image, make a plan: 'flashferry plan --out FILE'",
+            )
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """Return how often a device is tried again."""
+        return RetryPolicy() if self.retries is None else RetryPolicy(times=self.retries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is to be done, with which devices and how."""
+
+    nornir: Nornir
+    request: FleetRequest
+    options: RunOptions
+
+
+def job_for_image(which: FleetOptions, wish: Wish, options: RunOptions, directory: Path) -> Job:
+    """Return the job to give all devices an image.
+
+    Raises:
+        ConfigInvalid: Inventory, image or options are wrong.
+    """
+    assert wish.image is not None
+    nornir = fleet(which)
+    now = datetime.now().astimezone()
+    manner = Manner(
+        limits=wish.waves.limits(),
+        policy=wish.waves.policy(),
+        retry=wish.retry,
+        tune=_tune(wish, options),
+        until=wish.waves.deadline(now),
+    )
+    request = request_for_image(
+        nornir,
+        checked_image(wish.image),
+        manner,
+        state_directory=directory,
+        folders=(_folder(which),),
+    )
+    return Job(nornir=nornir, request=_with_inventory(request, which), options=options)
+
+
+def job_for_plan(which: FleetOptions, wish: Wish, options: RunOptions) -> Job:
+    """Return the job to carry a plan out; what the operator says besides overrides it.
+
+    Raises:
+        ConfigInvalid: The plan is damaged, an image changed, or a device is not in the inventory any more.
+    """
+    assert wish.plan is not None
+    plan = load_plan(wish.plan)
+    nornir = fleet(which)
+    now = datetime.now().astimezone()
+    until = wish.waves.deadline(now)
+    if until is None and plan.ends_at is not None:
+        until = datetime.fromisoformat(plan.ends_at)
+        if until <= now:
+            raise ConfigInvalid(
+                f"plan {wish.plan}: it was to end at {plan.ends_at}, which is past",
+                hint="Give another end with --until, or make the plan anew",
+            )
+    tune = wish.tune or plan.tune
+    manner = Manner(
+        limits=wish.waves.limits(plan.limits),
+        policy=wish.waves.policy(plan.policy),
+        retry=wish.retry,
+        tune=tune,
+        until=until,
+    )
+    is_rewaved = any(one is not None for one in (wish.waves.canary, wish.waves.wave_by, wish.waves.wave_size))
+    request = request_for_plan(nornir, plan, manner, is_rewaved=is_rewaved)
+    if tune is TuneMode.NEVER:
+        options = replace(options, device=replace(options.device, tune=False))
+    return Job(nornir=nornir, request=_with_inventory(request, which), options=options)
+
+
+def job_for_resume(which: FleetOptions, wish: Wish, journal: Journal, emit: Emit) -> Job:
+    """Return the job to go on with a run, once its devices are restored.
+
+    Raises:
+        ConfigInvalid: The run is unknown, alive, or cannot be gone on with; nothing was touched.
+    """
+    assert wish.resume is not None
+    run_id = find_run(journal.directory, wish.resume)
+    kept = kept_request(journal, run_id)
+    if not which.inventory:
+        which = replace(which, inventory=str(kept.more.get(INVENTORY) or ""))
+    everything = opened(which)
+    _check_known(run_id, kept.request, everything)
+    wanted = Selection(
+        hosts=tuple(which.host or kept.request.images),
+        groups=tuple(which.group or ()),
+        filters=tuple(which.filter or ()),
+    )
+    nornir = with_credentials(narrowed(everything, wanted), which)
+    held = pending(journal, run_id)
+    if held:
+        say(f"run {run_id} left {len(held)} devices in its hands; they are restored first")
+    unusable: dict[str, FlashferryError] = {}
+    tuned = with_credentials(only_pending(everything, held), which, failed=unusable.setdefault) if held else nornir
+    recovered = recover(tuned, journal, emit=emit, unusable=unusable, only=run_id) if held else ()
+    kept = resumed(journal, run_id, kept, recovered)
+    chosen = set(nornir.inventory.hosts)
+    request = replace(
+        kept.request,
+        images={host: path for host, path in kept.request.images.items() if host in chosen},
+        limits=wish.waves.limits(kept.request.limits),
+        policy=wish.waves.policy(kept.request.policy),
+        retry=kept.request.retry if wish.retries is None else wish.retry,
+        until=_until(kept.request, wish),
+    )
+    options = kept.options
+    if wish.remove_partial:
+        options = replace(options, device=replace(options.device, remove_partial=True))
+    return Job(nornir=nornir, request=request, options=options)
+
+
+def _until(request: FleetRequest, wish: Wish) -> datetime | None:
+    """Return the end that holds now: one that was given before and is past holds no more, it was another night's."""
+    now = datetime.now().astimezone()
+    given = wish.waves.deadline(now)
+    if given is not None:
+        return given
+    return request.until if request.until is not None and request.until > now.astimezone(UTC) else None
+
+
+def _check_known(run_id: str, request: FleetRequest, nornir: Nornir) -> None:
+    missing = [host for host in request.images if host not in nornir.inventory.hosts]
+    if missing:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        raise ConfigInvalid(
+            f"run {run_id} has {', '.join(missing[:5])}{more}, which the inventory has not",
+            hint="Give the inventory that the run was begun with",
+        )
+
+
+def _tune(wish: Wish, options: RunOptions) -> TuneMode:
+    """Return which devices to tune; whoever names a window or an extra wants them set."""
+    if wish.tune is not None:
+        return wish.tune
+    asked = options.device.window_bytes is not None or bool(options.device.extras)
+    return TuneMode.ALWAYS if asked else TuneMode.AUTO
+
+
+def _with_inventory(request: FleetRequest, which: FleetOptions) -> FleetRequest:
+    path = Path(which.inventory)
+    return replace(request, stored={INVENTORY: str(path.absolute()) if path.exists() else which.inventory})
+
+
+def _folder(which: FleetOptions) -> Path:
+    path = Path(which.inventory)
+    return path if path.is_dir() else path.parent

@@ -1,0 +1,158 @@
+"""Requests made from what an operator has: one image for all, or a plan. What earlier runs tell goes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from nornir.core import Nornir
+
+from inventory.errors import ConfigInvalid
+from inventory.view import HostView, view
+from staging.fleet.request import FleetRequest
+from staging.fleet.retry import RetryPolicy
+from staging.planning.fleet_plan import Action, FleetPlan, TuneMode
+from staging.planning.limits import Limits
+from staging.planning.plan_file import check_against
+from staging.planning.waves import WaveDevice, WavePolicy, waves
+from staging.status import last_hash_speeds
+from staging.store.history import History
+
+OVERHEAD_S = 30.0
+"""What a device takes besides copy and hash: login, check, tuning, restoring and proving at a long round trip."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a run goes about its devices.
+
+    Attributes:
+        limits: How much goes on at the same time.
+        policy: How waves are made and when the run stops.
+        retry: Which failures are tried again.
+        tune: Which devices are tuned; of `NEVER` the device options take care.
+        until: When the run must have ended, or None.
+    """
+
+    limits: Limits
+    policy: WavePolicy
+    retry: RetryPolicy
+    tune: TuneMode = TuneMode.AUTO
+    until: datetime | None = None
+
+
+def request_for_image(
+    nornir: Nornir, image: Path, manner: Manner, *, state_directory: Path, folders: Iterable[Path] = ()
+) -> FleetRequest:
+    """Return the request to give all devices an image; one that names its own in the inventory gets that.
+
+    Args:
+        nornir: The devices.
+        image: The image of all others.
+        manner: How the run goes about it.
+        state_directory: Where history is; read only.
+        folders: Where an image is looked for that an inventory names without a folder, besides that of `image`.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong, or a device's own image is in none of the folders.
+    """
+    views = [view(host) for host in nornir.inventory.hosts.values()]
+    images = {one.name: _image_of(one, image, (image.parent, *folders)) for one in views}
+    history, speeds = History.read(state_directory), last_hash_speeds(state_directory)
+    untuned = {}
+    if manner.tune is TuneMode.AUTO:
+        untuned = {one.name: why for one in views if (why := history.shown_not_to_gain(one.name)) is not None}
+    return FleetRequest(
+        images=images,
+        waves=waves([_wave_device(one, history) for one in views], manner.policy),
+        limits=manner.limits,
+        policy=manner.policy,
+        retry=manner.retry,
+        untuned=untuned,
+        expected_s=_expected(images, history, speeds, untuned),
+        until=manner.until,
+    )
+
+
+def request_for_plan(nornir: Nornir, plan: FleetPlan, manner: Manner, *, is_rewaved: bool = False) -> FleetRequest:
+    """Return the request to carry a plan out: the devices that it stages, each checked again by the run.
+
+    Args:
+        nornir: The devices; of those planned, the ones that are missing here take no part.
+        plan: The plan.
+        manner: How the run goes about it: the plan's own way, but for what the operator overrode.
+        is_rewaved: Whether waves are to be made anew, since the operator wants others.
+
+    Raises:
+        ConfigInvalid: A device that is to be staged is not in the inventory, or none is to be staged.
+    """
+    check_against(plan, nornir.inventory.hosts)
+    paths = {image.name: Path(image.path) for image in plan.images}
+    staged = plan.of(Action.STAGE)
+    if not staged:
+        raise ConfigInvalid(
+            "the plan has no device to stage: all are there already, refused or out of reach",
+            hint="Look at it with 'flashferry plan', which says why",
+        )
+    made = plan.waves
+    if is_rewaved:
+        devices = [WaveDevice(host=one.host, site=one.site, group=one.group, model=one.model) for one in staged]
+        made = waves(devices, manner.policy)
+    always = manner.tune is TuneMode.ALWAYS
+    return FleetRequest(
+        images={one.host: paths[one.image] for one in staged if one.image is not None},
+        waves=made,
+        limits=manner.limits,
+        policy=manner.policy,
+        retry=manner.retry,
+        untuned={} if always else {one.host: one.tune_reason for one in staged if not one.tune},
+        expected_s={one.host: one.total_s for one in staged if one.total_s is not None},
+        identities={one.host: one.identity for one in staged if one.identity is not None},
+        since=datetime.fromisoformat(plan.starts_at),
+        until=manner.until,
+    )
+
+
+def _image_of(device: HostView, image: Path, folders: tuple[Path, ...]) -> Path:
+    if device.image is None:
+        return image
+    own = Path(device.image)
+    if own.is_absolute():
+        return own
+    for folder in folders:
+        if (folder / own).is_file():
+            return folder / own
+    looked = ", ".join(str(folder) for folder in folders)
+    raise ConfigInvalid(
+        f"image {device.image}, which the inventory names: expected it in {looked}, found it in none of them",
+        host=device.name,
+        hint="Put it there, or give its whole path in the inventory",
+    )
+
+
+def _wave_device(device: HostView, history: History) -> WaveDevice:
+    """Return what decides about a device's wave; its model is known from earlier runs only."""
+    models = [one.model for one in history.of(device.name) if one.model is not None]
+    return WaveDevice(
+        host=device.name,
+        site=device.site,
+        group=device.groups[0] if device.groups else None,
+        model=models[-1] if models else None,
+    )
+
+
+def _expected(
+    images: Mapping[str, Path], history: History, speeds: Mapping[str, float], untuned: Mapping[str, str]
+) -> dict[str, float]:
+    """Return how long devices take, those of which that is known."""
+    found = {}
+    sizes = {path: path.stat().st_size for path in set(images.values()) if path.is_file()}
+    for host, path in images.items():
+        size_bytes = sizes.get(path, 0)
+        rate = history.expected(host, tuned=host not in untuned, size_bytes=size_bytes) if size_bytes else None
+        if rate is not None:
+            hash_s = size_bytes / speeds[host] if host in speeds else 0.0
+            found[host] = OVERHEAD_S + size_bytes / rate.bytes_per_s + hash_s
+    return found
