@@ -12,19 +12,13 @@ from rich.text import Text
 from flashferry.layout import BAD, GOOD, WIDE_COLUMNS, console
 from staging.reports import words
 from staging.reports.headline import configuration_line, headline, saved_line, state_line
+from staging.reports.marks import PROOF_WORDS, proof_tone
 from staging.reports.model import DeviceReport, Proof, Report, SiteReport, Standing
 from staging.reports.thresholds import Check, Status, Threshold, checks_of
 
 _FILE_COLUMNS = 120
 _STYLES = {Standing.GOOD: GOOD, Standing.OPEN: "", Standing.REFUSED: "yellow"}
-_CONFIGURATION = {
-    Proof.PROVEN: ("proven", GOOD),
-    Proof.UNTOUCHED: ("untouched", GOOD),
-    Proof.FOREIGN: ("foreign change", BAD),
-    Proof.NOT_PROVEN: ("NOT PROVEN", BAD),
-    Proof.UNDER_WAY: ("under way", ""),
-    Proof.UNKNOWN: ("not known", "yellow"),
-}
+_CONFIGURATION = {"good": GOOD, "bad": BAD, "warn": "yellow", "quiet": ""}
 
 
 def print_report(report: Report, thresholds: Sequence[Threshold] = ()) -> None:
@@ -125,7 +119,7 @@ def _complaints(device: DeviceReport) -> Iterator[str]:
 
 
 def _device_row(device: DeviceReport, *, is_wide: bool, has_site: bool) -> dict[str, str | Text]:
-    word, style = _CONFIGURATION[device.restore.proof]
+    style = _CONFIGURATION[proof_tone(device.restore.proof)]
     speed = device.tuned or device.untuned
     row: dict[str, str | Text] = {"device": device.host}
     if has_site:
@@ -136,7 +130,7 @@ def _device_row(device: DeviceReport, *, is_wide: bool, has_site: bool) -> dict[
     row["limited by"] = device.verdict.kind if device.verdict else words.DASH
     if is_wide:
         row["hash"] = "proven" if device.hash_proof else words.DASH
-    row["config"] = Text(word, style=style)
+    row["config"] = Text(PROOF_WORDS[device.restore.proof], style=style)
     row["took"] = words.duration(device.total_s, words.DASH)
     return row
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -13,7 +14,7 @@ from markupsafe import Markup
 from staging.reports import words
 from staging.reports.graphs import MOST_POINTS, Limit, transfer_graphs
 from staging.reports.headline import configuration_line, headline, saved_line, state_line
-from staging.reports.marks import Marks, mark, pair_bars, proof_tone, step_bar, tone
+from staging.reports.marks import PROOF_WORDS, Marks, mark, pair_bars, proof_tone, step_bar, tone
 from staging.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
 from staging.reports.svg import GRAPH_STYLE, svg
 
@@ -30,6 +31,7 @@ MOST_GRAPHED = 600
 """A larger fleet has graphs only for the devices that need attention: the page is to stay below some megabytes."""
 
 _LONGEST_REASON = 220
+_DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{16,}([0-9a-f]{4})\b")
 _TITLES = {"stage": "Staging report", "probe": "Speed test report"}
 
 
@@ -132,7 +134,9 @@ def _transfer_title(transfer: TransferReport) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON].rsplit(' ', 1)[0]} … (all of it below)"
+    """Return a reason short enough for a table; digests lose their middle. The whole of it stands with the device."""
+    short = _DIGEST.sub(lambda found: f"{found[1]}…{found[2]}", text)
+    return short if len(short) <= _LONGEST_REASON else f"{short[:_LONGEST_REASON].rsplit(' ', 1)[0]} …"
 
 
 @cache
@@ -159,6 +163,7 @@ def _template_environment() -> Environment:
         "mark": mark,
         "tone": tone,
         "proof_tone": proof_tone,
+        "proof_word": PROOF_WORDS.__getitem__,
         "shortened": _shortened,
         "transfer_title": _transfer_title,
     }

@@ -32,6 +32,17 @@ _PROOF_TONES = {
 }
 
 
+PROOF_WORDS = {
+    Proof.PROVEN: "proven",
+    Proof.UNTOUCHED: "untouched",
+    Proof.FOREIGN: "foreign change",
+    Proof.NOT_PROVEN: "not proven",
+    Proof.UNDER_WAY: "under way",
+    Proof.UNKNOWN: "not known",
+}
+"""What is known about a configuration, for narrow columns."""
+
+
 def tone(device: DeviceReport) -> str:
     """Return the class for how a device stands."""
     return _TONES.get(device.standing, "bad")

@@ -44,7 +44,7 @@ def share(part: float | None, missing: str = NOT_MEASURED) -> str:
     """Return a share as per cent; a small one with decimals."""
     if part is None:
         return missing
-    return f"{part:.2%}" if 0 < part < 0.0995 else f"{part:.0%}"
+    return f"{part:.2%}" if 0 < part < 0.01 else f"{part:.0%}"
 
 
 def milliseconds(seconds: float | None, missing: str = NOT_MEASURED) -> str:
