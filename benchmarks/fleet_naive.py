@@ -11,7 +11,7 @@ from pathlib import Path
 from netmiko import ConnectHandler
 from nornir.core.task import Result, Task
 
-from benchmarks.fleet_watch import say
+from benchmarks.fleet_watch import await_go, say
 from inventory.load import open_inventory
 
 
@@ -41,7 +41,7 @@ def main(inventory: str, url: str, limit: str) -> None:
     nornir = open_inventory(Path(inventory), workers=int(limit))
     together = threading.Barrier(len(nornir.inventory.hosts))
     say("ready")
-    sys.stdin.readline()
+    await_go()
     results = nornir.run(task=copy, url=url, together=together)
     say("done", copied=sum("bytes copied" in str(one[0].result) for one in results.values()))
 

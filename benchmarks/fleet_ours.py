@@ -1,31 +1,36 @@
-"""Our controller, to be measured: `python -m benchmarks.fleet_ours INVENTORY IMAGE STATE LIMIT`; see fleet_waiting.
+"""Our controller, to be measured: `python -m benchmarks.fleet_ours INVENTORY IMAGE STATE ENOUGH`; see fleet_waiting.
 
 It is `flashferry stage` without its table: the same run, with a watcher that counts who is copying and writes down
-when each step began and ended.
+when each step began and ended. It says so when ENOUGH devices are through with their hash run.
 """
 
-import sys
 import threading
 import time
 from pathlib import Path
 
-from benchmarks.fleet_watch import say
+from benchmarks.fleet_watch import await_go, say
 from inventory.load import open_inventory
 from staging.events import Event
+from staging.fleet.request import FleetRequest
 from staging.journal import Journal
-from staging.record import RunReport
-from staging.run import RunOptions, run_fleet
+from staging.planning.limits import Limits
+from staging.run import RunOptions, run_waves
 
 
 class Watcher:
-    """Counts the devices that copy, and keeps when each step of each device began and ended."""
+    """Counts the devices that copy, and keeps when each step of each device began and how long it took.
 
-    def __init__(self, devices: int) -> None:
-        self._devices = devices
+    Args:
+        devices: How many there are.
+        enough: So many hash runs are to end before it says that it has seen enough.
+    """
+
+    def __init__(self, devices: int, enough: int) -> None:
+        self._devices, self._enough = devices, enough
         self._lock = threading.Lock()
         self._copying: set[str] = set()
-        self.began: dict[tuple[str, str], float] = {}
-        self.took_s: dict[str, list[float]] = {}
+        self._began: dict[tuple[str, str], float] = {}
+        self._took_s: dict[str, list[float]] = {}
 
     def take(self, event: Event) -> None:
         """Take an event of the run."""
@@ -35,45 +40,40 @@ class Watcher:
         with self._lock:
             key = (event.host, event.step)
             if event.status == "started":
-                self.began[key] = now
-            elif event.status == "done" and key in self.began:
-                self.took_s.setdefault(event.step, []).append(now - self.began[key])
+                self._began[key] = now
+            elif event.status == "done" and key in self._began:
+                self._took_s.setdefault(event.step, []).append(now - self._began[key])
+                if event.step == "verify" and len(self._took_s["verify"]) == self._enough:
+                    self._tell()
             elif event.step == "pull" and event.host not in self._copying:
                 self._copying.add(event.host)
                 if len(self._copying) == self._devices:
-                    say("all copying")
+                    say("all copying", ended=len(self._took_s.get("pull", ())))
+
+    def _tell(self) -> None:
+        verify_at = {host: at for (host, step), at in self._began.items() if step == "verify"}
+        say("enough", verify_at=verify_at, steps_s=self._took_s)
 
 
-def reactions_s(report: RunReport, watcher: Watcher) -> list[float]:
-    """Return for each device the time from its last acknowledged byte to our next step, the hash, in seconds.
-
-    In it are the device's own end of the copy, its prompt, and the quarter of a second for which a prompt must stand.
-    """
-    found = []
-    for device in report.devices:
-        began, record = watcher.began.get((device.host, "verify")), device.transfer
-        if began is not None and record is not None and record.last_ack_s is not None:
-            found.append(began - (record.started_at + record.last_ack_s))
-    return sorted(found)
-
-
-def main(inventory: str, image: str, state: str, limit: str) -> None:
+def main(inventory: str, image: str, state: str, enough: str) -> None:
     """Run a fleet to its end."""
     from tasks import driver  # noqa: F401 -- its second of imports and its memory belong to no device
 
-    nornir = open_inventory(Path(inventory), workers=int(limit))
-    watcher = Watcher(len(nornir.inventory.hosts))
+    nornir = open_inventory(Path(inventory))
+    devices = len(nornir.inventory.hosts)
+    watcher = Watcher(devices, int(enough))
     say("ready")
-    sys.stdin.readline()
+    await_go()
+    request = FleetRequest(
+        images=dict.fromkeys(nornir.inventory.hosts, Path(image)),
+        limits=Limits(copies=devices, site_copies=devices),
+    )
     with Journal(Path(state)) as journal:
-        report = run_fleet(nornir, Path(image), RunOptions(), journal=journal, emit=watcher.take)
-    outcomes: dict[str, int] = {}
-    for device in report.devices:
-        words = device.failure.reason if device.failure else str(device.outcome)
-        outcomes[words] = outcomes.get(words, 0) + 1
-    steps = {step: sorted(values) for step, values in watcher.took_s.items()}
-    say("done", outcomes=outcomes, reactions_s=reactions_s(report, watcher), steps_s=steps)
+        report = run_waves(nornir, request, RunOptions(), journal=journal, emit=watcher.take)
+    say("done", outcomes=[str(device.outcome) for device in report.devices])
 
 
 if __name__ == "__main__":
+    import sys
+
     main(*sys.argv[1:])

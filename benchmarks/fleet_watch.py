@@ -141,3 +141,14 @@ def subject(world: World, arguments: list[str], log: Path) -> Iterator[Subject]:
 def say(stage: str, **values: Any) -> None:
     """Tell the measuring process that a stage is reached; the subject's side."""
     print(json.dumps({"stage": stage} | values), flush=True)
+
+
+def await_go() -> None:
+    """Wait until the measuring process says go; from then on this process ends with it."""
+    sys.stdin.readline()
+    threading.Thread(target=_end_with_input, daemon=True).start()
+
+
+def _end_with_input() -> None:
+    sys.stdin.readline()
+    os._exit(1)

@@ -94,11 +94,20 @@ def update_document(path: "Path", markdown: str) -> None:
     Raises:
         ValueError: It does not have both marks.
     """
-    before, begin, rest = path.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
+    put_between(path, BEGIN, END, markdown)
+
+
+def put_between(path: "Path", first: str, last: str, markdown: str) -> None:
+    """Put text between two marks of a document.
+
+    Raises:
+        ValueError: It does not have both marks.
+    """
+    before, begin, rest = path.read_text().partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"{path}: expected the marks {BEGIN} and {END}; put them where the tables shall stand")
-    path.write_text(f"{before}{BEGIN}\n{markdown}{END}{after}")
+        raise ValueError(f"{path}: expected the marks {first} and {last}; put them where the tables shall stand")
+    path.write_text(f"{before}{first}\n{markdown}{last}{after}")
 
 
 def _host() -> dict[str, Any]:

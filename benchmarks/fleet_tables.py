@@ -1,0 +1,121 @@
+"""The figures of `benchmarks.fleet` as tables, and whether they are what we want to hold."""
+
+import os
+import platform
+import time
+from collections.abc import Iterator
+from typing import Any
+
+Part = dict[str, Any]
+BEGIN, END = "<!-- fleet: begin -->", "<!-- fleet: end -->"
+Row = tuple[str, str, str, bool | None]
+"""What is measured, what is wanted, what was found, and whether it is met; None where nothing is wanted."""
+
+
+def conditions(command: str) -> Part:
+    """Return what every figure must say of the machine."""
+    return {
+        "command": command,
+        "at": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 1),
+    }
+
+
+def to_markdown(parts: Part) -> str:
+    """Return a table for each part that was measured."""
+    blocks = []
+    for name, rows in (("waiting", _waiting), ("sites", _sites), ("kills", _kills)):
+        part = parts.get(name)
+        if part is None:
+            continue
+        lines = [f"**{name}**: {_about(part)}", "", "| measure | wanted | found | |", "|---|---|---|---|"]
+        lines += [f"| {text} | {wanted} | {found} | {_word(met)} |" for text, wanted, found, met in rows(part)]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def missed(parts: Part) -> list[str]:
+    """Return what was wanted and not found."""
+    all_rows = {"waiting": _waiting, "sites": _sites, "kills": _kills}
+    return [row[0] for name, part in parts.items() for row in all_rows[name](part) if row[3] is False]
+
+
+def _about(part: Part) -> str:
+    return (
+        f"`{part['command']}`, {part['at']} UTC, {part['took_s']} s, Linux {part['kernel']}, {part['cpus']} CPUs, "
+        f"Python {part['python']}, load {part['load_average']} before."
+    )
+
+
+def _word(met: bool | None) -> str:
+    return {True: "met", False: "**missed**", None: ""}[met]
+
+
+def _waiting(part: Part) -> Iterator[Row]:
+    ours, naive = part["ours"], part.get("naive")
+    cpu, rss, reaction = ours["cpu_ms_per_s_and_device"], ours["rss_bytes_per_device"] / 1e3, ours["reaction_s"]
+    yield (
+        f"controller's processor time at {ours['devices']} waiting devices, per second and device",
+        "<= 0.5 ms", f"{cpu:.2f} ms", cpu <= 0.5,
+    )  # fmt: skip
+    yield "the same of our FTP server's process", "", f"{ours['server_cpu_ms_per_s_and_device']:.2f} ms", None
+    yield "controller's resident memory per device", "<= 200 kB", f"{rss:.0f} kB", rss <= 200
+    yield (
+        f"from the last acknowledged byte to our next command, first {reaction['count']} devices: median, 95 %, most",
+        "", _seconds(reaction), None,
+    )  # fmt: skip
+    for step, text in (("connect", "login"), ("check", "check, about 20 commands"), ("verify", "hash run")):
+        if spread := ours["steps_s"].get(step):
+            yield f"{text}: median, 95 %, most", "", _seconds(spread), None
+    if naive is not None:
+        theirs = naive["cpu_ms_per_s_and_device"]
+        yield "naive fleet (Nornir, netmiko `send_command`), the same stand-ins", "", f"{theirs:.2f} ms", None
+        yield "its processor time over ours", ">= 3", f"{theirs / cpu:.1f}", theirs / cpu >= 3
+        yield "its resident memory per device", "", f"{naive['rss_bytes_per_device'] / 1e3:.0f} kB", None
+
+
+def _sites(part: Part) -> Iterator[Row]:
+    count = len(part["sites"])
+    yield (
+        f"least busy of {count} lines, over the time in which there was work for it",
+        ">= 90 %", f"{part['busy_least']:.1%}", part["busy_least"] >= 0.9,
+    )  # fmt: skip
+    yield "median of the lines", "", f"{part['busy_median']:.1%}", None
+    within = part["most_of_cap_5_s"] <= 1.0
+    yield (
+        f"most in 5 s on any line, of its cap ({part['cap_share']:.0%} of the line)",
+        "<= 100 %", f"{part['most_of_cap_5_s']:.1%}", within,
+    )  # fmt: skip
+    yield "most in any single second", "", f"{part['most_of_cap_1_s']:.1%}", None
+    yield (
+        f"whole run over the bound of {part['bound_s']:.0f} s by bytes alone",
+        "<= 1.1", f"{part['of_bound']:.2f} ({part['total_s']:.0f} s)", part["of_bound"] <= 1.1,
+    )  # fmt: skip
+    yield (
+        "devices whose image was copied once",
+        str(part["devices"]),
+        str(part["copied_once"]),
+        (part["copied_once"] == part["devices"]),
+    )
+
+
+def _kills(part: Part) -> Iterator[Row]:
+    kills = part["kills"]
+    shown = ", ".join(f"{count} {who}" for who, count in kills.items())
+    yield f"kills in {part['rounds']} runs", "50", f"{sum(kills.values())} ({shown})", sum(kills.values()) >= 50
+    yield "violations", "0", str(len(part["violations"])), not part["violations"]
+    yield "devices staged and verified, configurations as before", "", str(part["devices_staged"]), None
+    yield (
+        "images that became whole on a flash; more than devices would be without need",
+        "",
+        str(part["copies_whole"]),
+        None,
+    )
+    yield "copies begun, those that a kill broke off included", "", str(part["copies_begun"]), None
+
+
+def _seconds(spread: dict[str, float]) -> str:
+    return f"{spread['median']:.2f}, {spread['p95']:.2f}, {spread['most']:.2f} s"
