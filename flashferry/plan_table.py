@@ -134,7 +134,7 @@ def _device_row(plan: FleetPlan, device: PlannedDevice, late: frozenset[str]) ->
         "plan": Text(words, style=GOOD if good else BAD),
         "wave": str(device.wave) if device.wave >= 0 else "-",
         "tune": ("yes" if device.tune else "no") if is_staged else "-",
-        "MB/s": _rate(device) if is_staged else "-",
+        "MB/s": _rate(plan, device),
         "begins": _clock(plan, device.starts_s) if device.starts_s is not None else "-",
         "copy": duration(device.copy_s) if device.copy_s is not None else "-",
         "hash": duration(device.hash_s) if device.hash_s is not None else "-",
@@ -142,31 +142,39 @@ def _device_row(plan: FleetPlan, device: PlannedDevice, late: frozenset[str]) ->
     }
 
 
-def _rate(device: PlannedDevice) -> str:
-    figure = rate(device.expected_bytes_per_s).removesuffix(" MB/s")
+def _rate(plan: FleetPlan, device: PlannedDevice) -> str:
+    """Return what a copy comes to beside the others, by the forecast."""
+    size = next((image.size_bytes for image in plan.images if image.name == device.image), 0)
+    if not device.copy_s:
+        return "-"
+    figure = rate(size / device.copy_s).removesuffix(" MB/s")
     return f"~{figure}" if device.is_assumed else figure
 
 
 def _print_attention(plan: FleetPlan) -> None:
     troubled = sorted((one for one in plan.devices if one.reason), key=lambda one: _urgency(one, frozenset()))
-    for text, hosts in _alike((_why(one), one.host) for one in troubled):
-        line(hosts, text, "" if text.startswith(Action.STAYS.value) else BAD)
-    for text, hosts in _alike((note, device.host) for device in plan.devices for note in device.notes):
-        line(hosts, f"note: {text}")
-    for text, hosts in _alike((one.tune_reason, one.host) for one in plan.devices if one.tune_reason):
-        line(hosts, f"not tuned: {text}")
+    _print_alike(((_why(one), one.host) for one in troubled if one.action is not Action.STAYS), BAD)
+    _print_alike((_why(one), one.host) for one in troubled if one.action is Action.STAYS)
+    _print_alike((f"note: {note}", device.host) for device in plan.devices for note in device.notes)
+    _print_alike((f"not tuned: {one.tune_reason}", one.host) for one in plan.devices if one.tune_reason)
 
 
 def _why(device: PlannedDevice) -> str:
     return f"{device.action.value}: {device.reason}" + (f". {device.hint}" if device.hint else "")
 
 
-def _alike(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return sentences with the devices that they are about, each sentence once, so many of them."""
+def _print_alike(pairs: Iterable[tuple[str, str]], style: str = "") -> None:
+    """Print sentences, each once and with the devices that it is about."""
     found: dict[str, list[str]] = {}
     for text, host in pairs:
         found.setdefault(text, []).append(host)
-    return [(text, _names(tuple(hosts))) for text, hosts in list(found.items())[:MOST_REASONS]]
+    for text, hosts in list(found.items())[:MOST_REASONS]:
+        if len(hosts) == 1:
+            line(hosts[0], text, style)
+        else:
+            line(_devices(len(hosts)), f"{text} ({_names(tuple(hosts))})", style)
+    if len(found) > MOST_REASONS:
+        console().print(f"and {len(found) - MOST_REASONS} sentences more; --out and --json have all of them")
 
 
 def _print_totals(plan: FleetPlan) -> None:

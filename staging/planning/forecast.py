@@ -58,7 +58,9 @@ def assumptions(prospects: Sequence[Prospect]) -> tuple[str, ...]:
     found: dict[str, list[str]] = {}
     for one in prospects:
         if one.rate.is_assumed:
-            found.setdefault(one.rate.source, []).append(one.host)
+            # What was measured stands before it, and differs with each device.
+            _, mark, what = one.rate.source.partition("assumed: ")
+            found.setdefault(mark + what, []).append(one.host)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
     told = [f"{len(hosts)} of {len(prospects)} devices: {source}" for source, hosts in ordered]
     if guessed := [one for one in prospects if one.is_hash_assumed]:

@@ -16,6 +16,7 @@ from staging.planning.rates import (
     Past,
     Subject,
     assumed_rate,
+    bounded_rate,
     by_model,
     hash_rate,
     measured_rate,
@@ -129,7 +130,9 @@ def _rates(subjects: Mapping[str, Subject], past: Past, *, tuned: bool) -> dict[
     measured = {host: measured_rate(past, subject, tuned=tuned) for host, subject in subjects.items()}
     models = by_model((subjects[host].model, rate) for host, rate in measured.items() if rate is not None)
     return {
-        host: rate if rate is not None else assumed_rate(subjects[host], tuned=tuned, by_model=models)
+        host: bounded_rate(rate, subjects[host], models)
+        if rate is not None
+        else assumed_rate(subjects[host], tuned=tuned, by_model=models)
         for host, rate in measured.items()
     }
 

@@ -110,16 +110,31 @@ def measured_rate(past: Past, subject: Subject, *, tuned: bool) -> Rate | None:
     found = past.expected(subject.host, tuned=tuned, size_bytes=subject.size_bytes)
     if found is None:
         return None
-    like = [one for one in past.of(subject.host) if one.counts and one.tuned == tuned]
-    newest = like[-1] if like else None
-    of_link = (
-        subject.cap_bytes_per_s is not None
-        and newest is not None
-        and newest.verdict in _LINK
-        and not newest.is_limited_by_device
-        and found.bytes_per_s >= _LIKE * newest.whole_bytes_per_s
-    )
-    return Rate(bytes_per_s=found.bytes_per_s, source=found.source, is_of_link=of_link)
+    cap = subject.cap_bytes_per_s
+    if cap is None or not _is_of_link(past.of(subject.host), found.bytes_per_s, tuned=tuned):
+        return Rate(bytes_per_s=found.bytes_per_s, source=found.source)
+    # What it got beside others then is no limit of its own now.
+    words = f"{found.source}, with its link or our cap as the limit"
+    return Rate(bytes_per_s=max(cap, found.bytes_per_s), source=words, is_of_link=True)
+
+
+def _is_of_link(copies: Iterable[Measured], expected_bytes_per_s: float, *, tuned: bool) -> bool:
+    """Return whether an expectation comes from a copy that its link held back and not the device."""
+    like = [one for one in copies if one.counts and one.tuned == tuned]
+    if not like:
+        return False
+    newest = like[-1]
+    was_full = newest.verdict in _LINK and not newest.is_limited_by_device
+    return was_full and expected_bytes_per_s >= _LIKE * newest.whole_bytes_per_s
+
+
+def bounded_rate(rate: Rate, subject: Subject, by_model: Mapping[str, tuple[float, ...]]) -> Rate:
+    """Return a rate that the link gave, but no more than devices of the same model were seen to take by themselves."""
+    others = by_model.get(subject.model or "")
+    if not rate.is_of_link or not others or median(others) >= rate.bytes_per_s:
+        return rate
+    words = f"{rate.source}; assumed: by itself as fast as {_count(others, subject.model)}"
+    return Rate(bytes_per_s=median(others), source=words, is_assumed=True)
 
 
 def assumed_rate(subject: Subject, *, tuned: bool, by_model: Mapping[str, tuple[float, ...]]) -> Rate:
@@ -132,13 +147,16 @@ def assumed_rate(subject: Subject, *, tuned: bool, by_model: Mapping[str, tuple[
     """
     cap = subject.cap_bytes_per_s
     if others := by_model.get(subject.model or ""):
-        rate, count = median(others), len(others)
-        words = f"{count} other {subject.model}" if count == 1 else f"the median of {count} other {subject.model}"
-        return Rate(bytes_per_s=rate if cap is None else min(rate, cap), source=f"assumed, as {words}", is_assumed=True)
+        rate, words = median(others), f"assumed: as fast as {_count(others, subject.model)}"
+        return Rate(bytes_per_s=rate if cap is None else min(rate, cap), source=words, is_assumed=True)
     if tuned and cap is not None:
         words = "assumed: tuned it takes all that its link gives to copies; how fast its flash is nobody knows yet"
         return Rate(bytes_per_s=cap, source=words, is_assumed=True, is_of_link=True)
     return _one_window(subject, tuned=tuned)
+
+
+def _count(others: tuple[float, ...], model: str | None) -> str:
+    return f"another {model}" if len(others) == 1 else f"the median of {len(others)} other {model}"
 
 
 def _one_window(subject: Subject, *, tuned: bool) -> Rate:

@@ -157,7 +157,8 @@ def test_the_earlier_of_two_ends_is_named() -> None:
 def test_assumptions_are_told_with_how_many_devices_they_are_about() -> None:
     """What nobody measured stands in a sentence of its own."""
     guess = replace(OF_LINK, is_assumed=True, source="assumed: as fast as the link")
-    told = forecast(_situation(_prospect("r1", rate=guess), _prospect("r2", rate=guess), _prospect("r3")), NIGHT)
+    other = replace(guess, source="staged 3 days ago; assumed: as fast as the link")
+    told = forecast(_situation(_prospect("r1", rate=guess), _prospect("r2", rate=other), _prospect("r3")), NIGHT)
     assert told.assumptions == ("2 of 3 devices: assumed: as fast as the link",)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from staging.planning.rates import Subject, assumed_rate, by_model, hash_rate, measured_rate
+from staging.planning.rates import Subject, assumed_rate, bounded_rate, by_model, hash_rate, measured_rate
 from staging.planning.situation import Rate
 
 
@@ -67,7 +67,8 @@ def test_a_copy_that_shared_the_link_tells_no_limit_of_the_device(copy: _Copy, i
     found = measured_rate(_Past((copy,)), _subject(), tuned=True)
     assert found is not None
     assert (found.is_of_link, found.is_assumed) == (is_of_link, False)
-    assert found.source == "staged 3 days ago, 1.00 MB/s"
+    assert found.source.startswith("staged 3 days ago, 1.00 MB/s")
+    assert found.bytes_per_s == (4e6 if is_of_link else 1e6)
 
 
 def test_nothing_is_measured_where_history_is_silent() -> None:
@@ -78,7 +79,9 @@ def test_nothing_is_measured_where_history_is_silent() -> None:
 def test_like_devices_stand_in_before_the_link_does() -> None:
     """The median of the model is nearer to the truth than the link, and is told as what it is."""
     found = assumed_rate(_subject(), tuned=True, by_model={"ISR4321/K9": (1e6, 3e6, 2e6)})
-    assert found == Rate(bytes_per_s=2e6, source="assumed, as the median of 3 other ISR4321/K9", is_assumed=True)
+    assert found == Rate(
+        bytes_per_s=2e6, source="assumed: as fast as the median of 3 other ISR4321/K9", is_assumed=True
+    )
 
 
 def test_a_tuned_device_is_taken_to_fill_what_copies_may_have_of_the_link() -> None:
@@ -115,3 +118,12 @@ def test_a_rate_that_the_link_gave_says_nothing_about_a_model() -> None:
     """Only rates that devices limited themselves are passed on to others of their model."""
     own, shared = Rate(bytes_per_s=1e6, source=""), Rate(bytes_per_s=2e6, source="", is_of_link=True)
     assert by_model([("A", own), ("A", shared), (None, own)]) == {"A": (1e6,)}
+
+
+def test_a_device_that_shared_its_link_is_not_taken_for_faster_than_its_model() -> None:
+    """What the link held back is bounded by what others of the model took, and only downwards."""
+    shared = Rate(bytes_per_s=4e6, source="staged", is_of_link=True)
+    found = bounded_rate(shared, _subject(), {"ISR4321/K9": (2e6,)})
+    assert (found.bytes_per_s, found.is_of_link, found.is_assumed) == (2e6, False, True)
+    assert bounded_rate(shared, _subject(), {"ISR4321/K9": (5e6,)}) == shared
+    assert bounded_rate(shared, _subject(), {}) == shared
