@@ -38,7 +38,7 @@ _DEFAULT_WINDOW_BYTES, _UNSCALED_WINDOW_BYTES = 16_384, 65_535
 _MSS_BYTES = 1460
 _NEAR = 1.25
 """Ceilings so close to the least one limit a cell as well."""
-_FEW_LOSSES = 6
+_FEW_LOSSES = 3
 """With fewer losses to be expected in a run, chance decides whether loss or the link limits it."""
 MOST_AGAIN = 0.05
 
