@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ftpserver.records import SenderReport, TransferRecord
-from ftpserver.sender import FALL_BACK_AFTER_S, FALL_BACK_SHARE
+from ftpserver.sender import FALL_BACK_AFTER_S, FALL_BACK_SHARE, losses_hold_back
 from tcp.info import TcpInfo, parse_tcp_info
 from tcp.readings import Readings
 from tcp.sample import Sample
@@ -82,6 +82,17 @@ class Transfer:
         if not self.info.bytes_sent or self.info.bytes_retrans is None:
             return None
         return self.info.bytes_retrans / self.info.bytes_sent
+
+    @property
+    def losses_hold_back(self) -> bool:
+        """Whether random losses, and not its window, would hold a CUBIC flow back by now."""
+        return losses_hold_back(
+            losses=self.info.total_retrans_segments,
+            lost_share=self.retransmitted_share or 0.0,
+            window_bytes=self._max_window_bytes or 0,
+            rtt_s=self.info.rtt_s,
+            mss_bytes=self.info.snd_mss_bytes,
+        )
 
     @property
     def zero_window(self) -> bool:

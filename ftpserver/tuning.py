@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ftpserver import sockets
 from ftpserver.records import SenderReport
-from ftpserver.sender import FALL_BACK_SHARE, SenderChoice, choose_sender
+from ftpserver.sender import FALL_BACK_SHARE, FALL_BACK_WITHOUT_SACK_S, SenderChoice, choose_sender
 
 if TYPE_CHECKING:
     from ftpserver.caps import Cap
@@ -30,6 +30,7 @@ class Tuning:
         self._profile = profile
         self._cap: Cap | None = None
         self._gave_up_bbr = False
+        self._has_sack = info.sack
         self.refused = ""
         sockets.set_notsent_lowat(connection, profile.notsent_lowat_bytes)
         sockets.set_unacked_limit(connection, profile.unacked_limit_s)
@@ -49,6 +50,14 @@ class Tuning:
         self._cap = cap
         sockets.set_cap(self._socket, cap.bytes_per_s if cap else None)
 
+    @property
+    def patience_s(self) -> float:
+        """How long BBR may send too much again before it is given up."""
+        longest_s = self._profile.fall_back_after_s
+        if self._has_sack or self._profile.congestion_control != "auto":
+            return longest_s
+        return min(longest_s, FALL_BACK_WITHOUT_SACK_S)
+
     def be_patient(self) -> None:
         """Let the kernel wait for a closed window as long as we would ourselves."""
         sockets.set_unacked_limit(self._socket, self._profile.give_up_after_s)
@@ -58,9 +67,16 @@ class Tuning:
         if self._gave_up_bbr or not self.in_force().startswith("bbr"):
             return
         self._gave_up_bbr = True
-        for_s = self._profile.fall_back_after_s
+        for_s = self.patience_s
         reason = f"{self._choice.reason}; given up, more than {FALL_BACK_SHARE:.0%} was sent again for {for_s:g} s"
         self._ask_for(SenderChoice(congestion_control="cubic", reason=reason))
+
+    def take_up_bbr(self) -> None:
+        """Change to BBR, once, where losses and not the window turn out to hold CUBIC back."""
+        if not self._choice.may_become_bbr or self._cap is None:
+            return
+        reason = f"{self._choice.reason} at first; then losses held CUBIC back, and a cap is known"
+        self._ask_for(SenderChoice(congestion_control="bbr", reason=reason))
 
     def in_force(self) -> str:
         """Return the congestion control in force; empty if the socket is gone."""

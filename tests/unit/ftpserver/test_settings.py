@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ftpserver.errors import SettingsInvalid
-from ftpserver.sender import choose_sender
+from ftpserver.sender import choose_sender, losses_hold_back
 from ftpserver.settings import Limits, SenderProfile, ServerSettings
 
 
@@ -59,7 +59,8 @@ def test_limits_must_be_positive() -> None:
     ("asked", "sack", "scaling", "cap", "chosen", "reason"),
     [
         ("auto", True, True, True, "bbr", "SACK, a scaled window and a cap"),
-        ("auto", False, True, True, "cubic", "no SACK, on which BBR depends"),
+        ("auto", False, True, True, "bbr", "a scaled window and a cap, though no SACK"),
+        ("auto", False, True, False, "cubic", "no cap known, without which BBR is unfair"),
         ("auto", True, False, True, "cubic", "limited by an unscaled window"),
         ("auto", True, True, False, "cubic", "no cap known, without which BBR is unfair"),
         ("bbr", False, False, False, "bbr", "the profile asks for it"),
@@ -68,9 +69,31 @@ def test_limits_must_be_positive() -> None:
     ],
 )
 def test_the_sender_s_choice(asked: str, sack: bool, scaling: bool, cap: bool, chosen: str | None, reason: str) -> None:
-    """BBR only with SACK, a scaled window and a cap; CUBIC otherwise; a profile that names one gets it."""
+    """BBR only with a scaled window and a cap; CUBIC otherwise; a profile that names one gets it."""
     choice = choose_sender(asked, sack=sack, window_scaling=scaling, cap_known=cap)
     assert (choice.congestion_control, choice.reason) == (chosen, reason)
+
+
+@pytest.mark.parametrize(
+    ("losses", "share", "window_bytes", "rtt_s", "expected"),
+    [
+        (30, 0.01, 64_240, 0.01, True),
+        (30, 0.001, 64_240, 0.1, True),
+        (30, 0.0001, 64_240, 0.01, False),
+        (30, 0.0001, 16_060, 0.1, False),
+        (2, 0.01, 64_240, 0.01, False),
+        (30, 0.01, 64_240, None, False),
+        (0, 0.0, 64_240, 0.1, False),
+    ],
+)
+def test_when_losses_hold_back_a_flow_with_a_small_window(
+    losses: int, share: float, window_bytes: int, rtt_s: float | None, expected: bool
+) -> None:
+    """The model of CUBIC under such losses is held against the window; a loss or two may be chance."""
+    found = losses_hold_back(
+        losses=losses, lost_share=share, window_bytes=window_bytes, rtt_s=rtt_s, mss_bytes=1460
+    )  # fmt: skip
+    assert found is expected
 
 
 def test_what_is_tried_when_the_kernel_refuses() -> None:

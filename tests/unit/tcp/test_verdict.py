@@ -60,7 +60,26 @@ def _flow(
 _SLOW_FLASH = [60_000, 60_000, 12_000, 8_000, 20_000, 9_000, 14_000, 8_000, 11_000, 9_000, 12_000]
 _GROWING = [20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 640_000, 640_000, 640_000, 640_000, 640_000]
 
+_HOLES = [2_500_000, 2_500_000, *[700_000, 900_000, 600_000] * 3]
+"""A window that what waits behind lost segments has narrowed."""
+
 _ROWS: list[Any] = [
+    pytest.param(
+        _flow(rate=160_000, window=_HOLES, rwnd=0.6, again=0.012),
+        "cubic",
+        VerdictKind.RANDOM_LOSS,
+        "Random loss, 100% of the time: losses without a queue (1.19% sent again, round trip 100 ms) kept the sender "
+        "at 0.16 MB/s.",
+        id="holes-of-losses-are-no-slow-reader",
+    ),
+    pytest.param(
+        _flow(rate=[0, 3e6, *[9e5] * 9], window=_HOLES, rwnd=0.6, again=0.15),
+        "bbr",
+        VerdictKind.RANDOM_LOSS,
+        "Random loss, 90% of the time: losses without a queue (13.04% sent again, round trip 100 ms) kept the sender "
+        "at 1.11 MB/s.",
+        id="bbr-without-sack-repairs-all-the-time",
+    ),
     pytest.param(
         _flow(rate=28_700, window=4128, in_flight=2920, rwnd=0.99),
         "cubic",
