@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
 _BAD_OUTCOMES = frozenset({"failed", "error", "refused", "interrupted"})
 _FEW = 20
-"""A run of more devices is told in one row, and those of them that need attention."""
+"""A run of more devices is told in one line, and those of them that need attention in the table."""
 
 
 def status(
@@ -47,6 +47,8 @@ def print_status(found: Status) -> None:
     rows = (row for run in found.runs for row in _rows(run))
     show(rows, wide_only=frozenset({"started", "wave", "verdict"}))
     for run in found.runs:
+        if len(run.devices) > _FEW:
+            line(run.run_id, f"{run.verb}, {standing(run)}, {len(run.devices)} devices: {tally(run)}")
         for device in _told(run):
             if device.reason:
                 line(device.host, f"{run.run_id}: {device.reason}", BAD)
@@ -83,8 +85,6 @@ def _told(run: RunStatus) -> tuple[DeviceStatus, ...]:
 
 
 def _rows(run: RunStatus) -> Iterator[dict[str, str | Text]]:
-    if len(run.devices) > _FEW:
-        yield _cells(run, device=f"{len(run.devices)} devices", result=tally(run))
     for device in _told(run):
         yield _cells(
             run,

@@ -1,0 +1,191 @@
+"""`flashferry run` and `flashferry history` at a terminal: what they print, and what they refuse in one sentence."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+from typer.testing import CliRunner
+
+from flashferry.cli import build
+from flashferry.trend import blocks
+from inventory.errors import ConfigInvalid
+from staging.journal import Journal
+from staging.states import State
+
+COPY = (
+    "INSERT INTO transfers (run_id, host, at, identity, kind, tuned, target, image, ticket_id, outcome, size_bytes, "
+    "bytes_acked, duration_s, rate_bytes_per_s, rtt_s, window_bytes, congestion_control, verdict, device_s, record) "
+    "VALUES ('20261101-000000-aaaa', ?, ?, 'SN/r1', 'stage', 1, 'flash:x', 'x.bin', ?, ?, 20000000, 20000000, 5.0, "
+    "4000000.0, 0.1, 1250000, 'bbr', 'bandwidth', ?, x'00')"
+)
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """Return what calls a command on this state directory, on a terminal of 80 columns."""
+    monkeypatch.setattr("flashferry.layout.console", narrow)
+    for module in ("run", "status", "history"):
+        monkeypatch.setattr(f"flashferry.{module}.console", narrow)
+
+    def call(*words):
+        done = CliRunner().invoke(build(words), [*words, "--state-dir", str(tmp_path)])
+        if isinstance(done.exception, ConfigInvalid):
+            raise done.exception
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    return call
+
+
+def narrow(*, stderr=False):
+    from flashferry.layout import _Console
+
+    return _Console(stderr=stderr, highlight=False, markup=False, width=80)
+
+
+@pytest.fixture
+def run_id(tmp_path):
+    """Return a run under way with three waves."""
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+        for wave in range(3):
+            journal.add_device(run_id, host=f"r{wave}", address="x", port=22, platform="ios", wave=wave, image="x.bin")
+        yield run_id
+
+
+def control(tmp_path, run_id):
+    with Journal(tmp_path) as journal:
+        return journal.control(run_id)
+
+
+def test_a_run_is_paused_and_goes_on(call, run_id, tmp_path):
+    """What the command says is what the run finds at its next look."""
+    assert "pauses" in call("run", "pause", "latest")
+    assert control(tmp_path, run_id).paused
+    assert "alive, paused" in call("run", "list")
+    assert f"flashferry run continue {run_id}" in call("status")
+    assert "goes on" in call("run", "continue", run_id[-4:])
+    assert not control(tmp_path, run_id).paused
+
+
+def test_a_run_is_stopped(call, run_id, tmp_path):
+    """Gracefully, and the listing shows it."""
+    assert "stops: what is under way is ended" in call("run", "stop", "latest")
+    assert control(tmp_path, run_id).stopping
+    assert "alive, stopping" in call("run", "list")
+
+
+def test_a_wave_is_approved(call, run_id, tmp_path):
+    """The one that waits, unless another is named."""
+    with Journal(tmp_path) as journal:
+        journal.set_waiting_wave(run_id, 1)
+    assert f"wave 1 waits for approval: 'flashferry run approve {run_id}'" in call("run", "show", "latest")
+    assert "may begin with wave 1" in call("run", "approve", "latest")
+    assert control(tmp_path, run_id).approved_wave == 1
+    assert json.loads(call("run", "approve", "latest", "--wave", "2", "--json"))["control"]["approved_wave"] == 2
+
+
+@pytest.mark.parametrize("verb", ["pause", "continue", "approve", "stop"])
+def test_a_run_that_is_not_alive_is_not_steered(call, tmp_path, verb):
+    """The sentence says how to go on with it."""
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+    with pytest.raises(ConfigInvalid, match=rf"run {run_id} is not alive.*stage --resume {run_id}"):
+        call("run", verb, "latest")
+
+
+@pytest.mark.parametrize("verb", ["show", "pause", "continue", "approve", "stop"])
+def test_an_unknown_run_is_one_sentence(call, tmp_path, verb):
+    """And no journal is made for the asking."""
+    with pytest.raises(ConfigInvalid, match="unknown run 'nope': the journal has no run yet"):
+        call("run", verb, "nope")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_large_run_is_told_in_a_line(call, tmp_path):
+    """Of five hundred devices those that need attention, and what became of all in numbers."""
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+        for number in range(30):
+            journal.add_device(run_id, host=f"r{number}", address="x", port=22, platform="ios")
+            journal.record(run_id, f"r{number}", {"outcome": "failed" if number == 7 else "done"})
+        journal.finish_run(run_id)
+    told = call("status")
+    assert f"{run_id}: stage, finished, 30 devices: 29 done, 1 failed" in told
+    assert "r7" in told
+    assert "r8" not in told
+
+
+def test_an_attempt_is_told(call, run_id, tmp_path):
+    """That a device is at its second one can be seen."""
+    with Journal(tmp_path) as journal:
+        journal.move(run_id, "r1", State.FAILED)
+        journal.again(run_id, "r1")
+    assert "attempt 2" in " ".join(call("status").split())
+
+
+@pytest.fixture
+def copies(tmp_path):
+    """Have three copies of a device in the journal, the last one broken off."""
+    with Journal(tmp_path):
+        pass
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
+        for number, (outcome, device_s) in enumerate((("delivered", 10.0), ("delivered", 5.0), ("reset", None)), 1):
+            at = f"2026-11-0{number}T10:00:00.000+00:00"
+            database.execute(COPY, ("r1", at, f"t{number}", outcome, device_s))
+
+
+def test_a_devices_history_fits_eighty_columns(call, copies):
+    """When, what, how fast, what held it up; then the trend, and what is expected next."""
+    told = call("history", "r1")
+    assert max(len(row) for row in told.splitlines()) <= 80
+    assert [row.split()[:2] for row in told.splitlines()[1:4]] == [[f"11-0{day}", "10:00"] for day in (1, 2, 3)]
+    assert "stage, tuned  20 MB  2.00 MB/s  100 ms  1.25 MB  bandwidth" in told
+    assert "not delivered: reset" in told
+    assert "to flash, tuned    ▅██  last 4.00 MB/s, best 4.00 MB/s" in told
+    assert "expected tuned: 500 MB to flash: 2 min at 4.00 MB/s (staged" in told
+
+
+def test_a_history_can_be_cut_to_its_end(call, copies):
+    """What is left out is told."""
+    told = call("history", "r1", "--last", "1")
+    assert "11-03 10:00" in told
+    assert "11-01 10:00" not in told
+    assert "2 earlier copies: --last 3 shows them all" in told
+
+
+def test_the_newest_copy_of_each_device(call, copies):
+    """Without a device the newest of all of them."""
+    rows = call("history").splitlines()
+    assert (len(rows), rows[1].split()[:3]) == (2, ["r1", "11-03", "10:00"])
+
+
+def test_a_history_as_json(call, copies):
+    """Figures with their units in the names."""
+    found = json.loads(call("history", "r1", "--json"))
+    assert found["schema"] == "flashferry.history/1"
+    assert [one["device_s"] for one in found["measurements"]] == [10.0, 5.0, None]
+    assert found["expected_tuned"]["bytes_per_s"] == 4_000_000.0
+
+
+def test_an_unknown_device_is_told_with_names_like_it(call, copies):
+    """Or with some that are known, or that there is none."""
+    with pytest.raises(ConfigInvalid, match="no copy of a device 'r11': names like it are r1"):
+        call("history", "r11")
+    with pytest.raises(ConfigInvalid, match="it has copies of 1 devices, such as r1"):
+        call("history", "zzz")
+
+
+def test_nothing_measured_yet(call):
+    """Is no error."""
+    assert "no copy of any device yet" in call("history")
+
+
+def test_blocks_are_as_high_as_their_speed():
+    """The fastest is full, and nothing at all is no error."""
+    assert blocks([1.0, 4.0, 8.0]) == "▂▅█"
+    assert blocks([]) == ""
+    assert blocks([0.0, 0.0]) == "▁▁"
