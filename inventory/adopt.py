@@ -8,15 +8,12 @@ numbers; what a config context holds under `flashferry`, and custom fields named
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nornir.core.inventory import Defaults, Group, Host, Inventory
-from nornir.plugins.inventory import SimpleInventory
+from nornir.core.inventory import Defaults, Host, Inventory
 
 from inventory.errors import ConfigInvalid
 from inventory.shapes import DATA_KEYS, unknown_key
@@ -32,33 +29,13 @@ _LIFTED = ("location", "role", "status", "tenant", "device_type", "serial", "tag
 """What of Nautobot's record is worth a filter, or holds keys of ours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """Groups and defaults that stand beside a configuration file.
-
-    Attributes:
-        groups: By name.
-        defaults: For all devices.
-        file: Where the groups stand, for complaints.
-    """
-
-    groups: Mapping[str, Group]
-    defaults: Defaults
-    file: Path
-
-    @staticmethod
-    def read(groups: Path, defaults: Path) -> Beside:
-        """Return what two files hold, which have been checked; absent ones hold nothing."""
-        found = SimpleInventory(host_file=os.devnull, group_file=str(groups), defaults_file=str(defaults)).load()
-        return Beside(groups=found.groups, defaults=found.defaults, file=groups)
-
-
-def adopt(inventory: Inventory, beside: Beside, *, source: str) -> None:
+def adopt(inventory: Inventory, beside: Inventory, *, groups_file: Path, source: str) -> None:
     """Change an inventory in place into one that `inventory.view` can read.
 
     Args:
         inventory: As the plugin left it.
-        beside: Groups and defaults to add.
+        beside: Groups and defaults to add, checked.
+        groups_file: Where those groups stand, for complaints.
         source: File and plugin, for complaints.
 
     Raises:
@@ -79,7 +56,7 @@ def adopt(inventory: Inventory, beside: Beside, *, source: str) -> None:
         inventory.hosts[host.name] = host
         # The table plugin gives every host defaults of its own, which nothing that is set later would reach.
         host.defaults = inventory.defaults
-        _adopt_host(host, inventory, beside, source)
+        _adopt_host(host, inventory, groups_file, source)
 
 
 def _add_defaults(defaults: Defaults, more: Defaults) -> None:
@@ -92,7 +69,7 @@ def _add_defaults(defaults: Defaults, more: Defaults) -> None:
         defaults.connection_options.setdefault(kind, options)
 
 
-def _adopt_host(host: Host, inventory: Inventory, beside: Beside, source: str) -> None:
+def _adopt_host(host: Host, inventory: Inventory, groups_file: Path, source: str) -> None:
     data = host.data
     _lift(data)
     data["site"] = _word(data.get("site"))
@@ -106,7 +83,7 @@ def _adopt_host(host: Host, inventory: Inventory, beside: Beside, source: str) -
     if host.platform and _plain(host.platform).removeprefix("cisco") in _IOS:
         host.platform = "ios"
     check_values(data, where=source, name=host.name)
-    _join_groups(host, inventory, beside, source)
+    _join_groups(host, inventory, groups_file, source)
 
 
 def _lift(data: dict[str, Any]) -> None:
@@ -137,13 +114,13 @@ def _take_own_keys(host: Host, source: str) -> None:
     host.data |= dict(own or {})
 
 
-def _join_groups(host: Host, inventory: Inventory, beside: Beside, source: str) -> None:
+def _join_groups(host: Host, inventory: Inventory, groups_file: Path, source: str) -> None:
     """Have a host join the groups that it names and the one of its site; what it is in already stays."""
     named = host.data.pop("groups", None) or []
     names = re.split(r"[\s,;]+", named.strip()) if isinstance(named, str) else [str(one) for one in named]
     for name in names:
         if name not in inventory.groups:
-            raise ConfigInvalid(f"{source}: group {name!r} is not in {beside.file}", host=host.name)
+            raise ConfigInvalid(f"{source}: group {name!r} is not in {groups_file}", host=host.name)
     site = host.data.get("site")
     if isinstance(site, str) and site in inventory.groups:
         names.append(site)

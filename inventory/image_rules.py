@@ -13,7 +13,7 @@ from inventory.image_choice import PLATFORMS, ImageChoice, ImageRules, Rule, Tra
 from inventory.values import read_image
 from inventory.yaml_file import read_mapping
 
-__all__ = ["RULES_FILE", "ImageChoice", "ImageRules", "Traits", "load_image_rules"]
+__all__ = ["RULES_FILE", "ImageChoice", "ImageRules", "Traits", "load_image_rules", "rules_beside"]
 
 RULES_FILE = "images.yaml"
 """The conventional name."""
@@ -43,6 +43,19 @@ def load_image_rules(path: Path) -> ImageRules:
     except ConfigInvalid as error:
         raise ConfigInvalid(f"{path}: {error.message}", hint=error.hint) from None
     return ImageRules(rules=tuple(rules), source=path)
+
+
+def rules_beside(inventory: Path) -> ImageRules:
+    """Return the rules in `images.yaml` beside an inventory's files; where there is none, only explicit images count.
+
+    Args:
+        inventory: The inventory's folder, or a Nornir configuration file: then the folder that it is in.
+
+    Raises:
+        ConfigInvalid: As `load_image_rules`.
+    """
+    path = (inventory if inventory.is_dir() else inventory.parent) / RULES_FILE
+    return load_image_rules(path) if path.is_file() else ImageRules()
 
 
 def _rule(number: int, entry: object, path: Path) -> Rule:

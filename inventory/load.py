@@ -10,11 +10,10 @@ from nornir.core import Nornir
 from nornir.core.configuration import Config
 from nornir.core.inventory import Inventory
 from nornir.core.state import GlobalState
-from nornir.plugins.inventory import SimpleInventory
 from nornir.plugins.runners import ThreadedRunner
 
+from inventory.build import build, read_entries
 from inventory.errors import ConfigInvalid
-from inventory.shapes import check_entries
 
 SAMPLE = "sample"
 """Name under which the fleet that matches the lab can be asked for."""
@@ -42,16 +41,14 @@ def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
         from inventory.nornir_file import inventory_of
 
         return _nornir(inventory_of(path), workers)
-    paths = [path / name for name in ("hosts.yaml", "groups.yaml", "defaults.yaml")]
-    hosts, groups, defaults = paths
+    hosts, groups, defaults = (path / name for name in ("hosts.yaml", "groups.yaml", "defaults.yaml"))
     if not hosts.is_file():
         raise ConfigInvalid(
             f"no inventory at {path}: expected a file {hosts}",
             hint="Give its folder, or a Nornir configuration file, with --inventory, or use --inventory "
             f"{SAMPLE} for the lab's fleet",
         )
-    check_entries(hosts=hosts, groups=groups, defaults=defaults)
-    return _nornir(SimpleInventory(*map(str, paths)).load(), workers)
+    return _nornir(build(read_entries(hosts=hosts, groups=groups, defaults=defaults)), workers)
 
 
 def _nornir(inventory: Inventory, workers: int) -> Nornir:

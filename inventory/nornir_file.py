@@ -21,9 +21,9 @@ from nornir.core.exceptions import PluginNotRegistered
 from nornir.core.inventory import Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister, TransformFunctionRegister
 
-from inventory.adopt import Beside, adopt
+from inventory.adopt import adopt
+from inventory.build import build, read_entries
 from inventory.errors import ConfigInvalid
-from inventory.shapes import check_entries
 from inventory.yaml_file import read_mapping
 
 SIMPLE = "SimpleInventory"
@@ -65,12 +65,13 @@ def inventory_of(path: Path) -> Inventory:
     options = _with_files(path, name, section.get("options") or {})
     groups = Path(options.get("group_file", path.parent / "groups.yaml"))
     defaults = Path(options.get("defaults_file", path.parent / "defaults.yaml"))
-    check_entries(hosts=options.get("host_file"), groups=groups, defaults=defaults)
+    hosts = Path(options["host_file"]) if name == SIMPLE else None
+    beside = build(read_entries(hosts=hosts, groups=groups, defaults=defaults))
     source = f"{path}: {name}"
-    found = _loaded(source, name, options)
+    found = beside if name == SIMPLE else _loaded(source, name, options)
     _transform(source, found, section)
     if name != SIMPLE:
-        adopt(found, Beside.read(groups, defaults), source=source)
+        adopt(found, beside, groups_file=groups, source=source)
     return found
 
 
@@ -103,6 +104,8 @@ def _section(path: Path) -> dict[str, Any]:
 def _with_files(path: Path, plugin: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with the files of a known plugin found beside the configuration file."""
     found = dict(options)
+    if plugin == SIMPLE and (unknown := sorted(set(options) - set(_FILES[SIMPLE]))):
+        raise ConfigInvalid(f"{path}: {plugin}: unknown option '{unknown[0]}'; expected {', '.join(_FILES[SIMPLE])}")
     for key, usual in _FILES.get(plugin, {}).items():
         file = path.parent / Path(str(options.get(key) or usual)).expanduser()
         if key not in _BESIDE and not file.is_file():

@@ -8,7 +8,6 @@ from typing import Any
 
 from inventory.errors import ConfigInvalid
 from inventory.values import READERS, check_values
-from inventory.yaml_file import read_mapping
 
 _TEXT = ("hostname", "username", "password", "platform")
 _MAPPINGS = ("data", "connection_options")
@@ -16,33 +15,6 @@ _KEYS = (*_TEXT, *_MAPPINGS, "port", "groups")
 
 DATA_KEYS = (*READERS, "enable_secret", "host_keys", "known_hosts")
 """What flashferry reads of `data`; everything else there is the user's own."""
-
-
-def check_entries(*, hosts: str | Path | None, groups: Path, defaults: Path) -> None:
-    """Check the files of an inventory; those that are absent hold nothing.
-
-    Raises:
-        ConfigInvalid: A file is unreadable or not of the expected shape, or somebody names an unknown group.
-    """
-    known = named_entries(groups)
-    files = [(groups, known)] if hosts is None else [(Path(hosts), named_entries(Path(hosts))), (groups, known)]
-    for path, entries in files:
-        for name, entry in entries.items():
-            check_entry(path, name, entry, groups_file=groups, known_groups=frozenset(known))
-    check_entry(defaults, "defaults", read_mapping(defaults), groups_file=groups)
-
-
-def named_entries(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the named mappings of hosts.yaml or groups.yaml."""
-    content = read_mapping(path)
-    for name, entry in content.items():
-        if not isinstance(name, str):
-            raise ConfigInvalid(f"{path}: expected a name in text, found {name!r}", hint="Put it in quotes")
-        if entry is None:
-            content[name] = {}
-        elif not isinstance(entry, dict):
-            raise ConfigInvalid(f"{path}: expected a mapping, found {entry!r}", host=name)
-    return content
 
 
 def unknown_key(key: object, keys: tuple[str, ...]) -> str:
@@ -73,6 +45,11 @@ def check_entry(
     for key in _MAPPINGS:
         if not isinstance(entry.get(key) or {}, dict):
             raise ConfigInvalid(f"{path}: key '{key}': expected a mapping, found {entry[key]!r}", host=name)
+    for kind, options in (entry.get("connection_options") or {}).items():
+        if not isinstance(options, dict):
+            # A value there may be a password, so its kind is all that is told.
+            found = type(options).__name__
+            raise ConfigInvalid(f"{path}: connection_options: {kind}: expected a mapping, found {found}", host=name)
     _check_groups(path, name, entry.get("groups"), groups_file, known_groups)
     for key in entry.get("data") or {}:
         if key not in DATA_KEYS and (meant := _meant(key, DATA_KEYS)):

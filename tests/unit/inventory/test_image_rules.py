@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inventory.errors import ConfigInvalid
-from inventory.image_rules import ImageRules, Traits, load_image_rules
+from inventory.image_rules import ImageRules, Traits, load_image_rules, rules_beside
 from inventory.versions import compare, read_release
 
 RULES = """
@@ -131,6 +131,13 @@ def test_a_missing_file_is_told(tmp_path):
     """The sentence names what was looked for."""
     with pytest.raises(ConfigInvalid, match=r"no image rules at .*images\.yaml"):
         load_image_rules(tmp_path / "images.yaml")
+
+
+def test_rules_are_found_beside_an_inventory(fleet_rules, tmp_path):
+    """In its folder, or in that of its configuration file; without them only explicit images count."""
+    (tmp_path / "nornir.yaml").touch()
+    assert rules_beside(tmp_path) == rules_beside(tmp_path / "nornir.yaml") == fleet_rules
+    assert rules_beside(tmp_path / "images") == ImageRules()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from nornir.core.plugins.connections import ConnectionPluginRegister
+from nornir.plugins.inventory import SimpleInventory
 
 from inventory.errors import ConfigInvalid
 from inventory.image_rules import Traits, load_image_rules
@@ -149,3 +150,38 @@ def test_the_sample_fleet_of_several_sites_holds_together():
     rules = load_image_rules(folder / "images.yaml")
     older = Traits(platform="ios-xe", model="ISR4331/K9", version="16.12.5")
     assert rules.choose(older).image == "isr4300-universalk9.17.09.04a.SPA.bin"
+
+
+HOSTS = """
+r1:
+  {hostname: h, port: 2222, username: u, password: p, groups: [east, core], data: {rack: 7},
+   connection_options: {netmiko: {port: 22, extras: {conn_timeout: 3}}}}
+r2: {}
+"""
+GROUPS = """
+east: {groups: [all], data: {site: east}}
+core: {}
+all: {platform: ios, connection_options: {napalm: {username: n}}}
+"""
+DEFAULTS = "{username: d, data: {cap_share: 0.5}, connection_options: {netmiko: {platform: cisco_xe}}}"
+
+
+def test_what_is_opened_is_what_nornir_would_open(tmp_path):
+    """The files are parsed once, by us; the outcome is that of Nornir's own SimpleInventory, inheritance included."""
+    ours = fleet(tmp_path, HOSTS, GROUPS, DEFAULTS).inventory
+    names = ("hosts.yaml", "groups.yaml", "defaults.yaml")
+    theirs = SimpleInventory(*(str(tmp_path / name) for name in names)).load()
+    assert ours.dict() == theirs.dict()
+    for name, host in ours.hosts.items():
+        their = theirs.hosts[name]
+        assert [group.name for group in host.extended_groups()] == [one.name for one in their.extended_groups()]
+        assert host.extended_data() == their.extended_data()
+        for kind in ("netmiko", "napalm", None):
+            assert host.get_connection_parameters(kind).dict() == their.get_connection_parameters(kind).dict()
+
+
+def test_a_wrong_connection_option_is_told_without_its_value(tmp_path):
+    """It could be a password."""
+    with pytest.raises(ConfigInvalid, match="connection_options: netmiko: expected a mapping, found str") as caught:
+        fleet(tmp_path, "r1: {hostname: h, connection_options: {netmiko: hidden-word}}")
+    assert "hidden-word" not in str(caught.value)

@@ -407,6 +407,10 @@ def test_a_configuration_file_may_name_a_folders_files(tmp_path):
         ("inventory: {plugins: x}", "key 'inventory': unknown key 'plugins'"),
         ("inventory: {plugin: 5}", "key 'plugin': expected a name such as CSVInventory, found 5"),
         ("inventory: {plugin: Rude, options: secret-word}", "key 'options': expected a mapping, found str"),
+        (
+            "inventory: {options: {host_fil: x}}",
+            "SimpleInventory: unknown option 'host_fil'; expected host_file, group",
+        ),
         ("inventory: {plugin: NoSuch}", "NoSuch: this inventory plugin is not installed. Install what brings it"),
         ("inventory: {plugin: Rude}", "Rude: TypeError: .*missing 1 required .*'how'. Check the plugin's options"),
         ("inventory: {plugin: Rude, options: {how: no}}", "Rude: RuntimeError: it said no"),
