@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
-from contextlib import closing
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 INVENTORY, SECRETS = "hosts.yaml", "secrets"
@@ -19,12 +20,23 @@ def leaks(folder: Path, secrets: Iterable[str]) -> tuple[str, ...]:
 
 
 def _content(path: Path) -> bytes:
-    """Return a file's bytes; a database's rows too, for in its pages a long text is cut into pieces."""
+    """Return a file's bytes; a database's rows too, for in its pages a long text is cut into pieces, or compressed."""
     content = path.read_bytes()
     if not content.startswith(b"SQLite format 3\0"):
         return content
     with closing(sqlite3.connect(path)) as database:
-        return content + "\n".join(database.iterdump()).encode()
+        return content + "\n".join(database.iterdump()).encode() + b"\n".join(_uncompressed(database))
+
+
+def _uncompressed(database: sqlite3.Connection) -> Iterator[bytes]:
+    """Yield what a database holds compressed: there a secret would hide from any other search."""
+    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    for table in tables:
+        for row in database.execute(f"SELECT * FROM {table}"):
+            for value in row:
+                if isinstance(value, bytes):
+                    with suppress(zlib.error):
+                        yield zlib.decompress(value)
 
 
 def _holds_any(content: bytes, words: list[bytes]) -> bool:

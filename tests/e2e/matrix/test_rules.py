@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -235,3 +236,13 @@ def test_a_secret_cut_by_a_page_of_the_database_is_found(tmp_path: Path):
         database.executemany("INSERT INTO records VALUES (?)", [("x" * 6000 + secret * 200,), ("y",)])
         database.commit()
     assert leaks(tmp_path, [secret * 200]) == ("journal",)
+
+
+def test_a_secret_that_was_compressed_is_found(tmp_path: Path):
+    """Transfers lie compressed in the journal, where no search of its bytes would see it."""
+    with closing(sqlite3.connect(tmp_path / "journal")) as database:
+        database.execute("CREATE TABLE transfers (record BLOB)")
+        database.execute("INSERT INTO transfers VALUES (?)", (zlib.compress(b"PASS Hidden1 " * 9),))
+        database.commit()
+    assert b"Hidden1" not in (tmp_path / "journal").read_bytes()
+    assert leaks(tmp_path, ["Hidden1"]) == ("journal",)
