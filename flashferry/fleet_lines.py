@@ -31,6 +31,8 @@ class FleetLines:
         self, roster: Roster, last_step: str, devices: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._fleet = Fleet(roster, last_step, devices)
+        # A run that restores tells each device's end by itself.
+        self._ends_silently = last_step != "restore"
         self._clock = clock
         self._lock = threading.Lock()
         self._told: dict[str, str] = {}
@@ -64,7 +66,8 @@ class FleetLines:
             return [("run", f"{event.step:<8} {mark}{event.text}")] if event.text else []
         if event.step == "transfer":
             return []
-        if event.status in {"failed", "retry"} or (event.status == "done" and (has_ended or event.step == "device")):
+        is_end = event.step == "device" or (has_ended and self._ends_silently)
+        if event.status in {"failed", "retry"} or (event.status == "done" and is_end):
             return [(event.host, f"{event.step:<8} {mark}{event.text}")]
         return []
 

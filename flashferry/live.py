@@ -157,6 +157,9 @@ class LiveTable:
         """Print what is to stand above the view, all of it in one go."""
         lines = [self._above.popleft() for _ in range(len(self._above))]
         if lines:
+            for line in lines:
+                # A name may have signs that the terminal has not.
+                line.plain = line.plain.encode(self._out.encoding, "replace").decode(self._out.encoding)
             self._out.print(Text("\n").join(lines))
 
     def _draw(self, live: Live) -> None:

@@ -30,14 +30,13 @@ class Look:
     plain: bool = False
 
 
-def fit(text: str, width: int, *, right: bool = False, plain: bool = False) -> str:
+def fit(text: str, width: int, *, right: bool = False) -> str:
     """Return a text in exactly so many columns; one that is too long ends with an ellipsis."""
     text = "".join(character if character.isprintable() else " " for character in text)
     length = cell_len(text)
     if length <= width:
         return " " * (width - length) + text if right else text + " " * (width - length)
-    dots = "~" if plain else "…"
-    return set_cell_size(text, max(0, width - 1)) + dots if width > 0 else ""
+    return set_cell_size(text, max(0, width - 1)) + "…" if width > 0 else ""
 
 
 def joined(cells: Iterable[Line]) -> Line:
@@ -50,10 +49,13 @@ def joined(cells: Iterable[Line]) -> Line:
     return line
 
 
-def cut(line: Line, width: int) -> Line:
-    """Return a line no wider than so many columns."""
+def cut(line: Line, look: Look) -> Line:
+    """Return a line no wider than the terminal, in signs that it has."""
     kept: Line = []
+    width = look.width
     for text, style in line:
+        if look.plain:
+            text = text.replace("…", "~").encode("ascii", "replace").decode()
         if width <= 0:
             break
         length = cell_len(text)

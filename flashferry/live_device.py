@@ -12,6 +12,9 @@ from staging.following import Device
 
 DIM, BAD, WARN, DONE = "dim", "bold red", "yellow", "cyan"
 
+WIDE_ENOUGH = 80
+"""Below so many columns the view leaves out a site's cap and a copy's verdict, rather than cut what stands last."""
+
 _STEP = 14
 _RATE = 7
 _LEFT = 8
@@ -34,12 +37,12 @@ def few_lines(devices: Iterable[Device], look: Look, now_s: float) -> list[Line]
 def _few_line(device: Device, host: int, step: int, look: Look, now_s: float) -> Line:
     style = BAD if device.has_failed else ""
     names = [
-        (fit(device.host, host, plain=look.plain), style),
+        (fit(device.host, host), style),
         ("  ", ""),
-        (fit(device.step, step, plain=look.plain), style),
+        (fit(device.step, step), style),
     ]
     if device.waits:
-        return joined([names, [(fit(device.waits, max(0, look.width - host - step - 4), plain=look.plain), WARN)]])
+        return joined([names, [(fit(device.waits, max(0, look.width - host - step - 4)), WARN)]])
     if not device.is_copying:
         return joined([names, [(clock(now_s - device.since_s), "")]])
     cells = [names, _bar(device, _FEW_BAR, look), [(fit(percent(_share(device)), 4, right=True), "")]]
@@ -56,7 +59,7 @@ def device_header(devices: Sequence[Device], look: Look, *, with_site: bool) -> 
     host, site, width = _widths(devices, look, with_site=with_site)
     words = [fit("device", host), *([fit("site", site)] if site else []), fit("step", _STEP)]
     words += [fit("copied", width + 6), fit("MB/s", _RATE, right=True), fit("left", _LEFT, right=True)]
-    return [("  ".join([*words, "limited by"]), DIM)]
+    return [("  ".join([*words, *(["limited by"] if look.width >= WIDE_ENOUGH else [])]), DIM)]
 
 
 def device_lines(chosen: Iterable[tuple[Device, Need]], look: Look, now_s: float, *, with_site: bool) -> list[Line]:
@@ -68,7 +71,8 @@ def device_lines(chosen: Iterable[tuple[Device, Need]], look: Look, now_s: float
 
 def _widths(devices: Sequence[Device], look: Look, *, with_site: bool) -> tuple[int, int, int]:
     """Return the columns of the name, the site (0: not shown) and the bar."""
-    room = look.width - (_STEP + 2) - (2 + 6) - (_RATE + 2) - (_LEFT + 2) - (_VERDICT + 2)
+    verdict = _VERDICT + 2 if look.width >= WIDE_ENOUGH else 0
+    room = look.width - (_STEP + 2) - (2 + 6) - (_RATE + 2) - (_LEFT + 2) - verdict
     host = min(max(6, *(len(device.host) for device in devices)), max(12, room - 6))
     site = 0
     if with_site and room - host >= 20:
@@ -80,12 +84,12 @@ def _widths(devices: Sequence[Device], look: Look, *, with_site: bool) -> tuple[
 def _line(device: Device, need: Need, widths: tuple[int, int, int], look: Look, now_s: float) -> Line:
     host, site, width = widths
     style = _STYLES.get(need, "")
-    cells: list[Line] = [[(fit(device.host, host, plain=look.plain), style)]]
-    cells += [[(fit(device.site, site, plain=look.plain), DIM)]] if site else []
-    cells.append([(fit(_step(device, need, now_s), _STEP, plain=look.plain), style)])
+    cells: list[Line] = [[(fit(device.host, host), style)]]
+    cells += [[(fit(device.site, site), DIM)]] if site else []
+    cells.append([(fit(_step(device, need, now_s), _STEP), style)])
     used = host + 2 + (site + 2 if site else 0) + _STEP + 2
     if told := _told(device, need):
-        return joined([*cells, [(fit(told, max(0, look.width - used), plain=look.plain), style)]])
+        return joined([*cells, [(fit(told, max(0, look.width - used)), style)]])
     if not device.is_copying:
         return joined(cells)
     seconds = _left_s(device)
@@ -94,8 +98,9 @@ def _line(device: Device, need: Need, widths: tuple[int, int, int], look: Look, 
         [(fit(percent(_share(device)), 4, right=True), "")],
         [(fit(rate(device.rate_bytes_per_s), _RATE, right=True), style)],
         [(fit(clock(seconds) if seconds is not None else "", _LEFT, right=True), "")],
-        [(device.verdict or "", DIM)],
     ]
+    if look.width >= WIDE_ENOUGH:
+        cells.append([(device.verdict or "", DIM)])
     return joined(cells)
 
 

@@ -44,11 +44,11 @@ def clock(seconds: float) -> str:
     """Return a time as `4:05` or `1:02:03`."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= 1000:
+        return f"{hours // 24} days"
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def left(seconds: float | None) -> str:
-    """Return a time that is left; nothing where nobody can tell, days where hours say nothing."""
-    if seconds is None:
-        return ""
-    return f"{clock(seconds)} left" if seconds < 100 * 3600 else f"{seconds / 86_400:.0f} days left"
+    """Return a time that is left; nothing where nobody can tell."""
+    return "" if seconds is None else f"{clock(seconds)} left"

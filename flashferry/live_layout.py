@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flashferry.live_cells import Line, Look, cut, fit, joined
-from flashferry.live_device import device_header, device_lines, few_lines
+from flashferry.live_device import WIDE_ENOUGH, device_header, device_lines, few_lines
 from flashferry.live_figures import amount, bar, clock, left, percent, rate
 from flashferry.live_rows import WORDS, Need, choose
 from staging.following import Fleet, Phase, Tally
@@ -33,7 +33,7 @@ def lines_of(fleet: Fleet, look: Look, *, now_s: float, elapsed_s: float) -> lis
         elapsed_s: How long the run has been going on.
     """
     lines = _few(fleet, look, now_s, elapsed_s) if fleet.total <= FEW else _many(fleet, look, now_s, elapsed_s)
-    return [cut(line, look.width) for line in lines[: max(1, look.height)]]
+    return [cut(line, look) for line in lines[: max(1, look.height)]]
 
 
 def _few(fleet: Fleet, look: Look, now_s: float, elapsed_s: float) -> list[Line]:
@@ -96,7 +96,7 @@ def left_s(fleet: Fleet) -> float | None:
 
 
 def _wave(fleet: Fleet, look: Look) -> list[Line]:
-    return [[(fit(f"wave {fleet.wave}", look.width, plain=look.plain), "bold")]] if fleet.wave else []
+    return [[(fit(f"wave {fleet.wave}", look.width), "bold")]] if fleet.wave else []
 
 
 def _held(fleet: Fleet, look: Look) -> list[Line]:
@@ -135,7 +135,8 @@ def _site_order(tally: Tally) -> tuple[bool, bool, float]:
 
 def _site_header(width: int, look: Look) -> Line:
     words = [fit("site", width), *(fit(word, 4, right=True) for word in ("done", "busy", "wait", "fail"))]
-    words += [fit("copied", _bar_width(width, look) + 6), fit("MB/s", 7, right=True), fit("of cap", 7, right=True)]
+    words += [fit("copied", _bar_width(width, look) + 6), fit("MB/s", 7, right=True)]
+    words += [fit("of cap", 7, right=True)] if look.width >= WIDE_ENOUGH else []
     return [("  ".join([*words, fit("left", 8, right=True)]), DIM)]
 
 
@@ -145,7 +146,7 @@ def _site(name: str, tally: Tally, width: int, look: Look) -> Line:
     is_over = tally.over == tally.total
     cap = tally.cap_bytes_per_s
     cells: list[Line] = [
-        [(fit(name or "(none)", width, plain=look.plain), DIM if is_over else "")],
+        [(fit(name or "(none)", width), DIM if is_over else "")],
         [(fit(str(counts[Phase.DONE]), 4, right=True), GOOD if is_over and not failed else "")],
         [(fit(str(counts[Phase.UNDER_WAY]), 4, right=True), "")],
         [(fit(str(counts[Phase.QUEUED] + counts[Phase.NOT_BEGUN]), 4, right=True), "")],
@@ -153,7 +154,7 @@ def _site(name: str, tally: Tally, width: int, look: Look) -> Line:
         _bar(tally, _bar_width(width, look), look),
         [(fit(percent(tally.share), 4, right=True), "")],
         [(fit(rate(tally.rate_bytes_per_s) if tally.copies else "", 7, right=True), "")],
-        [(fit(rate(cap) if cap else "", 7, right=True), DIM)],
+        *([[(fit(rate(cap) if cap else "", 7, right=True), DIM)]] if look.width >= WIDE_ENOUGH else []),
         [(fit(clock(tally.left_s) if tally.left_s is not None else "", 8, right=True), "")],
     ]
     return joined(cells)
@@ -161,7 +162,8 @@ def _site(name: str, tally: Tally, width: int, look: Look) -> Line:
 
 def _bar_width(site_width: int, look: Look) -> int:
     """Return what is left for a site's bar beside its figures."""
-    return max(4, min(40, look.width - site_width - 4 * 6 - 2 - 6 - 9 - 9 - 10))
+    cap = 9 if look.width >= WIDE_ENOUGH else 0
+    return max(4, min(40, look.width - site_width - 4 * 6 - 2 - 6 - 9 - cap - 10))
 
 
 def _bar(tally: Tally, width: int, look: Look) -> Line:

@@ -8,6 +8,9 @@ from staging.events import Event
 from staging.following.device import OVER, Device, Phase
 from staging.following.roster import Expected, Roster
 
+LONGEST_S = 4 * 86_400.0
+"""What would take longer stands still; a number of days would be made of its last bytes."""
+
 
 class Tally:
     """What the devices of a site, or all of them, sum up to.
@@ -57,9 +60,9 @@ class Tally:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds that the copies will take at the rate of now; None where nobody can tell."""
+        """Seconds that the copies will take at the rate of now; None where nobody can tell, or after four days."""
         left = self.todo_bytes - self.acked_bytes
-        if left <= 0 or self.rate_bytes_per_s < 1.0:
+        if left <= 0 or not self.copies or self.rate_bytes_per_s * LONGEST_S < left:
             return None
         return left / self.rate_bytes_per_s
 

@@ -11,9 +11,11 @@ from rich.console import Console
 
 from flashferry.fleet_lines import FleetLines
 from flashferry.live import LiveTable, watching
+from flashferry.live_cells import Look
 from flashferry.live_figures import bar, percent
+from flashferry.live_layout import lines_of
 from staging.events import Event, Progress
-from staging.following import Expected, Roster
+from staging.following import Expected, Fleet, Roster
 
 SIZE_BYTES = 500_000_000
 SITES = tuple(f"site-{number}" for number in range(10))
@@ -149,8 +151,15 @@ def test_more_sites_than_lines():
 
 
 def test_a_terminal_without_the_glyphs_gets_ascii():
-    """Bars are signs that any terminal has."""
-    assert bar(0.5, 4, plain=True) == ("##", "..")
+    """Bars, marks of what was cut and names are made of signs that any terminal has."""
+    fleet = Fleet(roster(500, ("Zürich-Flughafen-Nord", "b")), "restore")
+    seen = Progress(acked_bytes=SIZE_BYTES // 2, size_bytes=SIZE_BYTES, rate_bytes_per_s=1e6)
+    fleet.take(Event(host="r0", step="pull", status="progress", text="", at_s=0.0, progress=seen), 0.0)
+    lines = lines_of(fleet, Look(width=80, height=24, plain=True), now_s=1.0, elapsed_s=1.0)
+    text = "\n".join("".join(text for text, _ in line) for line in lines)
+    assert text.isascii()
+    assert "###" in text
+    assert "Z?rich-Flughafe~" in text
 
 
 def test_nothing_is_done_before_it_is():
