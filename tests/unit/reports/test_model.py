@@ -1,0 +1,187 @@
+"""The report's model: what follows from a stored run, and that what is missing stays missing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from staging.reports.device import LEFT, NOT_BEGUN, UNDER_WAY
+from staging.reports.headline import configuration_line, headline, saved_line, state_line
+from staging.reports.model import Proof, Speed, Standing
+from staging.reports.sites import covered_s
+from staging.store.run_state import RunState
+
+BEFORE = Speed(bytes_per_s=160_000.0, source="speed test to null:", to_flash=False)
+
+
+def test_three_real_devices_come_out_as_they_were(three, report):
+    """Staged, slow and wrong: outcome, proof, hash, verdict and failure are those of the records."""
+    found = report(three)
+    xe1, ios1, xe2 = found.devices
+    assert [one.standing for one in found.devices] == [Standing.GOOD, Standing.GOOD, Standing.FAILED]
+    assert [one.needs_attention for one in found.devices] == [False, False, True]
+    assert {one.restore.proof for one in found.devices} == {Proof.PROVEN}
+    assert (xe1.verdict.kind, ios1.verdict.kind) == ("cap", "slow receiver")
+    assert xe1.hash_proof.startswith("SHA512 76f4b342")
+    assert (xe2.hash_proof, xe2.step) == (None, "verify")
+    assert (xe1.model, xe1.release, xe1.tuned.to_flash) == ("CSR1000V", "16.11.1a", True)
+    assert [line.is_as_before for line in xe1.restore.lines] == [True, True]
+    assert found.summary.acked_bytes == 75_000_000
+    assert headline(found) == "2 of 3 devices have the image, proven by its hash; 1 failed."
+    assert configuration_line(found) == (
+        "Every configuration is what it was: 3 changed, restored and proven equal to the start."
+    )
+
+
+def test_before_and_after_make_gain_and_saving(three, report):
+    """Gain is tuned over before; saved is what the copy would have taken less what it took."""
+    xe1 = report(three, {"xe1": BEFORE}).devices[0]
+    assert xe1.gain == pytest.approx(xe1.tuned.bytes_per_s / 160_000)
+    assert xe1.saved_s == pytest.approx(25_000_000 / 160_000 - xe1.transfers[0].duration_s)
+
+
+def test_a_slow_flash_is_not_held_against_a_test_without_flash(three, report):
+    """Tuned to flash slower than untuned to null: says nothing about tuning, so no gain is told, and why."""
+    ios1 = report(three, {"ios1": BEFORE}).devices[1]
+    assert (ios1.gain, ios1.saved_s) == (None, None)
+    assert any("no gain can be told" in note for note in ios1.notes)
+
+
+def test_a_wrong_image_saves_no_time(three, report):
+    """The speed of a copy that failed is shown; hours saved count only what is of use."""
+    xe2 = report(three, {"xe2": BEFORE}).devices[2]
+    assert xe2.gain is not None
+    assert xe2.saved_s is None
+
+
+def test_what_was_not_measured_is_none(run, device, report):
+    """A device without a record has no speed, no time, no verdict: None everywhere, never 0."""
+    found = report(run(device(record={}, state="planned"))).devices[0]
+    assert (found.as_is, found.tuned, found.untuned, found.gain, found.saved_s) == (None,) * 5
+    assert (found.total_s, found.rtt_s, found.verdict, found.hash_proof, found.model) == (None,) * 5
+    assert found.restore.running_is_equal is None
+    assert found.restore.startup_is_equal is None
+
+
+def test_a_probe_has_both_arms(run, device, record, report):
+    """As it is and tuned come from the speed test itself, with the gain; its files are no images."""
+    probed = device(record=record("xe_probed"), image="probe-49000000.bin")
+    found = report(run(probed, verb="probe"))
+    one = found.devices[0]
+    assert one.as_is.bytes_per_s == pytest.approx(159_318.98, rel=1e-4)
+    assert one.gain == pytest.approx(14.94, rel=1e-3)
+    assert (one.image, found.images) == (None, ())
+    assert [copy.kind for copy in one.transfers] == ["probe as it is", "probe tuned"]
+
+
+@pytest.mark.parametrize(
+    ("state", "begun", "outcome"),
+    [
+        (RunState.ALIVE, "planned", NOT_BEGUN),
+        (RunState.ALIVE, "copying", UNDER_WAY),
+        (RunState.DIED, "planned", NOT_BEGUN),
+        (RunState.DIED, "copying", LEFT),
+        (RunState.FINISHED, "planned", NOT_BEGUN),
+    ],
+)
+def test_devices_of_a_run_that_did_not_end(run, device, report, state, begun, outcome):
+    """Under way, not begun or left: by the run's state and how far the device came."""
+    held = begun == "copying"
+    found = report(run(device(record={}, state=begun, is_held=held), state=state, finished_at=None)).devices[0]
+    assert found.outcome == outcome
+    assert found.needs_attention is (outcome == LEFT)
+
+
+def test_a_device_that_a_dead_run_holds_is_not_proven_restored(run, device, report):
+    """The lease outweighs whatever the record says."""
+    found = report(run(device(state="copying", is_held=True), state=RunState.DIED, finished_at=None))
+    assert found.devices[0].restore.proof is Proof.NOT_PROVEN
+    assert found.devices[0].standing is Standing.UNRESTORED
+    assert "flashferry recover" in state_line(found)
+
+
+def test_what_recovery_did_counts_last(run, device, record, report):
+    """A device that the run left tuned and `recover` restored is proven, and the report says by whom."""
+    staged = record("xe_staged")
+    recovery = {"restored": "restored", "restore": staged["restore"], "failure": None}
+    left = staged | {"restored": "incomplete", "restore": None, "outcome": "failed", "recovery": recovery}
+    found = report(run(device(record=left, state="restored"))).devices[0]
+    assert (found.restore.proof, found.restore.by_recovery) == (Proof.PROVEN, True)
+    assert found.restore.running_is_equal is True
+
+
+def test_somebody_elses_change_is_named(run, device, record, report):
+    """A foreign line needs attention though the image is there, with both values in a sentence."""
+    changed = {
+        "keyword": "window-size",
+        "before": None,
+        "ours": "ip tcp window-size 1250000",
+        "present": "ip tcp window-size 80000",
+    }
+    staged = record("xe_staged", restored="restored but for somebody else's change")
+    staged["restore"] |= {"foreign": [changed], "running": {"lines": ["ip tcp window-size 80000"]}}
+    found = report(run(device(record=staged))).devices[0]
+    assert (found.standing, found.needs_attention, found.restore.proof) == (Standing.GOOD, True, Proof.FOREIGN)
+    assert "80000" in found.restore.foreign[0]
+    assert found.restore.lines[0].is_as_before is False
+
+
+def test_sites_sum_up_what_their_devices_did(fleet, report):
+    """Every device, byte and copy is in exactly one site, and the cap is the site's whole one."""
+    found = report(fleet(120, sites=4))
+    assert [site.devices for site in found.sites] == [30, 30, 30, 30]
+    assert sum(site.acked_bytes for site in found.sites) == found.summary.acked_bytes
+    assert sum(site.copies for site in found.sites) == found.summary.copies
+    for site in found.sites:
+        # The records say "1 of 2 shares" of 4.87 MB/s, or the whole of it.
+        assert site.cap_bytes_per_s == pytest.approx(4_866_666, abs=2)
+        assert 0 < site.copying_share <= 1
+
+
+def test_time_is_covered_once():
+    """Copies at the same time count once, gaps not at all."""
+    assert covered_s([(0, 10), (5, 12), (20, 25), (21, 22)]) == 17
+    assert covered_s([]) == 0
+
+
+def test_saved_time_is_told_for_whom_it_is_known(three, report):
+    """The sentence names how many devices it rests on; without any there is none."""
+    assert saved_line(report(three)) == ""
+    assert "over the 1 device whose speed before is known" in saved_line(report(three, {"xe1": BEFORE}))
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+_KEYS = [
+    "outcome",
+    "restored",
+    "failure",
+    "restore_failure",
+    "check",
+    "window",
+    "link_rate",
+    "changes",
+    "tune",
+    "pull",
+    "transfer",
+    "reconciled",
+    "clocks",
+    "verify",
+    "restore",
+    "partial_file",
+    "probe",
+    "seconds_by_step",
+    "recovery",
+]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@given(wrong=st.dictionaries(st.sampled_from(_KEYS), _JSON, min_size=1))
+def test_no_record_however_damaged_ends_a_report(run, device, record, report, wrong):
+    """A field of another kind than expected is missing, and nothing else."""
+    found = report(run(device(record=record("xe_staged") | wrong, transfers=()), device("xe2")))
+    assert found.devices[1].standing is Standing.GOOD
