@@ -1,0 +1,130 @@
+"""A run over six routers at two sites: waves that stop, pauses, a window that closes, a kill and what follows it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.world import DeviceSpec, WorldSpec, start_world
+from lab.world_inventory import write_inventory
+from lab.world_spec import SiteSpec
+from tests.e2e.conftest import Done, Rig, _unstamped
+
+pytestmark = pytest.mark.lab
+
+A, B = ("a1", "a2", "a3"), ("b1", "b2", "b3")
+IMAGE_BYTES = 3_000_000
+
+
+class FleetRig(Rig):
+    """Six routers at two sites, with the inventory that a world writes."""
+
+    def write_inventory(self, **changes: Any) -> None:
+        """Write it as the world has it."""
+        self.inventory.rmdir()
+        write_inventory(self.world, self.inventory)
+
+    def everywhere(self) -> dict[str, tuple[str, str]]:
+        """Return running and startup configuration of each device, without the stamps."""
+        return {
+            one.name: (
+                _unstamped(self.world.running_config(one.name)),
+                _unstamped(self.world.startup_config(one.name)),
+            )
+            for one in self.world.devices
+        }
+
+    def slow(self, bytes_per_s: int, *names: str) -> None:
+        """Let flash take so much, so that a copy lasts long enough to do something to it."""
+        for name in names or (*A, *B):
+            self.world.fault(name, slow_flash_bytes_per_s=bytes_per_s)
+
+    def begun(self, name: str, image: Path) -> bool:
+        """Tell whether some of an image is on a device."""
+        return any(file.name == image.name and file.size_bytes > 0 for file in self.world.files(name))
+
+    def has(self, name: str, image: Path) -> bool:
+        """Tell whether a device has an image to the byte."""
+        return any(
+            file.name == image.name and file.path.read_bytes() == image.read_bytes() for file in self.world.files(name)
+        )
+
+
+@contextmanager
+def open_fleet(folder: Path) -> Iterator[FleetRig]:
+    sites = tuple(
+        SiteSpec(name=name, profile="lan", devices=tuple(DeviceSpec(name=one) for one in hosts))
+        for name, hosts in (("site-a", A), ("site-b", B))
+    )
+    with start_world(WorldSpec(devices=(), sites=sites)) as world:
+        yield FleetRig(world, folder)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[FleetRig]:
+    with open_fleet(tmp_path) as opened:
+        yield opened
+
+
+def outcomes(done: Done) -> dict[str, str]:
+    return {one["host"]: one["outcome"] for one in done.json["run"]["devices"]}
+
+
+def test_waves_stop_behind_failures(fleet):
+    """Site a fails beyond what is borne: site b is not begun, every device says why, and nothing of it was touched."""
+    before = fleet.everywhere()
+    for name in A:
+        fleet.world.fault(name, flip_byte=True)
+    image = fleet.image(500_000)
+    done = fleet.verb("stage", "--image", image, "--no-canary", "--max-failures", "1", "--retries", "0")
+    assert done.code == 3
+    assert outcomes(done) == dict.fromkeys(A, "failed") | dict.fromkeys(B, "not begun")
+    reasons = {one["host"]: one["failure"]["reason"] for one in done.json["run"]["devices"]}
+    assert "failed, 1 may" in reasons["b1"]
+    assert fleet.everywhere() == before
+
+
+@pytest.mark.long
+def test_a_killed_run_is_gone_on_with(fleet):
+    """Killed in mid-copy, resumed under its name: all staged, all as before, nothing copied without need."""
+    before = fleet.everywhere()
+    image = fleet.image(IMAGE_BYTES)
+    fleet.slow(1_000_000, *B)
+    given = ("--inventory", fleet.inventory, "--image", image, "--wave-by", "all", "--remove-partial")
+    with fleet.started("stage", *given, "--json") as stage:
+        assert fleet.until(lambda: all(fleet.has(name, image) for name in A) and fleet.begun("b1", image), timeout_s=60)
+        os.killpg(stage.pid, signal.SIGKILL)
+    (run_id,) = (path.stem for path in (fleet.state / "runs").glob("*.lock"))
+    done = fleet.run("stage", "--resume", run_id, "--json")
+    assert done.code == 0, done.err
+    assert done.json["run"]["run_id"] == run_id
+    assert set(outcomes(done).values()) <= {"done", "already there"}
+    assert all(fleet.has(name, image) for name in (*A, *B))
+    assert fleet.everywhere() == before
+    assert all(outcomes(done)[name] in {"done", "already there"} for name in A)
+
+
+@pytest.mark.long
+def test_pause_and_stop_from_another_terminal(fleet):
+    """Paused: what runs goes on and nothing new begins. Stopped: all is restored, and the rest can be gone on with."""
+    before = fleet.everywhere()
+    image = fleet.image(IMAGE_BYTES)
+    fleet.slow(1_000_000)
+    given = ("--inventory", fleet.inventory, "--image", image, "--json")
+    with fleet.started("stage", *given) as stage:
+        assert fleet.until(lambda: all(fleet.begun(name, image) for name in A), timeout_s=60)
+        assert fleet.run("run", "pause", "latest").code == 0
+        assert fleet.until(lambda: all(fleet.has(name, image) for name in A), timeout_s=60)
+        assert not any(fleet.begun(name, image) for name in B)
+        assert fleet.run("run", "stop", "latest").code == 0
+        out, err = stage.communicate(timeout=60)
+    done = Done(code=stage.returncode, out=out, err=err)
+    assert done.code == 130, done.err
+    assert outcomes(done) == dict.fromkeys(A, "done") | dict.fromkeys(B, "not begun")
+    assert fleet.everywhere() == before
