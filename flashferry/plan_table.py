@@ -19,6 +19,9 @@ MOST_ROWS = 40
 NARROW_COLUMNS = 96
 """Below this the model goes, which the file has: names of devices and times count more."""
 
+FEW_WAVES = 8
+"""With more waves than this they are counted, not listed: their names tell who is in them."""
+
 MOST_REASONS = 20
 MOST_HOSTS = 4
 
@@ -87,15 +90,17 @@ def _wave_row(plan: FleetPlan, wave: Wave) -> dict[str, str | Text]:
     return {
         "wave": f"{wave.number} {wave.name}",
         "done at": _clock(plan, max(ends)) if ends else "-",
-        "devices": f"{len(wave.hosts)}: {_names(wave.hosts)}",
+        "devices": f"{len(wave.hosts)}: {_names(wave.hosts)}" if len(plan.waves) <= FEW_WAVES else str(len(wave.hosts)),
     }
 
 
 def _print_devices(plan: FleetPlan) -> None:
     late = frozenset(plan.fit.late)
     ordered = sorted(plan.devices, key=lambda device: _urgency(device, late))
+    more = 0
     if len(ordered) > MOST_ROWS:
-        ordered = [device for device in ordered if _urgency(device, late) < _CALM][:MOST_ROWS]
+        ordered = [device for device in ordered if _urgency(device, late) < _CALM]
+        ordered, more = ordered[:MOST_ROWS], max(len(ordered) - MOST_ROWS, 0)
     if not ordered:
         return
     console().print()
@@ -105,6 +110,8 @@ def _print_devices(plan: FleetPlan) -> None:
     rows = [_device_row(plan, device, late) for device in ordered]
     kept = [{key: cell for key, cell in row.items() if key not in left_out} for row in rows]
     show(kept, wide_only=frozenset({"image", "release", "begins"}))
+    if more:
+        console().print(f"and {_devices(more)} more that need attention; --out and --json have all of them")
     if any(device.is_assumed for device in ordered):
         console().print("~ assumed, not measured: see below")
 

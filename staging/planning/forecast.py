@@ -60,7 +60,7 @@ def assumptions(prospects: Sequence[Prospect]) -> tuple[str, ...]:
         if one.rate.is_assumed:
             # What was measured stands before it, and differs with each device.
             _, mark, what = one.rate.source.partition("assumed: ")
-            found.setdefault(mark + what, []).append(one.host)
+            found.setdefault(mark + what or one.rate.source, []).append(one.host)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
     told = [f"{len(hosts)} of {len(prospects)} devices: {source}" for source, hosts in ordered]
     if guessed := [one for one in prospects if one.is_hash_assumed]:
