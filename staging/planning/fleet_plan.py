@@ -118,7 +118,7 @@ class SiteForecast:
     """What a run does to the link of a site.
 
     Attributes:
-        site: Its name; of devices without a site, the name of the device.
+        site: Its name; of a device without a site `device NAME`.
         devices: Devices that are to be staged there.
         link_rate_bps: Rate of its link, or None where nobody knows it: then nothing caps its copies.
         link_source: Who says so.

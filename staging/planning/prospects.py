@@ -48,8 +48,11 @@ class Known:
 
 
 def link_of(device: HostView) -> str:
-    """Return the key of a device's link: its site, else the device itself, whose link is nobody else's."""
-    return device.site if device.site is not None else device.name
+    """Return the key of a device's link: its site, else the device itself, whose link is nobody else's.
+
+    The blank keeps it apart from the names of sites, which are single words.
+    """
+    return device.site if device.site is not None else f"device {device.name}"
 
 
 def links_of(found: Iterable[Found], sites: Mapping[str, Site], starts_at: datetime) -> dict[str, LinkFacts]:

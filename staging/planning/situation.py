@@ -39,7 +39,7 @@ class Prospect:
 
     Attributes:
         host: Inventory name.
-        link: Key of its link: its site, or its own name where it has none.
+        link: Key of its link: its site, or `device NAME` where it has none.
         site: Its site, or None.
         group: Its first group, or None.
         model: Its model.
@@ -81,7 +81,7 @@ class LinkFacts:
     """A link that copies share.
 
     Attributes:
-        name: Its key: a site, or a device without one.
+        name: Its key: a site, or `device NAME` for a device without one.
         rate_bps: Its rate, or None where nobody knows it: then nothing caps its copies.
         source: Who says so.
         cap_share: Share of it that copies may take, in (0, 1].
