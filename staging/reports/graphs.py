@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from staging.reports.scales import Axis, Point, evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
-from staging.reports.words import size
 from tcp.sample import Sample, intervals
 
 MOST_POINTS = 150
@@ -192,7 +191,8 @@ def _rates(samples: Sequence[Sample], most: int) -> tuple[Point, ...]:
 
 def spread(sizes: Sequence[int]) -> str:
     """Return the least and the greatest of some amounts of bytes in words; one where they read alike."""
-    low, high = size(min(sizes)), size(max(sizes))
+    axis = size_axis(max(sizes))
+    low, high = axis.label_of(min(sizes)), axis.label_of(max(sizes))
     return low if low == high else f"{low} to {high}"
 
 

@@ -77,3 +77,10 @@ def _meanings(model: type) -> dict[str, str]:
     """Return what a docstring's `Attributes:` say, by name."""
     _, _, attributes = (inspect.getdoc(model) or "").partition("Attributes:\n")
     return {name: " ".join(text.split()) for name, text in _ENTRY.findall(attributes)}
+
+
+if __name__ == "__main__":
+    import json
+    import sys
+
+    sys.stdout.write(json.dumps(report_schema(), indent=2) + "\n")

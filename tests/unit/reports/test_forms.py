@@ -1,0 +1,316 @@
+"""JSON, CSV, JUnit and HTML: each says what the model says, and nothing in them can be made to do anything."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from flashferry.report_table import report_text
+from inventory.errors import ConfigInvalid
+from staging.reports.as_csv import COLUMNS, report_csv, safe
+from staging.reports.as_html import MOST_OPENED, report_html
+from staging.reports.as_json import report_document, report_json
+from staging.reports.as_junit import report_junit
+from staging.reports.files import write_whole
+from staging.reports.json_schema import report_schema
+from staging.reports.model import Speed
+from staging.reports.thresholds import Status, checks_of, parse_threshold, worst
+from staging.store.run_state import RunState
+
+SCHEMA_FILE = Path(__file__).parents[3] / "docs" / "report.schema.json"
+RECORDS = Path(__file__).parent / "records"
+HOSTILE = "=cmd|'/C calc'!A1<script>alert(1)</script>\"'&\x07"
+VOID = {"meta", "br", "input", "link", "img", "hr"}
+
+
+class Page(HTMLParser):
+    """What a page is made of: tags in balance, attributes, and text outside script and style."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.parts: dict[str, list[str]] = {"script": [], "style": []}
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag in self.parts:
+            self.parts[tag].append("")
+
+    def handle_startendtag(self, tag, attrs):
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in self.parts:
+            self.parts[self.open[-1]][-1] += data
+        else:
+            self.words.append(data)
+
+
+def every_kind(run, device, record, three, fleet):
+    """Yield runs of every kind: ended, live, dead, empty, a probe, a fleet."""
+    yield three
+    yield fleet(15, sites=3)
+    yield run()
+    yield run(device(record={}, state="planned"), state=RunState.ALIVE, finished_at=None)
+    yield run(device(record={}, state="copying", is_held=True), state=RunState.DIED, finished_at=None)
+    yield run(device(record=record("xe_probed")), verb="probe")
+
+
+def test_every_json_report_is_as_its_schema_says(run, device, record, three, fleet, report):
+    """Runs of every kind make documents that the published schema takes."""
+    schema = json.loads(SCHEMA_FILE.read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for found in every_kind(run, device, record, three, fleet):
+        jsonschema.validate(json.loads(report_json(report(found))), schema)
+
+
+def test_the_schema_in_the_documentation_is_that_of_the_model():
+    """Who changes the model must publish it: python -m staging.reports.json_schema > docs/report.schema.json."""
+    assert json.loads(SCHEMA_FILE.read_text()) == report_schema()
+
+
+def test_the_schema_refuses_what_is_not_in_the_model(three, report):
+    """A field more or less, or zero's word for missing, is no report."""
+    schema = report_schema()
+    for change in ({"surprise": 1}, {"run_id": None}, {"schema": "flashferry.report/2"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(report_document(report(three)) | change, schema)
+
+
+def test_json_has_the_readings_in_the_units_of_the_report(three, report):
+    """Each reading of the record is there, its round trip in seconds."""
+    found = report(three)
+    (told,) = report_document(found)["devices"][0]["transfers"]
+    (kept,) = found.devices[0].transfers
+    assert len(told["samples"]) == len(kept.samples) == 12
+    assert told["samples"][-1]["acked_bytes"] == kept.samples[-1].bytes_acked
+    assert told["samples"][3]["rtt_s"] == kept.samples[3].rtt_us / 1e6
+
+
+def test_csv_has_a_row_per_device_with_units(three, report):
+    """What a spreadsheet reads back is what the model says; what was not measured is an empty cell."""
+    text = report_csv(report(three))
+    assert text.endswith("\r\n")
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert [row["device"] for row in rows] == ["xe1", "ios1", "xe2"]
+    assert float(rows[0]["tuned (MB/s)"]) == pytest.approx(2.326, abs=0.001)
+    assert rows[0]["before tuning (MB/s)"] == ""
+    assert len(COLUMNS) == len(rows[0])
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\n=1"])
+def test_no_cell_is_a_formula(text):
+    """What a spreadsheet would run is text; numbers below zero stay numbers."""
+    assert safe(text) == f"'{text}"
+    assert safe(-1.5) == -1.5
+
+
+def test_hostile_names_survive_csv(run, device, report):
+    """A host name with quotes, line breaks and a formula comes back whole, behind an apostrophe."""
+    host = '=x"y,\nz'
+    rows = list(csv.reader(io.StringIO(report_csv(report(run(device(host)))), newline="")))
+    assert rows[1][0] == f"'{host}"
+    assert len(rows) == 2
+
+
+def test_junit_counts_what_it_holds(three, fleet, report):
+    """Suites are sites; counts are those of the cases; each case passed or has one reason."""
+    thresholds = [parse_threshold("min_rate_mb_s=0.5"), parse_threshold("max_minutes=1")]
+    for found in (report(three), report(fleet(60, sites=3))):
+        root = ElementTree.fromstring(report_junit(found, thresholds))
+        suites = root.findall("testsuite")
+        assert [suite.get("name") for suite in suites] == [site.name for site in found.sites]
+        cases = root.findall("testsuite/testcase")
+        assert len(cases) == len(found.devices) * 4 == int(root.get("tests"))
+        for holder in (root, *suites):
+            for attribute, element in (("failures", "failure"), ("errors", "error")):
+                assert int(holder.get(attribute)) == len(list(holder.iter(element)))
+        assert len({(case.get("classname"), case.get("name")) for case in cases}) == len(cases)
+        for case in cases:
+            reasons = [child for child in case if child.tag != "system-out"]
+            assert len(reasons) <= 1
+            assert all(reason.get("message") for reason in reasons)
+            assert re.fullmatch(r"\d+\.\d{3}", case.get("time"))
+
+
+def test_junit_tells_wrong_from_unknown(run, device, record, report):
+    """A wrong hash is a failure, an error of ours an error, a device that had no turn is skipped."""
+    ours = record("xe_wrong_hash", outcome="error")
+    devices = (device("a", record("xe_wrong_hash")), device("b", ours), device("c", record={}, state="planned"))
+    found = report(run(*devices))
+    first = [checks_of(one, "stage", ())[0] for one in found.devices]
+    assert [check.status for check in first] == [Status.FAILED, Status.ERROR, Status.SKIPPED]
+    assert "expected SHA-512" in first[0].message
+    assert worst(found, ()) is Status.FAILED
+
+
+def test_hostile_text_is_written_to_junit_as_text(run, device, record, report):
+    """Markup is escaped, and what XML cannot hold is left out."""
+    bad = record("xe_wrong_hash")
+    bad["failure"]["reason"] = HOSTILE
+    root = ElementTree.fromstring(report_junit(report(run(device(HOSTILE, bad, site=HOSTILE)))))
+    assert root.find("testsuite").get("name") == HOSTILE.replace("\x07", "")
+    assert "<script>" in root.find("testsuite/testcase/failure").get("message")
+
+
+@pytest.mark.parametrize(
+    ("given", "host", "status"),
+    [
+        ("tuned_share_of_cap=0.9", "xe1", Status.PASSED),
+        ("tuned_share_of_cap=0.99", "xe1", Status.FAILED),
+        ("tuned_share_of_link=0.3", "xe1", Status.PASSED),
+        # Two copies shared the site's cap, so nobody could have reached that.
+        ("tuned_share_of_link=0.8", "xe1", Status.SKIPPED),
+        ("tuned_share_of_link=0.7", "ios1", Status.FAILED),
+        ("min_rate_mb_s=2", "xe1", Status.PASSED),
+        ("min_rate_mb_s=2", "ios1", Status.FAILED),
+        ("max_minutes=1", "xe1", Status.PASSED),
+        ("max_minutes=1", "ios1", Status.FAILED),
+        ("min_gain=10", "xe1", Status.PASSED),
+        ("min_gain=20", "xe1", Status.FAILED),
+        ("min_gain=2", "ios1", Status.SKIPPED),
+        ("max_retransmitted_share=0.01", "xe1", Status.PASSED),
+        ("max_retransmitted_share=0.0001", "xe1", Status.FAILED),
+    ],
+)
+def test_thresholds(three, report, given, host, status):
+    """Each threshold judges real records, and says what was expected and what was found."""
+    before = {"xe1": Speed(bytes_per_s=160_000.0, source="speed test", to_flash=False)}
+    device = next(one for one in report(three, before).devices if one.host == host)
+    check = checks_of(device, "stage", [parse_threshold(given)])[-1]
+    assert check.status is status, check.message
+    assert ("expected" in check.message and "found" in check.message) is (status is Status.FAILED)
+
+
+@pytest.mark.parametrize(
+    "given", ["", "speed=1", "min_gain", "min_gain=fast", "min_gain=-1", "min_gain=inf", "tuned_share_of_link=80"]
+)
+def test_a_threshold_that_means_nothing_is_refused(given):
+    """Unknown names and values out of range are one sentence that names what is allowed."""
+    with pytest.raises(ConfigInvalid, match="--threshold"):
+        parse_threshold(given)
+
+
+def test_html_is_whole_and_loads_nothing(run, device, record, three, fleet, report):
+    """Tags balance; nothing names another file; no style attribute and no handler, which its policy forbids."""
+    for found in every_kind(run, device, record, three, fleet):
+        page = Page(report_html(report(found)))
+        assert page.open == []
+        names = {(tag, name) for tag, name, _ in page.attributes}
+        assert not [name for _, name in names if name == "style" or name.startswith("on")]
+        assert not [pair for pair in names if pair[1] in {"src", "xlink:href", "action"}]
+        assert all(value.startswith("#") for tag, name, value in page.attributes if name == "href")
+        assert "url(" not in page.parts["style"][0]
+        ids = [value for _, name, value in page.attributes if name == "id"]
+        assert len(ids) == len(set(ids))
+
+
+def test_html_allows_its_own_style_and_script_by_digest_and_no_other(three, report):
+    """The policy names the digests of exactly what stands in the page."""
+    page = Page(report_html(report(three)))
+    (policy,) = [value for tag, name, value in page.attributes if name == "content" and "default-src" in value]
+    assert "default-src 'none'" in policy
+    for part in ("style", "script"):
+        (text,) = page.parts[part]
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{part}-src 'sha256-{digest}'" in policy
+
+
+def test_html_shows_hostile_text_as_text(run, device, record, report):
+    """A host name, a site, an address or a device's words are text on the page, whatever they hold."""
+    bad = record("xe_wrong_hash", notes=[HOSTILE], partial_file=HOSTILE)
+    bad["failure"] |= {"reason": HOSTILE, "hint": HOSTILE}
+    bad["check"]["facts"] |= {"model": HOSTILE}
+    bad["check"]["notes"] = [HOSTILE]
+    bad["transfer"]["verdict"] |= {"sentence": HOSTILE, "kind": HOSTILE, "evidence": [HOSTILE]}
+    bad["transfer"]["sender"] |= {"cap_source": HOSTILE}
+    bad["seconds_by_step"] = {HOSTILE: 1.0}
+    page = Page(report_html(report(run(device(HOSTILE, bad, site=HOSTILE, address=HOSTILE, image=HOSTILE)))))
+    assert len(page.parts["script"]) == 1
+    assert "".join(page.words).count("<script>alert(1)</script>") >= 8
+
+
+def test_html_of_few_devices_is_open_of_many_only_what_needs_attention(three, fleet, report):
+    """Three devices print whole; of many those that need attention do, and the page says so."""
+    few, many = report(three), report(fleet(200))
+    assert (
+        report_html(few).count('<details class="device"')
+        == 3
+        == len(re.findall(r"<details[^>]* open>", report_html(few)))
+    )
+    page, urgent = report_html(many), many.summary.needing_attention
+    assert len(re.findall(r"<details[^>]* open>", page)) == min(urgent, MOST_OPENED)
+    assert f"the {urgent} that need attention of 200 devices" in page
+
+
+def test_html_of_500_devices_stays_small(fleet, report):
+    """500 devices with as many readings as a transfer may keep: no more than 6 MB."""
+    run = fleet(500)
+    longest = jagged_samples(49)
+    devices = tuple(
+        replace(one, transfers=tuple(_with_samples(copy, longest) for copy in one.transfers)) for one in run.devices
+    )
+    page = report_html(report(replace(run, devices=devices)))
+    assert page.count('<svg class="graph"') > 1900
+    assert len(page.encode()) <= 6_000_000
+
+
+def jagged_samples(count):
+    """Return as many readings as a transfer may keep, of a rate and a round trip that never stand still."""
+    base = json.loads((RECORDS / "ios_slow.json").read_text())["transfer"]["samples"]
+    return [
+        base[number % len(base)] | {"at_s": 1.37 * number, "bytes_acked": 510_000 * number + 97_000 * (number % 5)}
+        for number in range(count)
+    ]
+
+
+def _with_samples(copy, samples):
+    return replace(copy, record=copy.record | {"samples": samples})
+
+
+@pytest.mark.parametrize("form", [report_html, report_text])
+def test_missing_is_said_and_never_zero(run, device, report, form):
+    """A device without a record shows no figure at all."""
+    text = form(report(run(device(record={}, state="planned"))))
+    assert "0.0 kB/s" not in text
+    assert not re.search(r"\b0\.0 s\b", text)
+
+
+def test_the_table_names_what_needs_attention_first(three, report):
+    """Failures with what to do stand above the devices; the row of each device is one line."""
+    lines = report_text(report(three), [parse_threshold("min_rate_mb_s=2")]).splitlines()
+    attention, devices = lines.index("Needs attention: 1 device"), lines.index("Devices")
+    assert attention < devices
+    assert lines[attention + 1].startswith("xe2: failed at verify: bootflash:isr-image")
+    assert [line.split()[0] for line in lines[devices + 2 : devices + 5]] == ["xe1", "ios1", "xe2"]
+    assert any(line.startswith("Checks: ") for line in lines)
+
+
+def test_a_report_is_written_whole_or_not_at_all(tmp_path):
+    """The new text replaces the old one; a folder that is not there is one sentence; nothing else is left."""
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    write_whole(path, "new\r\n")
+    assert path.read_bytes() == b"new\r\n"
+    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
+    with pytest.raises(ConfigInvalid, match="cannot be written"):
+        write_whole(tmp_path / "none" / "report.html", "new")
