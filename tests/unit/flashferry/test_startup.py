@@ -15,7 +15,7 @@ print(*sorted({"napalm", "netmiko", "paramiko"} & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize("verb", ["serve", "images", "doctor", "recover", "stage", "--help"])
+@pytest.mark.parametrize("verb", ["serve", "images", "doctor", "recover", "stage", "report", "--help"])
 def test_what_a_command_imports(verb):
     """NAPALM, netmiko and paramiko take half a second; they are imported with the first login, not before."""
     done = subprocess.run([sys.executable, "-P", "-c", LOOK, verb], capture_output=True, text=True, check=True)
