@@ -11,7 +11,8 @@ import typer
 from flashferry.fleet import FleetOptions, fleet, fleet_options
 from flashferry.interrupt import stop_on_signals
 from flashferry.options import JsonOption, StateOption
-from flashferry.output import EventLines, finish, say
+from flashferry.output import finish, say
+from flashferry.plan_progress import PlanProgress
 from flashferry.plan_table import print_plan
 from flashferry.verify_options import Md5Option, Sha512Option
 from flashferry.wave_options import TuneOption, WaveOptions, wave_options
@@ -91,8 +92,9 @@ def plan(
         state_directory=state_directory(state_dir),
     )
     nornir = fleet(which)
+    progress = PlanProgress(len(nornir.inventory.hosts))
     with stop_on_signals(tell=_tell) as stop:
-        found = plan_fleet(nornir, request, now=now, emit=EventLines(), interrupted=stop.is_set)
+        found = plan_fleet(nornir, request, now=now, emit=progress, interrupted=stop.is_set)
         code = exit_code((_OUTCOMES[device.action] for device in found.devices), interrupted=stop.is_set())
     _keep(found, out, code)
     finish("plan", code, to_json(found), as_json=json, human=lambda: print_plan(found, out))

@@ -6,6 +6,8 @@ import pytest
 from rich.console import Console
 
 from flashferry import layout, plan_table
+from flashferry.plan_progress import PlanProgress
+from staging.events import Event
 from staging.planning.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, Remedy, TuneMode
 from staging.planning.limits import Limits
 from staging.planning.waves import Wave, WavePolicy
@@ -99,3 +101,17 @@ def test_what_would_help_is_told_with_its_end(shown: Shown) -> None:
     text = shown(_plan(_device(1), fit=fit), 100)
     assert "  would fit: more copies: done at 23:00" in text
     assert "  would help: more link: done at Sun 00:00" in text
+
+
+def test_looking_at_a_fleet_tells_trouble_and_counts_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 100 devices in 10 s there are a handful of lines: every failure, and how far it has come."""
+    progress = PlanProgress(100)
+    for number in range(100):
+        status = "failed" if number == 7 else "done"
+        progress(
+            Event(host=f"r{number}", step="plan", status=status, text="no answer" * (number == 7), at_s=number / 10)
+        )
+    lines = capsys.readouterr().err.splitlines()
+    assert sum("FAILED no answer" in line for line in lines) == 1
+    assert lines[-1] == "flashferry: looked at 100 of 100 devices"
+    assert len(lines) <= 7

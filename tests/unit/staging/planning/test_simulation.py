@@ -139,6 +139,18 @@ def test_a_link_never_carries_more_than_its_cap(fleet: tuple) -> None:
         assert use.last_byte_s - use.first_byte_s >= use.carried_bytes / links[site].cap_bytes_per_s * (1 - 1e-6)
 
 
+@given(st.lists(st.integers(1_000_000, 50_000_000), min_size=1, max_size=20), st.integers(2, 6))
+def test_a_run_keeps_a_link_busy_while_work_is_left(sizes: list[int], copies: int) -> None:
+    """With two slots or more, copies that fill the link leave no gap in it: the next device is ready when one ends."""
+    jobs = [_job(f"r{number}", size / 1e6) for number, size in enumerate(sizes)]
+    found = simulate([jobs], _link(cap=1e6, copies=copies), Limits())
+    use = found.links["a"]
+    # Begun together, the copies of a link may end together: then it waits once for the next ones to be set up.
+    rounds = math.ceil(len(sizes) / copies)
+    assert use.busy_s == pytest.approx(use.carried_bytes / 1e6, rel=1e-6)
+    assert use.last_byte_s - use.first_byte_s <= use.busy_s + rounds * SETUP_S + 1e-6
+
+
 @given(st.lists(st.tuples(_sizes, st.floats(0, 20), _limits), min_size=1, max_size=12), st.floats(1e4, 1e7))
 def test_a_link_is_shared_as_by_filling_water(copies: list, cap: float) -> None:
     """The quick bookkeeping ends every copy when a plain walk over all copies does."""

@@ -1,0 +1,40 @@
+"""How far a look at a fleet has come: trouble at once, everything else as a count, on standard error."""
+
+from __future__ import annotations
+
+import threading
+
+from flashferry.output import EventLines, say
+from staging.events import Event
+
+EVERY_S = 2.0
+FEW = 10
+"""Up to so many devices each has its line."""
+
+
+class PlanProgress:
+    """Takes the events of a plan. Safe to use from all threads.
+
+    Args:
+        devices: How many devices are looked at.
+    """
+
+    def __init__(self, devices: int) -> None:
+        self._devices = devices
+        self._lines = EventLines()
+        self._lock = threading.Lock()
+        self._done = 0
+        self._told_s = 0.0
+
+    def __call__(self, event: Event) -> None:
+        """Print an event, or count it."""
+        with self._lock:
+            self._done += 1
+            is_due = event.at_s - self._told_s >= EVERY_S or self._done == self._devices
+            if is_due:
+                self._told_s = event.at_s
+            done = self._done
+        if self._devices <= FEW or event.status == "failed":
+            self._lines(event)
+        if self._devices > FEW and is_due:
+            say(f"looked at {done} of {self._devices} devices")

@@ -1,0 +1,112 @@
+"""From what devices told and what is known of them to what a forecast is made from."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+
+from inventory.sites import Site, sites_of
+from inventory.time_window import TimeWindow
+from inventory.view import HostView
+from staging.links import LinkRate
+from staging.planning.fleet_plan import Action, PlannedDevice, TuneMode
+from staging.planning.fleet_planner import first_opening
+from staging.planning.gather import Found
+from staging.planning.prospects import Known, decided, links_of, prospects_of
+from tasks.check import Wanted
+
+NIGHT = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)
+WINDOW = TimeWindow(opens="23:00", closes="05:00")
+
+
+@dataclass(frozen=True)
+class _Expected:
+    bytes_per_s: float
+    source: str = "staged"
+
+
+class _Past:
+    """History in which r1 gains nothing from tuning and runs at 2 MB/s tuned, 1 MB/s as it is."""
+
+    def of(self, host: str) -> tuple[()]:
+        return ()
+
+    def expected(self, host: str, *, tuned: bool, size_bytes: int) -> _Expected | None:
+        return _Expected(2e6 if tuned else 1e6) if host == "r1" else None
+
+    def shown_not_to_gain(self, host: str) -> str | None:
+        return "its flash is the limit" if host == "r1" else None
+
+
+def _view(name: str, site: str | None = "a", windows: tuple[TimeWindow, ...] = ()) -> HostView:
+    return HostView(
+        name=name,
+        address="192.0.2.1",
+        port=22,
+        platform="ios",
+        site=site,
+        link_rate_bps=80e6,
+        cap_share=0.5,
+        server_address=None,
+        vrf=None,
+        windows=windows,
+        max_copies=3,
+    )
+
+
+def _found(name: str, action: Action = Action.STAGE, **view: object) -> Found:
+    device = _view(name, **view)  # type: ignore[arg-type]
+    planned = PlannedDevice(host=name, address="192.0.2.1", site=device.site, model="ISR", action=action)
+    wanted = Wanted(name="new.bin", size_bytes=100_000_000, md5="0" * 32)
+    rate = LinkRate(rate_bps=80e6, source="stated")
+    return Found(planned=planned, view=device, platform="ios-xe", wanted=wanted, link_rate=rate)
+
+
+def _sites(*found: Found) -> dict[str, Site]:
+    return sites_of(one.view for one in found)
+
+
+@pytest.mark.parametrize(
+    ("mode", "rate", "tune"), [(TuneMode.AUTO, 1e6, False), (TuneMode.ALWAYS, 2e6, True), (TuneMode.NEVER, 1e6, False)]
+)
+def test_a_device_that_gains_nothing_is_tuned_only_when_asked(mode: TuneMode, rate: float, tune: bool) -> None:
+    """Its rate is that of how it will be copied, and the reason stands in the plan."""
+    found, known = _found("r1"), Known(past=_Past(), tune=mode)
+    (prospect,) = prospects_of([found], links_of([found], _sites(found), NIGHT), known)
+    planned = decided(found, prospect, known)
+    assert (prospect.rate.bytes_per_s, planned.tune, bool(planned.tune_reason)) == (rate, tune, not tune)
+    assert (prospect.tuned_rate is None) is tune
+
+
+def test_only_devices_to_be_staged_are_before_the_run() -> None:
+    """Refused, unreachable and finished devices cost no time, and their links none either."""
+    everyone = [_found(f"r{number}", action, site=action.name) for number, action in enumerate(Action)]
+    links = links_of(everyone, _sites(*everyone), NIGHT)
+    assert list(links) == ["STAGE"]
+    assert [one.host for one in prospects_of(everyone, links, Known(past=_Past()))] == ["r0"]
+
+
+def test_a_device_without_a_site_has_a_link_of_its_own() -> None:
+    """It shares with nobody, not even with a site that has its name."""
+    everyone = [_found("a", site=None), _found("r2", site="a"), _found("r3", site="a")]
+    links = links_of(everyone, _sites(*everyone), NIGHT)
+    assert list(links) == ["device a", "a"]
+    assert links["a"].max_copies == 3
+    assert links["a"].cap_bytes_per_s == pytest.approx(80e6 * 0.5 / 8 * 1460 / 1500, abs=1)
+
+
+def test_a_window_counts_from_the_start_of_the_run() -> None:
+    """A site that opens an hour later and closes at five is open from 1 h to 7 h."""
+    found = _found("r1", windows=(WINDOW,))
+    (link,) = links_of([found], _sites(found), NIGHT).values()
+    assert (link.opens_s, link.closes_s) == (3600, 7 * 3600)
+
+
+def test_a_run_begins_now_or_when_the_first_site_opens() -> None:
+    """Planned in the afternoon, a run of sites with windows begins with the first one; else now."""
+    later = TimeWindow(opens="23:30", closes="05:00")
+    assert first_opening([_view("r1", windows=(later,)), _view("r2", windows=(WINDOW,))], NIGHT) == NIGHT.replace(
+        hour=23
+    )
+    assert first_opening([_view("r1", windows=(later,)), _view("r2")], NIGHT) == NIGHT
+    assert first_opening([_view("r1", windows=(TimeWindow(opens="21:00", closes="05:00"),))], NIGHT) == NIGHT
