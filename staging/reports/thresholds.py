@@ -13,6 +13,7 @@ from inventory.errors import ConfigInvalid
 from staging.reports.device import LEFT, NOT_BEGUN, UNDER_WAY
 from staging.reports.model import DeviceReport, Proof, Report, Standing
 from staging.reports.words import duration, rate, share
+from tcp.limits import VerdictKind
 
 
 class Status(StrEnum):
@@ -136,11 +137,13 @@ def _share_of_link(device: DeviceReport, limit: float) -> tuple[Status, str]:
     if device.tuned is None or device.link_bytes_per_s is None:
         return _missing(device, "tuned speed" if device.tuned is None else "link rate")
     part = device.tuned.bytes_per_s / device.link_bytes_per_s
-    cap = device.transfers[-1].cap_bytes_per_s if device.transfers else None
-    if part < limit and cap is not None and cap < limit * device.link_bytes_per_s:
+    last = device.transfers[-1] if device.transfers else None
+    cap = last.cap_bytes_per_s if last else None
+    was_capped = last is not None and last.verdict is not None and last.verdict.kind == VerdictKind.CAP
+    if part < limit and was_capped and cap is not None and cap <= limit * device.link_bytes_per_s:
         return Status.SKIPPED, (
-            f"the copy was capped at {rate(cap)}, below {share(limit)} of the link: it shared it with others, or the "
-            "inventory's cap_share is lower. Use tuned_share_of_cap"
+            f"our own cap of {rate(cap)} was the limit, no more than {share(limit)} of the link: the copy shared it "
+            "with others, or the inventory's cap_share is lower. Use tuned_share_of_cap"
         )
     return _at_least(part, limit, f"{share(part)}: {rate(device.tuned.bytes_per_s)} of {rate(device.link_bytes_per_s)}")
 
