@@ -27,12 +27,13 @@
     return cell.dataset.v === undefined ? cell.textContent.trim() : parseFloat(cell.dataset.v);
   }
   Array.prototype.forEach.call(table.tHead.rows[0].cells, function (head, column) {
-    var button = document.createElement("button");
-    button.type = "button";
-    button.textContent = head.textContent;
-    head.textContent = "";
-    head.appendChild(button);
-    button.addEventListener("click", function () {
+    // No button inside: a browser that repeats the head on each printed page leaves controls in it out.
+    head.tabIndex = 0;
+    head.title = "Sort";
+    head.addEventListener("keydown", function (event) {
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); head.click(); }
+    });
+    head.addEventListener("click", function () {
       var up = head.getAttribute("aria-sort") !== "ascending";
       Array.prototype.forEach.call(table.tHead.rows[0].cells, function (each) { each.removeAttribute("aria-sort"); });
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
