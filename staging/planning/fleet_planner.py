@@ -86,6 +86,34 @@ def plan_fleet(
     sites = sites_of(views.values())
     for site in sites.values():
         _check_rate(site, views, links)
+    starts_at = _start(request, views, now)
+    found, images = _gathered(nornir, request, views, links, emit, interrupted)
+    known = Known(
+        past=History.read(request.state_directory, now),
+        hash_speeds=last_hash_speeds(request.state_directory),
+        tune=request.tune,
+    )
+    links_seen = links_of(found, sites, starts_at)
+    until_s = None if request.until is None else (request.until - starts_at).total_seconds()
+    situation = Situation(
+        prospects=prospects_of(found, links_seen, known),
+        links=links_seen,
+        limits=request.limits,
+        policy=request.policy,
+        until_s=until_s,
+    )
+    return _plan(request, situation, found, known, images, starts_at, now)
+
+
+def _gathered(
+    nornir: Nornir,
+    request: PlanRequest,
+    views: Mapping[str, HostView],
+    links: LinkRates,
+    emit: Emit,
+    interrupted: Callable[[], bool],
+) -> tuple[tuple[Found, ...], tuple[PlannedImage, ...]]:
+    """Look at the devices while the images are hashed; return both."""
     everyone = None
     if request.image is not None:
         everyone = ImageChoice(image=request.image.name, reason="the image for all", path=request.image)
@@ -100,30 +128,7 @@ def plan_fleet(
             emit=never_failing(emit),
             interrupted=interrupted,
         )
-        found = gather(nornir, looking)
-        images = shelf.images()
-    known = Known(
-        past=History.read(request.state_directory, now),
-        hash_speeds=last_hash_speeds(request.state_directory),
-        tune=request.tune,
-    )
-    starts_at = request.starts_at or first_opening(views.values(), now)
-    if request.until is not None and request.until <= starts_at:
-        raise ConfigInvalid(
-            f"the run is to end at {request.until:%Y-%m-%d %H:%M} and cannot begin before {starts_at:%Y-%m-%d %H:%M}, "
-            "when the first site opens",
-            hint="Give a later end, or other windows",
-        )
-    links_seen = links_of(found, sites, starts_at)
-    until_s = None if request.until is None else (request.until - starts_at).total_seconds()
-    situation = Situation(
-        prospects=prospects_of(found, links_seen, known),
-        links=links_seen,
-        limits=request.limits,
-        policy=request.policy,
-        until_s=until_s,
-    )
-    return _plan(request, situation, found, known, images, starts_at, now)
+        return gather(nornir, looking), shelf.images()
 
 
 def _plan(
@@ -169,6 +174,22 @@ def _timed(device: PlannedDevice, told: Forecast) -> PlannedDevice:
         hash_s=round(passage.hashed_s - passage.hashes_from_s, 1),
         total_s=round(passage.ends_s - passage.begins_s, 1),
     )
+
+
+def _start(request: PlanRequest, views: Mapping[str, HostView], now: datetime) -> datetime:
+    """Return when the run begins.
+
+    Raises:
+        ConfigInvalid: It would have to end before.
+    """
+    starts_at = request.starts_at or first_opening(views.values(), now)
+    if request.until is not None and request.until <= starts_at:
+        raise ConfigInvalid(
+            f"the run is to end at {request.until:%Y-%m-%d %H:%M} and cannot begin before {starts_at:%Y-%m-%d %H:%M}, "
+            "when the first site opens",
+            hint="Give a later end, or other windows",
+        )
+    return starts_at
 
 
 def _check_rate(site: Site, views: Mapping[str, HostView], links: LinkRates) -> None:

@@ -2,15 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from inventory.errors import ConfigInvalid
+from inventory.load import open_inventory
 from inventory.sites import Site, sites_of
 from inventory.time_window import TimeWindow
 from inventory.view import HostView
 from staging.links import LinkRate
 from staging.planning.fleet_plan import Action, PlannedDevice, TuneMode
-from staging.planning.fleet_planner import first_opening
+from staging.planning.fleet_planner import PlanRequest, first_opening, plan_fleet
 from staging.planning.gather import Found
 from staging.planning.prospects import Known, decided, links_of, prospects_of
 from tasks.check import Wanted
@@ -110,3 +113,14 @@ def test_a_run_begins_now_or_when_the_first_site_opens() -> None:
     )
     assert first_opening([_view("r1", windows=(later,)), _view("r2")], NIGHT) == NIGHT
     assert first_opening([_view("r1", windows=(TimeWindow(opens="21:00", closes="05:00"),))], NIGHT) == NIGHT
+
+
+def test_an_end_before_the_first_site_opens_is_refused_before_any_login(tmp_path: Path) -> None:
+    """A run that must have ended before anything may begin is a slip: both times are named."""
+    (tmp_path / "hosts.yaml").write_text("r1:\n  hostname: 192.0.2.1\n  platform: ios\n  groups: [a]\n")
+    (tmp_path / "groups.yaml").write_text(
+        "a:\n  data:\n    site: a\n    link_rate_bps: 8000000\n    windows: [{from: '23:00', until: '05:00'}]\n"
+    )
+    request = PlanRequest(until=NIGHT.replace(minute=30), state_directory=tmp_path)
+    with pytest.raises(ConfigInvalid, match=r"is to end at 2026-11-21 22:30 and cannot begin before 2026-11-21 23:00"):
+        plan_fleet(open_inventory(tmp_path), request, now=NIGHT)
