@@ -141,9 +141,11 @@ def _held(report: Report, thresholds: Sequence[Threshold]) -> Iterator[Renderabl
         return
     found = [(device, check) for device in report.devices for check in checks_of(device, report.verb, thresholds)]
     yield Text(f"\nChecks: {_tally([check for _, check in found])}", style="bold")
+    # What is wrong with images and configurations stands above, under what needs attention.
+    names = {check.name for _, check in found[: len(checks_of(report.devices[0], report.verb, ()))]} if found else set()
     for device, check in found:
-        if check.status in {Status.FAILED, Status.ERROR}:
-            yield Text(f"{device.host}: {check.name}: {check.message}", style=BAD)
+        if check.status in {Status.FAILED, Status.ERROR} and check.name not in names:
+            yield Text(f"{device.host}: {check.message}", style=BAD)
 
 
 def _tally(checks: Sequence[Check]) -> str:

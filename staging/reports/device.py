@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from staging.store.stored_run import StoredDevice
 
 UNDER_WAY = "under way"
-NOT_BEGUN = "not begun"
+NOT_BEGUN = Outcome.NOT_BEGUN.value
 LEFT = "left by the dead run"
 
 _STANDINGS = {

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from staging.reports.device import NOT_BEGUN
 from staging.reports.model import Proof, Report, RunStanding
 from staging.reports.words import devices, duration
 
+_MOST_REASONS = 3
 _FINE = frozenset({Proof.PROVEN.value, Proof.UNTOUCHED.value})
 _DONE = {
     "stage": "have the image, proven by its hash",
@@ -32,7 +36,14 @@ def state_line(report: Report) -> str:
             "The run died: nobody is working on it. Run 'flashferry recover' for what it left, then "
             f"'flashferry stage --resume {report.run_id}' to go on."
         )
-    return ""
+    return _why_not_begun(report)
+
+
+def _why_not_begun(report: Report) -> str:
+    """Return why devices of an ended run had no turn, by how many each reason kept; empty where all had theirs."""
+    found = Counter(one.reason for one in report.devices if one.outcome == NOT_BEGUN and one.reason)
+    told = [f"{devices(count)} not begun: {reason}" for reason, count in found.most_common(_MOST_REASONS)]
+    return f"{'; '.join(told)}." if told else ""
 
 
 def configuration_line(report: Report) -> str:

@@ -93,6 +93,16 @@ def test_devices_of_a_run_that_did_not_end(run, device, report, state, begun, ou
     assert found.needs_attention is (outcome == LEFT)
 
 
+def test_why_devices_had_no_turn_is_told_once(run, device, report):
+    """A run that stopped says for how many devices and why; they do not fill the list of what needs attention."""
+    reason = {"reason": "2 of 3 devices failed in wave 0", "step": "wave", "hint": None, "kind": "Stopped"}
+    waiting = {"outcome": "not begun", "restored": "untouched", "failure": reason}
+    found = report(run(device(), *(device(f"r{number}", waiting, state="planned") for number in range(5))))
+    assert state_line(found) == "5 devices not begun: 2 of 3 devices failed in wave 0."
+    assert found.summary.needing_attention == 0
+    assert [one.standing for one in found.devices][1:] == [Standing.OPEN] * 5
+
+
 def test_a_device_that_a_dead_run_holds_is_not_proven_restored(run, device, report):
     """The lease outweighs whatever the record says."""
     found = report(run(device(state="copying", is_held=True), state=RunState.DIED, finished_at=None))
