@@ -16,7 +16,7 @@ from inventory.time_window import closes_at, next_opening
 from inventory.view import HostView, view
 from staging.events import Emit, never_failing, silent
 from staging.links import LinkRates
-from staging.planning.fleet_plan import FleetPlan, PlannedDevice, PlannedImage, TuneMode
+from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, PlannedImage, TuneMode
 from staging.planning.forecast import Forecast, forecast
 from staging.planning.gather import Found, Looking, gather
 from staging.planning.limits import Limits
@@ -153,11 +153,19 @@ def _plan(
         tune=request.tune,
         duration_s=round(told.duration_s, 1),
         fit=told.fit,
-        assumptions=told.assumptions,
+        assumptions=(*told.assumptions, *_left_out(found)),
         sites=told.sites,
         waves=told.waves,
         devices=tuple(_timed(one, told) for one in devices),
     )
+
+
+def _left_out(found: tuple[Found, ...]) -> tuple[str, ...]:
+    """Return that devices out of reach are not in the forecast, where there are any."""
+    count = sum(one.planned.action is Action.UNREACHABLE for one in found)
+    if not count:
+        return ()
+    return (f"{count} of {len(found)} devices: out of reach now and not in the forecast; plan anew once they answer",)
 
 
 def _timed(device: PlannedDevice, told: Forecast) -> PlannedDevice:

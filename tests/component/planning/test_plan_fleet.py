@@ -92,6 +92,7 @@ def test_each_device_gets_what_rules_and_inventory_say(run: Run, folder: Path, w
     assert [image.name for image in plan.images] == ["special.bin", "xe.bin"]
     first = plan.devices[0]
     assert (first.image_reason, first.model, first.is_assumed) == ("rule 2: platform ios-xe", "CSR1000V", True)
+    assert plan.assumptions[-1].startswith("1 of 4 devices: out of reach now and not in the forecast")
     assert json.loads(out)["schema"] == "flashferry.plan/1"
     assert {one.name: (world.running_config(one.name), world.files(one.name)) for one in world.devices} == before
     assert not (folder / "state" / "journal.sqlite3").exists()
