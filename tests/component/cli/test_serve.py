@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,6 +87,35 @@ def test_the_printed_line_fetches_the_image_once(images):
         assert seen[-1]["copy"] != offer["copy"]
         with pytest.raises(ftplib.error_perm, match="530"):
             fetched(line)
+
+
+def test_metrics_are_served_beside_the_images(images):
+    """What was fetched is counted, and the port is free again when the server has ended."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with serving(images, "--json", "--metrics", str(port), "--cap-mbps", "80") as process:
+        (line,) = json.loads(process.stdout.readline())["copy"]
+        fetched(line)
+        while '"event": "done"' not in process.stdout.readline():
+            pass
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        assert 'flashferry_transfers_total{outcome="delivered",site="serve",verdict="too short"} 1.0' in text
+        assert 'flashferry_acknowledged_bytes_total{site="serve"} 200000.0' in text
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=10)
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+def test_metrics_on_a_port_in_use_are_refused(images):
+    """One sentence, and no server that nobody asked for without them."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        found = run("serve", "--images", images, "--listen", "127.0.0.1", "--port", "0", "--metrics", port)
+    assert found.returncode == 2
+    assert f"--metrics {port}: cannot listen on 127.0.0.1 port {port}: Address already in use" in found.stderr
+    assert "copy ftp://" not in found.stderr + found.stdout
 
 
 WORD = "Bench-2026.word"
