@@ -46,7 +46,7 @@ def list_runs(runs: RunsOption = LATEST_RUNS, state_dir: StateOption = None, jso
 def show_run(run: RunArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """Show where a run and each of its devices stand. Reads the journal only."""
     directory = state_directory(state_dir)
-    found, control = read_run(directory, run), steered(directory, run)
+    found, control = read_run(directory, run, with_transfers=False), steered(directory, run)
     result: dict[str, object] = {"run": _summary(found), "control": control}
     finish("run", ExitCode.OK, result, as_json=json, human=lambda: _print_run(found, control))
 
@@ -81,7 +81,7 @@ def approve(
     """Let the next wave of a run begin."""
     directory = state_directory(state_dir)
     run_id = _alive(directory, run)
-    number = may_approve(read_run(directory, run_id), steered(directory, run_id), wave)
+    number = may_approve(read_run(directory, run_id, with_transfers=False), steered(directory, run_id), wave)
     _steer(run, state_dir, json, f"may begin with wave {number}", approved_wave=number)
 
 

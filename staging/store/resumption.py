@@ -47,7 +47,7 @@ def resumption(directory: Path, run_id: str) -> Resumption:
     Raises:
         ConfigInvalid: The run is unknown, alive, was no staging run, or has not kept what it was asked for.
     """
-    return resumption_of(read_run(directory, find_run(directory, run_id, verb=VERB)))
+    return resumption_of(read_run(directory, find_run(directory, run_id, verb=VERB), with_transfers=False))
 
 
 def resumption_of(run: StoredRun) -> Resumption:

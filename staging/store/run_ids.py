@@ -49,7 +49,8 @@ def chosen(given: str, known: Sequence[str], verb: str | None = None) -> str:
 def unknown_run(given: str, known: Sequence[str], what: str = "run") -> ConfigInvalid:
     """Return the error for a run that nobody knows; `known` has the oldest first."""
     if not known:
-        return ConfigInvalid(f"unknown {what} {given!r}: the journal has no {what} yet", hint="Check --state-dir")
+        who = "" if given == LATEST else f"unknown {what} {given!r}: "
+        return ConfigInvalid(f"{who}the journal has no {what} yet", hint="Check --state-dir")
     return ConfigInvalid(
         f"unknown {what} {given!r}: the newest is {known[-1]}",
         hint="'flashferry run list' shows them; check --state-dir",

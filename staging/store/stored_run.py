@@ -123,8 +123,8 @@ class _Reader:
             found.setdefault(host, []).append(self.object_of(f"{host}: the record of attempt {attempt}", stored))
         return found
 
-    def devices(self) -> tuple[StoredDevice, ...]:
-        transfers, attempts = self.transfers(), self.attempts()
+    def devices(self, *, with_transfers: bool) -> tuple[StoredDevice, ...]:
+        transfers, attempts = self.transfers() if with_transfers else {}, self.attempts()
         query = (
             "SELECT host, address, site, wave, image, state, attempt, touched, identity, record, updated_at "
             "FROM devices WHERE run_id = ? ORDER BY rowid"
@@ -152,12 +152,13 @@ class _Reader:
         )
 
 
-def read_run(directory: Path, run_id: str) -> StoredRun:
+def read_run(directory: Path, run_id: str, *, with_transfers: bool = True) -> StoredRun:
     """Return all that is known of a run.
 
     Args:
         directory: State directory.
         run_id: The run; its beginning or end where that is unique, or `latest`.
+        with_transfers: Whether to read the transfers, too: with their samples they are nearly all of a large run.
 
     Raises:
         ConfigInvalid: The run is unknown, or the journal cannot be read.
@@ -175,7 +176,7 @@ def read_run(directory: Path, run_id: str) -> StoredRun:
             started_at=started_at,
             finished_at=finished_at,
             request=reader.object_of("what the run was asked for", request),
-            devices=reader.devices(),
+            devices=reader.devices(with_transfers=with_transfers),
             resumed=resumed,
         )
     return replace(run, damaged=tuple(reader.damaged))

@@ -84,7 +84,7 @@ def test_a_run_without_a_request_is_not_resumed(dead, tmp_path):
 @pytest.mark.parametrize("given", ["20200101-000000-abcd", "latest"])
 def test_an_unknown_run_is_told(tmp_path, given):
     """One sentence, and no journal is made."""
-    with pytest.raises(ConfigInvalid, match="unknown stage run"):
+    with pytest.raises(ConfigInvalid, match="the journal has no stage run yet"):
         resumption(tmp_path, given)
     assert list(tmp_path.iterdir()) == []
 
