@@ -90,9 +90,9 @@ class Gate:
             self._waiting[me] = None
             self._admit()
             reason = "" if me.is_in.is_set() else self._reason(key)
-        if reason:
-            on_wait(reason)
         try:
+            if reason:
+                on_wait(reason)
             self._wait(me, interrupted, patience_s, on_patience)
         except BaseException:
             self._give_up(me)

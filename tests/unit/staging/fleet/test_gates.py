@@ -1,0 +1,150 @@
+"""Slots: served in order, taken together, given back whatever happens."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from staging.fleet import gates
+from staging.fleet.gates import Gate, Gates
+from staging.interrupted import Interrupted
+from staging.planning.limits import Limits
+
+
+class Visitor(threading.Thread):
+    """Enters a gate and stays until told to leave."""
+
+    def __init__(self, gate, key=None, order=None, **options):
+        super().__init__(daemon=True)
+        self.gate, self.key, self.options = gate, key, options
+        self.order = order if order is not None else []
+        self.told: list[str] = []
+        self.inside, self.leave, self.error = threading.Event(), threading.Event(), None
+        self.start()
+
+    def run(self):
+        try:
+            self.gate.enter(self.key, on_wait=self.told.append, **self.options)
+        except Interrupted as error:
+            self.error = error
+            return
+        self.order.append(self)
+        self.inside.set()
+        self.leave.wait(10)
+        self.gate.leave(self.key)
+
+
+def until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.002)
+
+
+def waiting(gate, count, **options):
+    """Return visitors that wait, in the order in which they came."""
+    found = []
+    for _ in range(count):
+        found.append(Visitor(gate, **options))
+        until(lambda: gate.waiting == len(found))
+    return found
+
+
+def test_no_more_than_the_total_are_inside():
+    """The third of two waits, and has the slot as soon as one leaves; it is told once what it waits for."""
+    gate = Gate("copy", 2)
+    first, second = Visitor(gate), Visitor(gate)
+    until(lambda: gate.inside == 2)
+    (third,) = waiting(gate, 1)
+    assert not third.inside.is_set()
+    first.leave.set()
+    assert third.inside.wait(10)
+    assert third.told == ["waits for a copy slot: 2 at a time"]
+    assert second.told == []
+
+
+def test_the_order_of_arrival_holds():
+    """Whoever came first goes first."""
+    gate, order = Gate("copy", 1), []
+    holder = Visitor(gate)
+    assert holder.inside.wait(10)
+    line = waiting(gate, 5, order=order)
+    holder.leave.set()
+    for visitor in line:
+        assert visitor.inside.wait(10)
+        visitor.leave.set()
+    until(lambda: gate.inside == 0)
+    assert order == line
+
+
+def test_a_full_site_holds_no_other_up():
+    """The first in the line is of a full site and holds no slot of the fleet meanwhile; another site's goes on."""
+    gate = Gate("copy", 2, lambda site: 1)
+    a1 = Visitor(gate, "a")
+    assert a1.inside.wait(10)
+    (a2,) = waiting(gate, 1, key="a")
+    assert a2.told == ["waits for a copy slot at site a: 1 at a time"]
+    b1 = Visitor(gate, "b")
+    assert b1.inside.wait(10)
+    assert not a2.inside.is_set()
+    b1.leave.set()
+    until(lambda: gate.inside == 1)
+    assert not a2.inside.is_set()
+    a1.leave.set()
+    assert a2.inside.wait(10)
+
+
+def test_who_is_to_stop_waits_no_longer_and_holds_nothing(monkeypatch):
+    """An interruption ends the wait with an error; the slot goes to the next one in the line."""
+    monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.01)
+    gate, stop = Gate("copy", 1), threading.Event()
+    holder = Visitor(gate)
+    assert holder.inside.wait(10)
+    (gives_up,) = waiting(gate, 1, interrupted=stop.is_set)
+    stop.set()
+    until(lambda: gives_up.error is not None)
+    patient = Visitor(gate)
+    holder.leave.set()
+    assert patient.inside.wait(10)
+    assert (gate.inside, gate.waiting) == (1, 0)
+
+
+def test_a_slot_that_came_at_the_moment_of_giving_up_is_not_lost():
+    """Let in and interrupted at once: the slot goes back."""
+    gate = Gate("copy", 1)
+
+    def fails(text):
+        gate.leave()  # lets the one in that is about to fail
+        raise Interrupted("now")
+
+    gate.enter()
+    with pytest.raises(Interrupted):
+        gate.enter(on_wait=fails)
+    assert (gate.inside, gate.waiting) == (0, 0)
+
+
+def test_patience_ends_once(monkeypatch):
+    """Who waits long is told so once, and goes on waiting in its place."""
+    monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.005)
+    gate, tired = Gate("copy", 1), []
+    holder = Visitor(gate)
+    assert holder.inside.wait(10)
+    (visitor,) = waiting(gate, 1, patience_s=0.0, on_patience=lambda: tired.append(1))
+    until(lambda: tired)
+    holder.leave.set()
+    assert visitor.inside.wait(10)
+    assert tired == [1]
+
+
+def test_a_site_has_the_lower_of_its_own_limit_and_the_runs():
+    """The run's limit of copies per site holds where nothing else is said."""
+    gate = Gates(Limits(copies=5, site_copies=2)).copies
+    gate.enter("a")
+    gate.enter("a")
+    (third,) = waiting(gate, 1, key="a")
+    assert "2 at a time" in third.told[0]
+    for _ in range(3):
+        gate.enter(None)
+    assert gate.inside == 5
