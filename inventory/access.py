@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
-from inventory.errors import ConfigInvalid
-from inventory.view import InventoryHost, origin
+from inventory.values import HostKeyPolicy, read_path, read_policy
+from inventory.view import InventoryHost, read_key
+
+__all__ = [
+    "HOST_KEYS",
+    "KNOWN_HOSTS",
+    "HostKeyPolicy",
+    "KeyRules",
+    "key_rules",
+    "known_hosts_in",
+    "state_directory",
+]
 
 HOST_KEYS = "host_keys"
 KNOWN_HOSTS = "known_hosts"
-
-
-class HostKeyPolicy(Enum):
-    """What becomes of a device whose SSH host key is not known yet; a changed key is refused under both."""
-
-    ACCEPT_NEW = "accept-new"
-    STRICT = "strict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,27 +57,7 @@ def key_rules(host: InventoryHost) -> KeyRules:
     Raises:
         ConfigInvalid: One of the two has a value of the wrong kind.
     """
-    data = host.extended_data()
-    return KeyRules(policy=_policy(host, data), known_hosts=_file(host, data))
-
-
-def _policy(host: InventoryHost, data: Mapping[str, object]) -> HostKeyPolicy:
-    value = data.get(HOST_KEYS)
-    if value is None:
-        return HostKeyPolicy.ACCEPT_NEW
-    try:
-        return HostKeyPolicy(value)
-    except ValueError:
-        known = " or ".join(one.value for one in HostKeyPolicy)
-        key = f"'{HOST_KEYS}'{origin(host, HOST_KEYS)}"
-        raise ConfigInvalid(f"data key {key}: expected {known}, found {value!r}", host=host.name) from None
-
-
-def _file(host: InventoryHost, data: Mapping[str, object]) -> Path:
-    value = data.get(KNOWN_HOSTS)
-    if value is None:
-        return known_hosts_in(state_directory())
-    if isinstance(value, str) and value:
-        return Path(value).expanduser()
-    key = f"'{KNOWN_HOSTS}'{origin(host, KNOWN_HOSTS)}"
-    raise ConfigInvalid(f"data key {key}: expected the path of a file, found {value!r}", host=host.name)
+    return KeyRules(
+        policy=read_key(host, HOST_KEYS, read_policy),
+        known_hosts=read_key(host, KNOWN_HOSTS, read_path) or known_hosts_in(state_directory()),
+    )

@@ -13,8 +13,8 @@ _TEXT = ("hostname", "username", "password", "platform")
 _MAPPINGS = ("data", "connection_options")
 _KEYS = (*_TEXT, *_MAPPINGS, "port", "groups")
 
-DATA_KEYS = (*READERS, "enable_secret", "host_keys", "known_hosts")
-"""What flashferry reads of `data`; everything else there is the user's own."""
+DATA_KEYS = tuple(READERS)
+"""What flashferry reads of `data`."""
 
 
 def unknown_key(key: object, keys: tuple[str, ...]) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from inventory.errors import ConfigInvalid
@@ -21,6 +23,40 @@ INTERFACE = re.compile(r"[A-Za-z][A-Za-z-]*\d+(?:[/.:]\d+)*")
 
 _WINDOW_KEYS = ("days", "from", "until", "timezone")
 _CLOCKS = {"from": "'22:00'", "until": "'05:00'"}
+
+
+class HostKeyPolicy(Enum):
+    """What becomes of a device whose SSH host key is not known yet; a changed key is refused under both."""
+
+    ACCEPT_NEW = "accept-new"
+    STRICT = "strict"
+
+
+def read_policy(value: object) -> HostKeyPolicy:
+    """Return how an unknown host key is judged."""
+    if value is None:
+        return HostKeyPolicy.ACCEPT_NEW
+    try:
+        return HostKeyPolicy(value)
+    except ValueError:
+        known = " or ".join(one.value for one in HostKeyPolicy)
+        raise ConfigInvalid(f"expected {known}, found {value!r}") from None
+
+
+def read_path(value: object) -> Path | None:
+    """Return the path of a file, `~` taken as the shell does."""
+    if value is None:
+        return None
+    if isinstance(value, str) and value:
+        return Path(value).expanduser()
+    raise ConfigInvalid(f"expected the path of a file, found {value!r}")
+
+
+def read_secret(value: object) -> str | None:
+    """Return a secret; a complaint about it never shows it."""
+    if value is None or isinstance(value, str):
+        return value
+    raise ConfigInvalid(f"expected text, found {type(value).__name__}", hint="Put it in quotes")
 
 
 def read_word(value: object) -> str | None:
@@ -142,8 +178,11 @@ READERS: Mapping[str, Callable[[object], object]] = {
     "vrf": read_word,
     "source_interface": read_interface,
     "image": read_image,
+    "host_keys": read_policy,
+    "known_hosts": read_path,
+    "enable_secret": read_secret,
 }
-"""The keys of `data` whose values are checked wherever they stand."""
+"""What flashferry reads of `data`, checked wherever it stands; everything else there is the user's own."""
 
 
 def check_values(data: Mapping[Any, Any], *, where: str, name: str) -> None:

@@ -23,7 +23,7 @@ __all__ = [
     "WORD",
     "HostView",
     "InventoryHost",
-    "origin",
+    "read_key",
     "view",
 ]
 
@@ -136,32 +136,42 @@ def view(host: InventoryHost) -> HostView:
         address=host.hostname,
         port=host.port or 22,
         platform=platform,
-        site=_read(host, data, "site", values.read_word),
-        link_rate_bps=_read(host, data, "link_rate_bps", values.read_rate),
-        cap_share=_read(host, data, "cap_share", values.read_share) or DEFAULT_CAP_SHARE,
-        server_address=_read(host, data, "server_address", values.read_word),
-        vrf=_read(host, data, "vrf", values.read_word),
-        source_interface=_read(host, data, "source_interface", values.read_interface),
-        windows=_read(host, data, "windows", values.read_windows),
-        max_copies=_read(host, data, "max_copies", values.read_copies),
-        image=_read(host, data, "image", values.read_image),
+        site=read_key(host, "site", values.read_word, data),
+        link_rate_bps=read_key(host, "link_rate_bps", values.read_rate, data),
+        cap_share=read_key(host, "cap_share", values.read_share, data) or DEFAULT_CAP_SHARE,
+        server_address=read_key(host, "server_address", values.read_word, data),
+        vrf=read_key(host, "vrf", values.read_word, data),
+        source_interface=read_key(host, "source_interface", values.read_interface, data),
+        windows=read_key(host, "windows", values.read_windows, data),
+        max_copies=read_key(host, "max_copies", values.read_copies, data),
+        image=read_key(host, "image", values.read_image, data),
         groups=tuple(group.name for group in host.extended_groups()),
     )
 
 
-def origin(host: InventoryHost, key: str) -> str:
+def read_key(host: InventoryHost, key: str, read: Callable[[object], T], data: Mapping[str, object] | None = None) -> T:
+    """Return a key of a host's data, its own or inherited, through one of the readers of `inventory.values`.
+
+    Args:
+        host: The host.
+        key: The key.
+        read: Its reader.
+        data: The host's merged data, where the caller has it already.
+
+    Raises:
+        ConfigInvalid: The value is wrong; the sentence names the host, the key, and the group that the value came from.
+    """
+    try:
+        return read((host.extended_data() if data is None else data).get(key))
+    except ConfigInvalid as error:
+        where = _origin(host, key)
+        raise ConfigInvalid(f"data key '{key}'{where}: {error.message}", host=host.name, hint=error.hint) from None
+
+
+def _origin(host: InventoryHost, key: str) -> str:
     """Return where a key of a host's data stands, as words for behind its name; nothing where it is the host's own."""
     if key in host.data:
         return ""
-    for group in host.extended_groups():
-        if key in group.data:
-            return f" of group '{group.name}'"
-    return " of the defaults"
-
-
-def _read(host: InventoryHost, data: Mapping[str, object], key: str, read: Callable[[object], T]) -> T:
-    try:
-        return read(data.get(key))
-    except ConfigInvalid as error:
-        where = origin(host, key)
-        raise ConfigInvalid(f"data key '{key}'{where}: {error.message}", host=host.name, hint=error.hint) from None
+    return next(
+        (f" of group '{group.name}'" for group in host.extended_groups() if key in group.data), " of the defaults"
+    )

@@ -39,3 +39,30 @@ def test_a_wrong_word_is_told(tmp_path, data, sentence):
     """There is no way to switch the judgement off, and no value that is taken silently for another."""
     with pytest.raises(ConfigInvalid, match=sentence):
         rules(tmp_path, data)
+
+
+def test_a_wrong_word_of_a_group_is_told_with_its_file(tmp_path):
+    """It is found before anything is opened, where it stands."""
+    (tmp_path / "hosts.yaml").write_text("r1: {hostname: h, groups: [lab]}")
+    (tmp_path / "groups.yaml").write_text("lab: {data: {host_keys: lax}}")
+    with pytest.raises(
+        ConfigInvalid, match=r"^lab: .*groups\.yaml: data key 'host_keys': expected accept-new or strict"
+    ):
+        open_inventory(tmp_path)
+
+
+def test_what_a_script_sets_later_is_told_with_its_group(tmp_path):
+    """There is no file to name then, but there is a group."""
+    rules(tmp_path, "{}")
+    opened = open_inventory(tmp_path).inventory
+    opened.groups["lab"].data["known_hosts"] = 5
+    with pytest.raises(ConfigInvalid, match=r"^r1: data key 'known_hosts' of group 'lab': expected the path of a file"):
+        key_rules(opened.hosts["r1"])
+
+
+def test_an_enable_secret_of_the_wrong_kind_is_not_shown(tmp_path):
+    """Digits without quotes are told by key and kind."""
+    (tmp_path / "hosts.yaml").write_text("r1: {hostname: h, data: {enable_secret: 12345678}}")
+    with pytest.raises(ConfigInvalid, match=r"'enable_secret': expected text, found int. Put it in quotes") as caught:
+        open_inventory(tmp_path)
+    assert "12345678" not in str(caught.value)
