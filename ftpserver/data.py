@@ -252,10 +252,9 @@ class ImageChannel(DTPHandler):
             return
         if transfer.zero_window:
             tuning.be_patient()
-        if transfer.loses_heavily(now_s, tuning.patience_s):
+        if transfer.loses_heavily(now_s, profile.fall_back_after_s):
             tuning.give_up_bbr()
-        elif transfer.losses_hold_back:
-            tuning.take_up_bbr()
+        tuning.reconsider(transfer.loss_sight)
         reporter.progress(now_s)
 
     def _has_everything(self) -> bool:

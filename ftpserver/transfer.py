@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ftpserver.records import SenderReport, TransferRecord
-from ftpserver.sender import FALL_BACK_AFTER_S, FALL_BACK_SHARE, losses_hold_back
+from ftpserver.sender import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossSight
 from tcp.info import TcpInfo, parse_tcp_info
 from tcp.readings import Readings
 from tcp.sample import Sample
@@ -84,9 +84,9 @@ class Transfer:
         return self.info.bytes_retrans / self.info.bytes_sent
 
     @property
-    def losses_hold_back(self) -> bool:
-        """Whether random losses, and not its window, would hold a CUBIC flow back by now."""
-        return losses_hold_back(
+    def loss_sight(self) -> LossSight:
+        """What is seen of its losses so far."""
+        return LossSight(
             losses=self.info.total_retrans_segments,
             lost_share=self.retransmitted_share or 0.0,
             window_bytes=self._max_window_bytes or 0,

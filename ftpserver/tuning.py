@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ftpserver import sockets
 from ftpserver.records import SenderReport
-from ftpserver.sender import FALL_BACK_SHARE, FALL_BACK_WITHOUT_SACK_S, SenderChoice, choose_sender
+from ftpserver.sender import FALL_BACK_SHARE, LossSight, SenderChoice, choose_sender
 
 if TYPE_CHECKING:
     from ftpserver.caps import Cap
@@ -50,33 +50,27 @@ class Tuning:
         self._cap = cap
         sockets.set_cap(self._socket, cap.bytes_per_s if cap else None)
 
-    @property
-    def patience_s(self) -> float:
-        """How long BBR may send too much again before it is given up."""
-        longest_s = self._profile.fall_back_after_s
-        if self._has_sack or self._profile.congestion_control != "auto":
-            return longest_s
-        return min(longest_s, FALL_BACK_WITHOUT_SACK_S)
-
     def be_patient(self) -> None:
         """Let the kernel wait for a closed window as long as we would ourselves."""
         sockets.set_unacked_limit(self._socket, self._profile.give_up_after_s)
 
     def give_up_bbr(self) -> None:
         """Fall back to CUBIC, once, where BBR sends too much again and again."""
-        if self._gave_up_bbr or not self.in_force().startswith("bbr"):
-            return
-        self._gave_up_bbr = True
-        for_s = self.patience_s
-        reason = f"{self._choice.reason}; given up, more than {FALL_BACK_SHARE:.0%} was sent again for {for_s:g} s"
-        self._ask_for(SenderChoice(congestion_control="cubic", reason=reason))
+        for_s = self._profile.fall_back_after_s
+        self._give_up_bbr(f"more than {FALL_BACK_SHARE:.0%} was sent again for {for_s:g} s")
 
-    def take_up_bbr(self) -> None:
-        """Change to BBR, once, where losses and not the window turn out to hold CUBIC back."""
-        if not self._choice.may_become_bbr or self._cap is None:
+    def reconsider(self, sight: LossSight) -> None:
+        """Change the congestion control, once, where losses show that another one does better under `auto`."""
+        if self._cap is None or self._profile.congestion_control != "auto" or self._gave_up_bbr:
             return
-        reason = f"{self._choice.reason} at first; then losses held CUBIC back, and a cap is known"
-        self._ask_for(SenderChoice(congestion_control="bbr", reason=reason))
+        if self._choice.may_become_bbr and sight.holds_cubic_back():
+            reason = f"{self._choice.reason} at first; then losses held CUBIC back, and a cap is known"
+            self._ask_for(SenderChoice(congestion_control="bbr", reason=reason))
+        elif not self._has_sack and self._choice.congestion_control == "bbr":
+            # What a small window lets through in a round trip is less than what the cap does.
+            rate_bytes_per_s = min(self._cap.bytes_per_s, sight.window_bytes / (sight.rtt_s or 1.0))
+            if sight.outruns_repairs(rate_bytes_per_s):
+                self._give_up_bbr(f"without SACK its losses ({sight.lost_share:.1%}) would outrun their repair")
 
     def in_force(self) -> str:
         """Return the congestion control in force; empty if the socket is gone."""
@@ -96,6 +90,13 @@ class Tuning:
             cap_bytes_per_s=sockets.cap(self._socket),
             cap_source=self._cap.source if self._cap else "",
         )
+
+    def _give_up_bbr(self, why: str) -> None:
+        if self._gave_up_bbr or not self.in_force().startswith("bbr"):
+            return
+        self._gave_up_bbr = True
+        reason = f"{self._choice.reason}; given up, {why}"
+        self._ask_for(SenderChoice(congestion_control="cubic", reason=reason))
 
     def _ask_for(self, choice: SenderChoice) -> None:
         self._choice = choice

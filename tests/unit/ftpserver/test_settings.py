@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ftpserver.errors import SettingsInvalid
-from ftpserver.sender import choose_sender, losses_hold_back
+from ftpserver.sender import LossSight, choose_sender
 from ftpserver.settings import Limits, SenderProfile, ServerSettings
 
 
@@ -90,10 +90,28 @@ def test_when_losses_hold_back_a_flow_with_a_small_window(
     losses: int, share: float, window_bytes: int, rtt_s: float | None, expected: bool
 ) -> None:
     """The model of CUBIC under such losses is held against the window; a loss or two may be chance."""
-    found = losses_hold_back(
-        losses=losses, lost_share=share, window_bytes=window_bytes, rtt_s=rtt_s, mss_bytes=1460
-    )  # fmt: skip
-    assert found is expected
+    sight = LossSight(losses=losses, lost_share=share, window_bytes=window_bytes, rtt_s=rtt_s, mss_bytes=1460)
+    assert sight.holds_cubic_back() is expected
+
+
+@pytest.mark.parametrize(
+    ("losses", "share", "rtt_s", "expected"),
+    [
+        (20, 0.01, 0.1, True),
+        (20, 0.01, 0.3, True),
+        (20, 0.001, 0.3, False),
+        (20, 0.01, 0.01, False),
+        (7, 0.01, 0.1, False),
+        (20, 0.01, None, False),
+        (0, 0.0, 0.1, False),
+    ],
+)
+def test_when_losses_outrun_their_repair_without_sack(
+    losses: int, share: float, rtt_s: float | None, expected: bool
+) -> None:
+    """One loss a round trip can be repaired, four cannot; few losses do not tell their share."""
+    sight = LossSight(losses=losses, lost_share=share, window_bytes=1_250_000, rtt_s=rtt_s, mss_bytes=1460)
+    assert sight.outruns_repairs(5_960_000) is expected
 
 
 def test_what_is_tried_when_the_kernel_refuses() -> None:
