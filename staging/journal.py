@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
 from staging.codec import to_json
 from staging.journal_attempts import begin_anew
+from staging.journal_devices import INSERT_DEVICE, NewDevice
 from staging.journal_runs import JournalRuns, now
 from staging.journal_transfers import Key, annotate, keep, key_of, slim
 from staging.states import State, is_allowed
@@ -69,11 +70,17 @@ class Journal(JournalRuns):
         image: str | None = None,
     ) -> None:
         """Enter a device of a run, untouched."""
-        self._write(
-            "INSERT INTO devices (run_id, host, address, port, platform, site, wave, image, state, updated_at) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (run_id, host, address, port, platform, site, wave, image, State.PLANNED.value, now()),
-        )
+        new = NewDevice(host=host, address=address, port=port, platform=platform, site=site, wave=wave, image=image)
+        self.add_devices(run_id, (new,))
+
+    def add_devices(self, run_id: str, devices: Iterable[NewDevice]) -> None:
+        """Enter devices of a run, untouched: all of them or none, for what they wait for is the disk."""
+        planned, at = State.PLANNED.value, now()
+        rows = [
+            (run_id, one.host, one.address, one.port, one.platform, one.site, one.wave, one.image, planned, at)
+            for one in devices
+        ]
+        self._change(lambda database: database.executemany(INSERT_DEVICE, rows))
 
     def again(self, run_id: str, host: str) -> None:
         """Have a device of a run begin anew; what its attempt so far came to is kept beside the next one.

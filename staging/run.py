@@ -24,10 +24,12 @@ from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
 from staging.fleet.stored import to_stored
 from staging.journal import Journal
+from staging.journal_devices import NewDevice
 from staging.links import LinkRates
 from staging.record import DeviceRecord, RunImage, RunReport
 from staging.serving import serving, site_caps
 from staging.status import last_hash_speeds
+from staging.store.stored_run import read_run
 from staging.touched import JournalUnusable
 from tasks.copy_dialogue import checked_name
 
@@ -207,9 +209,10 @@ class _Run:
         at_s = time.monotonic() - self._started
         self._emit(Event(host=None, step="run", status="started", text=run_id, at_s=at_s, run_id=run_id))
         waves = {host: wave.number for wave in self._request.in_waves for host in wave.hosts}
-        for device in self._views.values() if resumed is None else ():
-            self._journal.add_device(
-                run_id,
+        # A run that was killed in its first moments may not have entered all of them.
+        known = {one.host for one in read_run(self._journal.directory, run_id).devices} if resumed else frozenset()
+        new = (
+            NewDevice(
                 host=device.name,
                 address=device.address,
                 port=device.port,
@@ -218,6 +221,10 @@ class _Run:
                 wave=waves.get(device.name, 0),
                 image=images[device.name].name,
             )
+            for device in self._views.values()
+            if device.name not in known
+        )
+        self._journal.add_devices(run_id, new)
         return run_id
 
     def _context(self, run_id: str, server: FtpServer, fleet: Fleet, steering: Steering) -> RunContext:

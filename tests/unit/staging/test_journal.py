@@ -12,7 +12,9 @@ import pytest
 
 from inventory.errors import ConfigInvalid
 from staging.journal import Journal, state_directory
+from staging.journal_devices import NewDevice
 from staging.states import NEXT, State, is_allowed
+from staging.store.stored_run import read_run
 from tasks.configuration import fingerprint
 from tasks.errors import DeviceRefused
 from tasks.snapshot import Snapshot
@@ -190,3 +192,15 @@ def test_every_way_leads_through_restored_once_tuned():
             assert not is_allowed(state, State.DONE)
             reachable |= NEXT[state] - seen
     assert State.RESTORED in seen
+
+
+def test_devices_are_entered_together_or_not_at_all(tmp_path) -> None:
+    """A run is never known with a part of its devices: one that cannot be entered leaves none."""
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+        one, two = (NewDevice(host=name, address="192.0.2.1", port=22, platform="ios") for name in ("r1", "r2"))
+        with pytest.raises(Exception, match=r"UNIQUE"):
+            journal.add_devices(run_id, (one, two, one))
+        assert read_run(tmp_path, run_id).devices == ()
+        journal.add_devices(run_id, (one, two))
+        assert [device.host for device in read_run(tmp_path, run_id).devices] == ["r1", "r2"]
