@@ -121,7 +121,7 @@ class Device:
         self.rate_bytes_per_s = before + _SMOOTHING * (rate - before) if before else rate
         self.acked_bytes, self.size_bytes = seen.acked_bytes, seen.size_bytes
         self.verdict = event.verdict or self.verdict
-        self.phase = Phase.UNDER_WAY
+        self.phase, self.waits = Phase.UNDER_WAY, ""
 
     def _begin(self, event: Event, now_s: float) -> None:
         step = event.text if event.step == "probe" else event.step
@@ -143,7 +143,7 @@ class Device:
     def _leave_step(self, event: Event, now_s: float) -> None:
         was_done = self._is_done
         self._is_done, self._is_idle = event.status == "done", True
-        self.is_copying, self.rate_bytes_per_s = False, 0.0
+        self.is_copying, self.rate_bytes_per_s, self.waits = False, 0.0, ""
         if event.status == "failed":
             self.has_failed, self.text = True, f"{event.step}: {event.text}"
         self._has_ended = self._has_ended or self._is_end(event, was_done=was_done)
