@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
-from ftpserver import ImageFile
+from ftpserver import FtpServerError, ImageFile
 from inventory.view import HostView
 from staging.context import RunContext
 from staging.events import Event
@@ -122,11 +122,23 @@ class WaveLoop:
     def _bar(self) -> Bar | None:
         """Return why nothing may begin at present; a reason that holds for good holds for the waves behind, too."""
         if self._stopped is None:
-            bar = self._steering.bar() or self._too_many_failed()
+            bar = self._steering.bar() or self._server_gone() or self._too_many_failed()
             if bar is None or not bar.for_good:
                 return bar
             self._stopped = bar
         return self._stopped
+
+    def _server_gone(self) -> Bar | None:
+        """Tell whether our server has died: what copies fails and is restored, and nothing more begins.
+
+        It is not started anew in the same run: what killed it may do so again with every device in hand, and somebody
+        should look. Going on costs one command, and repeats nothing.
+        """
+        try:
+            _ = self._context.server.port
+        except FtpServerError as error:
+            return Bar(reason=f"our FTP server has ended: {error}", for_good=True, kind="ServerGone")
+        return None
 
     def _too_many_failed(self) -> Bar | None:
         with self._lock:

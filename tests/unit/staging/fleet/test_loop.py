@@ -1,0 +1,257 @@
+"""The waves of a run with devices that only say what became of them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+from nornir.core import Nornir
+from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
+from nornir.core.task import Result
+
+from ftpserver import FtpServerError
+from staging.context import DeviceOptions, RunContext
+from staging.fleet.control import Steering
+from staging.fleet.deadline import Deadline
+from staging.fleet.loop import Fleet, WaveLoop
+from staging.fleet.request import FleetRequest
+from staging.fleet.retry import RetryPolicy
+from staging.planning.waves import Wave, WavePolicy
+from staging.record import DeviceRecord, Failure
+from staging.states import Outcome, Restored, State
+from staging.store.control import RunControl
+
+IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
+CANARY = Wave(number=0, name="canary", hosts=("a1", "b1"), is_canary=True)
+SITE_A = Wave(number=1, name="site a", hosts=("a2", "a3"))
+SITE_B = Wave(number=2, name="site b", hosts=("b2", "b3"))
+
+
+@dataclass
+class Journal:
+    """Keeps what was written, and the operator's wishes."""
+
+    wishes: RunControl = field(default_factory=RunControl)
+    records: dict[str, DeviceRecord] = field(default_factory=dict)
+    anew: list[str] = field(default_factory=list)
+    waited_for: list[int | None] = field(default_factory=list)
+
+    def control(self, run_id):
+        return self.wishes
+
+    def record(self, run_id, host, record):
+        self.records[host] = record
+
+    def again(self, run_id, host):
+        self.anew.append(host)
+
+    def set_waiting_wave(self, run_id, wave):
+        self.waited_for.append(wave)
+
+
+class Server:
+    """Lives until it is told otherwise."""
+
+    gone = False
+
+    @property
+    def port(self):
+        if self.gone:
+            raise FtpServerError("killed by signal 9")
+        return 2121
+
+
+class Play:
+    """A run of which each device's attempts end as given; without a word it is done."""
+
+    def __init__(self, *waves, policy=None, retry=None, script=None, approve=None, journal=None, **request):
+        self.script = {host: list(kinds) for host, kinds in (script or {}).items()}
+        self.begun: list[str] = []
+        self.contexts: list[RunContext] = []
+        self.events = []
+        self.journal = journal or Journal()
+        self.server, self.stop = Server(), threading.Event()
+        self.lock = threading.Lock()
+        hosts = [host for wave in waves for host in wave.hosts]
+        inventory = Inventory(
+            hosts=Hosts({name: Host(name=name, hostname="192.0.2.1", platform="ios") for name in hosts}),
+            groups=Groups(),
+            defaults=Defaults(),
+        )
+        views = {name: SimpleNamespace(site=name[0], max_copies=None) for name in hosts}
+        self.request = FleetRequest(
+            images=dict.fromkeys(hosts, "x.bin"),
+            waves=waves,
+            policy=policy or WavePolicy(),
+            retry=retry or RetryPolicy(times=0),
+            **request,
+        )
+        context = RunContext(
+            run_id="run",
+            image=IMAGE,
+            server=self.server,
+            journal=self.journal,
+            options=DeviceOptions(),
+            emit=self.events.append,
+            interrupted=self.stop.is_set,
+            started_s=0.0,
+        )
+        steering = Steering(
+            self.journal, "run", interrupted=self.stop.is_set, tell=lambda *words: None, approve=approve
+        )
+        fleet = Fleet(nornir=Nornir(inventory=inventory), views=views, images=dict.fromkeys(hosts, IMAGE))
+        deadline = Deadline(until=None, windows={}, expected_s={})
+        self.loop = WaveLoop(fleet, self.request, context, self.device, steering, deadline)
+
+    def device(self, task, context):
+        name = task.host.name
+        with self.lock:
+            self.begun.append(name)
+            self.contexts.append(context)
+        kind = self.script.get(name, [None]).pop(0) if self.script.get(name) else None
+        if kind == "bug":
+            raise ZeroDivisionError
+        if callable(kind):
+            kind = kind(self)
+        return Result(host=task.host, result=ended(name, kind, context))
+
+    def outcomes(self):
+        return {name: record.outcome.value for name, record in self.loop.run().items()}
+
+
+def ended(name, kind, context):
+    if kind is None:
+        return DeviceRecord(
+            host=name, state=State.DONE, outcome=Outcome.DONE, restored=Restored.RESTORED, seconds_by_step={}
+        )
+    return DeviceRecord(
+        host=name,
+        outcome=Outcome.REFUSED if kind == "PolicyViolation" else Outcome.FAILED,
+        restored=Restored.UNTOUCHED,
+        failure=Failure(step="pull", reason=f"failed in attempt {context.attempt}", hint=None, kind=kind),
+        earlier=context.earlier,
+        seconds_by_step={},
+    )
+
+
+def test_waves_follow_each_other():
+    """No device of a wave begins before all of the wave before have ended."""
+    play = Play(CANARY, SITE_A, SITE_B)
+    assert set(play.outcomes().values()) == {"done"}
+    assert [set(play.begun[at : at + 2]) for at in (0, 2, 4)] == [{"a1", "b1"}, {"a2", "a3"}, {"b2", "b3"}]
+    told = [(event.status, event.wave) for event in play.events if event.step == "wave"]
+    assert told == [("started", 0), ("done", 0), ("started", 1), ("done", 1), ("started", 2), ("done", 2)]
+
+
+def test_a_failed_canary_stops_the_run():
+    """The others are not begun, each with the reason and the way to go on; the journal has it, too."""
+    canary = Wave(number=0, name="canary", hosts=("a1",), is_canary=True)
+    play = Play(canary, SITE_A, script={"a1": ["ImageCorrupt"]})
+    assert play.outcomes() == {"a1": "failed", "a2": "not begun", "a3": "not begun"}
+    failure = play.journal.records["a3"].failure
+    assert failure.reason == "not begun: 1 of the first devices (canaries) failed, none may"
+    assert "--resume run" in failure.hint
+    assert play.loop.stopped is not None
+
+
+def test_a_refused_canary_does_not():
+    """The check did what it is there for: the device is as it was, and nothing is wrong with the image."""
+    play = Play(CANARY, SITE_A, script={"a1": ["PolicyViolation"]})
+    assert play.outcomes() == {"a1": "refused", "b1": "done", "a2": "done", "a3": "done"}
+
+
+def test_failures_are_borne_up_to_the_threshold():
+    """One failed device of site a is borne, the second is one too many for site b."""
+    policy = WavePolicy(max_failures=1)
+    assert Play(SITE_A, SITE_B, policy=policy, script={"a2": ["ImageCorrupt"]}).outcomes()["b2"] == "done"
+    play = Play(SITE_A, SITE_B, policy=policy, script={"a2": ["ImageCorrupt"], "a3": ["ImageCorrupt"]})
+    assert play.outcomes()["b2"] == "not begun"
+
+
+def test_what_may_pass_is_tried_again_in_its_wave():
+    """Two failures, then done: the record says why the attempts before it failed, and the journal began it anew."""
+    retry = RetryPolicy(times=2, pause_s=0.0)
+    play = Play(CANARY, SITE_A, retry=retry, script={"a1": ["DeviceUnreachable", "TransferStalled"]})
+    record = play.loop.run()["a1"]
+    assert record.outcome is Outcome.DONE
+    assert play.journal.anew == ["a1", "a1"]
+    assert [one.attempt for one in play.contexts if one.earlier or one.attempt == 1][:1] == [1]
+    last = max(play.contexts, key=lambda one: one.attempt)
+    assert [failure.kind for failure in last.earlier] == ["DeviceUnreachable", "TransferStalled"]
+    assert set(play.begun[-2:]) == {"a2", "a3"}
+    assert [event.host for event in play.events if event.status == "retry"] == ["a1", "a1"]
+
+
+def test_tries_come_to_an_end():
+    """Twice more and no further: then it has failed, and as a canary it stops the run."""
+    retry = RetryPolicy(times=2, pause_s=0.0)
+    play = Play(CANARY, SITE_A, retry=retry, script={"a1": ["DeviceUnreachable"] * 9})
+    assert play.outcomes()["a2"] == "not begun"
+    assert play.begun.count("a1") == 3
+
+
+def test_a_fault_of_ours_fails_one_device():
+    """Told as an error of which the configuration is not proven; the others go on."""
+    play = Play(SITE_A, script={"a2": ["bug"]})
+    records = play.loop.run()
+    assert (records["a2"].outcome, records["a2"].restored) == (Outcome.ERROR, Restored.INCOMPLETE)
+    assert "ZeroDivisionError" in records["a2"].failure.reason
+    assert records["a3"].outcome is Outcome.DONE
+
+
+def test_a_dead_server_begins_nothing_more():
+    """What was under way tells its own failure; the rest is not begun and can be gone on with."""
+
+    def dies(play):
+        play.server.gone = True
+        return "CopyFailed"
+
+    play = Play(Wave(number=0, name="site a", hosts=("a2",)), SITE_B, script={"a2": [dies]})
+    assert play.outcomes() == {"a2": "failed", "b2": "not begun", "b3": "not begun"}
+    assert "killed by signal 9" in play.loop.stopped
+
+
+def test_a_stop_leaves_the_rest():
+    """Stopped during the first wave: nothing of the second begins, and nothing is tried again."""
+
+    def stops(play):
+        play.stop.set()
+        return "DeviceUnreachable"
+
+    first = Wave(number=0, name="site a", hosts=("a2",))
+    play = Play(first, SITE_B, retry=RetryPolicy(times=2, pause_s=0.0), script={"a2": [stops]})
+    found = play.outcomes()
+    assert (found["a2"], found["b2"], found["b3"]) == ("failed", "not begun", "not begun")
+    assert play.begun.count("a2") == 1
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [(True, "done"), (False, "not begun")])
+def test_waves_wait_for_approval(answer, outcome):
+    """The first wave needs none; the second begins with a yes only, and the journal says that it waited."""
+    asked = []
+
+    def approve(wave):
+        asked.append(wave.number)
+        return answer
+
+    play = Play(CANARY, SITE_A, policy=WavePolicy(approve=True), approve=approve)
+    assert play.outcomes()["a2"] == outcome
+    assert asked == [1]
+    assert play.journal.waited_for == [1, None]
+
+
+def test_a_wave_is_approved_from_elsewhere():
+    """Nobody sits at the terminal: the journal's word is enough."""
+    journal = Journal(wishes=RunControl(approved_wave=1))
+    play = Play(CANARY, SITE_A, policy=WavePolicy(approve=True), journal=journal)
+    assert play.outcomes()["a2"] == "done"
+
+
+def test_a_device_that_is_not_tuned_knows_why():
+    """Shown not to gain: its options say so, and those of the others do not."""
+    play = Play(SITE_A, untuned={"a2": "its flash is slow"})
+    play.loop.run()
+    found = {one.untuned_because: one.options.tune for one in play.contexts}
+    assert found == {"its flash is slow": False, None: True}
