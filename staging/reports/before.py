@@ -32,5 +32,5 @@ def speeds_before(history: History, hosts: Iterable[str], started_at: str) -> di
 
 def _speed(one: Measurement) -> Speed:
     what = "speed test to null:" if one.to_null else "copy to flash"
-    rate = (one.steady_bytes_per_s or one.rate_bytes_per_s) if one.to_null else one.rate_bytes_per_s
+    rate = (one.steady_bytes_per_s or one.rate_bytes_per_s) if one.to_null else one.whole_bytes_per_s
     return Speed(bytes_per_s=rate, source=f"{what}, {one.at[:10]}, run {one.run_id}", to_flash=not one.to_null)

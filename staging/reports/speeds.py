@@ -3,6 +3,9 @@
 A speed test goes to `null:` and knows nothing of flash. Tuned copies to flash are held against it only where they were
 faster: then the flash did not limit either. Where they were slower, what the device's own settings would have given on
 flash is not known, so no gain and no saving is told.
+
+A copy to flash is timed by the device's own clock where it told: our server has its last acknowledgement while the
+device still writes what its window took in, and with a window of megabytes and a slow flash that is most of a short copy.
 """
 
 from __future__ import annotations
@@ -42,15 +45,22 @@ def speeds_of(record: Node, transfers: Sequence[TransferReport], before: Speed |
         gain = tuned.bytes_per_s / as_is.bytes_per_s if as_is and tuned else None
         return Speeds(as_is=as_is, tuned=tuned, gain=gain)
     last = next((one for one in reversed(transfers) if one.kind == STAGE and one.outcome == DELIVERED), None)
-    if last is None or last.rate_bytes_per_s is None:
+    if last is None or not last.acked_bytes or not last.duration_s:
         return Speeds(as_is=before)
-    own = Speed(bytes_per_s=last.rate_bytes_per_s, source=f"this run, {_where(last)}", to_flash=last.target != NULL)
+    device_s = record.at("pull", "device").number("duration_s")
+    took_s, clock = (device_s, "the device's") if device_s else (last.duration_s, "our server's")
+    where = "to null:" if last.target == NULL else "to flash"
+    own = Speed(
+        bytes_per_s=last.acked_bytes / took_s,
+        source=f"this run, {where}, by {clock} clock",
+        to_flash=last.target != NULL,
+    )
     if not last.is_tuned:
         return Speeds(as_is=before, untuned=own)
-    return _compared(before, own, last)
+    return _compared(before, own, copied_bytes=last.acked_bytes, took_s=took_s)
 
 
-def _compared(before: Speed | None, tuned: Speed, copy: TransferReport) -> Speeds:
+def _compared(before: Speed | None, tuned: Speed, *, copied_bytes: int, took_s: float) -> Speeds:
     if before is None:
         return Speeds(tuned=tuned)
     if tuned.to_flash and not before.to_flash and tuned.bytes_per_s <= before.bytes_per_s:
@@ -59,16 +69,10 @@ def _compared(before: Speed | None, tuned: Speed, copy: TransferReport) -> Speed
             "no faster than that"
         )
         return Speeds(as_is=before, tuned=tuned, note=note)
-    saved_s = None
-    if copy.acked_bytes and copy.duration_s:
-        saved_s = copy.acked_bytes / before.bytes_per_s - copy.duration_s
+    saved_s = copied_bytes / before.bytes_per_s - took_s
     return Speeds(as_is=before, tuned=tuned, gain=tuned.bytes_per_s / before.bytes_per_s, saved_s=saved_s)
 
 
 def _arm(arm: Node) -> Speed | None:
     rate = arm.number("steady_bytes_per_s")
     return Speed(bytes_per_s=rate, source="this speed test, to null:", to_flash=False) if rate else None
-
-
-def _where(transfer: TransferReport) -> str:
-    return "to null:" if transfer.target == NULL else "to flash"

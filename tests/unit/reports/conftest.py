@@ -102,6 +102,7 @@ def _stretch(record: dict[str, Any], *, factor: float, begun_s: float) -> None:
     transfer["started_at"] = (BEGUN + timedelta(seconds=begun_s)).timestamp()
     transfer["duration_s"] *= factor
     transfer["rate_bytes_per_s"] /= factor
+    record["pull"]["device"]["duration_s"] *= factor
     for sample in transfer["samples"]:
         sample["at_s"] *= factor
 
