@@ -17,14 +17,11 @@ from types import MappingProxyType
 from staging.store.history_rows import ProbeWord, read_rows
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
 from staging.store.measurement import DELIVERED, Measurement, age, spoken_rate
+from tcp.limits import VerdictKind
 from tcp.models import predicted_seconds
 from tcp.worth import LEAST_GAIN
 
 __all__ = ["Expectation", "History", "Measurement"]
-
-_LIKE_SHARE = 0.1
-_LIKE_S = 30.0
-"""A copy that is shorter than both is mostly start and end; a longer one says more about an image, if older."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +81,8 @@ class History:
         """Return what a copy to flash may be expected to run at, or None where nothing tells.
 
         The device's newest copy to flash counts, if it went with the same settings or was limited by what settings do
-        not move. Else its speed test, if that is not more than its flash, or that of its model, was seen to take.
+        not move. Else its speed test, if that is not more than its flash, or that of its model, was seen to take. A
+        short copy to flash was mostly its start: it bounds the expectation from below, and a speed test may raise it.
 
         Args:
             host: Inventory name.
@@ -92,9 +90,15 @@ class History:
             size_bytes: Size of the image, > 0.
         """
         flash = [one for one in self._flash(host) if one.tuned == tuned or (tuned and one.is_beyond_tuning)]
-        if flash:
-            best = _most_alike(flash, size_bytes)
+        best = _most_alike(flash, size_bytes) if flash else None
+        by_probe = (
+            None if best is not None and best.says_much_of(size_bytes) else self._by_probe(host, tuned, size_bytes)
+        )
+        if best is not None and (by_probe is None or by_probe.bytes_per_s <= best.whole_bytes_per_s):
             return Expectation(bytes_per_s=best.whole_bytes_per_s, source=best.told(self._now))
+        return by_probe
+
+    def _by_probe(self, host: str, tuned: bool, size_bytes: int) -> Expectation | None:
         probe = self._probe(host, tuned=tuned)
         if probe is None:
             return None
@@ -110,7 +114,7 @@ class History:
         flash = list(self._flash(host))
         tuned = next((one for one in flash if one.tuned), None)
         as_it_is = next((one for one in flash if not one.tuned), None)
-        if tuned is not None and as_it_is is not None:
+        if tuned is not None and as_it_is is not None and tuned.verdict != VerdictKind.TOO_SHORT:
             return self._no_gain(tuned, as_it_is, as_it_is.whole_bytes_per_s)
         if tuned is not None and tuned.is_limited_by_device:
             probe = self._probe(host, tuned=False)
@@ -177,7 +181,7 @@ def _without_pilots(oldest_first: Iterable[Measurement]) -> Iterator[Measurement
 def _most_alike(newest_first: list[Measurement], size_bytes: int) -> Measurement:
     """Return the newest copy that was delivered and long enough; else the newest delivered; else the newest."""
     delivered = [one for one in newest_first if one.outcome == DELIVERED]
-    long = (one for one in delivered if one.size_bytes >= _LIKE_SHARE * size_bytes or one.duration_s >= _LIKE_S)
+    long = (one for one in delivered if one.says_much_of(size_bytes))
     return next(long, (delivered or newest_first)[0])
 
 

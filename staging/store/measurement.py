@@ -27,6 +27,10 @@ _BEHIND_SHARE = 1.2
 _BEHIND_S = 2.0
 """A device whose own clock runs on by more than both behind our last byte is held up by its flash."""
 
+_LIKE_SHARE = 0.1
+_LIKE_S = 30.0
+"""A copy that is shorter than both is mostly start and end; a longer one says more about an image, if older."""
+
 _DONE = {STAGE: "staged", PROBE_AS_IS: "probed as it is", PROBE_TUNED: "probed tuned"}
 
 
@@ -102,6 +106,10 @@ class Measurement:
         if self.to_null or not self.device_s or self.size_bytes < LEAST_BYTES:
             return False
         return self.device_s > _BEHIND_SHARE * self.duration_s and self.device_s - self.duration_s > _BEHIND_S
+
+    def says_much_of(self, size_bytes: int) -> bool:
+        """Whether a copy of this size may run as this one did: it was long enough, or the device was its limit."""
+        return self.size_bytes >= _LIKE_SHARE * size_bytes or self.duration_s >= _LIKE_S or self.is_limited_by_device
 
     @property
     def is_beyond_tuning(self) -> bool:

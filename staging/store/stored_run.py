@@ -124,17 +124,19 @@ class _Reader:
         return found
 
     def devices(self, *, with_transfers: bool) -> tuple[StoredDevice, ...]:
-        transfers, attempts = self.transfers() if with_transfers else {}, self.attempts()
+        transfers, attempts = self.transfers() if with_transfers else None, self.attempts()
         query = (
             "SELECT host, address, site, wave, image, state, attempt, touched, identity, record, updated_at "
             "FROM devices WHERE run_id = ? ORDER BY rowid"
         )
         return tuple(self._device(row, transfers, attempts) for row in self.rows(query).fetchall())
 
-    def _device(self, row: tuple[Any, ...], transfers: _Transfers, attempts: _Attempts) -> StoredDevice:
+    def _device(self, row: tuple[Any, ...], transfers: _Transfers | None, attempts: _Attempts) -> StoredDevice:
         host, address, site, wave, image, state, attempt, touched, identity, stored, updated_at = row
         record = self.object_of(f"{host}: its record", stored)
-        kept = transfers.get(host) or list(transfers_in(record, updated_at=updated_at))
+        kept = []
+        if transfers is not None:
+            kept = transfers.get(host) or list(transfers_in(record, updated_at=updated_at))
         return StoredDevice(
             host=host,
             address=address,

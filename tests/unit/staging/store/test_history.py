@@ -168,6 +168,15 @@ def test_a_long_copy_outweighs_a_newer_tiny_one():
     assert expected(tiny)[0] == 0.1
 
 
+def test_a_short_copy_to_flash_is_no_bound_from_above():
+    """It was mostly its start: a speed test may tell more, never less; the device's own limit stays one."""
+    short = measured(size_bytes=3 * MB, duration_s=1.2, device_s=1.1, verdict="too short")
+    assert expected(short, probed(PROBE_TUNED, 4.77))[0] == 4.77
+    assert expected(short, probed(PROBE_TUNED, 1.0))[0] == 2.73
+    slow = measured(size_bytes=3 * MB, duration_s=16.6, device_s=36.2, verdict="slow receiver")
+    assert expected(slow, probed(PROBE_TUNED, 4.77))[0] == 0.08
+
+
 def test_a_router_that_was_exchanged_begins_anew():
     """The same name, another serial number: what the former one's flash took says nothing."""
     now = probed(PROBE_TUNED, 5.0, days=1.0, identity="SN2/r1")
@@ -184,6 +193,7 @@ def test_a_pair_of_copies_to_flash_shows_what_tuning_gains():
     said = why(measured(), as_it_is)
     assert said == "tuned staged 3 days ago, 2.00 MB/s; as it is staged 9 days ago, 1.85 MB/s to flash"
     assert why(measured(), replace(as_it_is, device_s=2500.0)) is None
+    assert why(measured(verdict="too short"), as_it_is) is None
 
 
 def test_flash_that_is_slower_than_the_untuned_path_shows_it():

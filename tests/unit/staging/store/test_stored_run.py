@@ -58,6 +58,14 @@ def test_a_record_is_written_without_the_samples_and_read_with_them(journal, ent
     assert len(device.record["transfer"]["samples"]) == 3
 
 
+def test_a_run_can_be_read_without_its_transfers(journal, enter, kept):
+    """Who asks how a run stands needs no samples."""
+    run_id = journal.begin_run("stage")
+    enter(journal, run_id, "r1")
+    journal.keep_transfer(run_id, "r1", kept())
+    assert read_run(journal.directory, run_id, with_transfers=False).devices[0].transfers == ()
+
+
 def test_the_same_transfer_again_replaces_what_was_kept(journal, enter, kept):
     """A broken copy's account may grow; a second try of its ticket is another one."""
     run_id = journal.begin_run("stage")
