@@ -117,6 +117,10 @@ class Round:
         moment_s = self._dice.uniform(1.0, 6.0) if self._dice.random() < 0.3 else self._dice.uniform(5.0, 25.0)
         if controller.ended_within(moment_s):
             return False
+        # Recovery comes first in a run that is taken up; a server that is to be killed has to be there.
+        while victim == "server" and controller.server_pid() is None:
+            if controller.ended_within(0.2):
+                return False
         run = self._run()
         states = Counter(device.state for device in run.devices) if run is not None else Counter(["no run yet"])
         controller.kill(controller=victim != "server", server=victim != "controller")
