@@ -1,0 +1,104 @@
+"""Is the forecast of `flashferry plan` right? Planned, staged, and compared, in a world of the lab.
+
+    python -m benchmarks.forecast                      # fleet-40, all sites side by side; about three minutes
+    python -m benchmarks.forecast --rounds 2 --world two-sites --size-bytes 30000000
+
+The first round plans without any history, from assumptions; a second one, with another image of the same size, from
+what the first one left. Printed are the forecast and the run, as a whole and per site.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lab.world import World, start_world
+from lab.world_file import load_world
+from lab.world_inventory import write_inventory
+from staging.planning.fleet_plan import FleetPlan
+from staging.planning.plan_file import load_plan
+from staging.store.stored_run import StoredRun, read_run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A part of the run: forecast and measured length in seconds."""
+
+    name: str
+    forecast_s: float
+    measured_s: float
+
+
+def main() -> None:
+    """Run both rounds and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--world", default="fleet-40")
+    parser.add_argument("--size-bytes", type=int, default=4_000_000)
+    parser.add_argument("--rounds", type=int, choices=(1, 2), default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="flashferry-") as name, start_world(load_world(given.world)) as world:
+        folder = Path(name)
+        inventory = write_inventory(world, folder / "inventory")
+        rounds = ("without history", "with the history of the first round")[: given.rounds]
+        for number, words in enumerate(rounds, 1):
+            image = folder / f"image-{number}.bin"
+            image.write_bytes(os.urandom(given.size_bytes))
+            plan, run = _round(world, inventory, image, folder)
+            print(f"round {number}, {words}: {len(run.devices)} devices, {given.size_bytes:,} bytes each")
+            for row in _rows(plan, run):
+                share = row.measured_s / row.forecast_s if row.forecast_s else 0.0
+                print(
+                    f"  {row.name:<12} forecast {row.forecast_s:6.1f} s  run {row.measured_s:6.1f} s  {share:5.2f}",
+                    flush=True,
+                )
+
+
+def _round(world: World, inventory: Path, image: Path, folder: Path) -> tuple[FleetPlan, StoredRun]:
+    path = folder / f"{image.stem}.json"
+    common = ("--inventory", inventory, "--state-dir", folder / "state", "--json")
+    _inside(world, "plan", *common, "--image", image, "--wave-by", "all", "--no-canary", "--out", path)
+    _inside(world, "stage", *common, "--plan", path)
+    return load_plan(path), read_run(folder / "state", "latest")
+
+
+def _inside(world: World, *arguments: str | Path) -> dict[str, Any]:
+    command = [sys.executable, "-P", "-m", "lab.enter", str(world.core_pid), "--"]
+    command += [sys.executable, "-P", "-m", "flashferry", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"flashferry {arguments[0]} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _rows(plan: FleetPlan, run: StoredRun) -> list[Row]:
+    assert run.finished_at is not None, "the run ended in order"
+    whole = (_time(run.finished_at) - _time(run.started_at)).total_seconds()
+    rows = [Row(name="whole run", forecast_s=plan.duration_s, measured_s=whole)]
+    for site in plan.sites:
+        spans = [_span(one.record) for device in run.devices if device.site == site.site for one in device.transfers]
+        measured = max(end for _, end in spans) - min(start for start, _ in spans)
+        rows.append(Row(name=f"link {site.site}", forecast_s=site.busy_s, measured_s=measured))
+    return rows
+
+
+def _span(record: dict[str, Any]) -> tuple[float, float]:
+    """Return when a transfer's bytes began and ended, in seconds since 1970."""
+    start = float(record["started_at"])
+    return start, start + float(record["duration_s"])
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+if __name__ == "__main__":
+    main()
