@@ -5,7 +5,8 @@ faster: then the flash did not limit either. Where they were slower, what the de
 flash is not known, so no gain and no saving is told.
 
 A copy to flash is timed by the device's own clock where it told: our server has its last acknowledgement while the
-device still writes what its window took in, and with a window of megabytes and a slow flash that is most of a short copy.
+device still writes what its window took in, and with a window of megabytes and a slow flash that is most of a short
+copy.
 """
 
 from __future__ import annotations
