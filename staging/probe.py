@@ -23,9 +23,11 @@ from staging.probe_result import Arm, ProbeResult, arm_of
 from staging.record import RunReport
 from staging.run import RunOptions, run_fleet
 from staging.states import Outcome
+from staging.store.history import Expectation, History
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
 from tasks.errors import CopyFailed
 from tasks.tuning import SOURCE_INTERFACE, TunePlan
+from tcp.limits import VerdictKind
 from tcp.models import predicted_seconds
 from tcp.probing import TARGET_S, TimedCopy, first_size, next_size
 from tcp.worth import nothing_to_tune, worth_tuning
@@ -65,10 +67,11 @@ def probe_fleet(
 ) -> RunReport:
     """Test every device of an inventory; each record has a ProbeResult. Arguments and errors as in `run_fleet`."""
     device = replace(options.device, tune=wish.tuned, to_null=True)
+    history = History.read(journal.directory)
     with probe_files() as files:
 
         def probe_device(task: Task, context: RunContext) -> Result:
-            return run_device(ProbeRun(task, context, wish, files))
+            return run_device(ProbeRun(task, context, wish, files, history))
 
         return run_fleet(
             nornir,
@@ -85,10 +88,13 @@ def probe_fleet(
 class ProbeRun(DeviceRun):
     """A device's way through a speed test: a run whose copies go to `null:`, as it is and then tuned."""
 
-    def __init__(self, task: Task, context: RunContext, wish: ProbeWish, files: ProbeFiles) -> None:
+    def __init__(
+        self, task: Task, context: RunContext, wish: ProbeWish, files: ProbeFiles, history: History | None = None
+    ) -> None:
         super().__init__(task, context)
         self._wish = wish
         self._files = files
+        self._history = history or History(())
 
     @property
     def _kind(self) -> str:
@@ -155,7 +161,15 @@ class ProbeRun(DeviceRun):
         return 4 * as_is.steady_bytes_per_s if as_is else None
 
     def _forecast(self, arm: Arm) -> float:
-        return predicted_seconds(self._wish.image_bytes, arm.steady_bytes_per_s, arm.rtt_s or 0.0)
+        """Return how long the image takes: no flash is written by the test, so what is known of it bounds the rate."""
+        return predicted_seconds(self._wish.image_bytes, self._to_flash(arm), arm.rtt_s or 0.0)
+
+    def _to_flash(self, arm: Arm) -> float:
+        limit = self._flash_limit()
+        return arm.steady_bytes_per_s if limit is None else min(arm.steady_bytes_per_s, limit.bytes_per_s)
+
+    def _flash_limit(self) -> Expectation | None:
+        return self._history.flash_limit(self._record.host, self._checked().facts.model)
 
     def _found(self, **values: Any) -> None:
         assert self._record.probe is not None
@@ -167,10 +181,14 @@ class ProbeRun(DeviceRun):
         if self._wish.tuned and not has_tuning:
             self._found(worth=nothing_to_tune())
         elif found.as_is is not None and found.tuned is not None:
+            limit = self._flash_limit()
+            is_held_back = limit is not None and limit.bytes_per_s < found.tuned.steady_bytes_per_s
             worth = worth_tuning(
-                as_is_bytes_per_s=found.as_is.steady_bytes_per_s,
-                tuned_bytes_per_s=found.tuned.steady_bytes_per_s,
-                tuned_kind=found.tuned.verdict.kind,
+                as_is_bytes_per_s=self._to_flash(found.as_is),
+                tuned_bytes_per_s=self._to_flash(found.tuned),
+                tuned_kind=VerdictKind.SLOW_RECEIVER if is_held_back else found.tuned.verdict.kind,
                 image_bytes=found.image_bytes,
             )
+            if limit is not None and is_held_back:
+                worth = replace(worth, reason=f"{worth.reason}; {limit.source}")
             self._found(worth=worth)

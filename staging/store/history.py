@@ -106,6 +106,18 @@ class History:
         whole = size_bytes / predicted_seconds(size_bytes, steady, probe.rtt_s or 0.0)
         return self._limited(host, whole, f"{probe.told(self._now)} to null:")
 
+    def flash_limit(self, host: str, model: str | None = None) -> Expectation | None:
+        """Return what a device's flash, or that of its model, was seen to take at most, or None where nothing tells.
+
+        Args:
+            host: Inventory name.
+            model: Its model, or None: as its earlier copies have it.
+        """
+        found = self._limited(host, float("inf"), "", model)
+        if found.bytes_per_s == float("inf"):
+            return None
+        return Expectation(bytes_per_s=found.bytes_per_s, source=found.source.removeprefix("; "))
+
     def shown_not_to_gain(self, host: str) -> str | None:
         """Return why tuning a device gains nothing, in a sentence, or None where that was not shown.
 
@@ -150,14 +162,14 @@ class History:
         found = (one for one in reversed(self._by_host.get(host, ())) if one.kind in wanted and one.counts)
         return next(found, None)
 
-    def _limited(self, host: str, bytes_per_s: float, source: str) -> Expectation:
+    def _limited(self, host: str, bytes_per_s: float, source: str, model: str | None = None) -> Expectation:
         """Return an expectation that is no more than the device's flash, or that of its model, was seen to take."""
         own = next((one for one in self._flash(host) if one.is_limited_by_device), None)
         if own is not None and own.whole_bytes_per_s < bytes_per_s:
             return Expectation(
                 bytes_per_s=own.whole_bytes_per_s, source=f"{source}; its flash is slower: {own.told(self._now)}"
             )
-        model = next((one.model for one in reversed(self._by_host.get(host, ())) if one.model), None)
+        model = model or next((one.model for one in reversed(self._by_host.get(host, ())) if one.model), None)
         others = [rate for other, rate in self._flash_of_model.get(model or "", {}).items() if other != host]
         if others and (limit := median(others)) < bytes_per_s:
             count = f"{len(others)} other device{'' if len(others) == 1 else 's'}"
