@@ -108,8 +108,8 @@ class Measurement:
         return self.device_s > _BEHIND_SHARE * self.duration_s and self.device_s - self.duration_s > _BEHIND_S
 
     def says_much_of(self, size_bytes: int) -> bool:
-        """Whether a copy of this size may run as this one did: it was long enough, or the device was its limit."""
-        return self.size_bytes >= _LIKE_SHARE * size_bytes or self.duration_s >= _LIKE_S or self.is_limited_by_device
+        """Whether a copy of this size may run as this one did: it was long enough not to be mostly its start."""
+        return self.size_bytes >= _LIKE_SHARE * size_bytes or self.duration_s >= _LIKE_S
 
     @property
     def is_beyond_tuning(self) -> bool:
