@@ -1,0 +1,46 @@
+"""pyATS: its embedded FTP server, and the copy of its file transfer library."""
+
+import json
+import sys
+from pathlib import Path
+
+from genie.libs.filetransferutils import FileServer, FileUtils
+from pyats.topology import loader
+
+asked = json.loads(sys.argv[1])
+testbed = loader.load(
+    {
+        "testbed": {"name": "t", "servers": {}},
+        "devices": {
+            asked["device"]: {
+                "os": "iosxe",
+                "type": "router",
+                "credentials": {
+                    "default": {"username": asked["username"], "password": asked["password"]},
+                    "enable": {"password": asked["secret"]},
+                },
+                "connections": {
+                    "cli": {
+                        "protocol": "ssh",
+                        "ip": asked["host"],
+                        "port": asked["port"],
+                        "ssh_options": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null",
+                        # Its own lines for a session are its own business and counted as such.
+                    }
+                },
+            }
+        },
+    }
+)
+device = testbed.devices[asked["device"]]
+device.connect(log_stdout=False)
+image = Path(asked["path"])
+with FileServer(
+    protocol="ftp", address=asked["server"], path=str(image.parent), testbed=testbed, name="embedded"
+) as served:
+    source = f"ftp://{served['address']}:{served['port']}/{image.name}"
+    files = FileUtils.from_device(device)
+    files.copyfile(
+        source=source, destination=f"{asked['file_system']}{asked['name']}", timeout_seconds=900, device=device
+    )  # fmt: skip
+print("copied")
