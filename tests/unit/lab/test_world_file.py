@@ -155,6 +155,8 @@ def test_the_fleets_of_the_lab_are_as_large_as_their_names_say() -> None:
     forty, two_hundred = load_world("fleet-40").all_sites, load_world("sites-200").all_sites
     assert (len(forty), sum(len(site.devices) for site in forty)) == (4, 40)
     assert len({device.platform for site in forty for device in site.devices}) >= 5
+    names = {device.name for site in forty for device in site.devices}
+    assert {"hq-csr1", "south-old-1"} <= names, "a count reads badly behind a model's own figures"
     assert (len(two_hundred), {len(site.devices) for site in two_hundred}) == (10, {20})
 
 
