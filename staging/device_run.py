@@ -130,7 +130,9 @@ class DeviceRun(LeftoverRun):
         if not to_null:
             wanted = Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5, sha512=image.sha512)
         seal, interrupted = self._context.options.verify_signature, self._context.interrupted
-        report: CheckReport = self._do("check", check, wanted=wanted, signature=seal, interrupted=interrupted)
+        report: CheckReport = self._do(
+            "check", check, wanted=wanted, signature=seal, interrupted=interrupted, hashing=self._hash_slot
+        )
         self._update(check=report)
         for note in report.notes:
             self._tell("check", "note", f"note: {note}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from nornir.core.task import Task
 
@@ -74,6 +74,11 @@ class SlotRun(StepRunner):
             yield
         finally:
             gate.leave()
+
+    def _hash_slot(self) -> AbstractContextManager[None]:
+        """Hold a slot for a hash run inside a dialogue that goes on behind it: the session stays open."""
+        gate = self._context.gates.hashes
+        return gate.slot(interrupted=self._context.interrupted, on_wait=self._queued("check"))
 
     @contextmanager
     def _telling(self, step: str) -> Iterator[None]:

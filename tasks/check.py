@@ -8,6 +8,7 @@ archive, AAA) is asked of those only; a device that has the image already is ask
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from nornir.core.task import Result, Task
@@ -59,11 +60,14 @@ def check(
     wanted: Wanted | None = None,
     interrupted: Callable[[], bool] = lambda: False,
     signature: bool = False,
+    hashing: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Result:
     """Nornir task: return a CheckReport. See `check_device`; VRF and source interface are the inventory's."""
     host = view(task.host)
     way = Way(vrf=host.vrf, source_interface=host.source_interface)
-    report = check_device(session_of(task), wanted, way=way, signature=signature, interrupted=interrupted)
+    report = check_device(
+        session_of(task), wanted, way=way, signature=signature, interrupted=interrupted, hashing=hashing
+    )
     return Result(host=task.host, result=report)
 
 
@@ -74,6 +78,7 @@ def check_device(
     way: Way | None = None,
     signature: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
+    hashing: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> CheckReport:
     """Look at a device without changing anything.
 
@@ -83,6 +88,7 @@ def check_device(
         way: VRF and source interface that it is to use, or None for neither.
         signature: Whether the signature of an image that is there already is to be verified too.
         interrupted: Whether the operator wants to stop, asked while an image that is there is hashed.
+        hashing: Held while an image that is there is hashed: a run has a limit of those.
 
     Raises:
         ImageCorrupt: The image that is there already has no good signature, and that was asked.
@@ -97,19 +103,25 @@ def check_device(
             step=STEP,
             hint="Give a user with privilege 15 or an enable secret",
         )
-    return _Look(session, wanted, way or Way(), interrupted).report(signature=signature)
+    return _Look(session, wanted, way or Way(), interrupted, hashing).report(signature=signature)
 
 
 class _Look:
     """One look at one device: what was read is kept, so that nothing is asked twice."""
 
     def __init__(
-        self, session: DeviceSession, wanted: Wanted | None, way: Way, interrupted: Callable[[], bool]
+        self,
+        session: DeviceSession,
+        wanted: Wanted | None,
+        way: Way,
+        interrupted: Callable[[], bool],
+        hashing: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._session = session
         self._wanted = wanted
         self._way = way
         self._interrupted = interrupted
+        self._hashing = hashing
         self._version = parse_version(session.ask("show version"))
         self._file_systems: str | None = None
         self._file_system = self._find_file_system()
@@ -169,6 +181,10 @@ class _Look:
         wanted, present = self._wanted, self._present
         if wanted is None or present is None or present.size_bytes != wanted.size_bytes:
             return None
+        with self._hashing():
+            return self._proof_of(wanted, signature=signature)
+
+    def _proof_of(self, wanted: Wanted, *, signature: bool) -> VerifyReport | None:
         path = f"{self._file_system}{wanted.name}"
         proof = prove_present(self._session, path, wanted, self._interrupted)
         if proof is None or not signature:

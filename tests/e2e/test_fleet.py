@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,3 +130,26 @@ def test_pause_and_stop_from_another_terminal(fleet):
     assert done.code == 130, done.err
     assert outcomes(done) == dict.fromkeys(A, "done") | dict.fromkeys(B, "not begun")
     assert fleet.everywhere() == before
+
+
+@pytest.mark.long
+def test_the_example_of_the_library_stages_a_fleet(fleet):
+    """The script in docs/examples does what its first line says, with an inventory of one's own, in under 20 lines."""
+    script = Path(__file__).parents[2] / "docs" / "examples" / "stage_fleet.py"
+    assert len(script.read_text().splitlines()) < 20
+    image, before = fleet.image(300_000), fleet.everywhere()
+    inside = [sys.executable, "-P", "-m", "lab.enter", str(fleet.world.core_pid), "--"]
+    done = subprocess.run(
+        [*inside, sys.executable, "-P", str(script), str(fleet.inventory), str(image)],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        cwd=fleet.folder,
+        env=os.environ | {"FLASHFERRY_STATE_DIR": str(fleet.state)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line.split()[:3] for line in done.stdout.splitlines()] == [[name, "done", "restored"] for name in (*A, *B)]
+    assert all(fleet.has(name, image) for name in (*A, *B))
+    assert fleet.everywhere() == before
+    assert not (fleet.folder / "nornir.log").exists()
