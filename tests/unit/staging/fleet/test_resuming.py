@@ -1,0 +1,158 @@
+"""Going on with a run: what is proven is left alone, what is not begins anew, and nothing is guessed."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+from inventory.errors import ConfigInvalid
+from staging.context import DeviceOptions
+from staging.fleet.options import RunOptions
+from staging.fleet.request import FleetRequest
+from staging.fleet.resuming import kept_request, resumed
+from staging.fleet.retry import RetryPolicy
+from staging.fleet.stored import SCHEMA, from_stored, to_stored
+from staging.planning.limits import Limits
+from staging.planning.waves import Wave, WavePolicy
+from staging.record import DeviceRecord, Failure
+from staging.recover import RecoveryRecord
+from staging.states import Outcome, Restored
+from tests.unit.staging.conftest import take
+
+
+@pytest.fixture
+def image(tmp_path):
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"an image")
+    return path
+
+
+def offered(path):
+    content = path.read_bytes()
+    return SimpleNamespace(
+        name=path.name,
+        size_bytes=len(content),
+        md5=hashlib.md5(content, usedforsecurity=False).hexdigest(),
+        sha512=hashlib.sha512(content).hexdigest(),
+    )
+
+
+class Image(SimpleNamespace):
+    """Hashable, as an ImageFile is."""
+
+    def __hash__(self):
+        return hash(self.name)
+
+
+def stored(request, options=None):
+    images = {host: Image(**vars(offered(path))) for host, path in request.images.items()}
+    return to_stored(request, options or RunOptions(), images)
+
+
+def request(image, *hosts, **values):
+    return FleetRequest(images=dict.fromkeys(hosts, image), **values)
+
+
+def test_a_request_comes_back_as_it_was(image):
+    """All that decides about a run is kept: images, waves, limits, who is not tuned, the end, the options."""
+    given = request(
+        image,
+        "r1",
+        "r2",
+        waves=(
+            Wave(number=0, name="canary", hosts=("r1",), is_canary=True),
+            Wave(number=1, name="site a", hosts=("r2",)),
+        ),
+        limits=Limits(copies=7),
+        policy=WavePolicy(max_failures=0.25, approve=True),
+        retry=RetryPolicy(times=1),
+        untuned={"r2": "its flash is slow"},
+        expected_s={"r1": 60.0},
+        identities={"r1": "SN/r1"},
+        until=datetime(2026, 3, 1, 5, tzinfo=UTC),
+        stored={"inventory": "/inv"},
+    )
+    options = RunOptions(device=DeviceOptions(extras=("timestamps",), remove_partial=True), passive_ports=(2000, 2100))
+    kept = from_stored("run", stored(given, options))
+    assert kept.request == given
+    assert kept.options == options
+    assert kept.more == {"inventory": "/inv"}
+
+
+@pytest.mark.parametrize("kept", [{}, {"schema": "flashferry.request/9"}, {"schema": SCHEMA}])
+def test_what_cannot_be_read_is_told(kept):
+    """A run of an earlier release kept nothing: the sentence says what to do instead."""
+    with pytest.raises(ConfigInvalid, match=r"run r: .*|run r did not keep") as told:
+        from_stored("r", kept)
+    assert "recover" in told.value.hint
+
+
+@pytest.fixture
+def dead_run(journal, enter, image):
+    """Return a run of three devices of which r1 is done, r2 failed, and r3 was never begun; its process is gone."""
+    run_id = journal.begin_run("stage", stored(request(image, "r1", "r2", "r3")))
+    enter(journal, run_id, "r1", "r2", "r3")
+    for host, outcome in (("r1", Outcome.DONE), ("r2", Outcome.FAILED)):
+        record = DeviceRecord(
+            host=host,
+            outcome=outcome,
+            restored=Restored.RESTORED,
+            partial_file="flash:x.bin, 3 bytes" if host == "r2" else None,
+            seconds_by_step={},
+        )
+        take(journal, run_id, host, host)
+        journal.release(run_id, host, record)
+    journal.finish_run(run_id)
+    return run_id
+
+
+def test_what_is_done_is_left_alone(journal, dead_run):
+    """Done: only reported. Failed: its second attempt, with what it left on flash. Not begun: its first."""
+    going_on = resumed(journal, dead_run, kept_request(journal, dead_run)).request
+    assert set(going_on.images) == {"r2", "r3"}
+    assert going_on.resumed.before["r1"].outcome is Outcome.DONE
+    assert going_on.resumed.attempts["r2"] == 2
+    assert going_on.resumed.attempts["r3"] == 1
+    assert going_on.resumed.leftovers == {"r2": "flash:x.bin, 3 bytes"}
+    assert journal.is_alive(dead_run)
+
+
+def test_a_device_that_could_not_be_restored_takes_no_part(journal, enter, image):
+    """It is still in the dead run's hands: nothing is copied to it, and the report says why."""
+    run_id = journal.begin_run("stage", stored(request(image, "r1", "r2")))
+    enter(journal, run_id, "r1", "r2")
+    take(journal, run_id, "r1", "r1")
+    journal.finish_run(run_id)
+    failure = Failure(step="connect", reason="no SSH session", hint=None, kind="DeviceUnreachable")
+    recovered = RecoveryRecord(
+        host="r1", run_id=run_id, restored=Restored.INCOMPLETE, restore=None, failure=failure, partial_file=None
+    )
+    going_on = resumed(journal, run_id, kept_request(journal, run_id), (recovered,)).request
+    assert set(going_on.images) == {"r2"}
+    record = going_on.resumed.before["r1"]
+    assert (record.restored, record.restore_failure) == (Restored.INCOMPLETE, failure)
+
+
+def test_an_image_that_changed_is_refused(journal, dead_run, image):
+    """Both digests are named, and the run stays as it was."""
+    image.write_bytes(b"AN IMAGE")
+    with pytest.raises(ConfigInvalid, match=r"has changed since the run began: expected MD5 .* found "):
+        kept_request(journal, dead_run)
+    assert not journal.is_alive(dead_run)
+
+
+def test_an_image_that_is_gone_is_told(journal, dead_run, image):
+    """A sentence with the path."""
+    image.unlink()
+    with pytest.raises(ConfigInvalid, match=str(image)):
+        kept_request(journal, dead_run)
+
+
+def test_a_run_that_is_alive_is_not_gone_on_with(journal, image):
+    """Two processes must not have the same run."""
+    run_id = journal.begin_run("stage", stored(request(image, "r1")))
+    with pytest.raises(ConfigInvalid, match="is alive"):
+        kept_request(journal, run_id)
