@@ -1,0 +1,103 @@
+"""What a device does while it waits for a slot: it is told, it stays untouched, and in the end it is logged out."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+from nornir.core.inventory import Defaults, Host
+
+from staging import slot_run
+from staging.context import DeviceOptions, RunContext
+from staging.device_run import DeviceRun
+from staging.fleet import gates
+from staging.fleet.gates import Gates
+from staging.interrupted import Interrupted
+from staging.planning.limits import Limits
+
+
+class Watched:
+    """A device's run whose steps only note that they were taken; its site has one slot for copies."""
+
+    def __init__(self, monkeypatch):
+        monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.005)
+        monkeypatch.setattr(slot_run, "session_of", lambda task: self.done.append("login"))
+        self.done, self.events, self.copied = [], [], []
+        self.stop = threading.Event()
+        self.gates = Gates(Limits(site_copies=1))
+        host = Host(name="r1", hostname="192.0.2.1", platform="ios", data={"site": "a"}, defaults=Defaults())
+        monkeypatch.setattr(Host, "close_connections", lambda host: self.done.append("logout"))
+        context = RunContext(
+            run_id="run",
+            image=SimpleNamespace(name="x.bin", size_bytes=1),
+            server=SimpleNamespace(port=21),
+            journal=None,
+            options=DeviceOptions(),
+            emit=self.events.append,
+            interrupted=self.stop.is_set,
+            started_s=0.0,
+            gates=self.gates,
+            copied=lambda: self.copied.append(1),
+        )
+        self.run = DeviceRun(SimpleNamespace(host=host), context)
+        self.run._update(check=SimpleNamespace(running=None))
+        self.run._planned = lambda report, before: None
+        self.run._look = lambda: self.done.append("check")
+        self.run._judge = lambda report: None
+        self.run._stage = lambda: self.done.append("stage")
+
+    def queued(self):
+        return [event.text for event in self.events if event.status == "queued"]
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    return Watched(monkeypatch)
+
+
+def test_a_free_slot_is_taken_without_a_word(watched):
+    """Staged in it, and it is given back once; another device may be looked at."""
+    watched.run._wait_and_stage()
+    assert watched.done == ["stage"]
+    assert (watched.queued(), watched.copied, watched.gates.copies.inside) == ([], [1], 0)
+
+
+def test_who_waits_long_is_logged_out_and_looked_at_again(watched, monkeypatch):
+    """Untouched while it waits; when the slot comes it logs in and checks anew before anything is set."""
+    monkeypatch.setattr(slot_run, "PATIENCE_S", 0.0)
+    watched.gates.copies.enter("a")
+    waiting = threading.Thread(target=watched.run._wait_and_stage)
+    waiting.start()
+    for _ in range(2000):
+        if watched.done:
+            break
+        waiting.join(0.005)
+    assert watched.done == ["logout"]
+    watched.gates.copies.leave("a")
+    waiting.join(10)
+    assert watched.done == ["logout", "login", "check", "stage"]
+    assert watched.queued() == ["waits for a copy slot at site a: 1 at a time"]
+
+
+def test_a_stop_ends_the_wait(watched):
+    """Nothing was done to the device, and no slot is held."""
+    watched.gates.copies.enter("a")
+    watched.stop.set()
+    with pytest.raises(Interrupted):
+        watched.run._wait_and_stage()
+    assert watched.done == []
+    assert (watched.gates.copies.inside, watched.gates.copies.waiting) == (1, 0)
+
+
+def test_a_slot_is_given_back_when_staging_fails(watched):
+    """Whatever happened in it: the next one of the site goes on."""
+
+    def fails():
+        raise ZeroDivisionError
+
+    watched.run._stage = fails
+    with pytest.raises(ZeroDivisionError):
+        watched.run._wait_and_stage()
+    assert watched.gates.copies.inside == 0
+    assert watched.copied == [1]
