@@ -1,4 +1,4 @@
-"""`flashferry lab up|exec|ssh|demo|experiment|sweep|peers`: stand-in routers behind an emulated WAN."""
+"""`flashferry lab up|exec|ssh|demo|experiment|sweep|fairness|peers`: stand-in routers behind an emulated WAN."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from flashferry.lab_experiment import experiment, sweep
+from flashferry.lab_experiment import experiment, fairness, sweep
 from flashferry.lab_peers import peers
 from flashferry.options import JsonOption
 from flashferry.output import result_document
@@ -118,6 +118,7 @@ def demo(seed: SeedOption = 1) -> None:
 
 app.command()(experiment)
 app.command()(sweep)
+app.command()(fairness)
 app.command()(peers)
 
 

@@ -1,4 +1,4 @@
-"""`flashferry lab experiment|sweep`: the published experiment run again, and the grid of paths around it."""
+"""`flashferry lab experiment|sweep|fairness`: the published experiment run again, and what surrounds it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from staging.exit_codes import ExitCode
 OutputOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="DIR", help="Where results are kept; what is there is not run again.")
 ]
+DocsOption = Annotated[
+    Path | None, typer.Option("--docs", metavar="FILE", help="Put the tables into this document, between its markers.")
+]
 LinksOption = Annotated[int, typer.Option("--links", min=1, max=64, help="How many WAN links to emulate at once.")]
 
 
@@ -28,11 +31,13 @@ def experiment(
     server: Annotated[
         list[str] | None, typer.Option("--server", help="Only servers whose name holds this; repeatable.")
     ] = None,
+    docs: DocsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run the published experiment: five clients, four servers, 100 ms, 0.01 % loss, 50 Mbit/s."""
     from lab.errors import LabError
     from lab.experiment import published, study
+    from lab.experiment.evidence import put
     from lab.experiment.tables import conditions, published_table, syn_table
 
     cells = [
@@ -49,6 +54,9 @@ def experiment(
         with stop_on_signals() as stop:
             done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
         rows = study.write_published(done, plan)
+        text = f"`{plan.command}`; {conditions(done)}\n\n{published_table(rows)}\n\n{syn_table(rows)}"
+        if docs is not None:
+            put(docs, "published", text)
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
     code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
@@ -56,7 +64,7 @@ def experiment(
         code = code or ExitCode.DEVICES_FAILED
 
     def human() -> None:
-        typer.echo(f"{conditions(done)}\n\n{published_table(rows)}\n\n{syn_table(rows)}\n")
+        typer.echo(f"{text}\n")
         typer.echo(f"Graphs and evidence: {output / 'report.html'}; figures: report.json, runs.csv, results.jsonl")
 
     result: dict[str, object] = {
@@ -79,12 +87,14 @@ def sweep(
         list[str] | None, typer.Option("--window", help="Only this window: default, 64 kB, auto; repeatable.")
     ] = None,
     sack: Annotated[bool | None, typer.Option("--sack/--no-sack", help="Only with, or only without, SACK.")] = None,
+    docs: DocsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run loss x round trip x SACK x window x sender, and say how far `auto` is from the best sender."""
     from lab.errors import LabError
     from lab.experiment import study
     from lab.experiment import sweep as grid
+    from lab.experiment.evidence import put
     from lab.experiment.sweep_report import write_sweep
 
     if unknown := [each for each in window or () if each not in grid.WINDOWS]:
@@ -103,6 +113,8 @@ def sweep(
         with stop_on_signals() as stop:
             done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
         text = write_sweep(done, plan)
+        if docs is not None:
+            put(docs, "sweep", text)
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
     code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
@@ -110,6 +122,39 @@ def sweep(
         text += f"\n\n{len(done)} of {len(cells)} runs are done; the same command goes on with the rest."
     result: dict[str, object] = {"folder": str(output), "runs": len(done), "planned": len(cells)}
     finish("lab-sweep", code, result, as_json=json, human=lambda: typer.echo(text))
+
+
+def fairness(
+    output: OutputOption = Path("fairness"),
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs per cell, each with its seed.")] = 3,
+    links: LinksOption = 2,
+    seconds: Annotated[float, typer.Option("--seconds", min=5, help="How long each pair of flows lasts.")] = 30.0,
+    docs: DocsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run a copy of ours beside somebody else's CUBIC flow, and say what that one keeps."""
+    from lab.errors import LabError
+    from lab.experiment import fairness as pairs
+    from lab.experiment import study
+    from lab.experiment.evidence import put
+    from lab.experiment.servers import vsftpd_path
+
+    if vsftpd_path() is None:
+        raise ConfigInvalid("vsftpd is not installed, which sends the other flow; apt install vsftpd")
+    command = f"flashferry lab fairness --runs {runs} --seconds {seconds:g}"
+    plan = study.Plan(folder=output, links=links, minutes=None, command=command)
+    cells = pairs.cells(range(1, runs + 1), seconds=seconds)
+    try:
+        with stop_on_signals() as stop:
+            done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
+        text = pairs.write_fairness(done, plan)
+        if docs is not None:
+            put(docs, "fairness", text)
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
+    result: dict[str, object] = {"folder": str(output), "runs": len(done), "planned": len(cells)}
+    finish("lab-fairness", code, result, as_json=json, human=lambda: typer.echo(text))
 
 
 def _named(name: str, wanted: list[str] | None) -> bool:

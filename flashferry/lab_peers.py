@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from flashferry.interrupt import stop_on_signals
+from flashferry.lab_experiment import DocsOption
 from flashferry.options import JsonOption
 from flashferry.output import finish, say
 from inventory.errors import ConfigInvalid
@@ -26,10 +27,12 @@ def peers(
     situation: Annotated[
         list[str] | None, typer.Option("--situation", help="Only situations whose name holds this.")
     ] = None,
+    docs: DocsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Play each tool in each situation: success, again, kill -9, unreachable server, full flash, stall."""
     from lab.errors import LabError
+    from lab.experiment.evidence import put
     from lab.experiment.peers import play
     from lab.experiment.peers.report import write_peers
     from lab.experiment.servers import vsftpd_path
@@ -58,6 +61,11 @@ def peers(
                 found.append(one)
     command = f"flashferry lab peers --size-mb {size_mb:g} --ceiling {ceiling:g}"
     text = write_peers(found, output, command=command, conditions=conditions(()))
+    if docs is not None:
+        try:
+            put(docs, "peers", text)
+        except LabError as error:
+            raise ConfigInvalid(str(error).rstrip(".")) from None
     code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
     result: dict[str, object] = {"folder": str(output), "found": found}
     finish("lab-peers", code, result, as_json=json, human=lambda: typer.echo(text))

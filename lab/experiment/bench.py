@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import subprocess
-import sys
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lab.enter import enter_core
 from lab.errors import LabError
+from lab.experiment.cell import Sender
 from lab.experiment.measured import Judgement, Measured
 from lab.experiment.router import copy_to_flash
 from lab.experiment.servers import running_ours, running_vsftpd, set_host_control
+from lab.experiment.site_client import SiteClient
 from lab.experiment.syn_tap import SynTap
 from lab.experiment.witness import Flow, Witness
 from lab.world import DeviceSpec, World, WorldSpec, start_world
 from tcp.verdict import VerdictKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from ftpserver import TransferRecord
@@ -36,6 +36,9 @@ PLATFORMS = {"xe": "csr1000v-16.11", "ios": "iosv-15.8"}
 _INTERFACE = "wan0"
 _SLOWEST_BYTES_PER_S = 5000
 _LEAST_PATIENCE_S = 120.0
+_APART_S = 0.5
+_BESIDE = Sender(program="vsftpd", control="cubic")
+"""Who sends to the client beside."""
 
 
 def image_name(size_bytes: int) -> str:
@@ -56,15 +59,7 @@ def open_bench(folder: Path) -> Iterator[Bench]:
     devices = tuple(DeviceSpec(name=name, platform=platform) for name, platform in PLATFORMS.items())
     with start_world(WorldSpec(devices=devices)) as world, contextlib.ExitStack() as stack:
         enter_core(world.core_pid)
-        inside = [sys.executable, "-P", "-m", "lab.enter", str(world.site_pids[0]), "--"]
-        puller = stack.enter_context(
-            subprocess.Popen(
-                [*inside, sys.executable, "-P", "-m", "lab.experiment.puller"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            )
-        )  # fmt: skip
-        stack.callback(puller.kill)
-        yield Bench(world=world, folder=folder, puller=puller, stack=stack)
+        yield Bench(world=world, folder=folder, stack=stack)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,14 +69,13 @@ class Bench:
     Attributes:
         world: The world.
         folder: Holds the files.
-        puller: The clients at the site that are no stand-ins.
-        stack: Ends the servers.
+        stack: Ends the servers and the clients.
     """
 
     world: World
     folder: Path
-    puller: subprocess.Popen[str]
     stack: contextlib.ExitStack
+    _clients: list[SiteClient] = field(default_factory=list)
     _servers: dict[str, Running] = field(default_factory=dict)
 
     def play(self, cell: Cell) -> Measured:
@@ -101,52 +95,73 @@ class Bench:
         site = self.world.sites[0]
         self.world.renew_link(site.name, f"{cell.seed}", **cell.link.changes())
         offer = server.offer(image_name(cell.size_bytes), cell.cap_bytes_per_s)
-        peers = frozenset(device.address for device in self.world.devices)
-        with contextlib.closing(SynTap(_INTERFACE)) as tap, Witness(peers, self._control_ports()) as witness:
-            size_bytes, seconds = self._fetch(cell, offer)
-            record = server.record()
-            syns = tap.seen()
+        with self._beside(cell) as beside_rate:
+            devices = self.world.devices[:1] if cell.beside else self.world.devices
+            peers = frozenset(device.address for device in devices)
+            with contextlib.closing(SynTap(_INTERFACE)) as tap, Witness(peers, self._control_ports()) as witness:
+                size_bytes, seconds = self._fetch(cell, offer)
+                record = server.record()
+                syns = tap.seen()
+            beside = beside_rate()
         if cell.seconds is None and size_bytes != cell.size_bytes:
             raise LabError(f"The client got {size_bytes} bytes of {cell.size_bytes}.")
         link = self.world.link_counters(site.name)["to_site"]
         flows = witness.flows()
         seen = _seen(flows[0], record, syns, keeps_samples=cell.keeps_samples) if flows else {}
-        return {"size_bytes": size_bytes, "seconds": seconds, "link": link, **seen}
+        return {"size_bytes": size_bytes, "seconds": seconds, "link": link, "beside_bytes_per_s": beside, **seen}
 
     def _fetch(self, cell: Cell, offer: Offer) -> tuple[int, float]:
         """Have the client fetch the file; return its own count of bytes and seconds."""
-        longest_s = max(_LEAST_PATIENCE_S, cell.size_bytes / _SLOWEST_BYTES_PER_S)
         receiver = cell.receiver
         if receiver.kind in PLATFORMS:
             device = next(each for each in self.world.devices if each.name == receiver.kind)
-            copied = copy_to_flash(device, receiver.lines, offer.url, timeout_s=longest_s)
+            copied = copy_to_flash(device, receiver.lines, offer.url, timeout_s=_patience_s(cell))
             return copied.size_bytes, copied.seconds
-        return self._pull(
-            {
-                "kind": receiver.kind,
-                "address": offer.address,
-                "port": offer.port,
-                "name": offer.name,
-                "user": offer.user,
-                "password": offer.password,
-                "window_bytes": receiver.window_bytes,
-                "sack": receiver.sack,
-                "source": self.world.devices[0].address,
-                "seconds": cell.seconds,
-                "longest_s": longest_s,
-            }
-        )
+        client = self._client(0)
+        client.begin(self._request(cell, offer, kind=receiver.kind, source=self.world.devices[0].address))
+        return client.result()
 
-    def _pull(self, request: dict[str, Any]) -> tuple[int, float]:
-        assert self.puller.stdin is not None
-        assert self.puller.stdout is not None
-        self.puller.stdin.write(json.dumps(request) + "\n")
-        self.puller.stdin.flush()
-        line = self.puller.stdout.readline()
-        answer = json.loads(line) if line else {"error": "the client ended"}
-        if "error" in answer:
-            raise LabError(f"The client at the site failed: {answer['error']}.")
-        return int(answer["size_bytes"]), float(answer["seconds"])
+    @contextlib.contextmanager
+    def _beside(self, cell: Cell) -> Iterator[Callable[[], float | None]]:
+        """Have another client fetch from vsftpd meanwhile, if the cell asks for it; yields a function for its rate."""
+        if not cell.beside:
+            yield lambda: None
+            return
+        other = replace(cell, sender=_BESIDE)
+        offer = self._server(other).offer(image_name(cell.size_bytes), None)
+        client = self._client(1)
+        # By an address of its own, so that its connection is not taken for the one that is judged.
+        client.begin(self._request(other, offer, kind="linux", source=self.world.devices[1].address))
+        # The options of a SYN are switched for the whole namespace: one connection opens after the other.
+        time.sleep(_APART_S)
+
+        def rate() -> float:
+            size_bytes, seconds = client.result()
+            return size_bytes / seconds
+
+        yield rate
+
+    def _client(self, number: int) -> SiteClient:
+        while len(self._clients) <= number:
+            client = SiteClient(self.world)
+            self.stack.callback(client.close)
+            self._clients.append(client)
+        return self._clients[number]
+
+    def _request(self, cell: Cell, offer: Offer, *, kind: str, source: str) -> dict[str, Any]:
+        return {
+            "kind": kind,
+            "address": offer.address,
+            "port": offer.port,
+            "name": offer.name,
+            "user": offer.user,
+            "password": offer.password,
+            "window_bytes": cell.receiver.window_bytes,
+            "sack": cell.receiver.sack,
+            "source": source,
+            "seconds": cell.seconds,
+            "longest_s": _patience_s(cell),
+        }
 
     def _server(self, cell: Cell) -> Running:
         """Return the server of a cell, started if it is not running yet, and set the host's congestion control."""
@@ -166,6 +181,10 @@ class Bench:
     def _control_ports(self) -> frozenset[int]:
         # Those of the devices too: an SSH session is no copy.
         return frozenset((*(server.port for server in self._servers.values()), self.world.devices[0].port))
+
+
+def _patience_s(cell: Cell) -> float:
+    return max(_LEAST_PATIENCE_S, cell.size_bytes / _SLOWEST_BYTES_PER_S)
 
 
 def _seen(

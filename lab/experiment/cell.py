@@ -98,6 +98,7 @@ class Cell:
         size_bytes: How much; the length of the file.
         seed: Seeds the link's random losses.
         seconds: The client leaves after so long, whatever it has got by then; None fetches the whole file.
+        beside: Another client fetches from vsftpd under CUBIC over the same link meanwhile; only with `seconds`.
         keeps_samples: Whether the readings are kept, for graphs; they are many.
     """
 
@@ -109,6 +110,7 @@ class Cell:
     seed: int
     link: LinkSetting = field(default_factory=LinkSetting)
     seconds: float | None = None
+    beside: bool = False
     keeps_samples: bool = True
 
     @property

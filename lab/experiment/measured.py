@@ -42,6 +42,7 @@ class Measured:
         syn: What the client's SYN offered, in words; empty if not seen.
         judgement: What limited it; None if nothing was seen.
         samples: Readings ten times a second; empty unless the cell keeps them.
+        beside_bytes_per_s: What the other client got meanwhile; None where there was none.
         link: The link's counters towards the site.
         load: The machine's load average at the start.
         started_at: UTC, ISO 8601.
@@ -61,6 +62,7 @@ class Measured:
     syn: str = ""
     judgement: Judgement | None = None
     samples: tuple[Sample, ...] = ()
+    beside_bytes_per_s: float | None = None
     link: dict[str, int] | None = None
 
     @property
