@@ -17,7 +17,8 @@ from flashferry.plan_table import print_plan
 from flashferry.verify_options import Md5Option, Sha512Option
 from flashferry.wave_options import TuneOption, WaveOptions, wave_options
 from inventory.errors import ConfigInvalid
-from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules
+from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
+from inventory.load import SAMPLE, sample_directory
 from staging.codec import to_json
 from staging.exit_codes import ExitCode, exit_code
 from staging.journal import state_directory
@@ -112,12 +113,12 @@ def _span(window: str | None, waves: WaveOptions, now: datetime) -> tuple[dateti
 
 def _rules(which: FleetOptions, image: Path | None, images: Path | None) -> tuple[ImageRules, tuple[Path, ...]]:
     """Return the rules, and the folders in which their images are looked for."""
-    path = images
-    if path is None and image is None and (Path(which.inventory) / RULES_FILE).is_file():
-        path = Path(which.inventory) / RULES_FILE
-    if path is not None:
-        return load_image_rules(path), (path.parent, Path(which.inventory))
-    return ImageRules(), (Path(which.inventory),)
+    inventory = sample_directory() if which.inventory == SAMPLE else Path(which.inventory)
+    # A Nornir configuration file stands for the folder that it is in.
+    beside = inventory if inventory.is_dir() else inventory.parent
+    if images is not None:
+        return load_image_rules(images), (images.parent, beside)
+    return (rules_beside(inventory) if image is None else ImageRules()), (beside,)
 
 
 def _keep(found: FleetPlan, out: Path | None, code: ExitCode) -> None:
