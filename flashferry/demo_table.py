@@ -84,7 +84,7 @@ def _row(before: DeviceRecord, after: DeviceRecord) -> dict[str, str | Text]:
         "link limit": _mb(limit),
         "verdict": after.transfer.verdict.kind.value if after.transfer else "-",
         "hash": "proven" if after.verify else "-",
-        "config": restored(after.restored, is_proven=after.restore is not None),
+        "config": restored(after.restored),
     }
 
 

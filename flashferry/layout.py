@@ -90,9 +90,9 @@ def outcome(found: Outcome, *, done: str = "done") -> Text:
     return Text(done if found is Outcome.DONE else found.value, style=GOOD if good else BAD)
 
 
-def restored(found: Restored, *, is_proven: bool = True) -> Text:
-    """Return whether a configuration is what it was, in colour."""
+def restored(found: Restored) -> Text:
+    """Return whether a configuration is what it was, in colour. Restored means proven: see `staging.states`."""
     words = "restored but…" if found is Restored.FOREIGN_CHANGE and not is_wide() else found.value
-    proven = ", proven" if is_proven and found is Restored.RESTORED and is_wide() else ""
+    proven = ", proven" if found is Restored.RESTORED and is_wide() else ""
     bad = found in {Restored.INCOMPLETE, Restored.FOREIGN_CHANGE}
     return Text(f"{words}{proven}", style=BAD if bad else GOOD)

@@ -39,7 +39,7 @@ def _row(device: DeviceRecord) -> dict[str, str | Text]:
         "time tuned": spoken(found.tuned_s) if found.tuned_s is not None else "-",
         "gain": f"{found.worth.gain:.1f}x" if found.worth else "-",
         "tune it?": _decision(found),
-        "config": restored(device.restored, is_proven=device.restore is not None),
+        "config": restored(device.restored),
     }
 
 

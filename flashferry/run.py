@@ -17,6 +17,7 @@ from staging.exit_codes import ExitCode
 from staging.journal import Journal, state_directory
 from staging.run_lock import is_run_alive
 from staging.status import LATEST_RUNS, RunState, read_status
+from staging.store.proofs import restore_source
 from staging.store.run_ids import find_run
 from staging.store.steering import may_approve, steered
 from staging.store.stored_run import read_run
@@ -180,5 +181,9 @@ def _device_row(device: StoredDevice) -> dict[str, str | Text]:
         "image": device.image or "-",
         "state": device.state,
         "result": Text(str(outcome), style=GOOD if good else BAD) if outcome else Text("-"),
-        "config": Text("in hand") if device.is_held else Text(str(device.record.get("restored") or "-")),
+        "config": Text("in hand") if device.is_held else Text(_restored(device)),
     }
+
+
+def _restored(device: StoredDevice) -> str:
+    return restore_source(device.record, device.attempts).restored or "-"

@@ -84,7 +84,7 @@ def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None
         "link limit": rate(link),
         "verdict": seen.verdict.kind.value if seen else "-",
         "hash": "proven" if device.verify or device.outcome is Outcome.ALREADY_THERE else "-",
-        "config": restored(device.restored, is_proven=device.restore is not None),
+        "config": restored(device.restored),
         "took": f"{sum(device.seconds_by_step.values()):.1f} s",
     }
 

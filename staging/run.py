@@ -22,6 +22,7 @@ from staging.fleet.gates import Gates
 from staging.fleet.loop import Fleet, WaveLoop
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
+from staging.fleet.resuming import with_earlier
 from staging.fleet.stored import to_stored
 from staging.journal import Journal
 from staging.journal_devices import NewDevice
@@ -265,6 +266,8 @@ class _Run:
         resumed = self._request.resumed
         done = dict(resumed.before) if resumed else {}
         everyone = done | records
+        with suppress(JournalUnusable, ConfigInvalid):
+            everyone = with_earlier(self._journal, run_id, everyone)
         order = [name for name in self._nornir.inventory.hosts if name in everyone]
         return RunReport(
             run_id=run_id,

@@ -6,11 +6,13 @@ A journal is neither made nor changed by asking: SQLite opens it with `mode=ro` 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from staging.store.digging import number, parsed, text
+from staging.store.proofs import restore_source
 from staging.store.reading import reading
 from staging.store.run_state import RunState, run_state
 
@@ -30,7 +32,7 @@ class DeviceStatus:
         is_held: Whether its lease is not ended: in the run's hands, or left by it.
         updated_at: Last change, ISO 8601, UTC.
         outcome: What became of it, or None where the run has not told.
-        restored: Whether its configuration is what it was, or None.
+        restored: Whether its configuration is what it was, by the last attempt that changed it, or None.
         rate_bytes_per_s: By the server's account, or None.
         verdict: What limited the copy, or None.
         reason: Why it failed or was refused, or None.
@@ -179,6 +181,7 @@ def _runs(database: sqlite3.Connection, directory: Path, latest: int) -> tuple[R
 
 
 def _devices(database: sqlite3.Connection, run_id: str) -> tuple[DeviceStatus, ...]:
+    earlier = _attempts(database, run_id)
     rows = database.execute(
         "SELECT host, address, state, touched, updated_at, site, wave, attempt, record FROM devices "
         "WHERE run_id = ? ORDER BY rowid",
@@ -194,18 +197,27 @@ def _devices(database: sqlite3.Connection, run_id: str) -> tuple[DeviceStatus, .
             site=site,
             wave=wave,
             attempt=attempt,
-            **_told(record),
+            **_told(record, earlier.get(host, [])),
         )
         for host, address, state, touched, updated_at, site, wave, attempt, record in rows
     )
 
 
-def _told(record: str | None) -> dict[str, Any]:
+def _attempts(database: sqlite3.Connection, run_id: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the records of former attempts by device, the first one first; a damaged one says nothing."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    query = "SELECT host, record FROM attempts WHERE run_id = ? ORDER BY attempt"
+    for host, record in database.execute(query, (run_id,)):
+        found.setdefault(host, []).append(parsed(record) or {})
+    return found
+
+
+def _told(record: str | None, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return what a device's record says; one that is damaged, or of another release, says nothing."""
     kept = parsed(record) or {}
     return {
         "outcome": text(kept, "outcome"),
-        "restored": text(kept, "restored"),
+        "restored": restore_source(kept, earlier).restored,
         "rate_bytes_per_s": number(kept, "transfer", "rate_bytes_per_s"),
         "verdict": text(kept, "transfer", "verdict", "kind"),
         "reason": text(kept, "failure", "reason"),

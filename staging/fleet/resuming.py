@@ -15,6 +15,7 @@ from staging.journal import Journal
 from staging.record import DeviceRecord, Failure
 from staging.recover import RecoveryRecord
 from staging.states import Outcome, Restored, State
+from staging.store.proofs import restore_source
 from staging.store.stored_run import StoredDevice, read_run
 
 _DONE = frozenset({Outcome.DONE.value, Outcome.ALREADY_THERE.value})
@@ -104,6 +105,27 @@ def done_before(host: str, kept: Mapping[str, Any]) -> DeviceRecord:
         notes=("done before the run was resumed; 'flashferry report' has all of it",),
         seconds_by_step=dict(kept.get("seconds_by_step") or {}),
     )
+
+
+def with_earlier(journal: Journal, run_id: str, records: Mapping[str, DeviceRecord]) -> dict[str, DeviceRecord]:
+    """Return records that say what an earlier attempt did to a device whose last one changed nothing."""
+    asked = {host for host, one in records.items() if one.attempt > 1 and one.restored is Restored.UNTOUCHED}
+    if not asked:
+        return dict(records)
+    kept = read_run(journal.directory, run_id, with_transfers=False).devices
+    return dict(records) | {
+        device.host: _changed_before(records[device.host], device) for device in kept if device.host in asked
+    }
+
+
+def _changed_before(record: DeviceRecord, device: StoredDevice) -> DeviceRecord:
+    found = restore_source(device.record, device.attempts)
+    if not found.ago or found.restored not in set(Restored):
+        return record
+    who = "recovery" if found.by_recovery else "that attempt"
+    proof = "restored it, proven" if found.restored == Restored.RESTORED else f"left it {found.restored}"
+    note = f"an earlier attempt of this run changed the configuration; {who} {proof}"
+    return replace(record, restored=Restored(found.restored), notes=(*record.notes, note))
 
 
 def _leftover(device: StoredDevice) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from staging.reports.model import LineReport, Proof, RestoreReport, RunStanding
 from staging.reports.node import Node
 from staging.states import Restored, State
+from staging.store.proofs import restore_source
 from tasks.configuration import Difference
 from tasks.tuning import ForeignChange, TcpLines
 
@@ -23,11 +24,12 @@ _PROOFS = {
 
 
 def restore_of(device: StoredDevice, run: RunStanding) -> RestoreReport:
-    """Return what is known about a device's configuration; what `flashferry recover` did later counts last."""
-    record = Node(device.record)
-    recovery = record.at("recovery")
-    by_recovery = bool(recovery)
-    source = recovery if by_recovery else record
+    """Return what is known about a device's configuration; what `flashferry recover` did later counts last.
+
+    An attempt that found nothing to do says nothing about one before it that tuned the device.
+    """
+    told = restore_source(device.record, device.attempts)
+    source, record, by_recovery = Node(told.account), Node(told.record), told.by_recovery
     found = source.at("restore")
     failed = source.at("failure") if by_recovery else record.at("restore_failure")
     difference = _difference(found) if found else None

@@ -123,6 +123,16 @@ def test_what_recovery_did_counts_last(run, device, record, report):
     assert found.restore.running_is_equal is True
 
 
+def test_a_device_that_a_former_attempt_changed_is_no_untouched_one(run, device, record, report):
+    """Killed while tuned, recovered, and found to have the image by the next attempt: changed, restored, proven."""
+    recovery = {"restored": "restored", "restore": record("xe_staged")["restore"], "failure": None}
+    there = {"outcome": "already there", "restored": "untouched"}
+    found = report(run(device(record=there, attempts=({"recovery": recovery},), attempt=2), device("r2", there)))
+    assert [one.restore.proof for one in found.devices] == [Proof.PROVEN, Proof.UNTOUCHED]
+    assert found.devices[0].restore.by_recovery
+    assert configuration_line(found).endswith("1 changed, restored and proven equal to the start; 1 never changed.")
+
+
 def test_somebody_elses_change_is_named(run, device, record, report):
     """A foreign line needs attention though the image is there, with both values in a sentence."""
     changed = {
