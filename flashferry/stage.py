@@ -13,8 +13,8 @@ from flashferry.fleet import FleetOptions, fleet_options
 from flashferry.interrupt import graceful_interrupt
 from flashferry.live import watching
 from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
-from flashferry.output import EventLines, finish, say
-from flashferry.stage_request import Job, Wish, job_for_image, job_for_plan, job_for_resume
+from flashferry.output import EventLines, complain, finish, say
+from flashferry.stage_request import Job, Wish, job_for_image, job_for_plan, job_for_resume, kept_as_begun
 from flashferry.tables import print_run
 from flashferry.verify_options import Md5Option, Sha512Option, SignatureOption
 from flashferry.watch_options import EventsOption, MetricsOption, roster_of
@@ -22,8 +22,9 @@ from flashferry.wave_options import TuneOption, WaveOptions, wave_options
 from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.dry_run import dry_run_fleet
-from staging.exit_codes import exit_code, run_exit_code
+from staging.exit_codes import ExitCode, exit_code, run_exit_code
 from staging.fleet.options import RunOptions
+from staging.interrupted import Interrupted
 from staging.journal import Journal, state_directory
 from staging.planning.fleet_plan import TuneMode
 from staging.published import published
@@ -122,8 +123,8 @@ def stage(
     )
     directory = state_directory(state_dir)
     if resume is not None:
-        with Journal(directory) as journal:
-            _run(job_for_resume(which, wish, journal, EventLines()), journal, events, metrics, as_json=json)
+        kept_as_begun(options, tune=tune, dry_run=dry_run)
+        _resume(which, wish, options, directory, events, metrics, as_json=json)
     job = job_for_plan(which, wish, options) if plan is not None else job_for_image(which, wish, options, directory)
     if dry_run:
         _dry_run(job, directory, as_json=json)
@@ -154,6 +155,29 @@ def _run(job: Job, journal: Journal, events: Path | None, metrics: str | None, *
             approve=asking(emit.say),
         )
     finish("stage", run_exit_code(report), {"run": report}, as_json=as_json, human=lambda: print_run(report, was))
+
+
+def _resume(
+    which: FleetOptions,
+    wish: Wish,
+    options: RunOptions,
+    directory: Path,
+    events: Path | None,
+    metrics: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Restore what the run left in its hands, go on with it, and leave with the exit code."""
+    with Journal(directory) as journal:
+        lines = EventLines()
+        try:
+            with graceful_interrupt(lines.say) as stop:
+                job = job_for_resume(which, wish, options, journal, lines, interrupted=stop.is_set)
+        except Interrupted as stopped:
+            code = ExitCode.RESTORE_INCOMPLETE if pending(journal) else ExitCode.INTERRUPTED
+            complain(stopped, code)
+            raise typer.Exit(int(code)) from None
+        _run(job, journal, events, metrics, as_json=as_json)
 
 
 def _dry_run(job: Job, directory: Path, *, as_json: bool) -> None:

@@ -16,15 +16,20 @@ from inventory.selection import Selection, narrowed
 from staging.fleet.making import Manner, request_for_image, request_for_plan
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
-from staging.fleet.resuming import kept_request, resumed
+from staging.fleet.resuming import is_done, kept_request, resumed
 from staging.fleet.retry import RetryPolicy
+from staging.interrupted import Interrupted
 from staging.planning.fleet_plan import TuneMode
 from staging.planning.plan_file import load_plan
+from staging.published import Published
 from staging.recover import pending, recover
 from staging.run import checked_image
 from staging.store.run_ids import find_run
+from staging.store.stored_run import read_run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nornir.core import Nornir
 
     from staging.events import Emit
@@ -148,21 +153,66 @@ def job_for_plan(which: FleetOptions, wish: Wish, options: RunOptions) -> Job:
     return Job(nornir=nornir, request=_with_inventory(request, which), options=options)
 
 
-def job_for_resume(which: FleetOptions, wish: Wish, journal: Journal, emit: Emit) -> Job:
+def kept_as_begun(options: RunOptions, *, tune: TuneMode | None, dry_run: bool) -> None:
+    """Check that nothing is given beside `--resume` that the run has settled when it began.
+
+    Args:
+        options: How the run would be done by the options given.
+        tune: Which devices to tune, or None where nothing was said.
+        dry_run: Whether nothing is to be changed.
+
+    Raises:
+        ConfigInvalid: Something is: it must not be left unheeded, least of all a wish to change nothing.
+    """
+    device = options.device
+    given = {
+        "--dry-run": dry_run,
+        "--tune or --no-tune": tune is not None,
+        "--window-bytes": device.window_bytes is not None,
+        "--extra": bool(device.extras),
+        "--verify-signature": device.verify_signature,
+        "--md5 or --sha512": options.vendor != Published(),
+    }
+    if found := next((name for name, is_given in given.items() if is_given), None):
+        raise ConfigInvalid(
+            f"{found} cannot be combined with --resume: a run goes on as it was begun",
+            hint="Leave it out, or begin a new run: what is there already is not copied again",
+        )
+
+
+def job_for_resume(
+    which: FleetOptions,
+    wish: Wish,
+    given: RunOptions,
+    journal: Journal,
+    emit: Emit,
+    *,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Job:
     """Return the job to go on with a run, once its devices are restored.
+
+    Args:
+        which: The devices, and how they are logged in to.
+        wish: What is to be done.
+        given: Options of this command: where our server is reached may be another place than before.
+        journal: The journal.
+        emit: Takes the events of the recovery.
+        interrupted: Whether the operator wants to stop.
 
     Raises:
         ConfigInvalid: The run is unknown, alive, or cannot be gone on with; nothing was touched.
+        Interrupted: It was stopped during the recovery; the run can be gone on with.
     """
     assert wish.resume is not None
-    run_id = find_run(journal.directory, wish.resume)
+    run_id = find_run(journal.directory, wish.resume, verb=given.verb)
     kept = kept_request(journal, run_id)
     if not which.inventory:
         which = replace(which, inventory=str(kept.more.get(INVENTORY) or ""))
     everything = opened(which)
-    _check_known(run_id, kept.request, everything)
+    left = _left_to_do(journal, run_id, kept.request)
+    _check_known(run_id, left, everything)
     wanted = Selection(
-        hosts=tuple(which.host or kept.request.images),
+        hosts=tuple(which.host or left),
         groups=tuple(which.group or ()),
         filters=tuple(which.filter or ()),
     )
@@ -172,7 +222,14 @@ def job_for_resume(which: FleetOptions, wish: Wish, journal: Journal, emit: Emit
         say(f"run {run_id} left {len(held)} devices in its hands; they are restored first")
     unusable: dict[str, FlashferryError] = {}
     tuned = with_credentials(only_pending(everything, held), which, failed=unusable.setdefault) if held else nornir
-    recovered = recover(tuned, journal, emit=emit, unusable=unusable, only=run_id) if held else ()
+    recovered = (
+        recover(tuned, journal, emit=emit, interrupted=interrupted, unusable=unusable, only=run_id) if held else ()
+    )
+    if interrupted():
+        raise Interrupted(
+            f"stopped while the devices of run {run_id} were being restored, before it was gone on with",
+            hint=f"'flashferry stage --resume {run_id}' begins there again",
+        )
     kept = resumed(journal, run_id, kept, recovered)
     chosen = set(nornir.inventory.hosts)
     request = replace(
@@ -183,10 +240,17 @@ def job_for_resume(which: FleetOptions, wish: Wish, journal: Journal, emit: Emit
         retry=kept.request.retry if wish.retries is None else wish.retry,
         until=_until(kept.request, wish),
     )
-    options = kept.options
-    if wish.remove_partial:
-        options = replace(options, device=replace(options.device, remove_partial=True))
-    return Job(nornir=nornir, request=request, options=options)
+    return Job(nornir=nornir, request=request, options=_gone_on_with(kept.options, wish, given))
+
+
+def _gone_on_with(kept: RunOptions, wish: Wish, given: RunOptions) -> RunOptions:
+    """Return how a run is gone on with: as it was begun, but for where our server is, and for more leave to remove."""
+    device = replace(
+        kept.device,
+        remove_partial=kept.device.remove_partial or wish.remove_partial,
+        server_address=given.device.server_address or kept.device.server_address,
+    )
+    return replace(kept, device=device, port=kept.port if given.port is None else given.port)
 
 
 def _until(request: FleetRequest, wish: Wish) -> datetime | None:
@@ -198,13 +262,20 @@ def _until(request: FleetRequest, wish: Wish) -> datetime | None:
     return request.until if request.until is not None and request.until > now.astimezone(UTC) else None
 
 
-def _check_known(run_id: str, request: FleetRequest, nornir: Nornir) -> None:
-    missing = [host for host in request.images if host not in nornir.inventory.hosts]
+def _left_to_do(journal: Journal, run_id: str, request: FleetRequest) -> tuple[str, ...]:
+    """Return the devices that are not proven done; all where there is none: what is done may leave the inventory."""
+    run = read_run(journal.directory, run_id, with_transfers=False)
+    done = {device.host for device in run.devices if is_done(device)}
+    return tuple(host for host in request.images if host not in done) or tuple(request.images)
+
+
+def _check_known(run_id: str, hosts: tuple[str, ...], nornir: Nornir) -> None:
+    missing = [host for host in hosts if host not in nornir.inventory.hosts]
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         raise ConfigInvalid(
             f"run {run_id} has {', '.join(missing[:5])}{more}, which the inventory has not",
-            hint="Give the inventory that the run was begun with",
+            hint="Give the inventory that the run was begun with, or run 'flashferry recover' and begin a new run",
         )
 
 

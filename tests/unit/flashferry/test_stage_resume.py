@@ -1,0 +1,125 @@
+"""`flashferry stage --resume` at a terminal: what is refused, and what holds as it did when the run began."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from flashferry import stage, stage_request
+from flashferry.cli import build
+from inventory.errors import ConfigInvalid
+from staging.exit_codes import ExitCode
+from staging.fleet.options import RunOptions
+from staging.fleet.request import FleetRequest
+from staging.fleet.stored import to_stored
+from staging.interrupted import Interrupted
+from staging.journal import Journal
+from staging.record import DeviceRecord
+from staging.states import Outcome, Restored
+from tests.unit.staging.conftest import take
+from tests.unit.staging.fleet.test_resuming import Image, offered
+
+
+@pytest.fixture
+def image(tmp_path):
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"an image")
+    return path
+
+
+@pytest.fixture
+def inventory(tmp_path):
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    (folder / "hosts.yaml").write_text("r2: {hostname: 192.0.2.2, platform: ios, username: u, password: p}\n")
+    return folder
+
+
+@pytest.fixture
+def dead_run(tmp_path, image):
+    """Return a run of which r1 is done, and r2 was never begun."""
+    request = FleetRequest(images=dict.fromkeys(("r1", "r2"), image))
+    kept = to_stored(request, RunOptions(), {host: Image(**vars(offered(image))) for host in ("r1", "r2")})
+    with Journal(tmp_path / "state") as journal:
+        run_id = journal.begin_run("stage", kept)
+        for host in ("r1", "r2"):
+            journal.add_device(run_id, host=host, address="192.0.2.1", port=22, platform="ios")
+        take(journal, run_id, "r1", "r1")
+        record = DeviceRecord(host="r1", outcome=Outcome.DONE, restored=Restored.RESTORED, seconds_by_step={})
+        journal.release(run_id, "r1", record)
+    return run_id
+
+
+@pytest.fixture
+def call(tmp_path, inventory, monkeypatch):
+    """Return what calls `stage` and returns the job that would be run."""
+    jobs = []
+
+    def ran(job, *rest, **more):
+        jobs.append(job)
+
+    monkeypatch.setattr(stage, "_run", ran)
+
+    def call(*words):
+        line = ["stage", "--inventory", str(inventory), "--state-dir", str(tmp_path / "state"), *words]
+        done = CliRunner().invoke(build(line), line)
+        if isinstance(done.exception, ConfigInvalid):
+            raise done.exception
+        return jobs[-1] if jobs else done
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--dry-run",),
+        ("--no-tune",),
+        ("--tune", "always"),
+        ("--window-bytes", "65535"),
+        ("--extra", "timestamps"),
+        ("--md5", "0" * 32),
+        ("--verify-signature",),
+    ],
+)
+def test_what_the_run_settled_when_it_began_is_not_asked_anew(call, dead_run, given):
+    """Refused, and least of all is a wish to change nothing left unheeded."""
+    with pytest.raises(ConfigInvalid, match=f"{given[0]}.* cannot be combined with --resume"):
+        call("--resume", dead_run, *given)
+
+
+def test_a_device_that_is_done_may_leave_the_inventory(call, dead_run):
+    """Nothing is to be done with it any more; what is left is gone on with."""
+    assert set(call("--resume", dead_run).request.images) == {"r2"}
+
+
+def test_the_server_may_be_reached_elsewhere(call, dead_run):
+    """Another machine's address and port are heeded; the rest is as the run was begun."""
+    options = call("--resume", dead_run, "--server-address", "192.0.2.9", "--ftp-port", "2100").options
+    assert (options.device.server_address, options.port) == ("192.0.2.9", 2100)
+    assert options.device.tune
+
+
+def test_latest_is_the_latest_that_staged(call, dead_run, tmp_path):
+    """A speed test behind it is no run to go on with."""
+    with Journal(tmp_path / "state") as journal:
+        journal.finish_run(journal.begin_run("probe", {}))
+    assert call("--resume", "latest").request.resumed.run_id == dead_run
+
+
+def test_a_stop_during_the_recovery_ends_there(call, dead_run, tmp_path, monkeypatch):
+    """Nothing is begun behind it; the exit code says that a device is not restored yet."""
+    with Journal(tmp_path / "state") as journal:
+        journal.reopen_run(dead_run)
+        take(journal, dead_run, "r2", "r2")
+    monkeypatch.setattr(stage_request, "recover", lambda *given, interrupted, **more: ())
+
+    def stopped(*given, **more):
+        raise_after = stage_request.job_for_resume(*given, **(more | {"interrupted": lambda: True}))
+        raise AssertionError(raise_after)
+
+    monkeypatch.setattr(stage, "job_for_resume", stopped)
+    done = call("--resume", dead_run)
+    assert done.exit_code == ExitCode.RESTORE_INCOMPLETE
+    assert not isinstance(done.exception, Interrupted)
+    assert f"stage --resume {dead_run}" in done.output
