@@ -153,3 +153,21 @@ def test_the_example_of_the_library_stages_a_fleet(fleet):
     assert all(fleet.has(name, image) for name in (*A, *B))
     assert fleet.everywhere() == before
     assert not (fleet.folder / "nornir.log").exists()
+
+
+@pytest.mark.long
+def test_a_plan_is_carried_out(fleet):
+    """What was planned is done, device by device; one that got the image meanwhile is told, and copied no more."""
+    image, plan = fleet.image(300_000), fleet.folder / "plan.json"
+    given = ("--inventory", fleet.inventory)
+    made = fleet.run("plan", *given, "--image", image, "--no-canary", "--wave-by", "all", "--out", plan)
+    assert made.code == 0, made.err
+    alone = fleet.run("stage", *given, "--image", image, "--host", "b1", "--json")
+    assert alone.code == 0, alone.err
+    done = fleet.run("stage", *given, "--plan", plan, "--json")
+    assert done.code == 0, done.err
+    assert outcomes(done) == dict.fromkeys((*A, "b2", "b3"), "done") | {"b1": "already there"}
+    image.write_bytes(b"another one")
+    again = fleet.run("stage", *given, "--plan", plan, "--json")
+    assert again.code == 2
+    assert "it has changed since the plan was made" in again.err
