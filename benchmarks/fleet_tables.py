@@ -64,7 +64,7 @@ def _waiting(part: Part) -> Iterator[Row]:
     yield "the same of our FTP server's process", "", f"{ours['server_cpu_ms_per_s_and_device']:.2f} ms", None
     yield "controller's resident memory per device", "<= 200 kB", f"{rss:.0f} kB", rss <= 200
     yield (
-        f"from the last acknowledged byte to our next command, first {reaction['count']} devices: median, 95 %, most",
+        f"from the last acknowledged byte to our next command, {reaction['count']} devices: median, 95 %, most",
         "", _seconds(reaction), None,
     )  # fmt: skip
     for step, text in (("connect", "login"), ("check", "check, about 20 commands"), ("verify", "hash run")):

@@ -9,16 +9,18 @@ from typing import Any
 from benchmarks.fleet_server import PASSWORD, USER
 from benchmarks.fleet_watch import Subject, Waiting, subject
 from benchmarks.procfs import rss_bytes
-from lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
+from lab.world import DeviceSpec, Rung, SiteSpec, World, WorldSpec, start_world
 from lab.world_inventory import write_inventory
 from staging.store.stored_run import read_run
 
 LINK_BPS = 40_000
 """Of each device: a router behind a modem. Its copy has 80 % of it, less headers: about 3.9 kB/s."""
-IMAGE_BYTES = 900_000
-"""Nearly four minutes of copying: time for all to log in, and to be watched."""
-ENOUGH = 100
-"""The reaction to the end of a copy is looked at for the first so many devices; all others are copying then."""
+IMAGE_BYTES = 2_000_000
+"""Over eight minutes of copying: time for all to log in, and to be watched."""
+RUNNERS = 40
+RUNNER_BPS = 250_000
+"""The last devices have a faster link: their copies end after eighty seconds, while all others still copy, and show how
+soon we react to the end of a copy."""
 _SETTLE_S = 5.0
 
 
@@ -27,7 +29,10 @@ def trickling_inventory(world: World, folder: Path) -> Path:
     inventory = write_inventory(world, folder)
     (inventory / "groups.yaml").write_text(
         "---\n"
-        + "".join(f"{site.name}:\n  platform: ios\n  data:\n    link_rate_bps: {LINK_BPS}\n" for site in world.sites)
+        + "".join(
+            f"{site.name}:\n  platform: ios\n  data:\n    link_rate_bps: {rate_bps}\n"
+            for site, rate_bps in zip(world.sites, (LINK_BPS, RUNNER_BPS), strict=True)
+        )
     )
     return inventory
 
@@ -42,7 +47,7 @@ def ours(world: World, folder: Path, devices: int, hold_s: float, image_bytes: i
         str(inventory),
         str(image),
         str(folder / "state"),
-        str(min(devices, ENOUGH)),
+        str(max(1, min(devices // 2, RUNNERS))),
     ]
     with subject(world, arguments, folder / "ours.log") as process:
         before_bytes, waiting = _watched(process, hold_s)
@@ -71,7 +76,9 @@ def naive(world: World, folder: Path, devices: int, hold_s: float, image_bytes: 
 def measure(devices: int, hold_s: float, *, with_naive: bool = True) -> dict[str, Any]:
     """Return the figures of both."""
     fleet = tuple(DeviceSpec(name=f"r{number}") for number in range(1, devices + 1))
-    spec = WorldSpec(devices=fleet, profile="lan")
+    last = max(1, min(RUNNERS, devices // 2))
+    parts = {"slow": fleet[:-last], "runners": fleet[-last:]}
+    spec = WorldSpec(sites=tuple(SiteSpec(name=name, profile="lan", devices=part) for name, part in parts.items()))
     with tempfile.TemporaryDirectory(prefix="flashferry-") as name, start_world(spec, rung=Rung.NAMESPACES) as world:
         folder = Path(name)
         found = {"ours": ours(world, folder, devices, hold_s)}
@@ -84,7 +91,7 @@ def _watched(process: Subject, hold_s: float) -> tuple[int, Waiting]:
     process.hear("ready", 60)
     before_bytes = rss_bytes(process.process.pid)
     process.go()
-    process.hear("all copying", 280)
+    process.hear("all copying", 420)
     process.held(_SETTLE_S)
     return before_bytes, process.held(hold_s)
 
