@@ -6,8 +6,10 @@ Nornir, it takes the hosts in their order, so many at a time.
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from nornir.core.inventory import Host
@@ -15,6 +17,10 @@ from nornir.core.task import AggregatedResult, MultiResult, Task
 
 WAKE_S = 1.0
 """A source is asked again after so long even if nobody woke it."""
+
+SWITCH_S = 0.02
+"""A thread that waits for the interpreter looks so often whether it is its turn. Python's own 5 ms, times the hundreds
+of threads that wait while many devices are checked, is a fifth of all processor time (measured with 60 devices)."""
 
 
 class Source(Protocol):
@@ -99,18 +105,30 @@ class FleetRunner:
                 threads.discard(threading.current_thread())
                 source.ended(host.name)
 
-        while not source.is_over():
-            name = source.take()
-            if name is None:
-                source.wait(WAKE_S)
-                continue
-            thread = threading.Thread(target=one, args=(by_name[name],), name=f"flashferry-{name}")
-            threads.add(thread)
-            thread.start()
-        for thread in tuple(threads):
-            thread.join()
+        with _unhurried():
+            while not source.is_over():
+                name = source.take()
+                if name is None:
+                    source.wait(WAKE_S)
+                    continue
+                thread = threading.Thread(target=one, args=(by_name[name],), name=f"flashferry-{name}")
+                threads.add(thread)
+                thread.start()
+            for thread in tuple(threads):
+                thread.join()
         result = AggregatedResult(task.name)
         for name in by_name:
             if name in found:
                 result[name] = found[name]
         return result
+
+
+@contextmanager
+def _unhurried() -> Iterator[None]:
+    """Have threads change places less often for as long as the block lasts; each works for milliseconds only anyhow."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(max(before_s, SWITCH_S))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before_s)
