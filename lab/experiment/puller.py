@@ -108,7 +108,7 @@ def pull_as_linux(request: Mapping[str, Any]) -> tuple[int, float]:
             while count := len(data.recv(_CHUNK_BYTES)):
                 size += count
                 if ends_s is not None and time.monotonic() - opened_s > ends_s:
-                    # It goes without a word, as the other client does: a QUIT would wait for the broken transfer's reply.
+                    # Without a word, as the other client does: a QUIT would wait for the broken transfer's reply.
                     client.close()
                     return size, time.monotonic() - opened_s
                 if time.monotonic() > deadline_s:

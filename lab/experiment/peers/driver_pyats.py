@@ -25,7 +25,6 @@ testbed = loader.load(
                         "ip": asked["host"],
                         "port": asked["port"],
                         "ssh_options": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null",
-                        # Its own lines for a session are its own business and counted as such.
                     }
                 },
             }
@@ -33,7 +32,8 @@ testbed = loader.load(
     }
 )
 device = testbed.devices[asked["device"]]
-device.connect(log_stdout=False)
+# Without its lines for the console (`no logging console`, `exec-timeout 0`), which it sends by default and leaves there.
+device.connect(log_stdout=False, init_config_commands=[])
 image = Path(asked["path"])
 with FileServer(
     protocol="ftp", address=asked["server"], path=str(image.parent), testbed=testbed, name="embedded"
