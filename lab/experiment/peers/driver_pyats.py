@@ -32,7 +32,7 @@ testbed = loader.load(
     }
 )
 device = testbed.devices[asked["device"]]
-# Without its lines for the console (`no logging console`, `exec-timeout 0`), which it sends by default and leaves there.
+# Without its own console lines (`no logging console`, `exec-timeout 0`), which it sends by default and leaves there.
 device.connect(log_stdout=False, init_config_commands=[])
 image = Path(asked["path"])
 with FileServer(
