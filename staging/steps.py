@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from staging.fleet.deadline import WINDOW_CLOSED
 from staging.interrupted import Interrupted
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, State
+from staging.touched import JournalUnusable
 
 
 class StepRunner:
@@ -104,7 +106,9 @@ class StepRunner:
             outcome = Outcome.INTERRUPTED
         self._update(outcome=outcome, failure=self._closed(failure_of("stage", error)))
         if self._record.state in {State.PLANNED, State.CHECKED}:
-            self._move(State.FAILED)
+            # Untouched as it is: a journal that cannot be written must not have it told as one that is not restored.
+            with suppress(JournalUnusable):
+                self._move(State.FAILED)
 
     def _closed(self, failure: Failure) -> Failure:
         """Return a failure as what it is where the device's time was over: nobody but the clock ended it."""

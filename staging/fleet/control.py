@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from staging.fleet.line import Bar
 from staging.journal import Journal
@@ -12,6 +13,8 @@ from staging.store.control import RunControl
 from staging.touched import JournalUnusable
 
 LOOK_EVERY_S = 1.0
+
+_STOPPED = Bar(reason="the run was stopped before this device", for_good=True)
 
 Tell = Callable[[str, str, str], None]
 """Takes step, status and text of an event of the run."""
@@ -46,11 +49,11 @@ class Steering:
         self._interrupted, self._tell, self._approve, self._clock = interrupted, tell, approve, clock
         self._wishes = RunControl()
         self._looked_at = float("-inf")
-        self._declined: str | None = None
+        self._is_stopped = False
 
     def is_stopping(self) -> bool:
         """Return whether everything under way is to be ended; costs no I/O."""
-        return self._interrupted() or self._wishes.stopping
+        return self._is_stopped or self._interrupted() or self._wishes.stopping
 
     def look(self) -> RunControl:
         """Return the wishes as they are, a second old at most."""
@@ -77,26 +80,49 @@ class Steering:
         """Return why nothing may begin at present, or None."""
         wishes = self.look()
         if self.is_stopping():
-            return Bar(reason="the run was stopped before this device", for_good=True)
+            return _STOPPED
         if wishes.paused:
             return Bar(reason="paused", for_good=False)
         return None
 
-    def may_begin(self, wave: Wave) -> str | None:
+    def stop(self) -> None:
+        """End everything under way: the run itself cannot go on."""
+        self._is_stopped = True
+
+    def may_begin(self, wave: Wave, over: Callable[[], Bar | None] = lambda: None) -> Bar | None:
         """Wait until a wave is approved; return why it may not begin, or None.
 
         At a terminal the operator is asked; elsewhere `flashferry run approve` is waited for.
+
+        Args:
+            wave: The wave.
+            over: Returns why there is nothing to wait for any more, or None.
         """
         self._tell("wave", "waiting", f"wave {wave.number} ({wave.name}, {len(wave.hosts)} devices) waits for approval")
-        self._journal.set_waiting_wave(self._run_id, wave.number)
+        self._note_waiting(wave.number)
         try:
             while not self.is_stopping():
                 if self.look().approved_wave >= wave.number:
                     return None
+                if (bar := over()) is not None:
+                    return bar
                 answer = self._approve(wave) if self._approve is not None else None
                 if answer is not None:
-                    return None if answer else f"wave {wave.number} ({wave.name}) was not approved"
+                    return self._answered(wave, is_approved=answer)
                 time.sleep(LOOK_EVERY_S)
-            return "the run was stopped before this device"
+            return _STOPPED
         finally:
-            self._journal.set_waiting_wave(self._run_id, None)
+            self._note_waiting(None)
+
+    def _answered(self, wave: Wave, *, is_approved: bool) -> Bar | None:
+        if not is_approved:
+            return Bar(reason=f"wave {wave.number} ({wave.name}) was not approved", for_good=True)
+        # A run that dies in this wave and is gone on with does not ask for it again.
+        with suppress(JournalUnusable):
+            self._journal.set_control(self._run_id, approved_wave=wave.number)
+        return None
+
+    def _note_waiting(self, wave: int | None) -> None:
+        # Shown to other terminals; a journal that cannot be written must not cost the report of what is done.
+        with suppress(JournalUnusable):
+            self._journal.set_waiting_wave(self._run_id, wave)

@@ -48,6 +48,13 @@ class Deadline:
     margin_s: float = MARGIN_S
     now: Callable[[], datetime] = now_utc
 
+    def over(self) -> Bar | None:
+        """Return why no device may begin any more, or None: also a run that is paused, or not approved, has an end."""
+        if self.until is None or (self.until - self.now()).total_seconds() > self.margin_s:
+            return None
+        text = f"the run's time ends {_spoken(self.until)}, and {_minutes(self.margin_s)} are kept to restore"
+        return Bar(kind=WINDOW_CLOSED, reason=text, for_good=True)
+
     def fit(self, host: str) -> Bar | None:
         """Return why a device may not begin now, or None where it may."""
         now, windows = self.now(), self.windows.get(host, ())

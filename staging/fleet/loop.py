@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nornir.core import Nornir
+from nornir.core.state import GlobalState
 from nornir.core.task import Result, Task
 
 from ftpserver import FtpServerError, ImageFile
@@ -81,8 +82,11 @@ class WaveLoop:
         self._records: dict[str, DeviceRecord] = {}
         self._attempts: dict[str, int] = {}
         self._to_retry: set[str] = set()
-        self._begun = 0
-        self._canaries: frozenset[str] = frozenset()
+        before = request.resumed.before if request.resumed is not None else {}
+        self._failed_before = frozenset(host for host, record in before.items() if record.outcome in _FAILED)
+        self._begun = len(before)
+        # Of the whole run: one that an earlier process could not restore is no canary that is well.
+        self._canaries = frozenset(host for wave in request.waves if wave.is_canary for host in wave.hosts)
         self._stopped: Bar | None = None
 
     @property
@@ -92,17 +96,21 @@ class WaveLoop:
 
     def run(self) -> dict[str, DeviceRecord]:
         """Go through the waves and return a record for every device of theirs."""
-        waves = self._request.in_waves
-        self._canaries = frozenset(host for wave in waves if wave.is_canary for host in wave.hosts)
-        for place, wave in enumerate(waves):
-            if self._stopped is None and place and self._request.policy.approve:
-                reason = self._steering.may_begin(wave)
-                self._stopped = Bar(reason=reason, for_good=True) if reason else None
+        for place, wave in enumerate(self._request.in_waves):
+            if self._stopped is None and self._is_asked_for(wave, place):
+                self._stopped = self._steering.may_begin(wave, self._deadline.over)
             if self._stopped is None:
                 self._run_wave(wave)
             else:
                 self._leave_out(dict.fromkeys(wave.hosts, self._stopped), wave)
         return dict(self._records)
+
+    def _is_asked_for(self, wave: Wave, place: int) -> bool:
+        """Tell whether a wave has to be approved: all but the run's first, also where the run was taken up again."""
+        is_first = not place
+        if self._request.resumed is not None:
+            is_first = wave.number == min((one.number for one in self._request.waves), default=wave.number)
+        return self._request.policy.approve and not is_first
 
     def _run_wave(self, wave: Wave) -> None:
         line = Line(
@@ -113,19 +121,38 @@ class WaveLoop:
             fits=self._deadline.fit,
         )
         self._tell(wave, "started", f"{wave.name}, {_devices(len(wave.hosts))}")
-        chosen = self._fleet.nornir.filter(filter_func=lambda host: host.name in wave.hosts)
-        chosen.with_runner(FleetRunner(source=line)).run(task=self._one, name=self._context.verb, line=line, wave=wave)
+        self._over(wave).with_runner(FleetRunner(source=line)).run(
+            task=self._one, name=self._context.verb, raise_on_error=False, line=line, wave=wave
+        )
         self._leave_out(line.not_begun, wave)
         failed = sum(self._records[host].outcome in _FAILED for host in wave.hosts)
         self._tell(wave, "done", f"{wave.name}, {failed} of {_devices(len(wave.hosts))} failed")
 
+    def _over(self, wave: Wave) -> Nornir:
+        """Return a Nornir over a wave's devices, with a memory of failures of its own.
+
+        Nornir leaves out whatever failed in any task before, in a script of the user's, say: a device of the wave would
+        be missing. And a device of which one step failed and was tried again is not one that failed.
+        """
+        hosts = set(wave.hosts)
+        chosen = self._fleet.nornir.filter(filter_func=lambda host: host.name in hosts)
+        return Nornir(
+            inventory=chosen.inventory,
+            config=chosen.config,
+            data=GlobalState(dry_run=chosen.data.dry_run),
+            processors=chosen.processors,
+        )
+
     def _bar(self) -> Bar | None:
         """Return why nothing may begin at present; a reason that holds for good holds for the waves behind, too."""
+        # Looked at always: where nothing new begins any more, what is under way can still be stopped.
+        wished = self._steering.bar()
         if self._stopped is None:
-            bar = self._steering.bar() or self._server_gone() or self._too_many_failed()
-            if bar is None or not bar.for_good:
-                return bar
-            self._stopped = bar
+            if wished is None or not wished.for_good:
+                wished = self._deadline.over() or wished or self._server_gone() or self._too_many_failed()
+            if wished is None or not wished.for_good:
+                return wished
+            self._stopped = wished
         return self._stopped
 
     def _server_gone(self) -> Bar | None:
@@ -147,6 +174,7 @@ class WaveLoop:
                 for host, record in self._records.items()
                 if record.outcome in _FAILED and host not in self._to_retry
             }
+            failed |= self._failed_before
             begun = self._begun
         canaries = len(failed & self._canaries)
         reason = may_go_on(self._request.policy, begun, len(failed), canaries_failed=canaries)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -16,12 +18,13 @@ from staging.context import DeviceOptions, RunContext
 from staging.fleet.control import Steering
 from staging.fleet.deadline import Deadline
 from staging.fleet.loop import Fleet, WaveLoop
-from staging.fleet.request import FleetRequest
+from staging.fleet.request import FleetRequest, Resumed
 from staging.fleet.retry import RetryPolicy
 from staging.planning.waves import Wave, WavePolicy
 from staging.record import DeviceRecord, Failure
 from staging.states import Outcome, Restored, State
 from staging.store.control import RunControl
+from staging.touched import JournalUnusable
 
 IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
 CANARY = Wave(number=0, name="canary", hosts=("a1", "b1"), is_canary=True)
@@ -37,6 +40,7 @@ class Journal:
     records: dict[str, DeviceRecord] = field(default_factory=dict)
     anew: list[str] = field(default_factory=list)
     waited_for: list[int | None] = field(default_factory=list)
+    is_full: bool = False
 
     def control(self, run_id):
         return self.wishes
@@ -49,6 +53,15 @@ class Journal:
 
     def set_waiting_wave(self, run_id, wave):
         self.waited_for.append(wave)
+        self.write()
+
+    def set_control(self, run_id, *, approved_wave):
+        self.write()
+        self.wishes = replace(self.wishes, approved_wave=approved_wave)
+
+    def write(self):
+        if self.is_full:
+            raise JournalUnusable("disk full")
 
 
 class Server:
@@ -66,7 +79,7 @@ class Server:
 class Play:
     """A run of which each device's attempts end as given; without a word it is done."""
 
-    def __init__(self, *waves, policy=None, retry=None, script=None, approve=None, journal=None, **request):
+    def __init__(self, *waves, policy=None, retry=None, script=None, approve=None, journal=None, until=None, **request):
         self.script = {host: list(kinds) for host, kinds in (script or {}).items()}
         self.begun: list[str] = []
         self.contexts: list[RunContext] = []
@@ -74,7 +87,7 @@ class Play:
         self.journal = journal or Journal()
         self.server, self.stop = Server(), threading.Event()
         self.lock = threading.Lock()
-        hosts = [host for wave in waves for host in wave.hosts]
+        hosts = request.pop("hosts", None) or [host for wave in waves for host in wave.hosts]
         inventory = Inventory(
             hosts=Hosts({name: Host(name=name, hostname="192.0.2.1", platform="ios") for name in hosts}),
             groups=Groups(),
@@ -102,7 +115,7 @@ class Play:
             self.journal, "run", interrupted=self.stop.is_set, tell=lambda *words: None, approve=approve
         )
         fleet = Fleet(nornir=Nornir(inventory=inventory), views=views, images=dict.fromkeys(hosts, IMAGE))
-        deadline = Deadline(until=None, windows={}, expected_s={})
+        deadline = Deadline(until=until, windows={}, expected_s={})
         self.loop = WaveLoop(fleet, self.request, context, self.device, steering, deadline)
 
     def device(self, task, context):
@@ -255,3 +268,88 @@ def test_a_device_that_is_not_tuned_knows_why():
     play.loop.run()
     found = {one.untuned_because: one.options.tune for one in play.contexts}
     assert found == {"its flash is slow": False, None: True}
+
+
+def test_a_yes_is_kept():
+    """A run that dies in a wave that was approved at the terminal does not ask for it again."""
+    play = Play(CANARY, SITE_A, policy=WavePolicy(approve=True), approve=lambda wave: True)
+    play.loop.run()
+    assert play.journal.wishes.approved_wave == 1
+
+
+def test_a_run_that_was_taken_up_again_asks_for_its_waves():
+    """Its canaries are done already: the wave behind them is not the run's first, and nobody has said yes to it."""
+    done = {host: ended(host, None, None) for host in CANARY.hosts}
+    play = Play(
+        CANARY,
+        SITE_A,
+        hosts=SITE_A.hosts,
+        policy=WavePolicy(approve=True),
+        approve=lambda wave: False,
+        resumed=Resumed(run_id="run", before=done),
+    )
+    assert play.outcomes() == {"a2": "not begun", "a3": "not begun"}
+
+
+def test_a_canary_that_could_not_be_restored_stops_the_run_that_is_taken_up_again():
+    """It takes no part, and it has failed all the same: the others must not see what it saw."""
+    stuck = DeviceRecord(host="a1", outcome=Outcome.FAILED, restored=Restored.INCOMPLETE, seconds_by_step={})
+    play = Play(CANARY, SITE_A, hosts=SITE_A.hosts, resumed=Resumed(run_id="run", before={"a1": stuck}))
+    assert set(play.outcomes().values()) == {"not begun"}
+    assert "canaries" in play.loop.stopped
+
+
+def test_a_stop_is_heeded_where_nothing_new_begins_any_more():
+    """Too many have failed; the one that is under way is stopped from another terminal, and need not run to its end."""
+
+    def until(happened):
+        deadline = time.monotonic() + 20
+        while not happened() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return happened()
+
+    def fails(play):
+        until(lambda: "a3" in play.begun)
+        return "ImageCorrupt"
+
+    def copies(play):
+        until(lambda: play.loop.stopped is not None)
+        play.journal.wishes = RunControl(stopping=True)
+        return None if until(play.contexts[0].interrupted) else "CopyFailed"
+
+    play = Play(SITE_A, policy=WavePolicy(max_failures=0), script={"a2": [fails], "a3": [copies]})
+    assert play.outcomes() == {"a2": "failed", "a3": "done"}
+
+
+def test_a_run_that_is_paused_ends_with_its_time():
+    """Nobody goes on with it before its end: it is over then, and does not wait for ever."""
+    journal = Journal(wishes=RunControl(paused=True))
+    play = Play(SITE_A, journal=journal, until=datetime.now(UTC) + timedelta(seconds=60))
+    assert set(play.outcomes().values()) == {"not begun"}
+    assert "time ends" in play.loop.stopped
+
+
+def test_a_wave_that_nobody_approves_ends_with_the_runs_time():
+    """Waiting for a yes has an end, too."""
+    begun = datetime.now(UTC)
+    play = Play(CANARY, SITE_A, policy=WavePolicy(approve=True), until=begun + timedelta(seconds=121))
+    assert play.outcomes() == {"a1": "done", "b1": "done", "a2": "not begun", "a3": "not begun"}
+    assert "time ends" in play.loop.stopped
+
+
+def test_a_journal_that_is_full_costs_no_report():
+    """That a wave waits cannot be noted; it is asked for, approved and done all the same."""
+    journal = Journal(is_full=True)
+    play = Play(CANARY, SITE_A, policy=WavePolicy(approve=True), approve=lambda wave: True, journal=journal)
+    assert play.outcomes()["a2"] == "done"
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_what_failed_in_the_users_own_tasks_takes_part(raises):
+    """Nornir's memory of failures is the user's: a device in it is staged, and none is added to it."""
+    play = Play(SITE_A, script={"a3": ["bug"]})
+    nornir = play.loop._fleet.nornir
+    nornir.data.failed_hosts.add("a2")
+    nornir.config.core.raise_on_error = raises
+    assert play.outcomes() == {"a2": "done", "a3": "error"}
+    assert nornir.data.failed_hosts == {"a2"}
