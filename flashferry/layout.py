@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -11,13 +12,18 @@ from rich.text import Text
 from staging.states import Outcome, Restored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from staging.record import Failure
 
 GOOD, BAD = "green", "bold red"
 WIDE_COLUMNS = 110
 """From this width on a table has all its columns; below, what is left out stands in the lines under it."""
+
+
+MOST_SENTENCES = 20
+MOST_NAMES = 4
+_ADDRESS = "its address,"
 
 
 class _Console(Console):
@@ -68,6 +74,35 @@ def line(host: str, text: str, style: str = "") -> None:
     grid.add_column(overflow="fold")
     grid.add_row(Text(f"{host}:"), Text(text, style=style))
     console().print(grid)
+
+
+def alike(
+    pairs: Iterable[tuple[str, str]], style: str = "", addresses: Mapping[str, str] = MappingProxyType({})
+) -> int:
+    """Print sentences, each once and with the devices that it is about; return how many were too many to print.
+
+    Args:
+        pairs: Sentences, each with the device that it is about.
+        style: How they look.
+        addresses: Addresses by device: sentences that differ in nothing else are alike.
+    """
+    found: dict[str, list[str]] = {}
+    for text, host in pairs:
+        address = addresses.get(host)
+        found.setdefault(text.replace(address, _ADDRESS) if address else text, []).append(host)
+    for text, hosts in list(found.items())[:MOST_SENTENCES]:
+        if len(hosts) == 1:
+            line(hosts[0], text.replace(_ADDRESS, addresses.get(hosts[0], _ADDRESS)), style)
+        else:
+            line(f"{len(hosts)} devices", f"{text} ({names(hosts)})", style)
+    return max(0, len(found) - MOST_SENTENCES)
+
+
+def names(hosts: Sequence[str]) -> str:
+    """Return the first names of a list, and how many there are besides."""
+    most = MOST_NAMES * 2 if is_wide() else MOST_NAMES
+    more = f" and {len(hosts) - most} more" if len(hosts) > most else ""
+    return ", ".join(hosts[:most]) + more
 
 
 def complain(host: str, failure: Failure | None) -> None:

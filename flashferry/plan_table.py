@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from flashferry.layout import BAD, GOOD, console, is_wide, line, rate, show
+from flashferry.layout import BAD, GOOD, alike, console, line, names, rate, show
 from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
 from staging.planning.forecast import clock, duration
 from staging.planning.waves import Wave
@@ -21,9 +21,6 @@ NARROW_COLUMNS = 96
 
 FEW_WAVES = 8
 """With more waves than this they are counted, not listed: their names tell who is in them."""
-
-MOST_REASONS = 20
-MOST_HOSTS = 4
 
 
 def print_plan(plan: FleetPlan, out: Path | None = None) -> None:
@@ -90,7 +87,7 @@ def _wave_row(plan: FleetPlan, wave: Wave) -> dict[str, str | Text]:
     return {
         "wave": f"{wave.number} {wave.name}",
         "done at": _clock(plan, max(ends)) if ends else "-",
-        "devices": f"{len(wave.hosts)}: {_names(wave.hosts)}" if len(plan.waves) <= FEW_WAVES else str(len(wave.hosts)),
+        "devices": f"{len(wave.hosts)}: {names(wave.hosts)}" if len(plan.waves) <= FEW_WAVES else str(len(wave.hosts)),
     }
 
 
@@ -172,16 +169,8 @@ def _why(device: PlannedDevice) -> str:
 
 def _print_alike(pairs: Iterable[tuple[str, str]], style: str = "") -> None:
     """Print sentences, each once and with the devices that it is about."""
-    found: dict[str, list[str]] = {}
-    for text, host in pairs:
-        found.setdefault(text, []).append(host)
-    for text, hosts in list(found.items())[:MOST_REASONS]:
-        if len(hosts) == 1:
-            line(hosts[0], text, style)
-        else:
-            line(_devices(len(hosts)), f"{text} ({_names(tuple(hosts))})", style)
-    if len(found) > MOST_REASONS:
-        console().print(f"and {len(found) - MOST_REASONS} sentences more; --out and --json have all of them")
+    if more := alike(pairs, style):
+        console().print(f"and {more} sentences more; --out and --json have all of them")
 
 
 def _print_totals(plan: FleetPlan) -> None:
@@ -230,9 +219,3 @@ def _size(size_bytes: int) -> str:
 
 def _devices(count: int) -> str:
     return f"{count} device{'' if count == 1 else 's'}"
-
-
-def _names(hosts: tuple[str, ...]) -> str:
-    most = MOST_HOSTS * 2 if is_wide() else MOST_HOSTS
-    more = f" and {len(hosts) - most} more" if len(hosts) > most else ""
-    return ", ".join(hosts[:most]) + more

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from flashferry.layout import BAD, GOOD, console, line, rate, show
+from flashferry.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
 from flashferry.options import JsonOption, StateOption
 from flashferry.output import finish
 from staging.exit_codes import ExitCode
@@ -16,14 +16,20 @@ from staging.journal import state_directory
 from staging.status import LATEST_RUNS, RunState, RunStatus, Status, read_status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from staging.status import DeviceStatus
 
 _STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
+_GOOD_OUTCOMES = frozenset({"done", "already there"})
 _BAD_OUTCOMES = frozenset({"failed", "error", "refused", "interrupted"})
-_FEW = 20
-"""A run of more devices is told in one line, and those of them that need attention in the table."""
+_LEFT_OUT = frozenset({"interrupted", "not begun"})
+_FEW = 5
+"""A run of more devices has a row only for those that need attention: its line tells what became of all."""
+_MOST = 20
+_WIDE_ONLY = frozenset({"wave", "verdict"})
+
+_Row = dict[str, str | Text]
 
 
 def status(
@@ -39,23 +45,57 @@ def status(
 
 
 def print_status(found: Status) -> None:
-    """Print the runs, then what needs attention."""
+    """Print each run with its devices, and at the end what needs to be recovered."""
     if not found.runs:
         what = "the journal has no run" if found.has_journal else "no journal: nothing was staged or probed from here"
         console().print(f"{found.directory}: {what} yet")
         return
-    rows = (row for run in found.runs for row in _rows(run))
-    show(rows, wide_only=frozenset({"started", "wave", "verdict"}))
-    for run in found.runs:
-        if len(run.devices) > _FEW:
-            line(run.run_id, f"{run.verb}, {standing(run)}, {len(run.devices)} devices: {tally(run)}")
-        for device in _told(run):
-            if device.reason:
-                line(device.host, f"{run.run_id}: {device.reason}", BAD)
-        _print_wishes(run)
+    rows = [[_row(run, device) for device in _told(run)] for run in found.runs]
+    widths = _widths([row for of_run in rows for row in of_run])
+    for number, (run, of_run) in enumerate(zip(found.runs, rows, strict=True)):
+        if number:
+            console().print()
+        _print_run(run, of_run, widths)
+    _print_left(found)
+
+
+def _print_run(run: RunStatus, rows: list[_Row], widths: Mapping[str, int]) -> None:
+    """Print a run's line, its devices below, and what to do about it."""
+    count = len(run.devices)
+    began = f"began {run.started_at[:19].replace('T', ' ')} UTC"
+    devices = f"{count} device{'' if count == 1 else 's'}: {tally(run)}" if count else "no device yet"
+    line(run.run_id, f"{run.verb}, {standing(run)}, {began}, {devices}", _STATES[run.state])
+    if rows:
+        made = table(widths)
+        made.pad_edge, made.padding = True, (0, 0, 0, 2)
+        for column, width in zip(made.columns, widths.values(), strict=True):
+            column.min_width = width
+        for row in rows:
+            made.add_row(*(row[key] for key in widths))
+        console().print(made)
+    more = _needing_attention(run)[_MOST:]
+    if more and count > _FEW:
+        console().print(f"  and {len(more)} more that need attention; 'flashferry run show {run.run_id}' has all")
+    addresses = {device.host: device.address for device in run.devices}
+    alike(((device.reason, device.host) for device in _told(run) if device.reason), BAD, addresses)
+    _print_wishes(run)
+
+
+def _widths(rows: list[_Row]) -> dict[str, int]:
+    """Return the columns, with the width that each has in every run's table."""
+    kept = [key for key in (rows[0] if rows else ()) if is_wide() or key not in _WIDE_ONLY]
+    return {key: max(len(key), *(len(row[key]) for row in rows)) for key in kept}
+
+
+def _print_left(found: Status) -> None:
     left = found.to_recover
+    by_run: dict[str, list[str]] = {}
     for run, device in left:
-        line(device.host, f"run {run.run_id} left it {device.state} at {device.address}", BAD)
+        by_run.setdefault(run.run_id, []).append(f"{device.host} ({device.state}, {device.address})")
+    if by_run:
+        console().print()
+    for run_id, hosts in by_run.items():
+        line(run_id, f"left in its hands: {names(hosts)}", BAD)
     console().print(
         f"{len(left)} to recover: run 'flashferry recover'" if left else "nothing to recover",
         style=BAD if left else GOOD,
@@ -78,39 +118,24 @@ def tally(run: RunStatus) -> str:
 
 
 def _told(run: RunStatus) -> tuple[DeviceStatus, ...]:
-    """Return the devices that are worth a row: of a large run those that need attention, and a few at most."""
-    if len(run.devices) <= _FEW:
-        return run.devices
-    return tuple(device for device in run.devices if device.is_held or device.outcome in _BAD_OUTCOMES)[:_FEW]
+    """Return the devices that are worth a row: of a large run those that need attention, and not too many."""
+    return run.devices if len(run.devices) <= _FEW else _needing_attention(run)[:_MOST]
 
 
-def _rows(run: RunStatus) -> Iterator[dict[str, str | Text]]:
-    for device in _told(run):
-        yield _cells(
-            run,
-            device=device.host,
-            wave=str(device.wave),
-            result=_result(device),
-            speed=rate(device.rate_bytes_per_s),
-            verdict=device.verdict or "-",
-            config=_configuration(run, device),
-        )
+def _needing_attention(run: RunStatus) -> tuple[DeviceStatus, ...]:
+    """Return the devices that are in a run's hands or did not get through."""
+    return tuple(device for device in run.devices if device.is_held or device.outcome in _BAD_OUTCOMES)
 
 
-def _cells(run: RunStatus, *, device: str, **known: str | Text) -> dict[str, str | Text]:
-    empty: dict[str, str | Text] = {
-        "run": run.run_id,
-        "verb": run.verb,
-        "started": f"{run.started_at[:19].replace('T', ' ')} UTC",
-        "run is": standing(run),
-        "wave": "",
-        "device": device,
-        "result": "",
-        "speed": "",
-        "verdict": "",
-        "config": "",
+def _row(run: RunStatus, device: DeviceStatus) -> _Row:
+    return {
+        "device": device.host,
+        "wave": str(device.wave),
+        "result": _result(device),
+        "speed": rate(device.rate_bytes_per_s),
+        "verdict": device.verdict or "-",
+        "config": _configuration(run, device),
     }
-    return empty | known
 
 
 def _result(device: DeviceStatus) -> str:
@@ -119,13 +144,28 @@ def _result(device: DeviceStatus) -> str:
 
 
 def _print_wishes(run: RunStatus) -> None:
-    """Print what a run under way waits for, with the command that helps."""
+    """Print what a run waits for or lacks, with the command that helps."""
     if run.state is not RunState.ALIVE:
+        _print_way_on(run)
         return
     if run.waiting_wave is not None:
         line(run.run_id, f"wave {run.waiting_wave} waits for 'flashferry run approve {run.run_id}'", BAD)
     if run.is_paused:
         line(run.run_id, f"paused; 'flashferry run continue {run.run_id}' goes on", BAD)
+
+
+def _print_way_on(run: RunStatus) -> None:
+    """Print how a staging run that did not get through goes on."""
+    if run.verb != "stage" or not run.devices:
+        return
+    is_open = (
+        any(device.outcome not in _GOOD_OUTCOMES for device in run.devices)
+        if run.state is RunState.DIED
+        else any(device.is_held or device.outcome in _LEFT_OUT for device in run.devices)
+    )
+    if is_open:
+        first = "restores what it left and goes on" if any(one.is_held for one in run.devices) else "goes on"
+        line(run.run_id, f"'flashferry stage --resume {run.run_id}' {first}", BAD)
 
 
 def _configuration(run: RunStatus, device: DeviceStatus) -> Text:

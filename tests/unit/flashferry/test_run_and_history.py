@@ -114,9 +114,39 @@ def test_a_large_run_is_told_in_a_line(call, tmp_path):
             journal.record(run_id, f"r{number}", {"outcome": "failed" if number == 7 else "done"})
         journal.finish_run(run_id)
     told = call("status")
-    assert f"{run_id}: stage, finished, 30 devices: 29 done, 1 failed" in told
+    assert f"{run_id}: stage, finished, began " in told
+    assert "30 devices: 29 done, 1 failed" in " ".join(told.split())
     assert "r7" in told
     assert "r8" not in told
+
+
+def test_a_run_is_named_once_and_its_devices_below(call, run_id, monkeypatch):
+    """Also on a narrow terminal no identifier is broken over two lines, nor repeated for each device."""
+    monkeypatch.setattr("flashferry.layout.Console.width", property(lambda _: 80))
+    told = call("status").splitlines()
+    assert told[0].startswith(f"{run_id}: stage, alive, began ")
+    assert "\n".join(told).count(run_id) == 1
+    assert [row.split()[:2] for row in told if row.lstrip().startswith("r")] == [[f"r{n}", "planned"] for n in range(3)]
+
+
+def test_a_dead_run_is_told_how_it_goes_on(call, tmp_path):
+    """Besides recovery, which only restores: the command that restores first and then does what is left."""
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+        journal.add_device(run_id, host="r1", address="x", port=22, platform="ios")
+    assert f"'flashferry stage --resume {run_id}' goes on" in call("status")
+
+
+def test_alike_reasons_are_told_once(call, tmp_path):
+    """With the devices that they are about."""
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+        for host, why in (("r1", "no answer of r1.lab port 22"), ("r2", "no answer of r2.lab port 22"), ("r3", "lost")):
+            journal.add_device(run_id, host=host, address=f"{host}.lab", port=22, platform="ios")
+            journal.record(run_id, host, {"outcome": "failed", "failure": {"reason": why}})
+    told = call("status")
+    assert "2 devices: no answer of its address, port 22 (r1, r2)" in told
+    assert "r3: lost" in told
 
 
 def test_an_attempt_is_told(call, run_id, tmp_path):
