@@ -102,8 +102,9 @@ class Rig:
         return Done(code=process.returncode, out=out, err=err)
 
     def verb(self, verb: str, *arguments: str | Path) -> Done:
-        """Run a verb over the rig's inventory, with `--json`."""
-        return self.run(verb, "--inventory", self.inventory, "--json", *arguments)
+        """Run a verb over the rig's inventory, with `--json`; what fails is not tried again unless that is asked."""
+        once = ("--retries", "0") if verb == "stage" else ()
+        return self.run(verb, "--inventory", self.inventory, "--json", *once, *arguments)
 
     @staticmethod
     def until(condition: Callable[[], bool], *, timeout_s: float) -> bool:

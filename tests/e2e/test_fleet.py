@@ -84,7 +84,7 @@ def test_waves_stop_behind_failures(fleet):
     for name in A:
         fleet.world.fault(name, flip_byte=True)
     image = fleet.image(500_000)
-    done = fleet.verb("stage", "--image", image, "--no-canary", "--max-failures", "1", "--retries", "0")
+    done = fleet.verb("stage", "--image", image, "--no-canary", "--max-failures", "1")
     assert done.code == 3
     assert outcomes(done) == dict.fromkeys(A, "failed") | dict.fromkeys(B, "not begun")
     reasons = {one["host"]: one["failure"]["reason"] for one in done.json["run"]["devices"]}
