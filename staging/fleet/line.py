@@ -138,8 +138,9 @@ class Line:
     def wait(self, timeout_s: float) -> None:
         """Wait until something changed since the last `take`."""
         with self._changed:
-            if self._again:
-                timeout_s = min(timeout_s, max(0.05, min(self._again.values()) - self._clock()))
+            # One that is due already waits for something else, of which it is told, or for its window.
+            now = self._clock()
+            timeout_s = min(timeout_s, *(at - now for at in self._again.values() if at > now), timeout_s)
             if not self._news:
                 self._changed.wait(timeout_s)
             self._news = False

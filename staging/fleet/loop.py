@@ -121,7 +121,8 @@ class WaveLoop:
             fits=self._deadline.fit,
         )
         self._tell(wave, "started", f"{wave.name}, {_devices(len(wave.hosts))}")
-        self._over(wave).with_runner(FleetRunner(source=line)).run(
+        runner = FleetRunner(source=line, on_abort=self._steering.stop)
+        self._over(wave).with_runner(runner).run(
             task=self._one, name=self._context.verb, raise_on_error=False, line=line, wave=wave
         )
         self._leave_out(line.not_begun, wave)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -21,6 +21,10 @@ WAKE_S = 1.0
 SWITCH_S = 0.02
 """A thread that waits for the interpreter looks so often whether it is its turn. Python's own 5 ms, times the hundreds
 of threads that wait while many devices are checked, is a fifth of all processor time (measured with 60 devices)."""
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 class Source(Protocol):
@@ -84,11 +88,16 @@ class FleetRunner:
     Args:
         num_workers: Devices at a time, >= 1, where no source decides.
         source: Who begins next, or None: the hosts in their order.
+        on_abort: Told where the run ends by an error (Ctrl-C in a script, say): what is under way is to come to its
+            end, which is waited for, since nobody else will restore a device that it has in hand.
     """
 
-    def __init__(self, num_workers: int = 200, source: Source | None = None) -> None:
+    def __init__(
+        self, num_workers: int = 200, source: Source | None = None, on_abort: Callable[[], None] = _nothing
+    ) -> None:
         self._num_workers = num_workers
         self._source = source
+        self._on_abort = on_abort
 
     def run(self, task: Task, hosts: list[Host]) -> AggregatedResult:
         """Run a task over hosts; of a host that is taken more than once the last result stays."""
@@ -106,21 +115,44 @@ class FleetRunner:
                 source.ended(host.name)
 
         with _unhurried():
-            while not source.is_over():
-                name = source.take()
-                if name is None:
-                    source.wait(WAKE_S)
-                    continue
-                thread = threading.Thread(target=one, args=(by_name[name],), name=f"flashferry-{name}")
-                threads.add(thread)
-                thread.start()
-            for thread in tuple(threads):
-                thread.join()
+            try:
+                while not source.is_over():
+                    name = source.take()
+                    if name is None:
+                        source.wait(WAKE_S)
+                        continue
+                    _start(one, by_name[name], threads, source)
+            except BaseException:
+                self._on_abort()
+                raise
+            finally:
+                for thread in tuple(threads):
+                    thread.join()
         result = AggregatedResult(task.name)
         for name in by_name:
             if name in found:
                 result[name] = found[name]
         return result
+
+
+def _start(one: Callable[[Host], None], host: Host, threads: set[threading.Thread], source: Source) -> None:
+    """Start a thread for a host; where the system gives no more of them (`ulimit -u`), once another one has ended.
+
+    Raises:
+        RuntimeError: There is none to wait for.
+    """
+    while True:
+        thread = threading.Thread(target=one, args=(host,), name=f"flashferry-{host.name}")
+        threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError:
+            threads.discard(thread)
+            if not threads:
+                raise
+            source.wait(WAKE_S)
+        else:
+            return
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from staging.fleet.line import Bar, Line, Place, look_ahead
 from staging.planning.limits import Limits
 
@@ -117,3 +119,28 @@ def test_who_does_not_fit_any_more_is_left_out_alone():
     assert set(one.not_begun) == {"a1"}
     closed.pop("a2")
     assert begun(one) == ["a2"]
+
+
+def test_one_that_is_due_and_may_not_begin_is_not_asked_for_all_the_time(monkeypatch):
+    """Paused: the line is looked at once a second, not twenty times, however long the retry is overdue."""
+    waited = []
+    monkeypatch.setattr(threading.Condition, "wait", lambda condition, timeout_s: waited.append(timeout_s))
+    now_s = [0.0]
+    paused = []
+    one = Line(
+        (Place(host="r1", site=None),),
+        Limits(),
+        site_copies=lambda site: 1,
+        bar=lambda: paused[0] if paused else None,
+        clock=lambda: now_s[0],
+    )
+    assert one.take() == "r1"
+    one.again("r1", 0.25)
+    one.ended("r1")
+    paused.append(Bar(reason="paused", for_good=False))
+    one.wait(1.0)  # for what changed with its end
+    one.wait(1.0)
+    now_s[0] = 9.0
+    assert one.take() is None
+    one.wait(1.0)
+    assert waited == [0.25, 1.0]

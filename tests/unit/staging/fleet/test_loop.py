@@ -353,3 +353,39 @@ def test_what_failed_in_the_users_own_tasks_takes_part(raises):
     nornir.config.core.raise_on_error = raises
     assert play.outcomes() == {"a2": "done", "a3": "error"}
     assert nornir.data.failed_hosts == {"a2"}
+
+
+def test_a_thread_that_the_system_does_not_give_is_waited_for(monkeypatch):
+    """One device under way, and no thread for another one at first: both are done."""
+    start, tries = threading.Thread.start, []
+
+    def scarce(thread):
+        tries.append(thread.name)
+        if len(tries) == 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    play = Play(SITE_A, script={"a2": [lambda play: time.sleep(0.2)]})
+    assert set(play.outcomes().values()) == {"done"}
+    assert tries == ["flashferry-a2", "flashferry-a3", "flashferry-a3"]
+
+
+def test_a_run_that_breaks_off_waits_for_what_it_has_in_hand(monkeypatch):
+    """Ctrl-C in a script of the user's: what is under way is told to stop, and has come to its end before it shows."""
+    play, ended_well = Play(SITE_A), []
+
+    def copies(play):
+        play.journal.control = broken
+        deadline = time.monotonic() + 20
+        while not play.contexts[0].interrupted() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        ended_well.append(play.contexts[0].interrupted())
+
+    def broken(run_id):
+        raise KeyboardInterrupt
+
+    play.script["a2"] = [copies]
+    with pytest.raises(KeyboardInterrupt):
+        play.loop.run()
+    assert ended_well == [True]
