@@ -1,7 +1,8 @@
 """What one writes first: Nornir's threads and netmiko's `send_command`; see fleet_waiting.
 
 `python -m benchmarks.fleet_naive INVENTORY URL LIMIT`. All sessions are opened before the first copy begins, for the
-waiting sessions' polling would keep the later ones from ever being opened. Nothing is tuned, verified or restored.
+waiting sessions' polling would keep the later ones from ever being opened, and no more than twenty at a time, for five
+hundred logins at once run into every limit there is. Nothing is tuned, verified or restored.
 """
 
 import sys
@@ -18,10 +19,11 @@ from inventory.load import open_inventory
 def copy(task: Task, url: str, together: threading.Barrier) -> Result:
     """Nornir task: log in, copy, and wait for the prompt as netmiko's documentation shows it."""
     host = task.host
-    connection = ConnectHandler(
-        device_type="cisco_ios", host=host.hostname, username=host.username, password=host.password,
-        conn_timeout=240, banner_timeout=240, auth_timeout=240, read_timeout_override=None,
-    )  # fmt: skip
+    with _LOGINS:
+        connection = ConnectHandler(
+            device_type="cisco_ios", host=host.hostname, username=host.username, password=host.password,
+            conn_timeout=60, banner_timeout=60, auth_timeout=60,
+        )  # fmt: skip
     together.wait()
     connection.send_command(f"copy {url} bootflash:", expect_string=r"filename \[", read_timeout=120)
     with _COUNTED:
@@ -32,6 +34,7 @@ def copy(task: Task, url: str, together: threading.Barrier) -> Result:
     return Result(host=host, result=shown)
 
 
+_LOGINS = threading.BoundedSemaphore(20)
 _COUNTED = threading.Lock()
 _BEGUN: list[str] = []
 

@@ -1,5 +1,6 @@
 """What waiting costs: a fleet that copies at a trickle, one controller, and the naive way beside it."""
 
+import json
 import os
 import statistics
 import tempfile
@@ -9,6 +10,7 @@ from typing import Any
 from benchmarks.fleet_server import PASSWORD, USER
 from benchmarks.fleet_watch import Subject, Waiting, subject
 from benchmarks.procfs import rss_bytes
+from benchmarks.report import print_progress
 from lab.world import DeviceSpec, Rung, SiteSpec, World, WorldSpec, start_world
 from lab.world_inventory import write_inventory
 from staging.store.stored_run import read_run
@@ -82,6 +84,7 @@ def measure(devices: int, hold_s: float, *, with_naive: bool = True) -> dict[str
     with tempfile.TemporaryDirectory(prefix="flashferry-") as name, start_world(spec, rung=Rung.NAMESPACES) as world:
         folder = Path(name)
         found = {"ours": ours(world, folder, devices, hold_s)}
+        print_progress(json.dumps(found))
         if with_naive:
             found["naive"] = naive(world, folder, devices, hold_s)
     return found
