@@ -137,7 +137,7 @@ class _Demo:
                 emit=emit,
                 interrupted=stop.is_set,
             )
-        print_probe(report)
+        print_probe(report, is_kept=False)
         _must_be_well(run_exit_code(report))
         return report
 
@@ -158,7 +158,7 @@ class _Demo:
                 emit=emit,
                 interrupted=stop.is_set,
             )
-        print_run(report, last_as_is(self._journal.directory))
+        print_run(report, last_as_is(self._journal.directory), is_kept=False)
         _must_be_well(run_exit_code(report))
         return report
 

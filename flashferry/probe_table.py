@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from flashferry.layout import BAD, GOOD, complain, console, line, outcome, rate, restored, show
+from flashferry.layout import BAD, GOOD, console, line, outcome, rate, restored, show
+from flashferry.many import print_details, rows_of
 from staging.probe_result import CAVEAT, Arm, ProbeResult
 from tcp.worth import spoken
 
@@ -14,16 +15,12 @@ if TYPE_CHECKING:
     from staging.record import DeviceRecord, RunReport
 
 
-def print_probe(report: RunReport) -> None:
-    """Print what a speed test of each device found."""
+def print_probe(report: RunReport, *, is_kept: bool = True) -> None:
+    """Print what a speed test of each device found; `is_kept` as in `print_run`."""
     image_bytes = next((one.probe.image_bytes for one in report.devices if one.probe is not None), 0)
     console().print(f"run {report.run_id}: copies to null:, times for an image of {image_bytes / 1e6:,.0f} MB")
-    show((_row(device) for device in report.devices), wide_only=frozenset({"result", "config"}))
-    for device in report.devices:
-        if device.probe is not None:
-            _print_evidence(device, device.probe)
-        complain(device.host, device.failure)
-        complain(device.host, device.restore_failure)
+    show((_row(device) for device in rows_of(report.devices)), wide_only=frozenset({"result", "config"}))
+    print_details(report, _print_evidence, is_kept=is_kept)
     if any(device.probe is not None and (device.probe.as_is or device.probe.tuned) for device in report.devices):
         console().print(CAVEAT)
 
@@ -49,7 +46,10 @@ def _decision(found: ProbeResult) -> Text:
     return Text("yes", style=GOOD) if found.worth.is_worth else Text("no")
 
 
-def _print_evidence(device: DeviceRecord, found: ProbeResult) -> None:
+def _print_evidence(device: DeviceRecord) -> None:
+    found = device.probe
+    if found is None:
+        return
     for name, arm in (("as it is", found.as_is), ("tuned", found.tuned)):
         if arm is not None:
             line(device.host, f"{name}: {_described(arm)}")

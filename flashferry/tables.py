@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.layout import BAD, GOOD, complain, console, line, outcome, rate, restored, show
+from flashferry.many import print_details, rows_of
 from staging.budget import payload_cap_bytes_per_s
 from staging.states import Outcome, Restored
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from staging.reached import Reached
     from staging.record import DeviceRecord, RunReport
     from staging.recover import RecoveryRecord
+
+_PROVEN = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})
+"""A device is neither without the hash that it computed itself, in this run or before it was resumed."""
 
 __all__ = ["console", "print_checks", "print_recovery", "print_run"]
 
@@ -54,21 +58,26 @@ def _print_reach(host: str, found: Reached) -> None:
         line(host, f"its SYN: {found.syn.describe()}")
 
 
-def print_run(report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None = None) -> None:
+def print_run(report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None = None, *, is_kept: bool = True) -> None:
     """Print what became of each device of a run, and why.
 
     Args:
         report: The run.
         as_is_bytes_per_s: Speed before tuning by device, where a speed test measured it; without any there is no such
             column.
+        is_kept: Whether the run stays in a journal, so that there is more to be read of it.
     """
-    console().print(f"run {report.run_id}: {report.image}, {report.image_bytes:,} bytes, MD5 {report.md5}")
-    rows = (_run_row(device, as_is_bytes_per_s) for device in report.devices)
+    _print_images(report)
+    rows = (_run_row(device, as_is_bytes_per_s) for device in rows_of(report.devices))
     show(rows, wide_only=frozenset({"server says", "link limit", "took"}))
-    for device in report.devices:
-        _print_evidence(device)
-        complain(device.host, device.failure)
-        complain(device.host, device.restore_failure)
+    print_details(report, _print_evidence, is_kept=is_kept)
+
+
+def _print_images(report: RunReport) -> None:
+    if not report.images:
+        console().print(f"run {report.run_id}: {report.image}")
+    for image in report.images:
+        console().print(f"run {report.run_id}: {image.name}, {image.size_bytes:,} bytes, MD5 {image.md5}")
 
 
 def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None) -> dict[str, str | Text]:
@@ -83,7 +92,7 @@ def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None
         "server says": rate(seen.rate_bytes_per_s if seen else None),
         "link limit": rate(link),
         "verdict": seen.verdict.kind.value if seen else "-",
-        "hash": "proven" if device.verify or device.outcome is Outcome.ALREADY_THERE else "-",
+        "hash": "proven" if device.verify or device.outcome in _PROVEN else "-",
         "config": restored(device.restored),
         "took": f"{sum(device.seconds_by_step.values()):.1f} s",
     }

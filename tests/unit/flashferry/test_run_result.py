@@ -1,0 +1,107 @@
+"""The result of a run for people: a few devices whole, of many those that need attention."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from flashferry.many import MOST_DETAILED
+from flashferry.probe_table import print_probe
+from flashferry.tables import print_run
+from staging.record import DeviceRecord, Failure, RunImage, RunReport
+from staging.states import Outcome, Restored
+
+IMAGE = RunImage(name="x.bin", size_bytes=2_000_000, md5="m", sha512="s")
+LOST = Failure(step="connect", reason="no answer", hint="Look at the line", kind="Unreachable")
+
+
+def device(host, outcome=Outcome.DONE, **values):
+    return DeviceRecord(host=host, outcome=outcome, seconds_by_step={}, **values)
+
+
+def proven(host):
+    """Return a device that was changed and restored."""
+    restore = SimpleNamespace(running_difference=None, foreign=(), startup_changed=False)
+    return device(host, restored=Restored.RESTORED, restore=restore)
+
+
+def run(*devices, **values):
+    given = {"image": "x.bin", "image_bytes": 2_000_000, "md5": "m", "images": (IMAGE,)} | values
+    return RunReport(run_id="20261122-000000-abcd", verb="stage", devices=devices, **given)
+
+
+@pytest.fixture
+def told(capsys):
+    """Return what a run's result says."""
+
+    def call(report, table=print_run, **options):
+        table(report, **options)
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_of_few_devices_everything_is_told(told):
+    """Proof by proof, and at the end where there is more."""
+    found = told(run(*(proven(f"r{number}") for number in range(5))))
+    assert found.count("proof: running configuration equal to the start") == 5
+    assert found.endswith("report: flashferry report 20261122-000000-abcd\n")
+
+
+def test_of_many_devices_those_that_need_attention_come_first(told):
+    """The others have a row each and no more."""
+    found = told(run(*(proven(f"r{number}") for number in range(39)), device("bad", Outcome.FAILED, failure=LOST)))
+    rows = found.splitlines()
+    assert rows[2].split()[:2] == ["bad", "failed"]
+    assert "proof:" not in found
+    assert "bad: connect: no answer. Look at the line" in found
+    assert "40 devices: 39 done, 1 failed" in found
+    assert len(rows) < 50
+
+
+def test_alike_failures_are_told_once(told):
+    """With the devices that they are about; the evidence of ten of them at the most."""
+    found = told(run(*(device(f"r{number}", Outcome.FAILED, failure=LOST) for number in range(30))))
+    assert found.count("no answer") == 1
+    assert "30 devices: connect: no answer" in found
+    assert f"and {30 - MOST_DETAILED} devices more that need attention" in found
+
+
+def test_of_very_many_devices_not_all_have_a_row(told):
+    """All that need attention have one, wherever they stand."""
+    found = told(run(*(device(f"r{number}") for number in range(499)), device("last", Outcome.REFUSED)))
+    assert "last" in found
+    assert "r100" not in found
+    assert "500 devices: 499 done, 1 refused" in found
+    assert "440 devices more" in found
+
+
+def test_a_run_that_stopped_says_why_and_how_it_goes_on(told):
+    """Devices without a turn are no failures, and their reason stands once."""
+    waiting = Failure(step="wave", reason="1 of 1 devices failed in wave 0", hint=None, kind="Stopped")
+    left = [device(f"r{number}", Outcome.NOT_BEGUN, failure=waiting) for number in range(7)]
+    found = told(run(*left, device("bad", Outcome.FAILED, failure=LOST), stopped="1 of 1 devices failed in wave 0"))
+    assert "the run began nothing new: 1 of 1 devices failed in wave 0" in found
+    assert "go on with: flashferry stage --resume 20261122-000000-abcd" in found
+    assert found.count("7 devices: wave: 1 of 1 devices failed") == 1
+
+
+def test_all_images_of_a_run_are_named(told):
+    """And a run that was resumed with nothing left to do names none, nor a size of 0."""
+    other = RunImage(name="y.bin", size_bytes=3, md5="n", sha512="s")
+    assert "y.bin, 3 bytes, MD5 n" in told(run(device("r1"), images=(IMAGE, other)))
+    assert "0 bytes" not in told(run(device("r1"), images=(), image="nothing left to copy", image_bytes=0, md5=""))
+
+
+def test_what_was_done_before_a_run_was_resumed_is_proven(told):
+    """A device is not done without its hash, whichever part of the run computed it."""
+    assert "proven" in told(run(device("r1", notes=("done before the run was resumed",))))
+    assert "done before the run was resumed" in told(run(device("r1", notes=("done before the run was resumed",))))
+
+
+def test_a_speed_test_of_many_devices_is_told_likewise(told):
+    """And one that leaves no journal points to no report."""
+    found = told(run(*(proven(f"r{number}") for number in range(40))), print_probe, is_kept=False)
+    assert "proof:" not in found
+    assert "flashferry report" not in found
