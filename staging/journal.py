@@ -21,7 +21,7 @@ from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
 from staging.codec import to_json
 from staging.journal_attempts import begin_anew
-from staging.journal_devices import INSERT_DEVICE, NewDevice
+from staging.journal_devices import INSERT_DEVICE, UPDATE_DEVICE, NewDevice
 from staging.journal_runs import JournalRuns, now
 from staging.journal_transfers import Key, annotate, keep, key_of, slim
 from staging.states import State, is_allowed
@@ -81,6 +81,15 @@ class Journal(JournalRuns):
             for one in devices
         ]
         self._change(lambda database: database.executemany(INSERT_DEVICE, rows))
+
+    def update_devices(self, run_id: str, devices: Iterable[NewDevice]) -> None:
+        """Have devices that a run has already be reached where the inventory has them now, but for those in its hands.
+
+        A run that is gone on with may find them elsewhere; what recovers it goes where they were touched.
+        """
+        at = now()
+        rows = [(one.address, one.port, one.platform, one.site, at, run_id, one.host) for one in devices]
+        self._change(lambda database: database.executemany(UPDATE_DEVICE, rows))
 
     def again(self, run_id: str, host: str) -> None:
         """Have a device of a run begin anew; what its attempt so far came to is kept beside the next one.

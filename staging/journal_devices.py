@@ -9,6 +9,12 @@ INSERT_DEVICE = (
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
+UPDATE_DEVICE = (
+    "UPDATE devices SET address = ?, port = ?, platform = ?, site = ?, updated_at = ? "
+    "WHERE run_id = ? AND host = ? AND touched = 0"
+)
+"""One in a run's hands stays what it was when it was taken: recovery finds it there."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDevice:

@@ -210,9 +210,12 @@ class _Run:
         at_s = time.monotonic() - self._started
         self._emit(Event(host=None, step="run", status="started", text=run_id, at_s=at_s, run_id=run_id))
         waves = {host: wave.number for wave in self._request.in_waves for host in wave.hosts}
-        # A run that was killed in its first moments may not have entered all of them.
-        known = {one.host for one in read_run(self._journal.directory, run_id).devices} if resumed else frozenset()
-        new = (
+        # A run that was killed in its first moments may not have entered all of them; others may have moved since.
+        known: frozenset[str] = frozenset()
+        if resumed:
+            run = read_run(self._journal.directory, run_id, with_transfers=False)
+            known = frozenset(one.host for one in run.devices)
+        devices = [
             NewDevice(
                 host=device.name,
                 address=device.address,
@@ -223,9 +226,9 @@ class _Run:
                 image=images[device.name].name,
             )
             for device in self._views.values()
-            if device.name not in known
-        )
-        self._journal.add_devices(run_id, new)
+        ]
+        self._journal.add_devices(run_id, (one for one in devices if one.host not in known))
+        self._journal.update_devices(run_id, (one for one in devices if one.host in known))
         return run_id
 
     def _context(self, run_id: str, server: FtpServer, fleet: Fleet, steering: Steering) -> RunContext:

@@ -69,7 +69,7 @@ def resumed(
         ConfigInvalid: The run is unknown, or alive.
     """
     journal.reopen_run(run_id)
-    run = read_run(journal.directory, run_id)
+    run = read_run(journal.directory, run_id, with_transfers=False)
     held = {one.host: one.failure for one in recovered if one.failure is not None}
     done = {device.host: device.record for device in run.devices if is_done(device)}
     stuck = {device.host: _stuck(device.host, held.get(device.host)) for device in run.devices if device.is_held}
@@ -129,11 +129,19 @@ def _changed_before(record: DeviceRecord, device: StoredDevice) -> DeviceRecord:
 
 
 def _leftover(device: StoredDevice) -> str | None:
-    """Return what a broken copy of the run left on a device, as recovery or the attempt itself named it."""
-    record = device.record
-    recovery = record.get("recovery")
-    found = (recovery if isinstance(recovery, dict) else record).get("partial_file")
-    return found if isinstance(found, str) and not record.get("partial_removed") else None
+    """Return what a broken copy of the run left on a device, as recovery or the attempt itself named it.
+
+    The last attempt that copied, or was recovered, decides: one that was killed before its check, or refused for the
+    sake of that very file, says nothing about it.
+    """
+    for record in (device.record, *reversed(device.attempts)):
+        recovery = record.get("recovery")
+        found = (recovery if isinstance(recovery, dict) else record).get("partial_file")
+        if isinstance(found, str):
+            return None if record.get("partial_removed") else found
+        if isinstance(recovery, dict) or record.get("transfer") is not None:
+            return None
+    return None
 
 
 def _stuck(host: str, why: Failure | None) -> DeviceRecord:

@@ -15,11 +15,12 @@ from staging.fleet.request import FleetRequest
 from staging.fleet.resuming import kept_request, resumed
 from staging.fleet.retry import RetryPolicy
 from staging.fleet.stored import SCHEMA, from_stored, to_stored
+from staging.journal_devices import NewDevice
 from staging.planning.limits import Limits
 from staging.planning.waves import Wave, WavePolicy
 from staging.record import DeviceRecord, Failure
 from staging.recover import RecoveryRecord
-from staging.states import Outcome, Restored
+from staging.states import Outcome, Restored, State
 from tests.unit.staging.conftest import take
 
 
@@ -156,3 +157,34 @@ def test_a_run_that_is_alive_is_not_gone_on_with(journal, image):
     run_id = journal.begin_run("stage", stored(request(image, "r1")))
     with pytest.raises(ConfigInvalid, match="is alive"):
         kept_request(journal, run_id)
+
+
+def test_what_a_copy_left_is_known_however_often_the_run_is_killed(journal, dead_run):
+    """Killed again before r2 had its turn, and then before its check: the file is still this run's."""
+    for state in (State.PLANNED, State.CHECKED):
+        resumed(journal, dead_run, kept_request(journal, dead_run))
+        if state is not State.PLANNED:
+            journal.move(dead_run, "r2", state)
+        journal.finish_run(dead_run)
+    going_on = resumed(journal, dead_run, kept_request(journal, dead_run)).request
+    assert going_on.resumed.leftovers == {"r2": "flash:x.bin, 3 bytes"}
+
+
+def test_a_later_copy_decides_what_is_left(journal, dead_run):
+    """An attempt that removed the file, and copied again, left what it says itself: nothing."""
+    resumed(journal, dead_run, kept_request(journal, dead_run))
+    record = DeviceRecord(host="r2", outcome=Outcome.FAILED, seconds_by_step={})
+    journal.record(dead_run, "r2", {"outcome": "failed", "transfer": {"ticket_id": "t"}, "host": record.host})
+    journal.move(dead_run, "r2", State.FAILED)
+    journal.finish_run(dead_run)
+    assert resumed(journal, dead_run, kept_request(journal, dead_run)).request.resumed.leftovers == {}
+
+
+def test_a_device_that_moved_is_recovered_where_it_was_touched(journal, dead_run):
+    """The inventory has another address now: the journal takes it, but not for a device that is in a run's hands."""
+    moved = [NewDevice(host=host, address="198.51.100.7", port=2222, platform="ios") for host in ("r2", "r3")]
+    take(journal, dead_run, "r3", "r3")
+    journal.update_devices(dead_run, moved)
+    take(journal, dead_run, "r2", "r2")
+    found = {device.host: (device.address, device.port) for device in journal.touched_devices()}
+    assert found == {"r2": ("198.51.100.7", 2222), "r3": ("192.0.2.2", 22)}
