@@ -7,10 +7,11 @@ _LEAST_BYTES_PER_S = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cap:
-    """A pacing cap in payload bytes per second, and in words where it comes from."""
+    """A pacing cap in payload bytes per second, in words where it comes from, and what it is a share of."""
 
     bytes_per_s: int
     source: str
+    shared_bytes_per_s: int | None = None
 
 
 def least_cap(*caps: Cap | None) -> Cap | None:
@@ -45,4 +46,5 @@ class SiteCaps:
         if cap is None or transfers <= 1:
             return cap
         part = max(_LEAST_BYTES_PER_S, cap.bytes_per_s // transfers)
-        return Cap(bytes_per_s=part, source=f"1 of {transfers} shares of: {cap.source}")
+        source = f"1 of {transfers} shares of: {cap.source}"
+        return Cap(bytes_per_s=part, source=source, shared_bytes_per_s=cap.bytes_per_s)

@@ -39,6 +39,7 @@ class SenderReport:
         cap_asked_bytes_per_s: Pacing cap asked for; None for none.
         cap_bytes_per_s: Pacing cap in force; None for none.
         cap_source: Where the cap comes from, in words: given, or learned from what and when; empty without a cap.
+        shared_cap_bytes_per_s: What the cap was a share of at any time, such as the site's cap; None for no share.
     """
 
     congestion_control_asked: str
@@ -48,6 +49,7 @@ class SenderReport:
     cap_asked_bytes_per_s: int | None
     cap_bytes_per_s: int | None
     cap_source: str = ""
+    shared_cap_bytes_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

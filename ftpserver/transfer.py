@@ -159,7 +159,11 @@ class Transfer:
         return TransferRecord(
             outcome=outcome,
             sender=sender,
-            verdict=judge(samples, congestion_control=sender.congestion_control),
+            verdict=judge(
+                samples,
+                congestion_control=sender.congestion_control,
+                shared_cap_bytes_per_s=sender.shared_cap_bytes_per_s,
+            ),
             samples=samples,
             commands=commands,
             **self._given(),

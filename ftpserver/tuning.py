@@ -29,6 +29,7 @@ class Tuning:
         self._socket = connection
         self._profile = profile
         self._cap: Cap | None = None
+        self._shared_cap_bytes_per_s: int | None = None
         self._gave_up_bbr = False
         self._has_sack = info.sack
         self.refused = ""
@@ -48,6 +49,8 @@ class Tuning:
     def apply_cap(self, cap: "Cap | None") -> None:
         """Put a pacing cap in force, now."""
         self._cap = cap
+        if cap is not None and cap.shared_bytes_per_s is not None:
+            self._shared_cap_bytes_per_s = cap.shared_bytes_per_s
         sockets.set_cap(self._socket, cap.bytes_per_s if cap else None)
 
     def be_patient(self) -> None:
@@ -89,6 +92,7 @@ class Tuning:
             cap_asked_bytes_per_s=self._cap.bytes_per_s if self._cap else None,
             cap_bytes_per_s=sockets.cap(self._socket),
             cap_source=self._cap.source if self._cap else "",
+            shared_cap_bytes_per_s=self._shared_cap_bytes_per_s,
         )
 
     def _give_up_bbr(self, why: str) -> None:

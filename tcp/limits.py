@@ -81,6 +81,10 @@ class Overview:
         retrans_bytes: Bytes sent again.
         retrans_share: Those as a part of all bytes sent.
         cap_bytes_per_s: Pacing cap in force at the end; None without.
+        mean_cap_bytes_per_s: Mean of the caps in force over the time that had one; others that come and go change a
+            share. None without.
+        is_cap_steady: Whether it was the same all the time.
+        shared_cap_bytes_per_s: What that cap was a share of; None where it was shared with nobody.
         loss_based: Whether the congestion control slows down on loss.
     """
 
@@ -97,15 +101,24 @@ class Overview:
     retrans_share: float
     cap_bytes_per_s: int | None
     loss_based: bool
+    mean_cap_bytes_per_s: float | None = None
+    is_cap_steady: bool = True
+    shared_cap_bytes_per_s: int | None = None
 
 
-def overview(samples: "Sequence[Sample]", spans: "Sequence[Interval]", congestion_control: str | None) -> Overview:
+def overview(
+    samples: "Sequence[Sample]",
+    spans: "Sequence[Interval]",
+    congestion_control: str | None,
+    shared_cap_bytes_per_s: int | None = None,
+) -> Overview:
     """Sum up a transfer.
 
     Args:
         samples: All samples, in order, at least one.
         spans: The intervals to be judged, at least one.
         congestion_control: Name of the sender's congestion control; None is taken as loss-based.
+        shared_cap_bytes_per_s: What the cap was a share of, or None.
     """
     windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
     rates = [span.rate_bytes_per_s for span in spans]
@@ -113,6 +126,8 @@ def overview(samples: "Sequence[Sample]", spans: "Sequence[Interval]", congestio
     rate = sum(span.rate_bytes_per_s * span.duration_s for span in spans) / duration_s
     retrans = sum(span.retrans_bytes for span in spans)
     sent = sum(span.sent_bytes for span in spans)
+    capped = [(span.duration_s, cap) for span in spans if (cap := span.end.max_pacing_rate_bytes_per_s) is not None]
+    capped_s = sum(seconds for seconds, _ in capped)
     rtts = [sample.min_rtt_us for sample in samples if sample.min_rtt_us]
     return Overview(
         duration_s=duration_s,
@@ -128,6 +143,9 @@ def overview(samples: "Sequence[Sample]", spans: "Sequence[Interval]", congestio
         retrans_share=retrans / sent if sent else 0.0,
         cap_bytes_per_s=spans[-1].end.max_pacing_rate_bytes_per_s,
         loss_based=not (congestion_control or "").startswith("bbr"),
+        mean_cap_bytes_per_s=sum(seconds * cap for seconds, cap in capped) / capped_s if capped_s else None,
+        is_cap_steady=len({cap for _, cap in capped}) <= 1,
+        shared_cap_bytes_per_s=shared_cap_bytes_per_s,
     )
 
 

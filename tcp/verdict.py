@@ -56,17 +56,20 @@ class Verdict:
     advice: str = ""
 
 
-def judge(samples: "Sequence[Sample]", *, congestion_control: str | None = None) -> Verdict:
+def judge(
+    samples: "Sequence[Sample]", *, congestion_control: str | None = None, shared_cap_bytes_per_s: int | None = None
+) -> Verdict:
     """Name what limited a transfer.
 
     Args:
         samples: Samples in the order they were taken, from the first byte to the last acknowledgement.
         congestion_control: The sender's congestion control in force; without it loss is taken to matter.
+        shared_cap_bytes_per_s: What the pacing cap is a share of, such as a site's cap; None where it is no share.
     """
     spans = intervals(samples)
     if not spans:
         return _too_short(0.0, f"{len(samples)} samples and no time between them")
-    whole = overview(samples, spans, congestion_control)
+    whole = overview(samples, spans, congestion_control, shared_cap_bytes_per_s)
     least_s = max(_LEAST_SECONDS, _LEAST_ROUND_TRIPS * whole.median_rtt_s)
     if whole.duration_s < least_s or len(spans) < _LEAST_INTERVALS:
         seen, wanted = len(spans) + 1, _LEAST_INTERVALS + 1

@@ -64,8 +64,18 @@ def _server(whole: Overview) -> str:
 
 
 def _cap(whole: Overview) -> str:
-    cap = "the cap" if whole.cap_bytes_per_s is None else f"the cap of {_rate(whole.cap_bytes_per_s)}"
-    return f"{cap} was reached, seen {_rate(whole.rate_bytes_per_s)}, by design"
+    return f"{_cap_in_words(whole)} was reached, seen {_rate(whole.rate_bytes_per_s)}, by design"
+
+
+def _cap_in_words(whole: Overview) -> str:
+    """Name the cap; of a share, which grows and shrinks as others come and go, what it was on average."""
+    mean, shared = whole.mean_cap_bytes_per_s, whole.shared_cap_bytes_per_s
+    if mean is None:
+        return "the cap"
+    average = "" if whole.is_cap_steady else " on average"
+    if shared is None or mean >= shared:
+        return f"the cap of {_rate(mean)}{average}"
+    return f"its share, {_rate(mean)}{average}, of the site's cap of {_rate(shared)}"
 
 
 def _nothing(whole: Overview) -> str:
@@ -102,8 +112,15 @@ def evidence_for(whole: Overview) -> tuple[str, ...]:
             f"receive window {whole.largest_window_bytes} bytes at most, {whole.median_window_bytes} in the median"
         )
     if whole.cap_bytes_per_s is not None:
-        lines.append(f"pacing cap {_rate(whole.cap_bytes_per_s)}")
+        lines.append(f"pacing cap {_rate(whole.cap_bytes_per_s)}{_history_of(whole)}")
     return tuple(lines)
+
+
+def _history_of(whole: Overview) -> str:
+    """Tell of a cap that changed what it was before the end."""
+    if whole.is_cap_steady or whole.mean_cap_bytes_per_s is None:
+        return ""
+    return f" at the end, {_rate(whole.mean_cap_bytes_per_s)} on average"
 
 
 def advice_for(kind: VerdictKind, whole: Overview) -> str:

@@ -17,8 +17,10 @@ def test_a_site_s_cap_is_divided() -> None:
     caps = SiteCaps()
     caps.put("branch", Cap(bytes_per_s=9000, source="given"))
     assert caps.share("branch", 1) == caps.share("branch", 0) == Cap(bytes_per_s=9000, source="given")
-    assert caps.share("branch", 3) == Cap(bytes_per_s=3000, source="1 of 3 shares of: given")
-    assert caps.share("branch", 100) == Cap(bytes_per_s=1000, source="1 of 100 shares of: given")
+    assert caps.share("branch", 3) == Cap(bytes_per_s=3000, source="1 of 3 shares of: given", shared_bytes_per_s=9000)
+    assert caps.share("branch", 100) == Cap(
+        bytes_per_s=1000, source="1 of 100 shares of: given", shared_bytes_per_s=9000
+    )
     caps.put("branch", None)
     assert caps.share("branch", 1) is None
     assert "branch" not in caps

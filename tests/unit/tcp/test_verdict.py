@@ -371,6 +371,26 @@ def test_an_untuned_window_gets_the_line_that_helps() -> None:
     assert capped.advice == ""
 
 
+def test_a_share_of_a_cap_is_told_as_what_it_was() -> None:
+    """A copy beside seven others that ends alone ran at its share, not at the site's cap that it has at the end."""
+    flow = _flow(seconds=8, rate=240_000, max_pacing_rate_bytes_per_s=244_000)
+    alone = replace(flow[-1], max_pacing_rate_bytes_per_s=1_950_000)
+    verdict = judge([*flow[:-1], alone], congestion_control="bbr", shared_cap_bytes_per_s=1_950_000)
+    assert verdict.kind is VerdictKind.CAP
+    assert "of the site's cap of 1.95 MB/s was reached, seen 0.24 MB/s, by design." in verdict.sentence
+    assert "its share, 0.4" in verdict.sentence
+    assert "on average" in verdict.sentence
+    assert any(line.startswith("pacing cap 1.95 MB/s at the end, ") for line in verdict.evidence)
+
+
+def test_a_steady_share_has_one_figure() -> None:
+    """Nobody came or went: the share is what it is; without a share the cap is a cap."""
+    flow = _flow(rate=240_000, max_pacing_rate_bytes_per_s=244_000)
+    shared = judge(flow, congestion_control="bbr", shared_cap_bytes_per_s=1_950_000)
+    assert "its share, 0.244 MB/s, of the site's cap of 1.95 MB/s was reached, seen 0.24 MB/s" in shared.sentence
+    assert "the cap of 0.244 MB/s was reached" in judge(flow, congestion_control="bbr").sentence
+
+
 def test_a_reading_becomes_a_sample() -> None:
     """Values are taken over, `no limit` becomes None and an unmeasured round trip too."""
     raw = bytearray(280)
