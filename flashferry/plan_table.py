@@ -198,7 +198,7 @@ def _print_fit(plan: FleetPlan) -> None:
     end = f", to end by {datetime.fromisoformat(plan.ends_at):%a %H:%M}" if plan.ends_at else ""
     console().print(Text(f"Beginning {start:%a %H:%M}{end}: {plan.fit.sentence}.", style=style))
     for remedy in plan.fit.remedies:
-        word = "would fit" if remedy.fits else "would help"
+        word = "faster" if plan.fit.fits is not False else "would fit" if remedy.fits else "would help"
         line(f"  {word}", f"{remedy.change}: done at {_clock(plan, remedy.ends_s)}")
 
 

@@ -85,6 +85,19 @@ def test_sites_one_after_another_are_put_side_by_side() -> None:
     assert "would not be done in time" in told.fit.sentence
 
 
+def test_a_run_that_fits_is_told_what_makes_it_much_shorter() -> None:
+    """Sites that wait for each other cost the night for nothing; where little is won nothing is proposed."""
+    prospects = [_prospect(f"{site}{number}", site) for site in "abcd" for number in range(4)]
+    told = forecast(_situation(*prospects, until_s=7200, by="site"), NIGHT)
+    assert told.fit.fits is True
+    (found,) = told.fit.remedies
+    assert "--wave-by all" in found.change
+    assert found.ends_s < 0.5 * told.duration_s
+    uneven = [_prospect("a1", "a"), _prospect("b1", "b", megabytes=1000)]
+    assert forecast(_situation(*uneven, until_s=7200, by="site"), NIGHT).fit.remedies == ()
+    assert forecast(_situation(*prospects, until_s=7200), NIGHT).fit.remedies == ()
+
+
 def test_slow_devices_ask_for_more_copies_at_once() -> None:
     """Where the devices and not the link are slow, more copies at once make the run fit, and the number is told."""
     slow = Rate(bytes_per_s=50e3, source="measured")
