@@ -82,8 +82,10 @@ def approve(
     """Let the next wave of a run begin."""
     directory = state_directory(state_dir)
     run_id = _alive(directory, run)
-    number = may_approve(read_run(directory, run_id, with_transfers=False), steered(directory, run_id), wave)
-    _steer(run, state_dir, json, f"may begin with wave {number}", approved_wave=number)
+    control = steered(directory, run_id)
+    number = may_approve(read_run(directory, run_id, with_transfers=False), control, wave)
+    still = f", but is paused: 'flashferry run continue {run_id}' goes on" if control.paused else ""
+    _steer(run, state_dir, json, f"may begin with wave {number}{still}", approved_wave=number)
 
 
 def _steer(

@@ -88,6 +88,12 @@ def test_a_wave_is_approved(call, run_id, tmp_path):
     assert json.loads(call("run", "approve", "latest", "--wave", "2", "--json"))["control"]["approved_wave"] == 2
 
 
+def test_approving_a_paused_run_says_that_it_is_paused(call, run_id):
+    """Else the operator waits for a wave that does not begin."""
+    call("run", "pause", "latest")
+    assert f"but is paused: 'flashferry run continue {run_id}'" in " ".join(call("run", "approve", "latest").split())
+
+
 @pytest.mark.parametrize("verb", ["pause", "continue", "approve", "stop"])
 def test_a_run_that_is_not_alive_is_not_steered(call, tmp_path, verb):
     """The sentence says how to go on with it."""
