@@ -282,6 +282,8 @@ class DeviceRun(LeftoverRun):
             self._update(restored=Restored.UNTOUCHED)
         else:
             self._update(restored=Restored.FOREIGN_CHANGE)
+        if self._record.failure is not None:
+            self._name_leftover()
         self._context.journal.release(self._context.run_id, self._record.host, self._record)
         failed = self._record.failure is not None
         self._move(State.RESTORED)

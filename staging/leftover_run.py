@@ -18,6 +18,16 @@ from tasks.leftover import CANNOT_TELL, in_words, leftover
 class LeftoverRun(CopyRun):
     """The last step of a device whose run failed."""
 
+    def _name_leftover(self) -> None:
+        """Name what a failed copy left so far, before the lease ends.
+
+        A run that is killed behind that, while a broken copy is seen to, would not know the file for its own when it
+        is gone on with, and recovery does not look at a device that is not held. Nothing here may cost the lease's end.
+        """
+        with suppress(Exception):
+            if self._is_ours_on_flash(self._target, server_tells=self._ask_server()):
+                self._update(partial_file=leftover(session_of(self._task), self._target))
+
     def _see_to_leftover(self, target: str) -> None:
         """Name what a failed copy left on flash; remove it where it is ours and the operator allowed that."""
         server_tells = self._ask_server()

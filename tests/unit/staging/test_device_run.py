@@ -432,3 +432,14 @@ def test_a_hash_takes_no_longer_than_what_was_learned_of_the_device_allows():
         steps.host.name = host
         DeviceRun(steps, replace(context(), hash_speeds={"r1": 7e6}))._verify("flash:x.bin")
     assert given == [7e6, None]
+
+
+def test_what_a_copy_left_is_on_disk_when_the_lease_ends(monkeypatch):
+    """Killed right behind that, the run knows the file for its own; and no look at the flash can keep the lease."""
+    for at, named in ((lambda: 10, "flash:x.bin, 10 bytes"), (lambda: OSError("gone"), None)):
+        Flash(monkeypatch, at)
+        run, kept = failed_run(DeviceUnreachable("lost"), server_account=account()), []
+        run._target = "flash:x.bin"
+        monkeypatch.setattr(run.context.journal, "release", lambda run_id, host, record, kept=kept: kept.append(record))
+        run._restored(SimpleNamespace(is_proven=True), touched=True)
+        assert [record.partial_file for record in kept] == [named]
