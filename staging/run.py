@@ -11,6 +11,7 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from ftpserver import FtpServer, ImageFile
+from ftpserver.descriptors import raise_soft_limit
 from inventory.errors import ConfigInvalid
 from inventory.view import WORD, HostView, view
 from staging.context import RunContext
@@ -126,6 +127,8 @@ def run_waves(
     views = {name: view(nornir.inventory.hosts[name]) for name in request.images}
     if (address := options.device.server_address) is not None and not WORD.fullmatch(address):
         raise ConfigInvalid(f"server address {address!r}: expected an IPv4 address or a host name")
+    # A device under way takes a few: a thousand is soon too few, and restoring is where they would be lacking.
+    raise_soft_limit()
     run = _Run(nornir, request, options, journal, never_failing(emit), views)
     return run.through(interrupted, device_task, approve)
 
