@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -19,6 +20,8 @@ from staging.exit_codes import ExitCode
 
 SCHEMA_VERSION = 1
 _PROGRESS_EVERY_S = 2.0
+_GONE = frozenset({errno.EPIPE, errno.EIO})
+"""What writing to a closed pipe or terminal ends in."""
 
 
 def say(text: str) -> None:
@@ -37,15 +40,26 @@ def complain(error: FlashferryError, code: ExitCode) -> None:
 
 def finish(verb: str, code: ExitCode, result: dict[str, object], *, as_json: bool, human: Callable[[], None]) -> None:
     """Print a result as one JSON document or for people, and leave with its exit code."""
+    is_out = printed((lambda: typer.echo(result_document(verb, code, result))) if as_json else human)
+    raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
+
+
+def printed(write: Callable[[], object]) -> bool:
+    """Write to standard output; return whether it is there, or nobody wants it any more.
+
+    A reader that went away, as `head` does, is no error: what was done is done, and the exit code tells it. A result
+    that a full disk swallowed is one: an empty file and a zero would pass for a report.
+    """
     try:
-        if as_json:
-            typer.echo(result_document(verb, code, result))
-        else:
-            human()
-    except OSError:
-        # A closed pipe or a full disk behind standard output: what was done is done, and the exit code tells it.
+        write()
+        sys.stdout.flush()
+    except OSError as error:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- for the interpreter's last flush
-    raise typer.Exit(int(code))
+        if error.errno in _GONE or isinstance(error, BrokenPipeError):
+            return True
+        say(f"error: the result could not be written to standard output: {error.strerror or error}")
+        return False
+    return True
 
 
 def result_document(verb: str, code: ExitCode, result: dict[str, object]) -> str:

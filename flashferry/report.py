@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry.options import StateOption
-from flashferry.output import say
+from flashferry.output import printed, say
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 from staging.journal import state_directory
@@ -62,20 +60,21 @@ def report(
     thresholds = tuple(parse_threshold(one) for one in threshold or ())
     if form is Format.HTML and output is None and sys.stdout.isatty():
         raise ConfigInvalid("--format html: a page on a terminal is of no use", hint="Give --output report.html")
+    is_out = True
     found = read_report(state_directory(state_dir), run)
     if form is Format.TABLE and output is None:
         from flashferry.report_table import print_report
 
-        _to_terminal(lambda: print_report(found, thresholds))
+        is_out = printed(lambda: print_report(found, thresholds))
     else:
         text = _written(found, form, thresholds)
         if output is None:
-            _to_terminal(lambda: sys.stdout.write(text))
+            is_out = printed(lambda: sys.stdout.write(text))
         else:
             write_whole(output, text)
             say(f"run {found.run_id}: {form.value} report written to {output}, {len(text.encode()):,} bytes")
     code = ExitCode.DEVICES_FAILED if check and worst(found, thresholds) is not Status.PASSED else ExitCode.OK
-    raise typer.Exit(int(code))
+    raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
 
 
 def _written(found: Report, form: Format, thresholds: tuple[Threshold, ...]) -> str:
@@ -99,12 +98,3 @@ def _written(found: Report, form: Format, thresholds: tuple[Threshold, ...]) -> 
     from flashferry.report_table import report_text
 
     return report_text(found, thresholds)
-
-
-def _to_terminal(write: Callable[[], object]) -> None:
-    """Write to standard output; a reader that closed it, such as `head`, is no error."""
-    try:
-        write()
-        sys.stdout.flush()
-    except OSError:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- for the interpreter's last flush

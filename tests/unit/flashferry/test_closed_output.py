@@ -50,6 +50,19 @@ def test_a_closed_pipe_keeps_the_exit_code(monkeypatch: pytest.MonkeyPatch):
     assert caught.value.exit_code == ExitCode.RESTORE_INCOMPLETE
 
 
+def test_a_result_that_a_full_disk_swallowed_is_told(monkeypatch: pytest.MonkeyPatch, capsys):
+    """`flashferry report latest > report.txt`: an empty file and a zero would pass for a report; graver codes stay."""
+    for code, expected in ((ExitCode.OK, ExitCode.INTERNAL), (ExitCode.REFUSED, ExitCode.REFUSED)):
+        with Path(os.devnull).open("w", encoding="utf-8") as somewhere, monkeypatch.context() as patched:
+            full = OSError(28, "No space left on device")
+            patched.setattr("sys.stdout", Closed(full, somewhere.fileno(), gone=True))
+            with pytest.raises(typer.Exit) as caught:
+                finish("report", code, {}, as_json=False, human=lambda: line("r1", "done"))
+            sys.stdout.close()  # what finish() put there
+        assert caught.value.exit_code == expected
+        assert "could not be written to standard output: No space left on device" in capsys.readouterr().err
+
+
 def test_a_closed_terminal_keeps_the_result(monkeypatch: pytest.MonkeyPatch):
     """The live table ends silently with its terminal; what the run found is still told to standard output."""
     terminal = Closed(OSError(5, "Input/output error"), 2)
