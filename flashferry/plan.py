@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,6 +28,9 @@ from staging.planning.plan_file import save_plan
 from staging.planning.until import parse_window
 from staging.published import published
 from staging.states import Outcome
+
+if TYPE_CHECKING:
+    from nornir.core import Nornir
 
 _OUTCOMES = {
     Action.STAGE: Outcome.DONE,
@@ -93,6 +96,8 @@ def plan(
         state_directory=state_directory(state_dir),
     )
     nornir = fleet(which)
+    if image is None:
+        _check_some_image(nornir, rules)
     progress = PlanProgress(len(nornir.inventory.hosts))
     with stop_on_signals(tell=_tell) as stop:
         found = plan_fleet(nornir, request, now=now, emit=progress, interrupted=stop.is_set)
@@ -119,6 +124,16 @@ def _rules(which: FleetOptions, image: Path | None, images: Path | None) -> tupl
     if images is not None:
         return load_image_rules(images), (images.parent, beside)
     return (rules_beside(inventory) if image is None else ImageRules()), (beside,)
+
+
+def _check_some_image(nornir: Nornir, rules: ImageRules) -> None:
+    """Check that there is any image to plan: else every device would be logged in to for nothing."""
+    if rules.source is None and not any(host.get("image") for host in nornir.inventory.hosts.values()):
+        raise ConfigInvalid(
+            f"no image is given: neither --image nor --images, no {RULES_FILE} in the inventory's folder, and no "
+            "device has a data key 'image'",
+            hint="--image FILE plans one for all devices",
+        )
 
 
 def _keep(found: FleetPlan, out: Path | None, code: ExitCode) -> None:
