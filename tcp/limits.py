@@ -81,8 +81,8 @@ class Overview:
         retrans_bytes: Bytes sent again.
         retrans_share: Those as a part of all bytes sent.
         cap_bytes_per_s: Pacing cap in force at the end; None without.
-        mean_cap_bytes_per_s: Mean of the caps in force over the time that had one; others that come and go change a
-            share. None without.
+        usual_cap_bytes_per_s: Cap that was in force, or a smaller one, for half of the time that had one: others that
+            come and go change a share, and the last one to go leaves all of it. None without.
         is_cap_steady: Whether it was the same all the time.
         shared_cap_bytes_per_s: What that cap was a share of; None where it was shared with nobody.
         loss_based: Whether the congestion control slows down on loss.
@@ -101,7 +101,7 @@ class Overview:
     retrans_share: float
     cap_bytes_per_s: int | None
     loss_based: bool
-    mean_cap_bytes_per_s: float | None = None
+    usual_cap_bytes_per_s: int | None = None
     is_cap_steady: bool = True
     shared_cap_bytes_per_s: int | None = None
 
@@ -126,8 +126,7 @@ def overview(
     rate = sum(span.rate_bytes_per_s * span.duration_s for span in spans) / duration_s
     retrans = sum(span.retrans_bytes for span in spans)
     sent = sum(span.sent_bytes for span in spans)
-    capped = [(span.duration_s, cap) for span in spans if (cap := span.end.max_pacing_rate_bytes_per_s) is not None]
-    capped_s = sum(seconds for seconds, _ in capped)
+    capped = [(cap, span.duration_s) for span in spans if (cap := span.end.max_pacing_rate_bytes_per_s) is not None]
     rtts = [sample.min_rtt_us for sample in samples if sample.min_rtt_us]
     return Overview(
         duration_s=duration_s,
@@ -143,10 +142,20 @@ def overview(
         retrans_share=retrans / sent if sent else 0.0,
         cap_bytes_per_s=spans[-1].end.max_pacing_rate_bytes_per_s,
         loss_based=not (congestion_control or "").startswith("bbr"),
-        mean_cap_bytes_per_s=sum(seconds * cap for seconds, cap in capped) / capped_s if capped_s else None,
-        is_cap_steady=len({cap for _, cap in capped}) <= 1,
+        usual_cap_bytes_per_s=_median_by_time(capped),
+        is_cap_steady=len({cap for cap, _ in capped}) <= 1,
         shared_cap_bytes_per_s=shared_cap_bytes_per_s,
     )
+
+
+def _median_by_time(held: "Sequence[tuple[int, float]]") -> int | None:
+    """Return the least value up to which half of the time is spent; None without any."""
+    left_s = sum(seconds for _, seconds in held) / 2
+    for value, seconds in sorted(held):
+        left_s -= seconds
+        if left_s <= 0:
+            return value
+    return None
 
 
 def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:

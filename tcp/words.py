@@ -68,14 +68,14 @@ def _cap(whole: Overview) -> str:
 
 
 def _cap_in_words(whole: Overview) -> str:
-    """Name the cap; of a share, which grows and shrinks as others come and go, what it was on average."""
-    mean, shared = whole.mean_cap_bytes_per_s, whole.shared_cap_bytes_per_s
-    if mean is None:
+    """Name the cap; of a share, which grows and shrinks as others come and go, what it was for most of the time."""
+    usual, shared = whole.usual_cap_bytes_per_s, whole.shared_cap_bytes_per_s
+    if usual is None:
         return "the cap"
-    average = "" if whole.is_cap_steady else " on average"
-    if shared is None or mean >= shared:
-        return f"the cap of {_rate(mean)}{average}"
-    return f"its share, {_rate(mean)}{average}, of the site's cap of {_rate(shared)}"
+    mostly = "" if whole.is_cap_steady else "mostly "
+    if shared is None or usual >= shared:
+        return f"the cap of {mostly}{_rate(usual)}"
+    return f"its share, {mostly}{_rate(usual)}, of the site's cap of {_rate(shared)}"
 
 
 def _nothing(whole: Overview) -> str:
@@ -118,9 +118,9 @@ def evidence_for(whole: Overview) -> tuple[str, ...]:
 
 def _history_of(whole: Overview) -> str:
     """Tell of a cap that changed what it was before the end."""
-    if whole.is_cap_steady or whole.mean_cap_bytes_per_s is None:
+    if whole.is_cap_steady or whole.usual_cap_bytes_per_s is None:
         return ""
-    return f" at the end, {_rate(whole.mean_cap_bytes_per_s)} on average"
+    return f" at the end, mostly {_rate(whole.usual_cap_bytes_per_s)}"
 
 
 def advice_for(kind: VerdictKind, whole: Overview) -> str:
