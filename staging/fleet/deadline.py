@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from inventory.time_window import TimeWindow, closes_at, next_opening
 from staging.fleet.line import Bar
@@ -61,8 +62,8 @@ class Deadline:
         if self.since is not None and now < self.since:
             is_late = (self.since - now).total_seconds() > WAIT_FOR_OPENING_S
             return Bar(kind=WINDOW_CLOSED, reason=f"the run begins {_spoken(self.since)}", for_good=is_late)
-        if windows and closes_at(windows, now) is None:
-            opens, _ = next_opening(windows, now)
+        if windows and _open_until(windows, now) is None:
+            opens = _opens(windows, now.replace(microsecond=0))
             is_late = (opens - now).total_seconds() > WAIT_FOR_OPENING_S or (
                 self.until is not None and opens >= self.until
             )
@@ -87,7 +88,7 @@ class Deadline:
     def ends_at(self, host: str) -> datetime | None:
         """Return when a device's present time ends, or None where it does not."""
         windows = self.windows.get(host, ())
-        closing = closes_at(windows, self.now()) if windows else None
+        closing = _open_until(windows, self.now()) if windows else None
         ends = [end for end in (self.until, closing) if end is not None]
         return min(ends, default=None)
 
@@ -99,6 +100,22 @@ class Deadline:
         last = end - timedelta(seconds=self.margin_s)
         text = f"the time for this device ends {_spoken(end)}; it was ended {_minutes(self.margin_s)} before"
         return lambda: text if self.now() >= last else None
+
+
+def _open_until(windows: tuple[TimeWindow, ...], now: datetime) -> datetime | None:
+    """Return when the present opening ends, or None; windows open and close by the minute."""
+    return _closes(windows, now.replace(microsecond=0))
+
+
+# A site's devices have the same windows, and all that wait for theirs are asked about again and again.
+@lru_cache(maxsize=512)
+def _closes(windows: tuple[TimeWindow, ...], second: datetime) -> datetime | None:
+    return closes_at(windows, second)
+
+
+@lru_cache(maxsize=512)
+def _opens(windows: tuple[TimeWindow, ...], second: datetime) -> datetime:
+    return next_opening(windows, second)[0]
 
 
 def _spoken(moment: datetime) -> str:

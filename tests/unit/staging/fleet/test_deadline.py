@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from inventory.time_window import TimeWindow
+from staging.fleet import deadline as module
 from staging.fleet.deadline import Deadline
 
 NIGHT = (TimeWindow(opens="22:00", closes="05:00"),)
@@ -80,3 +81,16 @@ def test_a_run_that_is_to_begin_later_waits():
     """A plan for tonight begins tonight, not at once."""
     bar = deadline(at(21, 30), since=at(22)).fit("r1")
     assert (bar.for_good, bar.reason) == (False, "the run begins 2026-03-02 22:00+00:00")
+
+
+def test_devices_of_a_site_share_one_look_at_its_windows(monkeypatch):
+    """Two thousand that wait for their window are asked about every second: the calendar is worked out once."""
+    looks = []
+    monkeypatch.setattr(module, "closes_at", lambda windows, now: looks.append(now))
+    night = TimeWindow(opens="22:00", closes="05:00", timezone="Europe/Lisbon")
+    names = [f"r{number}" for number in range(50)]
+    windows = dict.fromkeys(names, (night,))
+    noon = datetime(2031, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
+    deadline = Deadline(until=None, windows=windows, expected_s={}, now=lambda: noon)
+    assert all("closed" in deadline.fit(name).reason for name in names)
+    assert len(looks) == 1
