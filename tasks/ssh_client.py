@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import socket
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import paramiko
+import paramiko.packet
 
 from tasks.host_keys import HostKeys
 from tasks.known_hosts import HostKey, name_of
@@ -20,6 +21,10 @@ LOOK_AROUND_S = 5.0
 """A session is kept alive every 30 s at the earliest, and asks for new keys after a gigabyte: this is often enough."""
 
 
+READ_BYTES = 32_768
+"""Read at once; about what a packet of SSH may hold (RFC 4253 6.1)."""
+
+
 class Judge(paramiko.MissingHostKeyPolicy):
     """Asks our known hosts about each key; paramiko itself is told of none."""
 
@@ -29,6 +34,38 @@ class Judge(paramiko.MissingHostKeyPolicy):
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
         """Return where the key may be trusted, else raise HostKeyRefused; paramiko's hook."""
         self._keys.judge(hostname, HostKey(kind=key.get_name(), base64=base64.b64encode(key.asbytes()).decode()))
+
+
+class ReadAhead:
+    """A socket that reads what is there and hands it out in the pieces asked for; all else is the socket's own.
+
+    paramiko reads each packet in three pieces, and each time lets another thread have the interpreter. With hundreds
+    of sessions that is most of what a packet costs.
+
+    Args:
+        sock: The socket; one thread reads from it, as paramiko does.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._ahead = memoryview(b"")
+
+    def recv(self, size: int) -> bytes:
+        """Return at most so many bytes; wait only where none are there."""
+        if not self._ahead:
+            self._ahead = memoryview(self._sock.recv(max(size, READ_BYTES)))
+        piece, self._ahead = self._ahead[:size], self._ahead[size:]
+        return bytes(piece)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
+class Packetizer(paramiko.packet.Packetizer):
+    """Packets out of what was read ahead."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(cast("socket.socket", ReadAhead(sock)))
 
 
 class Transport(paramiko.Transport):
@@ -70,7 +107,7 @@ class Client(paramiko.SSHClient):
         kinds = tuple(dict.fromkeys(one.key.kind for one in known if not one.is_revoked))
 
         def transport(sock: socket.socket, **given: Any) -> paramiko.Transport:
-            made = Transport(sock, **given)
+            made = Transport(sock, packetizer_class=Packetizer, **given)
             options = made.get_security_options()
             options.key_types = key_types(kinds, tuple(options.key_types))
             return made
