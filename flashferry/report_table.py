@@ -75,12 +75,12 @@ def _site_row(site: SiteReport, *, is_wide: bool) -> dict[str, str | Text]:
         "devices": f"{site.good}/{site.devices}",
         "attention": attention,
         "bytes": words.size(site.acked_bytes),
-        "rate": words.rate(site.rate_bytes_per_s, words.DASH),
+        "while copying": words.rate(site.rate_bytes_per_s, words.DASH),
         "of cap": words.share(site.cap_share, words.DASH),
     }
     if is_wide:
         row["cap"] = words.rate(site.cap_bytes_per_s, words.DASH)
-        row["copying"] = words.share(site.copying_share, words.DASH)
+        row["copied for"] = words.share(site.copying_share, words.DASH)
         row["first to last byte"] = words.duration(site.span_s, words.DASH)
     return row
 
@@ -163,6 +163,17 @@ def _table(rows: Sequence[dict[str, str | Text]]) -> Table:
 
 
 _FIGURES = frozenset(
-    {"devices", "attention", "bytes", "rate", "of cap", "cap", "copying", "first to last byte", "before", "this run"}
+    {
+        "devices",
+        "attention",
+        "bytes",
+        "while copying",
+        "of cap",
+        "cap",
+        "copied for",
+        "first to last byte",
+        "before",
+        "this run",
+    }
     | {"took"}
 )

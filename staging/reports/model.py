@@ -148,9 +148,9 @@ class SiteReport:
         acked_bytes: Payload that its devices acknowledged.
         span_s: First byte of its first copy to the last acknowledgement of its last.
         copying_share: Part of that span in which at least one copy ran, 0 to 1.
-        rate_bytes_per_s: Payload over the span.
+        rate_bytes_per_s: Payload while copying: over the time in which at least one copy ran, gaps left out.
         cap_bytes_per_s: What its copies could take together.
-        cap_share: The rate over that cap.
+        cap_share: That rate over that cap.
         link_bytes_per_s: What the link carries, as payload.
     """
 

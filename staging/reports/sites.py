@@ -53,7 +53,11 @@ def _site(name: str | None, devices: Sequence[DeviceReport]) -> SiteReport:
     times = [time for one in transfers if (time := _time(one)) is not None]
     span_s = max(end for _, end in times) - min(begin for begin, _ in times) if times else None
     acked = sum(one.acked_bytes or 0 for one in transfers)
-    rate = acked / span_s if span_s and acked else None
+    copying_s = covered_s(times)
+    timed = sum(one.acked_bytes or 0 for one in transfers if _time(one) is not None)
+    # Over the time in which a copy ran: with waves, or a pause, a link that was full whenever it was asked for would
+    # else be told to have been empty.
+    rate = timed / copying_s if copying_s and timed else None
     cap = site_cap(transfers) if name is not None else None
     return SiteReport(
         name=name,
@@ -64,7 +68,7 @@ def _site(name: str | None, devices: Sequence[DeviceReport]) -> SiteReport:
         acked_bytes=acked,
         copies=len(transfers),
         span_s=span_s,
-        copying_share=covered_s(times) / span_s if span_s else None,
+        copying_share=copying_s / span_s if span_s else None,
         rate_bytes_per_s=rate,
         cap_bytes_per_s=cap,
         cap_share=rate / cap if rate and cap else None,

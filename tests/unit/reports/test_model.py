@@ -161,6 +161,17 @@ def test_sites_sum_up_what_their_devices_did(fleet, report):
         assert 0 < site.copying_share <= 1
 
 
+def test_a_link_that_waits_between_waves_was_as_full_as_while_it_copied(run, device, record, report):
+    """Two copies an hour apart are as large a share of the cap as one: the hour between them is no idle link."""
+    alone = report(run(device())).sites[0]
+    later = record("xe_staged")
+    later["transfer"]["started_at"] += 3600
+    both = report(run(device(), device("xe2", record=later))).sites[0]
+    assert both.rate_bytes_per_s == pytest.approx(alone.rate_bytes_per_s)
+    assert both.cap_share == pytest.approx(alone.cap_share)
+    assert both.copying_share < 0.1 < alone.copying_share
+
+
 def test_time_is_covered_once():
     """Copies at the same time count once, gaps not at all."""
     assert covered_s([(0, 10), (5, 12), (20, 25), (21, 22)]) == 17
