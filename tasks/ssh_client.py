@@ -21,8 +21,8 @@ LOOK_AROUND_S = 5.0
 """A session is kept alive every 30 s at the earliest, and asks for new keys after a gigabyte: this is often enough."""
 
 
-READ_BYTES = 32_768
-"""Read at once; about what a packet of SSH may hold (RFC 4253 6.1)."""
+READ_BYTES = 4096
+"""Read at once. A reader that waits holds room for so many bytes, which counts with hundreds of them."""
 
 
 class Judge(paramiko.MissingHostKeyPolicy):
@@ -48,14 +48,13 @@ class ReadAhead:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._ahead = memoryview(b"")
+        self._ahead = b""
 
     def recv(self, size: int) -> bytes:
         """Return at most so many bytes; wait only where none are there."""
-        if not self._ahead:
-            self._ahead = memoryview(self._sock.recv(max(size, READ_BYTES)))
-        piece, self._ahead = self._ahead[:size], self._ahead[size:]
-        return bytes(piece)
+        ahead = self._ahead or self._sock.recv(max(size, READ_BYTES))
+        self._ahead = ahead[size:]
+        return ahead[:size]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sock, name)
