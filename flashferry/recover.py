@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
@@ -15,10 +15,11 @@ from flashferry.tables import print_recovery
 from inventory.errors import FlashferryError
 from staging.exit_codes import ExitCode
 from staging.journal import Journal, state_directory
-from staging.recover import pending
+from staging.recover import RecoveryRecord, pending
 from staging.recover import recover as recover_fleet
 from staging.states import Restored
 from staging.touched import TouchedDevice
+from tasks.errors import RestoreIncomplete
 
 
 @login_options
@@ -34,6 +35,25 @@ def recover(which: FleetOptions, state_dir: StateOption = None, json: JsonOption
     whole = all(record.restored is Restored.RESTORED for record in records)
     code = ExitCode.OK if whole else ExitCode.RESTORE_INCOMPLETE
     finish("recover", code, {"devices": records}, as_json=json, human=lambda: print_recovery(records))
+
+
+def check_any_restored(run_id: str, records: Sequence[RecoveryRecord]) -> None:
+    """Check that a run may go on behind its recovery: not from where none of its devices could be restored.
+
+    Raises:
+        RestoreIncomplete: None of them could: most likely this is the wrong place or inventory for the others too.
+    """
+    failures = [(record.host, record.failure) for record in records if record.failure is not None]
+    if not failures or len(failures) < len(records):
+        return
+    host, first = failures[0]
+    raise RestoreIncomplete(
+        f"none of the {len(records)} devices that run {run_id} left in its hands could be restored, so it was not gone "
+        f"on with ({first.reason}): is this the right place, and the right inventory?",
+        host=host,
+        step="recover",
+        hint="Where it is, name the devices to go on with by --host, --group or --filter",
+    )
 
 
 def only_pending(nornir: Nornir, devices: Iterable[TouchedDevice]) -> Nornir:

@@ -31,6 +31,7 @@ from staging.published import published
 from staging.recover import pending
 from staging.run import run_waves
 from staging.status import last_as_is
+from tasks.errors import RestoreIncomplete
 from tasks.tuning import EXTRAS
 
 
@@ -173,6 +174,9 @@ def _resume(
         try:
             with graceful_interrupt(lines.say) as stop:
                 job = job_for_resume(which, wish, options, journal, lines, interrupted=stop.is_set)
+        except RestoreIncomplete as failed:
+            complain(failed, ExitCode.RESTORE_INCOMPLETE)
+            raise typer.Exit(int(ExitCode.RESTORE_INCOMPLETE)) from None
         except Interrupted as stopped:
             code = ExitCode.RESTORE_INCOMPLETE if pending(journal) else ExitCode.INTERRUPTED
             complain(stopped, code)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.fleet import FleetOptions, fleet, opened, with_credentials
 from flashferry.output import say
-from flashferry.recover import only_pending
+from flashferry.recover import check_any_restored, only_pending
 from flashferry.wave_options import WaveOptions
 from inventory.errors import ConfigInvalid, FlashferryError
 from inventory.selection import Selection, narrowed
@@ -202,6 +202,7 @@ def job_for_resume(
     Raises:
         ConfigInvalid: The run is unknown, alive, or cannot be gone on with; nothing was touched.
         Interrupted: It was stopped during the recovery; the run can be gone on with.
+        RestoreIncomplete: No device could be restored, and the operator named none to go on with.
     """
     assert wish.resume is not None
     run_id = find_run(journal.directory, wish.resume, verb=given.verb)
@@ -230,6 +231,8 @@ def job_for_resume(
             f"stopped while the devices of run {run_id} were being restored, before it was gone on with",
             hint=f"'flashferry stage --resume {run_id}' begins there again",
         )
+    if not (which.host or which.group or which.filter):
+        check_any_restored(run_id, recovered)
     kept = resumed(journal, run_id, kept, recovered)
     chosen = set(nornir.inventory.hosts)
     request = replace(

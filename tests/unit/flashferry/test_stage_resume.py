@@ -14,8 +14,11 @@ from staging.fleet.request import FleetRequest
 from staging.fleet.stored import to_stored
 from staging.interrupted import Interrupted
 from staging.journal import Journal
-from staging.record import DeviceRecord
+from staging.record import DeviceRecord, Failure
+from staging.recover import RecoveryRecord
 from staging.states import Outcome, Restored
+from staging.store.run_state import RunState
+from staging.store.stored_run import read_run
 from tests.unit.staging.conftest import take
 from tests.unit.staging.fleet.test_resuming import Image, offered
 
@@ -105,6 +108,48 @@ def test_latest_is_the_latest_that_staged(call, dead_run, tmp_path):
     with Journal(tmp_path / "state") as journal:
         journal.finish_run(journal.begin_run("probe", {}))
     assert call("--resume", "latest").request.resumed.run_id == dead_run
+
+
+@pytest.fixture
+def held_run(dead_run, tmp_path):
+    """Return the run with r2 in its hands, of which recovery is played by `recovering`."""
+    with Journal(tmp_path / "state") as journal:
+        journal.reopen_run(dead_run)
+        take(journal, dead_run, "r2", "r2")
+    return dead_run
+
+
+def recovered(host, *, is_reached):
+    """Return what recovery says of a device."""
+    why = Failure(step="recover", reason="cannot be reached", hint=None, kind="DeviceUnreachable")
+    return RecoveryRecord(
+        host=host,
+        run_id="x",
+        restored=Restored.RESTORED if is_reached else Restored.INCOMPLETE,
+        restore=None,
+        failure=None if is_reached else why,
+        partial_file=None,
+    )
+
+
+def test_where_nothing_can_be_restored_nothing_is_begun(call, held_run, tmp_path, monkeypatch):
+    """One sentence asks for place and inventory, the exit code is that of recover, and the run is as it was."""
+    monkeypatch.setattr(stage_request, "recover", lambda *given, **more: (recovered("r2", is_reached=False),))
+    done = call("--resume", held_run)
+    assert done.exit_code == ExitCode.RESTORE_INCOMPLETE
+    assert "is this the right place, and the right inventory?" in done.output
+    assert "cannot be reached" in done.output
+    run = read_run(tmp_path / "state", held_run)
+    assert (run.state, [one.attempt for one in run.devices if one.host == "r2"]) == (RunState.DIED, [1])
+
+
+def test_where_a_device_was_restored_or_named_the_run_goes_on(call, held_run, monkeypatch):
+    """One answer shows that the place is right; who names a device knows better."""
+    monkeypatch.setattr(stage_request, "recover", lambda *given, **more: (recovered("r2", is_reached=False),))
+    assert call("--resume", held_run, "--host", "r2").request.resumed.run_id == held_run
+    both = (recovered("r2", is_reached=False), recovered("r3", is_reached=True))
+    monkeypatch.setattr(stage_request, "recover", lambda *given, **more: both)
+    assert call("--resume", held_run).request.resumed.run_id == held_run
 
 
 def test_a_stop_during_the_recovery_ends_there(call, dead_run, tmp_path, monkeypatch):
