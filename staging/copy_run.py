@@ -8,6 +8,7 @@ from ftpserver import Ticket, TicketRequest, TransferProgress, TransferRecord, T
 from staging.clocks import compare_clocks
 from staging.context import RunContext
 from staging.events import Progress, TransferEnd
+from staging.identity import identity_of
 from staging.links import LinkCap
 from staging.plan import ASSUMED_RTT_S, source_of
 from staging.reconcile import Decision, Judgement
@@ -221,7 +222,7 @@ class CopyRun(SlotRun):
     def _keep_transfer(self, record: TransferRecord) -> None:
         """Keep the server's account at once: the next plan predicts from it, also where the copy failed."""
         kept = KeptTransfer(
-            identity=identity_of(self._checked()),
+            identity=identity_of(self._checked().facts),
             kind=self._kind,
             tuned=self._is_tuned,
             target=self._target,
@@ -273,8 +274,3 @@ class CopyRun(SlotRun):
     def _checked(self) -> CheckReport:
         assert self._record.check is not None
         return self._record.check
-
-
-def identity_of(report: CheckReport) -> str:
-    """Return what the device calls itself: its serial number alone is not unique among virtual routers."""
-    return f"{report.facts.serial_number}/{report.facts.hostname}"

@@ -13,7 +13,7 @@ from nornir.core.task import Result, Task
 
 from ftpserver import FtpServerError
 from staging.context import RunContext
-from staging.copy_run import identity_of
+from staging.identity import identity_of
 from staging.leftover_run import LeftoverRun
 from staging.plan import DevicePlan, plan_device
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
@@ -155,7 +155,7 @@ class DeviceRun(LeftoverRun):
 
     def _drift(self, report: CheckReport) -> str | None:
         """Return why this is not the device that was planned; a router that was exchanged needs a plan of its own."""
-        planned, found = self._context.identity, identity_of(report)
+        planned, found = self._context.identity, identity_of(report.facts)
         if planned is None or planned == found:
             return None
         return f"the plan was made for {planned} (serial number/host name), this is {found}: make the plan anew"
@@ -188,7 +188,7 @@ class DeviceRun(LeftoverRun):
         self._context.journal.touch(
             self._context.run_id,
             self._record.host,
-            identity=identity_of(report),
+            identity=identity_of(report.facts),
             snapshot=before,
             changes=plan.tune.changes,
             target=plan.target,

@@ -237,6 +237,11 @@ class Journal(JournalRuns):
         """Return all devices in anybody's hands, the oldest first; see `is_alive` for whose run lives."""
         return tuple(row for row in self._touched_rows() if isinstance(row, TouchedDevice))
 
+    def other_identities(self, host: str) -> frozenset[str]:
+        """Return what devices of other inventory names called themselves in any run; costs a look at all of them."""
+        query = "SELECT DISTINCT identity FROM devices WHERE identity IS NOT NULL AND host != ?"
+        return frozenset(str(found) for (found,) in self._read(lambda db: db.execute(query, (host,)).fetchall()))
+
     def damaged_entries(self) -> tuple[DamagedEntry, ...]:
         """Return the devices in somebody's hands whose entry cannot be read; they hide no other."""
         return tuple(row for row in self._touched_rows() if isinstance(row, DamagedEntry))

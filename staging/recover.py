@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -14,14 +15,17 @@ from nornir.core.task import Result, Task
 
 from inventory.errors import FlashferryError
 from staging.events import Emit, Event, never_failing, silent
+from staging.identity import identity_of, is_same
 from staging.interrupted import Interrupted
 from staging.journal import Journal
 from staging.record import Failure, failure_of
 from staging.states import Restored
 from staging.touched import DamagedEntry, TouchedDevice
 from tasks.connection import session_of
+from tasks.errors import DeviceRefused
 from tasks.leftover import leftover
 from tasks.restore import RestoreReport, restore_device
+from tasks.session import DeviceSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +140,7 @@ def _by_key(found: tuple[TouchedDevice, ...]) -> dict[str, TouchedDevice]:
 def _recover_device(task: Task, device: TouchedDevice, journal: Journal) -> RecoveryRecord:
     try:
         session = session_of(task)
+        _check_is_meant(session, device, journal)
         report = restore_device(session, before=device.snapshot, changes=device.changes)
         partial = leftover(session, device.target or "null:")
         record = RecoveryRecord(
@@ -147,10 +152,32 @@ def _recover_device(task: Task, device: TouchedDevice, journal: Journal) -> Reco
             partial_file=partial,
         )
         journal.recovered(device.run_id, device.host, record)
-        task.host.close_connections()
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' recovery
         return _left(device, error)
+    finally:
+        with suppress(Exception):  # the session goes with the process at the latest
+            task.host.close_connections()
     return record
+
+
+def _check_is_meant(session: DeviceSession, device: TouchedDevice, journal: Journal) -> None:
+    """Look who answers at the journal's address before anything is sent.
+
+    Raises:
+        DeviceRefused: It is another device: its lines are its own, and it proves nothing about the one that is meant.
+    """
+    found = session.facts()
+    expected = device.identity
+    if expected is None or is_same(expected, found, lambda: journal.other_identities(device.host)):
+        return
+    raise DeviceRefused(
+        f"at {device.address}:{device.port} expected {expected} (serial number/host name), found "
+        f"{identity_of(found)}: another device, to which nothing was sent",
+        host=device.host,
+        step="recover",
+        hint="Make the device that the run tuned reachable at this address again, then run 'flashferry recover'; if it "
+        "is this one, give it its former host name for that time",
+    )
 
 
 def _left(device: TouchedDevice, error: Exception) -> RecoveryRecord:

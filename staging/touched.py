@@ -12,7 +12,7 @@ from staging.states import State
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change
 
-COLUMNS = "run_id, host, address, port, platform, state, snapshot, changes, target"
+COLUMNS = "run_id, host, address, port, platform, state, identity, snapshot, changes, target"
 """What `read_row` takes, in this order."""
 
 
@@ -25,6 +25,7 @@ class TouchedDevice:
     """A device that a run tuned and has not proven restored.
 
     Attributes:
+        identity: What it calls itself, see `staging.identity`; None where the journal does not say.
         target: Path of the copy that was under way, or None.
     """
 
@@ -34,6 +35,7 @@ class TouchedDevice:
     port: int
     platform: str
     state: State
+    identity: str | None
     snapshot: Snapshot
     changes: tuple[Change, ...]
     target: str | None
@@ -50,7 +52,7 @@ class DamagedEntry:
 
 def read_row(row: tuple[Any, ...]) -> TouchedDevice | DamagedEntry:
     """Return the device of a journal row, or what is left of it."""
-    run_id, host, address, port, platform, state, snapshot, changes, target = row
+    run_id, host, address, port, platform, state, identity, snapshot, changes, target = row
     try:
         return TouchedDevice(
             run_id=run_id,
@@ -59,6 +61,7 @@ def read_row(row: tuple[Any, ...]) -> TouchedDevice | DamagedEntry:
             port=port,
             platform=platform,
             state=State(state),
+            identity=identity,
             snapshot=snapshot_from_json(json.loads(snapshot)),
             changes=changes_from_json(json.loads(changes)),
             target=target,

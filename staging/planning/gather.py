@@ -16,9 +16,9 @@ from nornir.plugins.runners import ThreadedRunner
 from inventory.errors import ConfigInvalid
 from inventory.image_choice import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
-from staging.copy_run import identity_of
 from staging.events import Emit, Event
 from staging.fleet_check import CheckRecord, look
+from staging.identity import identity_of
 from staging.interrupted import Interrupted
 from staging.links import LinkRate, LinkRates
 from staging.planning.fleet_plan import Action, PlannedDevice
@@ -203,7 +203,7 @@ def _planned(base: PlannedDevice, seen: CheckRecord, wanted: Wanted, choice: Ima
         return _failed(named, seen.failure)
     return replace(
         named,
-        identity=identity_of(check),
+        identity=identity_of(check.facts),
         model=check.facts.model,
         version=check.version.release,
         rtt_s=check.rtt_s,

@@ -12,7 +12,9 @@ from staging.credentials import Credentials, apply_credentials
 from staging.journal import Journal
 from staging.recover import pending, recover
 from staging.states import Restored
-from tasks.configuration import fingerprint
+from tasks.configuration import Difference, fingerprint
+from tasks.restore import RestoreReport
+from tasks.session import Facts
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change, TcpLines
 
@@ -111,3 +113,61 @@ def test_no_entry_hides_another(nornir, journal):
     runs = {left_by_a_dead_run(journal, "r1", "192.0.2.1", identity) for identity in ("SN1/r1", "SN7/r1")}
     records = recover(nornir, journal, unusable={"r1": ConfigInvalid("no login")})
     assert {record.run_id for record in records} == runs
+
+
+class Answering:
+    """A session with whoever answers at the address; notes what it was asked to restore."""
+
+    def __init__(self, identity, monkeypatch):
+        serial, name = identity.split("/")
+        self._facts = Facts(hostname=name, vendor="Cisco", model="ISR4321/K9", os_version="16.11", serial_number=serial)
+        self.restored = []
+        monkeypatch.setattr(staging.recover, "session_of", lambda task: self)
+        monkeypatch.setattr(staging.recover, "leftover", lambda session, path: None)
+        monkeypatch.setattr(staging.recover, "restore_device", self.restore)
+
+    def facts(self):
+        return self._facts
+
+    def restore(self, session, *, before, changes):
+        self.restored.append(changes)
+        return RestoreReport(
+            commands=(),
+            foreign=(),
+            running=TcpLines(lines=()),
+            running_difference=Difference(added=(), gone=0, reordered=False),
+            startup_changed=False,
+        )
+
+
+def test_nothing_is_sent_to_another_device(nornir, journal, monkeypatch):
+    """Exchanged, or another one behind its address: told with both, and the lease stays."""
+    run_id = left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
+    stranger = Answering("FGL2/r1", monkeypatch)
+    (record,) = recover(nornir, journal)
+    assert (record.restored, stranger.restored) == (Restored.INCOMPLETE, [])
+    assert "192.0.2.1:22 expected FGL1/r1 (serial number/host name), found FGL2/r1" in record.failure.reason
+    assert "recover" in record.failure.hint
+    assert [device.run_id for device in pending(journal)] == [run_id]
+
+
+def test_a_renamed_device_is_restored(nornir, journal, monkeypatch):
+    """Its serial number is its own: a colleague who gave it another name meanwhile keeps nobody from restoring it."""
+    left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
+    renamed = Answering("FGL1/branch-7", monkeypatch)
+    (record,) = recover(nornir, journal)
+    assert (record.restored, renamed.restored) == (Restored.RESTORED, [CHANGES])
+    assert pending(journal) == ()
+
+
+def test_a_serial_number_that_another_device_has_does_not_tell_who_it_is(nornir, journal, monkeypatch):
+    """The journal knows two devices by it: the host name must be the one that was meant, too."""
+    for host in ("r1", "r2"):
+        left_by_a_dead_run(journal, host, "192.0.2.1", f"FGL1/{host}")
+    answering = Answering("FGL1/r2", monkeypatch)
+    records = recover(nornir, journal)
+    assert [(record.host, record.restored) for record in records] == [
+        ("r1", Restored.INCOMPLETE),
+        ("r2", Restored.RESTORED),
+    ]
+    assert answering.restored == [CHANGES]
