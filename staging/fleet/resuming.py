@@ -19,7 +19,7 @@ from staging.store.proofs import restore_source
 from staging.store.stored_run import StoredDevice, read_run
 
 _DONE = frozenset({Outcome.DONE.value, Outcome.ALREADY_THERE.value})
-_AS_BEFORE = frozenset({Restored.UNTOUCHED.value, Restored.RESTORED.value})
+_AS_BEFORE = frozenset({Restored.UNTOUCHED.value, Restored.RESTORED.value, Restored.FOREIGN_CHANGE.value})
 
 
 def kept_request(journal: Journal, run_id: str) -> KeptRequest:
@@ -88,7 +88,11 @@ def resumed(
 
 
 def is_done(device: StoredDevice) -> bool:
-    """Tell whether a device needs nothing more: the image is there, its hash proven, its configuration as it was."""
+    """Tell whether a device needs nothing more: the image is there, its hash proven, its configuration as it was.
+
+    A change of somebody else's, which restoring left alone, is theirs: staging again would not mend it. It stays in the
+    run's record, and in its exit code.
+    """
     record = device.record
     return not device.is_held and record.get("outcome") in _DONE and record.get("restored") in _AS_BEFORE
 

@@ -12,7 +12,8 @@ from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
-from staging.fleet.resuming import kept_request, resumed
+from staging.exit_codes import ExitCode, exit_code
+from staging.fleet.resuming import is_done, kept_request, resumed
 from staging.fleet.retry import RetryPolicy
 from staging.fleet.stored import SCHEMA, from_stored, to_stored
 from staging.journal_devices import NewDevice
@@ -21,6 +22,7 @@ from staging.planning.waves import Wave, WavePolicy
 from staging.record import DeviceRecord, Failure
 from staging.recover import RecoveryRecord
 from staging.states import Outcome, Restored, State
+from staging.store.stored_run import read_run
 from tests.unit.staging.conftest import take
 
 
@@ -119,6 +121,50 @@ def test_what_is_done_is_left_alone(journal, dead_run):
     assert going_on.resumed.attempts["r3"] == 1
     assert going_on.resumed.leftovers == {"r2": "flash:x.bin, 3 bytes"}
     assert journal.is_alive(dead_run)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "restored", "is_held", "done"),
+    [
+        ("done", "restored", False, True),
+        ("done", "untouched", False, True),
+        ("already there", "untouched", False, True),
+        ("done", "restored but for somebody else's change", False, True),
+        ("done", "incomplete", False, False),
+        ("done", "restored", True, False),
+        ("refused", "untouched", False, False),
+        ("failed", "restored", False, False),
+        ("interrupted", "restored", False, False),
+        (None, None, False, False),
+    ],
+)
+def test_who_is_done_and_who_is_not(journal, enter, outcome, restored, is_held, done):
+    """Done by image and configuration both; refused and unreached devices are asked again, held ones never done."""
+    run_id = journal.begin_run("stage")
+    enter(journal, run_id, "r1")
+    if is_held:
+        take(journal, run_id, "r1", "r1")
+    if outcome is not None:
+        journal.record(run_id, "r1", {"outcome": outcome, "restored": restored})
+    (device,) = read_run(journal.directory, run_id).devices
+    assert is_done(device) is done
+
+
+def test_a_damaged_record_is_not_done(journal, dead_run):
+    """It is found out on the device, which costs a hash at most."""
+    journal._write("UPDATE devices SET record = '{' WHERE host = 'r1'", ())
+    assert not any(is_done(device) for device in read_run(journal.directory, dead_run).devices)
+
+
+def test_somebody_elses_change_stays_in_the_report_and_no_second_try_is_made(journal, dead_run):
+    """The image is proven and our lines are gone: nothing is left to do, but the exit code tells of the change."""
+    changed = {"outcome": "done", "restored": Restored.FOREIGN_CHANGE.value}
+    journal.record(dead_run, "r1", changed)
+    going_on = resumed(journal, dead_run, kept_request(journal, dead_run)).request
+    assert set(going_on.images) == {"r2", "r3"}
+    before = going_on.resumed.before["r1"]
+    assert (before.outcome, before.restored) == (Outcome.DONE, Restored.FOREIGN_CHANGE)
+    assert exit_code([before.outcome], restored=[before.restored]) is ExitCode.RESTORE_INCOMPLETE
 
 
 def test_a_device_that_could_not_be_restored_takes_no_part(journal, enter, image):
