@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from flashferry.hints import here
 from staging.states import Outcome, Restored
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def line(host: str, text: str, style: str = "") -> None:
     grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    grid.add_row(Text(f"{host}:"), Text(text, style=style))
+    grid.add_row(Text(f"{host}:"), Text(here(text), style=style))
     console().print(grid)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from flashferry.hints import command
 from flashferry.live_cells import Line, Look, cut, fit, joined
 from flashferry.live_device import WIDE_ENOUGH, device_header, device_lines, few_lines
 from flashferry.live_figures import amount, bar, clock, left, percent, rate
@@ -16,8 +17,8 @@ FEW = 8
 DIM, GOOD, BAD, WARN, DONE = "dim", "green", "bold red", "yellow", "cyan"
 
 _COMMANDS = {
-    "paused": "flashferry run continue",
-    "waiting": "flashferry run approve",
+    "paused": "run continue",
+    "waiting": "run approve",
 }
 _SITE_COLUMNS = 16
 _LEAST_DEVICE_LINES = 6
@@ -103,8 +104,8 @@ def _held(fleet: Fleet, look: Look) -> list[Line]:
     """Return what holds up the run and the command that lets it go on, in as many lines as that takes."""
     if not fleet.hold:
         return []
-    command = _COMMANDS.get(fleet.hold)
-    told = f"{fleet.hold_text}: {command} {fleet.run_id}" if command else fleet.hold_text
+    verb = _COMMANDS.get(fleet.hold)
+    told = f"{fleet.hold_text}: {command(f'{verb} {fleet.run_id}')}" if verb else fleet.hold_text
     text = told if fleet.hold in told else f"{fleet.hold}: {told}"
     return [[(text[start : start + look.width], WARN)] for start in range(0, len(text), max(1, look.width))]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from flashferry.hints import command
 from flashferry.layout import BAD, alike, console
 from staging.states import Outcome, Restored
 
@@ -96,5 +97,5 @@ def _print_end(report: RunReport, *, few: bool, is_kept: bool) -> None:
     if not is_kept:
         return
     if report.verb == "stage" and _LEFT & counts.keys():
-        console().print(f"go on with: flashferry stage --resume {report.run_id}", style=BAD)
-    console().print(f"report: flashferry report {report.run_id}")
+        console().print(f"go on with: {command(f'stage --resume {report.run_id}')}", style=BAD)
+    console().print(f"report: {command(f'report {report.run_id}')}")

@@ -7,11 +7,18 @@ from typing import Annotated
 
 import typer
 
+from flashferry.hints import remember
+
 ImageOption = Annotated[Path, typer.Option("--image", metavar="FILE", help="The image file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 StateOption = Annotated[
     Path | None,
-    typer.Option("--state-dir", metavar="DIR", help="Where the journal is kept (default: the XDG state folder)."),
+    typer.Option(
+        "--state-dir",
+        metavar="DIR",
+        callback=remember,
+        help="Where the journal is kept (default: the XDG state folder).",
+    ),
 ]
 AddressOption = Annotated[
     str | None,

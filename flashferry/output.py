@@ -13,6 +13,7 @@ from pathlib import Path
 
 import typer
 
+from flashferry.hints import here
 from inventory.errors import FlashferryError
 from staging.codec import to_json
 from staging.events import Event
@@ -27,13 +28,13 @@ _GONE = frozenset({errno.EPIPE, errno.EIO})
 def say(text: str) -> None:
     """Print a line for people on standard error; a closed terminal is no error."""
     with suppress(OSError):
-        typer.echo(f"flashferry: {text}", err=True)
+        typer.echo(f"flashferry: {here(text)}", err=True)
 
 
 def complain(error: FlashferryError, code: ExitCode) -> None:
     """Print an error in one sentence on standard error, and as JSON on standard output where that was asked for."""
     with suppress(OSError):
-        typer.echo(f"flashferry: error: {error}", err=True)
+        typer.echo(f"flashferry: error: {here(str(error))}", err=True)
         if "--json" in sys.argv:
             print(result_document("error", code, {"error": str(error)}))  # noqa: T201
 

@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from flashferry.hints import here
 from flashferry.layout import BAD, GOOD, WIDE_COLUMNS, console
 from staging.reports import words
 from staging.reports.headline import configuration_line, headline, saved_line, state_line
@@ -59,7 +60,7 @@ def _head(report: Report) -> Iterator[Text]:
     for image in report.images:
         yield Text(f"{image.name}, {words.size(image.size_bytes)}, MD5 {image.md5 or words.NOT_MEASURED}")
     if told := state_line(report):
-        yield Text(told, style="yellow")
+        yield Text(here(told), style="yellow")
     yield Text(headline(report), style=BAD if found.needing_attention else "")
     fine = {Proof.PROVEN.value, Proof.UNTOUCHED.value}
     is_fine = all(count.word in fine for count in found.proofs)
@@ -97,7 +98,7 @@ def _attention(report: Report) -> Iterator[RenderableType]:
     grid.add_column(overflow="fold")
     for device in urgent:
         for number, text in enumerate(_complaints(device)):
-            grid.add_row(Text(f"{device.host}:" if number == 0 else ""), Text(text, style="" if number else BAD))
+            grid.add_row(Text(f"{device.host}:" if number == 0 else ""), Text(here(text), style="" if number else BAD))
     yield grid
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from flashferry.hints import here
 from flashferry.layout import BAD, GOOD, console, line, show
 from flashferry.options import JsonOption, StateOption
 from flashferry.output import finish
@@ -166,10 +167,10 @@ def _print_control(run: StoredRun, control: RunControl) -> None:
     if control.stopping:
         console().print("it stops: what is under way is ended, every device is restored", style=BAD)
     elif control.paused:
-        console().print(f"it is paused: 'flashferry run continue {run.run_id}' goes on", style=BAD)
+        console().print(here(f"it is paused: 'flashferry run continue {run.run_id}' goes on"), style=BAD)
     if control.waiting_wave is not None:
         words = f"wave {control.waiting_wave} waits for approval: 'flashferry run approve {run.run_id}'"
-        console().print(words, style=BAD)
+        console().print(here(words), style=BAD)
 
 
 def _device_row(device: StoredDevice) -> dict[str, str | Text]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from flashferry.hints import here
 from flashferry.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
 from flashferry.options import JsonOption, StateOption
 from flashferry.output import finish
@@ -75,7 +76,8 @@ def _print_run(run: RunStatus, rows: list[_Row], widths: Mapping[str, int]) -> N
         console().print(made)
     more = _needing_attention(run)[_MOST:]
     if more and count > _FEW:
-        console().print(f"  and {len(more)} more that need attention; 'flashferry run show {run.run_id}' has all")
+        text = f"  and {len(more)} more that need attention; 'flashferry run show {run.run_id}' has all"
+        console().print(here(text))
     addresses = {device.host: device.address for device in run.devices}
     alike(((device.reason, device.host) for device in _told(run) if device.reason), BAD, addresses)
     _print_wishes(run)
@@ -97,7 +99,7 @@ def _print_left(found: Status) -> None:
     for run_id, hosts in by_run.items():
         line(run_id, f"left in its hands: {names(hosts)}", BAD)
     console().print(
-        f"{len(left)} to recover: run 'flashferry recover'" if left else "nothing to recover",
+        here(f"{len(left)} to recover: run 'flashferry recover'") if left else "nothing to recover",
         style=BAD if left else GOOD,
     )
 

@@ -82,7 +82,8 @@ def test_a_wave_is_approved(call, run_id, tmp_path):
     """The one that waits, unless another is named."""
     with Journal(tmp_path) as journal:
         journal.set_waiting_wave(run_id, 1)
-    assert f"wave 1 waits for approval: 'flashferry run approve {run_id}'" in call("run", "show", "latest")
+    told = " ".join(call("run", "show", "latest").split())
+    assert f"wave 1 waits for approval: 'flashferry run approve {run_id} --state-dir " in told
     assert "may begin with wave 1" in call("run", "approve", "latest")
     assert control(tmp_path, run_id).approved_wave == 1
     assert json.loads(call("run", "approve", "latest", "--wave", "2", "--json"))["control"]["approved_wave"] == 2
@@ -91,7 +92,9 @@ def test_a_wave_is_approved(call, run_id, tmp_path):
 def test_approving_a_paused_run_says_that_it_is_paused(call, run_id):
     """Else the operator waits for a wave that does not begin."""
     call("run", "pause", "latest")
-    assert f"but is paused: 'flashferry run continue {run_id}'" in " ".join(call("run", "approve", "latest").split())
+    assert f"but is paused: 'flashferry run continue {run_id} --state-dir " in " ".join(
+        call("run", "approve", "latest").split()
+    )
 
 
 @pytest.mark.parametrize("verb", ["pause", "continue", "approve", "stop"])
@@ -140,7 +143,7 @@ def test_a_dead_run_is_told_how_it_goes_on(call, tmp_path):
     with Journal(tmp_path) as journal:
         run_id = journal.begin_run("stage")
         journal.add_device(run_id, host="r1", address="x", port=22, platform="ios")
-    assert f"'flashferry stage --resume {run_id}' goes on" in call("status")
+    assert f"'flashferry stage --resume {run_id} --state-dir " in " ".join(call("status").split())
 
 
 def test_alike_reasons_are_told_once(call, tmp_path):
