@@ -10,9 +10,9 @@ import pytest
 
 from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
+from staging.exit_codes import ExitCode, exit_code
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
-from staging.exit_codes import ExitCode, exit_code
 from staging.fleet.resuming import is_done, kept_request, resumed
 from staging.fleet.retry import RetryPolicy
 from staging.fleet.stored import SCHEMA, from_stored, to_stored
