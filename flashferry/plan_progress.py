@@ -1,4 +1,4 @@
-"""How far a look at a fleet has come: trouble at once, everything else as a count, on standard error."""
+"""How far a look at a fleet has come, on standard error: of many devices in numbers, for the plan has the reasons."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ class PlanProgress:
         self._lines = EventLines()
         self._lock = threading.Lock()
         self._done = 0
+        self._failed = 0
         self._told_s = 0.0
 
     def __call__(self, event: Event) -> None:
         """Print an event, or count it."""
         with self._lock:
             self._done += 1
+            self._failed += event.status == "failed"
             is_due = event.at_s - self._told_s >= EVERY_S or self._done == self._devices
             if is_due:
                 self._told_s = event.at_s
-            done = self._done
-        if self._devices <= FEW or event.status == "failed":
+            done, failed = self._done, self._failed
+        if self._devices <= FEW:
             self._lines(event)
-        if self._devices > FEW and is_due:
-            say(f"looked at {done} of {self._devices} devices")
+        elif is_due:
+            trouble = f", {failed} of them refused or out of reach" if failed else ""
+            say(f"looked at {done} of {self._devices} devices{trouble}")
