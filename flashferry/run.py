@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,11 +13,12 @@ from flashferry.hints import here
 from flashferry.layout import BAD, GOOD, console, line, show
 from flashferry.options import JsonOption, StateOption
 from flashferry.output import finish
-from flashferry.status import standing, tally
+from flashferry.status import BAD_OUTCOMES, standing, tally
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 from staging.journal import Journal, state_directory
 from staging.run_lock import is_run_alive
+from staging.states import Restored
 from staging.status import LATEST_RUNS, RunState, read_status
 from staging.store.proofs import restore_source
 from staging.store.run_ids import find_run
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
     from staging.status import RunStatus
     from staging.store.control import RunControl
     from staging.store.stored_run import StoredDevice, StoredRun
+
+MANY = 20
+"""A run of more devices has rows only for those that somebody has to look at."""
+_CALM = 2
+_NOT_AS_BEFORE = frozenset({Restored.INCOMPLETE.value, Restored.FOREIGN_CHANGE.value})
 
 app = typer.Typer(
     help="Look at a run, and steer it from another terminal.", no_args_is_help=True, rich_markup_mode=None
@@ -158,9 +165,30 @@ def _print_run(run: StoredRun, control: RunControl) -> None:
     )
     if run.state is RunState.ALIVE:
         _print_control(run, control)
-    show(_device_row(device) for device in run.devices)
+    _print_devices(run)
     for text in run.damaged:
         line("journal", text, BAD)
+
+
+def _print_devices(run: StoredRun) -> None:
+    """Print a row per device; of many only for those that are in a run's hands or did not get through, these first."""
+    shown = run.devices
+    if len(run.devices) > MANY:
+        shown = tuple(sorted((one for one in run.devices if _urgency(one) < _CALM), key=_urgency))
+    show(_device_row(device) for device in shown)
+    if len(shown) == len(run.devices):
+        return
+    hosts = {device.host for device in shown}
+    rest = [str(one.record.get("outcome") or one.state) for one in run.devices if one.host not in hosts]
+    told = ", ".join(f"{count} {word}" for word, count in Counter(rest).most_common())
+    console().print(f"{'and ' if shown else ''}{len(rest)} devices{' more' if shown else ''}: {told}; --json has all")
+
+
+def _urgency(device: StoredDevice) -> int:
+    if device.is_held:
+        return 1
+    is_bad = device.record.get("outcome") in BAD_OUTCOMES or _restored(device) in _NOT_AS_BEFORE
+    return 0 if is_bad else _CALM
 
 
 def _print_control(run: StoredRun, control: RunControl) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
 _GOOD_OUTCOMES = frozenset({"done", "already there"})
-_BAD_OUTCOMES = frozenset({"failed", "error", "refused", "interrupted"})
+BAD_OUTCOMES = frozenset({"failed", "error", "refused", "interrupted"})
 _LEFT_OUT = frozenset({"interrupted", "not begun"})
 _FEW = 5
 """A run of more devices has a row only for those that need attention: its line tells what became of all."""
@@ -126,7 +126,7 @@ def _told(run: RunStatus) -> tuple[DeviceStatus, ...]:
 
 def _needing_attention(run: RunStatus) -> tuple[DeviceStatus, ...]:
     """Return the devices that are in a run's hands or did not get through."""
-    return tuple(device for device in run.devices if device.is_held or device.outcome in _BAD_OUTCOMES)
+    return tuple(device for device in run.devices if device.is_held or device.outcome in BAD_OUTCOMES)
 
 
 def _row(run: RunStatus, device: DeviceStatus) -> _Row:

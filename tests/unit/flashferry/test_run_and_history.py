@@ -14,6 +14,7 @@ from flashferry.trend import blocks
 from inventory.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.states import State
+from tests.unit.staging.conftest import take
 
 COPY = (
     "INSERT INTO transfers (run_id, host, at, identity, kind, tuned, target, image, ticket_id, outcome, size_bytes, "
@@ -127,6 +128,22 @@ def test_a_large_run_is_told_in_a_line(call, tmp_path):
     assert "30 devices: 29 done, 1 failed" in " ".join(told.split())
     assert "r7" in told
     assert "r8" not in told
+
+
+def test_a_large_run_shows_what_needs_attention_first(call, tmp_path):
+    """Then what is in its hands; the rest is counted, and a program gets all."""
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+        for number in range(30):
+            journal.add_device(run_id, host=f"r{number}", address="x", port=22, platform="ios")
+        take(journal, run_id, "r3", "r3")
+        for number in range(10, 30):
+            journal.record(run_id, f"r{number}", {"outcome": "failed" if number == 27 else "done"})
+        told = call("run", "show", "latest")
+    rows = [row.split()[0] for row in told.splitlines() if row.startswith("r") and not row.startswith("run ")]
+    assert rows == ["r27", "r3"]
+    assert "and 28 devices more: 19 done, 9 planned; --json has all" in " ".join(told.split())
+    assert len(json.loads(call("run", "show", "latest", "--json"))["run"]["devices"]) == 30
 
 
 def test_a_run_is_named_once_and_its_devices_below(call, run_id, monkeypatch):
