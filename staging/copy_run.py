@@ -48,7 +48,7 @@ class CopyRun(SlotRun):
             try:
                 self._copy(target)
             except DeviceOverloaded:
-                if not (may_repeat and self._has_window_of_ours):
+                if not (may_repeat and self._has_window_of_ours) or self._context.interrupted():
                     raise
                 decision = self._clear(target, may_repeat=True).decision
                 if decision is Decision.GIVE_UP:
@@ -58,6 +58,8 @@ class CopyRun(SlotRun):
                 self._step_down()
             except DeviceUnreachable as lost:
                 self._forget_session()
+                if self._context.interrupted():
+                    raise
                 found = self._clear(target, may_repeat=may_repeat)
                 if found.decision is Decision.GIVE_UP:
                     message = f"{lost.message}; {found.reason}"

@@ -18,6 +18,7 @@ from staging.record import Failure, failure_of
 from staging.states import Outcome
 from tasks.check import CheckReport, Wanted, Way, check_device
 from tasks.connection import session_of
+from tasks.errors import Stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ def look(task: Task, wanted: Wanted | None, interrupted: Callable[[], bool] = la
         report = check_device(session_of(task), wanted, way=way, interrupted=interrupted)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' check
         outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
-        if interrupted():
+        if isinstance(error, Stopped):
             outcome = Outcome.INTERRUPTED
         return CheckRecord(host=name, outcome=outcome, check=None, failure=failure_of("check", error))
     if report.refusal:

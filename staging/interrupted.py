@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from inventory.errors import FlashferryError
+from tasks.errors import Stopped
 
 
-class Interrupted(FlashferryError):
+class Interrupted(Stopped):
     """The operator stopped the run before this step."""

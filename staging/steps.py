@@ -21,6 +21,7 @@ from staging.interrupted import Interrupted
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, State
 from staging.touched import JournalUnusable
+from tasks.errors import Stopped
 
 
 class StepRunner:
@@ -97,14 +98,19 @@ class StepRunner:
         )
 
     def _fail(self, error: BaseException) -> None:
-        """Take the first failure into the record."""
+        """Take the first failure into the record.
+
+        What the end of the run, or of the device's time, did is told as that; whatever else happened to fail meanwhile
+        (a wrong hash, a refusal) stays what it is.
+        """
         if self._record.failure is not None:
             return
-        known = isinstance(error, FlashferryError | FtpServerError)
-        outcome = Outcome.FAILED if known else Outcome.ERROR
-        if self._context.interrupted():
-            outcome = Outcome.INTERRUPTED
-        self._update(outcome=outcome, failure=self._closed(failure_of("stage", error)))
+        failure = failure_of("stage", error)
+        if isinstance(error, Stopped):
+            self._update(outcome=Outcome.INTERRUPTED, failure=self._closed(failure))
+        else:
+            known = isinstance(error, FlashferryError | FtpServerError)
+            self._update(outcome=Outcome.FAILED if known else Outcome.ERROR, failure=failure)
         if self._record.state in {State.PLANNED, State.CHECKED}:
             # Untouched as it is: a journal that cannot be written must not have it told as one that is not restored.
             with suppress(JournalUnusable):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tasks.copy_dialogue import CopyDialogue
-from tasks.errors import DeviceUnreachable, OutputNotUnderstood, TransferStalled
+from tasks.errors import CopyStopped, DeviceUnreachable, OutputNotUnderstood, TransferStalled
 
 STEP = "pull"
 
@@ -112,13 +112,14 @@ class CopyWatch:
         """Look at the server's account and the clock.
 
         Raises:
-            TransferStalled: The operator wants to stop, or a limit was reached.
+            CopyStopped: The operator wants to stop.
+            TransferStalled: A limit was reached.
             OutputNotUnderstood: The device waits for an answer that we don't have.
             DeviceUnreachable: The image was delivered, but the session says nothing any more.
         """
         now, seen = self._clock(), self._witness()
         if self._interrupted():
-            raise self._stalled("the operator interrupted the copy")
+            raise CopyStopped("the operator interrupted the copy", host=self._host, step=STEP)
         if (question := self._dialogue.open_question) and now - self._heard_at > 5:
             raise OutputNotUnderstood(
                 f"the device asks {question!r}, which we have no answer for", host=self._host, step=STEP

@@ -47,3 +47,15 @@ class ImageCorrupt(FlashferryError):
 
 class RestoreIncomplete(FlashferryError):
     """The configuration is not what it was; it says which line, and why it was left."""
+
+
+class Stopped(FlashferryError):
+    """Nobody must act: the operator ended this step, or the device's time was over. Nothing else was wrong."""
+
+
+class CopyStopped(Stopped, TransferStalled):
+    """The copy was ended because the run, or the device's time, is to end."""
+
+
+class HashStopped(Stopped, OutputNotUnderstood):
+    """The hash was ended because the run, or the device's time, is to end."""

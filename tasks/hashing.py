@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tasks.errors import OutputNotUnderstood
+from tasks.errors import HashStopped, OutputNotUnderstood
 from tasks.session import DeviceSession
 
 DIGEST_DOT_BYTES = 65_536
@@ -81,7 +81,8 @@ def run_verify(
         interrupted: Whether the operator wants to stop; asked about once a second.
 
     Raises:
-        OutputNotUnderstood: A limit was reached, or the operator stopped it; the device is back at its prompt.
+        HashStopped: The operator stopped it; the device is back at its prompt.
+        OutputNotUnderstood: A limit was reached; the device is back at its prompt.
         DeviceUnreachable: The session was lost.
     """
     started = time.monotonic()
@@ -91,12 +92,17 @@ def run_verify(
     try:
         session.converse(command, lambda text: dots.reply(text, time.monotonic()), lambda: dots.check(time.monotonic()))
     except LimitReached as reached:
-        raise OutputNotUnderstood(f"'{command}': {reached}", host=session.name, step="verify") from None
+        kind = HashStopped if isinstance(reached, Ended) else OutputNotUnderstood
+        raise kind(f"'{command}': {reached}", host=session.name, step="verify") from None
     return Hashed(text=dots.text, duration_s=time.monotonic() - started)
 
 
 class LimitReached(Exception):
     """The device was silent, or at it, for too long. Not a TimeoutError: that is an OSError, a lost session."""
+
+
+class Ended(LimitReached):
+    """The operator wants to stop."""
 
 
 class Dots:
@@ -142,7 +148,7 @@ class Dots:
     def check(self, now_s: float) -> None:
         """Raise LimitReached where waiting makes no sense any more."""
         if self._interrupted():
-            raise LimitReached(f"interrupted by the operator{self._progress()}")
+            raise Ended(f"interrupted by the operator{self._progress()}")
         if not self._has_heard and now_s - self._started_s > self._limits.start_s:
             raise LimitReached(f"no sign of life for {self._limits.start_s:.0f} s")
         if now_s - self._heard_s > self._limits.silence_s:

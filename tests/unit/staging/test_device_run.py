@@ -14,18 +14,23 @@ from ftpserver import FtpServerError, TransferState
 from staging import copy_run, device_run, leftover_run, reconciling
 from staging.context import DeviceOptions, RunContext
 from staging.device_run import RESTORE_PAUSES_S, DeviceRun
+from staging.interrupted import Interrupted
 from staging.probe import ProbeRun, ProbeWish
 from staging.reconcile import Decision
 from staging.record import failure_of
-from staging.states import Restored
+from staging.states import Outcome, Restored
 from tasks.errors import (
+    CopyStopped,
     DeviceOverloaded,
+    DeviceRefused,
     DeviceUnreachable,
     FlashBusy,
+    HashStopped,
     HostKeyRefused,
     ImageCorrupt,
     LoginRefused,
     OutputNotUnderstood,
+    TransferStalled,
 )
 from tasks.flash_file import FlashFile
 from tasks.leftover import in_words
@@ -162,8 +167,10 @@ class FirstCopyFails:
 
     def __init__(self, router, error) -> None:
         self.router, self.error, self.seen = router, error, []
+        self.before = lambda: None
 
     def __call__(self, task, **given):
+        self.before()
         self.seen.append(set(self.router.lines.values()))
         if len(self.seen) == 1:
             raise self.error
@@ -443,3 +450,38 @@ def test_what_a_copy_left_is_on_disk_when_the_lease_ends(monkeypatch):
         monkeypatch.setattr(run.context.journal, "release", lambda run_id, host, record, kept=kept: kept.append(record))
         run._restored(SimpleNamespace(is_proven=True), touched=True)
         assert [record.partial_file for record in kept] == [named]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (Interrupted("before this step"), Outcome.INTERRUPTED),
+        (CopyStopped("the operator interrupted the copy"), Outcome.INTERRUPTED),
+        (HashStopped("interrupted by the operator"), Outcome.INTERRUPTED),
+        (TransferStalled("no progress for 60 s"), Outcome.FAILED),
+        (ImageCorrupt("another hash"), Outcome.FAILED),
+        (DeviceRefused("no"), Outcome.FAILED),
+        (OutputNotUnderstood("no digest"), Outcome.FAILED),
+        (FtpServerError("gone"), Outcome.FAILED),
+        (ZeroDivisionError(), Outcome.ERROR),
+    ],
+)
+@pytest.mark.parametrize("closing", [None, "its time is over"])
+def test_only_what_the_stop_did_is_told_as_a_stop(error, outcome, closing):
+    """After Ctrl-C or the end of the window a wrong hash is a wrong hash: nobody would look at the file else."""
+    run = DeviceRun(Steps(), replace(context(), interrupted=lambda: True, closing=lambda: closing))
+    run._fail(error)
+    is_closed = closing is not None and outcome is Outcome.INTERRUPTED
+    assert run._record.outcome is outcome
+    assert run._record.failure.kind == ("WindowClosed" if is_closed else type(error).__name__)
+
+
+def test_a_device_that_fails_while_the_run_is_stopped_keeps_its_own_failure():
+    """Nothing is repeated any more; that it failed with our window is what a reader must know."""
+    run, _, pull, plan = speed_test(DeviceOverloaded("I/O error"))
+    stopped = []
+    pull.before = lambda: stopped.append(True)
+    run._context = replace(run.context, interrupted=lambda: bool(stopped))
+    run._in_force = plan.changes
+    with pytest.raises(DeviceOverloaded):
+        run._pull("null:")

@@ -6,7 +6,7 @@ import pytest
 
 from tasks.copy_dialogue import CopyDialogue
 from tasks.copy_watch import CopyLimits, CopyWatch, Witnessed, copy_limits, least_rate_bytes_per_s
-from tasks.errors import DeviceUnreachable, OutputNotUnderstood, TransferStalled
+from tasks.errors import CopyStopped, DeviceUnreachable, OutputNotUnderstood, TransferStalled
 
 SIZE_BYTES = 100_000_000
 LIMITS = CopyLimits(start_s=45, stall_s=60, total_s=1000, end_s=300)
@@ -86,7 +86,7 @@ def test_interruption_and_unknown_questions_end_the_wait():
     """The operator is heard at the next look; a question without an answer after five seconds."""
     rig = Rig()
     rig.interrupted = True
-    with pytest.raises(TransferStalled, match="the operator interrupted"):
+    with pytest.raises(CopyStopped, match="the operator interrupted"):
         rig.after(1)
     asked = Rig()
     asked.after(1, heard="Proceed with the frobnication? [yes/no]: ")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tasks.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
-from tasks.hashing import DIGEST_DOT_BYTES, Dots, HashLimits, LimitReached, hash_limits
+from tasks.hashing import DIGEST_DOT_BYTES, Dots, Ended, HashLimits, LimitReached, hash_limits
 from tasks.signature import Signature, judge
 from tasks.verify import Digests, digest_of, verify_file, verify_image
 
@@ -172,3 +172,12 @@ def test_a_known_speed_shortens_the_patience_and_never_lengthens_it():
     assert hash_limits(2_000_000_000).total_s == 60 + 8000
     assert hash_limits(2_000_000_000, 4_000_000).total_s == 60 + 2000
     assert hash_limits(2_000_000_000, 10_000).total_s == 60 + 8000
+
+
+def test_a_hash_that_is_stopped_is_no_limit_of_the_device():
+    """The operator's stop is told as that, not as an answer that nobody understood."""
+    found = Dots(
+        prompt_pattern="r1#", limits=hash_limits(1000), dot_bytes=DIGEST_DOT_BYTES, interrupted=lambda: True, at_s=0.0
+    )
+    with pytest.raises(Ended, match="interrupted by the operator"):
+        found.check(1.0)
