@@ -86,7 +86,8 @@ class Line:
         self._before_by_site: Counter[str | None] = Counter()
         self._under_way: set[str] = set()
         self._not_begun: dict[str, Bar] = {}
-        self._most = look_ahead(limits.copies) + 2 * limits.hashes
+        # One that waits for a hash run is tuned: no more are begun than those runs will soon take.
+        self._most = look_ahead(limits.copies) + limits.hashes
         self._changed = threading.Condition()
         self._news = False
 

@@ -20,13 +20,14 @@ class Limits:
         copies: Copies at the same time in the whole run.
         site_copies: Copies at the same time at one site; they share the site's cap. A site may have a lower one in the
             inventory (`max_copies`).
-        hashes: Devices that hash at the same time.
+        hashes: Devices that hash at the same time. They do it by themselves, and one that waits for its turn is tuned all
+            the while: so no fewer than copies, by default.
     """
 
     logins: int = 20
     copies: int = 200
     site_copies: int = 8
-    hashes: int = 50
+    hashes: int = 200
 
     def __post_init__(self) -> None:
         for field in fields(self):

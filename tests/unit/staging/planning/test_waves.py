@@ -121,3 +121,8 @@ def test_limits_are_checked_and_a_site_may_have_a_lower_one() -> None:
     assert Limits(site_copies=8).of_site(2) == 2
     assert Limits(site_copies=8).of_site(12) == 8
     assert Limits(copies=3).of_site(None) == 3
+
+
+def test_by_default_none_waits_for_its_hash_behind_its_copy() -> None:
+    """Whoever waits there is tuned meanwhile: as many may hash as may copy."""
+    assert Limits().hashes >= Limits().copies
