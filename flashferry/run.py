@@ -207,7 +207,7 @@ def _device_row(device: StoredDevice) -> dict[str, str | Text]:
     return {
         "device": device.host,
         "site": device.site or "-",
-        "wave": str(device.wave),
+        "wave": str(device.wave) if device.wave >= 0 else "-",
         "attempt": str(device.attempt),
         "image": device.image or "-",
         "state": device.state,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from flashferry.approval import asking
 from flashferry.dry_run import print_dry_run
 from flashferry.fleet import FleetOptions, fleet_options
 from flashferry.interrupt import graceful_interrupt
+from flashferry.layout import names
 from flashferry.live import watching
 from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
 from flashferry.output import EventLines, complain, finish, say
@@ -24,6 +26,7 @@ from staging.context import DeviceOptions
 from staging.dry_run import dry_run_fleet
 from staging.exit_codes import ExitCode, exit_code, run_exit_code
 from staging.fleet.options import RunOptions
+from staging.fleet.request import FleetRequest
 from staging.interrupted import Interrupted
 from staging.journal import Journal, state_directory
 from staging.planning.fleet_plan import TuneMode
@@ -138,6 +141,7 @@ def stage(
 
 def _run(job: Job, journal: Journal, events: Path | None, metrics: str | None, *, as_json: bool) -> None:
     """Do it, report, and leave with the exit code."""
+    _tell_left_out(job.request)
     taking_part = job.nornir.filter(filter_func=lambda host: host.name in job.request.images)
     sizes = {host: path.stat().st_size for host, path in job.request.images.items() if path.is_file()}
     roster = roster_of(taking_part, sizes)
@@ -156,6 +160,15 @@ def _run(job: Job, journal: Journal, events: Path | None, metrics: str | None, *
             approve=asking(emit.say),
         )
     finish("stage", run_exit_code(report), {"run": report}, as_json=as_json, human=lambda: print_run(report, was))
+
+
+def _tell_left_out(request: FleetRequest) -> None:
+    """Tell how many devices a plan does not have touched; why stands in the report."""
+    counts = Counter(record.outcome.value for _, record in request.left_out)
+    if counts:
+        told = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+        hosts = names([device.host for device, _ in request.left_out])
+        say(f"{counts.total()} of the plan's devices are not touched ({told}): {hosts}; the report says why")
 
 
 def _resume(

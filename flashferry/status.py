@@ -14,6 +14,7 @@ from flashferry.options import JsonOption, StateOption
 from flashferry.output import finish
 from staging.exit_codes import ExitCode
 from staging.journal import state_directory
+from staging.states import State
 from staging.status import LATEST_RUNS, RunState, RunStatus, Status, read_status
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _needing_attention(run: RunStatus) -> tuple[DeviceStatus, ...]:
 def _row(run: RunStatus, device: DeviceStatus) -> _Row:
     return {
         "device": device.host,
-        "wave": str(device.wave),
+        "wave": str(device.wave) if device.wave >= 0 else "-",
         "result": _result(device),
         "speed": rate(device.rate_bytes_per_s),
         "verdict": device.verdict or "-",
@@ -163,11 +164,16 @@ def _print_way_on(run: RunStatus) -> None:
     is_open = (
         any(device.outcome not in _GOOD_OUTCOMES for device in run.devices)
         if run.state is RunState.DIED
-        else any(device.is_held or device.outcome in _LEFT_OUT for device in run.devices)
+        else any(device.is_held or _had_no_turn(device) for device in run.devices)
     )
     if is_open:
         first = "restores what it left and goes on" if any(one.is_held for one in run.devices) else "goes on"
         line(run.run_id, f"'flashferry stage --resume {run.run_id}' {first}", BAD)
+
+
+def _had_no_turn(device: DeviceStatus) -> bool:
+    """Return whether a resume would take a device up: one that a plan leaves as it is has ended where it began."""
+    return device.outcome in _LEFT_OUT and device.state != State.DONE
 
 
 def _configuration(run: RunStatus, device: DeviceStatus) -> Text:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import fcntl
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
@@ -30,6 +31,9 @@ from staging.touched import COLUMNS, DamagedEntry, TouchedDevice, read_row
 from tasks.errors import DeviceRefused
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change
+
+if TYPE_CHECKING:
+    from staging.record import DeviceRecord
 
 __all__ = ["Journal", "state_directory"]
 
@@ -81,6 +85,21 @@ class Journal(JournalRuns):
             for one in devices
         ]
         self._change(lambda database: database.executemany(INSERT_DEVICE, rows))
+
+    def leave_out(self, run_id: str, devices: Sequence[tuple[NewDevice, DeviceRecord]]) -> None:
+        """Enter devices that a run does not touch, each with what its report says of it: all of them or none."""
+        at = now()
+        rows = [
+            (run_id, one.host, one.address, one.port, one.platform, one.site, one.wave, one.image, record.state.value)
+            for one, record in devices
+        ]
+        records = [(json.dumps(to_json(record)), run_id, one.host) for one, record in devices]
+
+        def enter(database: sqlite3.Connection) -> None:
+            database.executemany(INSERT_DEVICE, ((*row, at) for row in rows))
+            database.executemany("UPDATE devices SET record = ? WHERE run_id = ? AND host = ?", records)
+
+        self._change(enter)
 
     def update_devices(self, run_id: str, devices: Iterable[NewDevice]) -> None:
         """Have devices that a run has already be reached where the inventory has them now, but for those in its hands.

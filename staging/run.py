@@ -232,6 +232,8 @@ class _Run:
         ]
         self._journal.add_devices(run_id, (one for one in devices if one.host not in known))
         self._journal.update_devices(run_id, (one for one in devices if one.host in known))
+        if self._request.left_out:
+            self._journal.leave_out(run_id, self._request.left_out)
         return run_id
 
     def _context(self, run_id: str, server: FtpServer, fleet: Fleet, steering: Steering) -> RunContext:

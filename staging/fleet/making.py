@@ -11,6 +11,7 @@ from nornir.core import Nornir
 
 from inventory.errors import ConfigInvalid
 from inventory.view import HostView, view
+from staging.fleet.left_out import left_out_of
 from staging.fleet.request import FleetRequest
 from staging.fleet.retry import RetryPolicy
 from staging.planning.fleet_plan import Action, FleetPlan, TuneMode
@@ -112,6 +113,7 @@ def request_for_plan(nornir: Nornir, plan: FleetPlan, manner: Manner, *, is_rewa
         identities={one.host: one.identity for one in staged if one.identity is not None},
         since=datetime.fromisoformat(plan.starts_at),
         until=manner.until,
+        left_out=left_out_of(plan, nornir.inventory.hosts),
     )
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from staging.fleet.retry import RetryPolicy
+from staging.journal_devices import NewDevice
 from staging.planning.limits import Limits
 from staging.planning.waves import ALL, Wave, WavePolicy
 from staging.record import DeviceRecord
@@ -34,6 +35,7 @@ class FleetRequest:
         more_images: What else the server offers.
         stored: What is needed to resume the run, as JSON types, without any secret.
         resumed: The run that is gone on with, or None.
+        left_out: Devices that the run does not touch, and what its report says of each; none of them is in `images`.
     """
 
     images: Mapping[str, Path]
@@ -49,6 +51,7 @@ class FleetRequest:
     more_images: tuple[Path, ...] = ()
     stored: Mapping[str, object] = field(default_factory=dict)
     resumed: Resumed | None = None
+    left_out: tuple[tuple[NewDevice, DeviceRecord], ...] = ()
 
     @property
     def in_waves(self) -> tuple[Wave, ...]:

@@ -60,7 +60,7 @@ def device_report(
         host=device.host,
         address=device.address,
         site=device.site,
-        wave=device.wave,
+        wave=device.wave if device.wave >= 0 else None,
         standing=_standing(outcome, restore),
         needs_attention=_needs_attention(outcome, restore),
         outcome=outcome,

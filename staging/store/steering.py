@@ -41,7 +41,7 @@ def may_approve(run: StoredRun, control: RunControl, wave: int | None) -> int:
     Raises:
         ConfigInvalid: The run has no such wave, or none is left to approve.
     """
-    waves = sorted({device.wave for device in run.devices})
+    waves = sorted({device.wave for device in run.devices if device.wave >= 0})
     if wave is not None:
         if wave not in waves:
             known = f"waves {waves[0]} to {waves[-1]}" if waves else "none"
