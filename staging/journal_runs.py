@@ -86,6 +86,13 @@ class JournalRuns:
             (run_id,),
         )
 
+    def record_all(self, run_id: str, records: Mapping[str, object]) -> None:
+        """Keep the records of many devices, by host, that nothing was done with; all of them or none, in one write."""
+        at = now()
+        rows = [(json.dumps(to_json(record)), at, run_id, host) for host, record in records.items()]
+        statement = "UPDATE devices SET record = ?, updated_at = ? WHERE run_id = ? AND host = ?"
+        self._change(lambda database: database.executemany(statement, rows))
+
     def is_alive(self, run_id: str) -> bool:
         """Return whether the process that opened a run still lives."""
         return is_run_alive(self.directory, run_id)

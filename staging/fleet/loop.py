@@ -243,22 +243,12 @@ class WaveLoop:
         )
 
     def _leave_out(self, hosts: Mapping[str, Bar], wave: Wave) -> None:
-        for host, bar in hosts.items():
-            record = DeviceRecord(
-                host=host,
-                image=self._fleet.images[host].name,
-                outcome=Outcome.NOT_BEGUN,
-                failure=Failure(
-                    step="wave",
-                    reason=f"not begun: {bar.reason}",
-                    hint=f"Go on with 'flashferry stage --resume {self._context.run_id}'",
-                    kind=bar.kind,
-                ),
-                seconds_by_step={},
-            )
-            self._records[host] = record
+        records = {host: self._not_begun(host, bar) for host, bar in hosts.items()}
+        self._records |= records
+        if records:
             with suppress(JournalUnusable):  # the report outweighs its copy in the journal
-                self._context.journal.record(self._context.run_id, host, record)
+                self._context.journal.record_all(self._context.run_id, records)
+        for host, bar in hosts.items():
             self._emit(
                 Event(
                     host=host,
@@ -268,11 +258,25 @@ class WaveLoop:
                     at_s=self._at_s,
                     site=self._fleet.views[host].site,
                     wave=wave.number,
-                    outcome=record.outcome.value,
-                    restored=record.restored.value,
+                    outcome=records[host].outcome.value,
+                    restored=records[host].restored.value,
                     failure=bar.kind,
                 )
             )
+
+    def _not_begun(self, host: str, bar: Bar) -> DeviceRecord:
+        return DeviceRecord(
+            host=host,
+            image=self._fleet.images[host].name,
+            outcome=Outcome.NOT_BEGUN,
+            failure=Failure(
+                step="wave",
+                reason=f"not begun: {bar.reason}",
+                hint=f"Go on with 'flashferry stage --resume {self._context.run_id}'",
+                kind=bar.kind,
+            ),
+            seconds_by_step={},
+        )
 
     @property
     def _at_s(self) -> float:

@@ -20,8 +20,8 @@ class Limits:
         copies: Copies at the same time in the whole run.
         site_copies: Copies at the same time at one site; they share the site's cap. A site may have a lower one in the
             inventory (`max_copies`).
-        hashes: Devices that hash at the same time. They do it by themselves, and one that waits for its turn is tuned all
-            the while: so no fewer than copies, by default.
+        hashes: Devices that hash at the same time. They do it by themselves, and one that waits for its turn is tuned
+            all the while: so no fewer than copies, by default.
     """
 
     logins: int = 20

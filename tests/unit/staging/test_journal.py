@@ -204,3 +204,15 @@ def test_devices_are_entered_together_or_not_at_all(tmp_path) -> None:
         assert read_run(tmp_path, run_id).devices == ()
         journal.add_devices(run_id, (one, two))
         assert [device.host for device in read_run(tmp_path, run_id).devices] == ["r1", "r2"]
+
+
+def test_records_of_many_devices_are_one_write(journal, enter):
+    """Two thousand devices that a stop left out wait for the disk once; all others stay as they are."""
+    run_id, other = journal.begin_run("stage"), journal.begin_run("stage")
+    for each in (run_id, other):
+        enter(journal, each, "r1", "r2", "r3")
+    before = journal._read(lambda database: database.total_changes)
+    journal.record_all(run_id, {"r1": {"outcome": "not begun"}, "r3": {"outcome": "not begun"}})
+    assert journal._read(lambda database: database.total_changes) - before == 2
+    query = "SELECT run_id, host FROM devices WHERE record IS NOT NULL ORDER BY host"
+    assert journal._read(lambda database: database.execute(query).fetchall()) == [(run_id, "r1"), (run_id, "r3")]

@@ -41,12 +41,14 @@ class Journal:
     anew: list[str] = field(default_factory=list)
     waited_for: list[int | None] = field(default_factory=list)
     is_full: bool = False
+    writes: int = 0
 
     def control(self, run_id):
         return self.wishes
 
-    def record(self, run_id, host, record):
-        self.records[host] = record
+    def record_all(self, run_id, records):
+        self.records |= records
+        self.writes += 1
 
     def again(self, run_id, host):
         self.anew.append(host)
@@ -163,6 +165,7 @@ def test_a_failed_canary_stops_the_run():
     canary = Wave(number=0, name="canary", hosts=("a1",), is_canary=True)
     play = Play(canary, SITE_A, script={"a1": ["ImageCorrupt"]})
     assert play.outcomes() == {"a1": "failed", "a2": "not begun", "a3": "not begun"}
+    assert play.journal.writes == 1
     failure = play.journal.records["a3"].failure
     assert failure.reason == "not begun: 1 of the first devices (canaries) failed, none may"
     assert "--resume run" in failure.hint
