@@ -121,7 +121,9 @@ class LiveTable:
         with self._lock:
             self._fleet.take(event, self._clock())
         if event.host is None:
-            if event.step not in {"wave", "run"}:
+            if event.step == "run" and event.status == "waiting":
+                self._above.append(Text(event.text))
+            elif event.step not in {"wave", "run"}:
                 self._above.append(Text(f"{event.step}: {event.text}"))
         elif event.status == "failed" and event.step not in {"device", "transfer"}:
             self._above.append(Text(f"{event.host}: {event.step}: {event.text}", style=BAD))

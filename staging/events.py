@@ -52,8 +52,8 @@ class Event:
         step: `connect`, `check`, `tune`, `pull`, ...; `transfer`: the server's account of a copy was closed;
             `device`: the device is through, nothing follows but a `retry`. Without a device `server`, `wave` or `run`.
         status: `started`, `progress`, `note`, `done` or `failed`; `queued`: waits for a slot, the text says which;
-            `retry`: begins anew after a pause. A wave is `waiting` where it has to be approved first; a run is
-            `paused`, `continued` or `stopping`.
+            `retry`: begins anew after a pause. A wave is `waiting` where it has to be approved first, a run for its
+            time or a site's; a run is `paused`, `continued` or `stopping`.
         text: A short sentence for people.
         at_s: Seconds since the run began.
         progress: With `progress` of a copy: how far it has come.

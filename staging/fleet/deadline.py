@@ -61,7 +61,8 @@ class Deadline:
         now, windows = self.now(), self.windows.get(host, ())
         if self.since is not None and now < self.since:
             is_late = (self.since - now).total_seconds() > WAIT_FOR_OPENING_S
-            return Bar(kind=WINDOW_CLOSED, reason=f"the run begins {_spoken(self.since)}", for_good=is_late)
+            text = f"the run begins {_spoken(self.since)}"
+            return Bar(kind=WINDOW_CLOSED, reason=text, for_good=is_late, of_run=True)
         if windows and _open_until(windows, now) is None:
             opens = _opens(windows, now.replace(microsecond=0))
             is_late = (opens - now).total_seconds() > WAIT_FOR_OPENING_S or (

@@ -19,6 +19,7 @@ from staging.events import Event
 from staging.fleet.control import Steering
 from staging.fleet.deadline import Deadline
 from staging.fleet.line import Bar, Line, Place
+from staging.fleet.opening import Opening
 from staging.fleet.request import FleetRequest
 from staging.fleet.retry import pause_before_retry
 from staging.fleet.runner import FleetRunner
@@ -76,6 +77,7 @@ class WaveLoop:
     ) -> None:
         self._fleet, self._request, self._context = fleet, request, context
         self._device_task, self._steering, self._deadline = device_task, steering, deadline
+        self._opening = Opening(deadline, fleet.views, self._tell_waiting)
         self._site_copies = fleet.site_copies(request)
         self._dice = request.retry.dice()
         self._lock = threading.Lock()
@@ -118,7 +120,7 @@ class WaveLoop:
             self._request.limits,
             site_copies=self._site_copies,
             bar=self._bar,
-            fits=self._deadline.fit,
+            fits=self._opening.fit,
         )
         self._tell(wave, "started", f"{wave.name}, {_devices(len(wave.hosts))}")
         runner = FleetRunner(source=line, on_abort=self._steering.stop)
@@ -284,6 +286,9 @@ class WaveLoop:
 
     def _emit(self, event: Event) -> None:
         self._context.emit(event)
+
+    def _tell_waiting(self, text: str, site: str | None) -> None:
+        self._emit(Event(host=None, step="run", status="waiting", text=text, at_s=self._at_s, site=site))
 
     def _tell(self, wave: Wave, status: str, text: str) -> None:
         self._emit(Event(host=None, step="wave", status=status, text=text, at_s=self._at_s, wave=wave.number))

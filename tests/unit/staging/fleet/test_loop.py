@@ -89,6 +89,7 @@ class Play:
         self.journal = journal or Journal()
         self.server, self.stop = Server(), threading.Event()
         self.lock = threading.Lock()
+        begins = request.pop("begins", None)
         hosts = request.pop("hosts", None) or [host for wave in waves for host in wave.hosts]
         inventory = Inventory(
             hosts=Hosts({name: Host(name=name, hostname="192.0.2.1", platform="ios") for name in hosts}),
@@ -117,7 +118,7 @@ class Play:
             self.journal, "run", interrupted=self.stop.is_set, tell=lambda *words: None, approve=approve
         )
         fleet = Fleet(nornir=Nornir(inventory=inventory), views=views, images=dict.fromkeys(hosts, IMAGE))
-        deadline = Deadline(until=until, windows={}, expected_s={})
+        deadline = Deadline(until=until, windows={}, expected_s={}, since=begins)
         self.loop = WaveLoop(fleet, self.request, context, self.device, steering, deadline)
 
     def device(self, task, context):
@@ -392,3 +393,13 @@ def test_a_run_that_breaks_off_waits_for_what_it_has_in_hand(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         play.loop.run()
     assert ended_well == [True]
+
+
+def test_a_run_that_waits_says_so():
+    """For the minutes until it begins: one event of the run with the time, not one for each device and second."""
+    begins = datetime.now(UTC) + timedelta(seconds=1)
+    play = Play(SITE_A, begins=begins)
+    assert set(play.outcomes().values()) == {"done"}
+    (waiting,) = [event for event in play.events if event.status == "waiting"]
+    assert (waiting.host, waiting.step) == (None, "run")
+    assert begins.isoformat(sep=" ", timespec="minutes") in waiting.text

@@ -1,0 +1,49 @@
+"""What a run waits for is told with its time, once, however often and for how many devices it is asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+from inventory.time_window import TimeWindow
+from staging.fleet.deadline import Deadline
+from staging.fleet.opening import Opening
+
+NIGHT = (TimeWindow(opens="22:00", closes="05:00"),)
+VIEWS = {
+    "a1": SimpleNamespace(site="a"),
+    "a2": SimpleNamespace(site="a"),
+    "b1": SimpleNamespace(site="b"),
+    "x": SimpleNamespace(site=None),
+}
+
+
+def told(hour, minute=0, *, windows=None, since=None):
+    """Return what is told where every device is asked about three times."""
+    now = datetime(2026, 3, 2, hour, minute, tzinfo=UTC)
+    found = []
+    deadline = Deadline(until=None, windows=windows or {}, expected_s={}, since=since, now=lambda: now)
+    opening = Opening(deadline, VIEWS, lambda text, site: found.append((text, site)))
+    for _ in range(3):
+        assert [opening.fit(host) for host in VIEWS] == [deadline.fit(host) for host in VIEWS]
+    return found
+
+
+def test_a_site_that_waits_is_told_once():
+    """Two devices of it wait, one elsewhere does not; one without a site is named itself."""
+    assert told(21, 30, windows=dict.fromkeys(("a1", "a2", "x"), NIGHT)) == [
+        ("waits: site a: its time window is closed, and opens 2026-03-02 22:00+00:00", "a"),
+        ("waits: x: its time window is closed, and opens 2026-03-02 22:00+00:00", None),
+    ]
+
+
+def test_a_run_that_waits_for_its_beginning_is_told_once():
+    """Not for each of its sites."""
+    begins = datetime(2026, 3, 2, 22, tzinfo=UTC)
+    assert told(21, 30, since=begins) == [("waits: the run begins 2026-03-02 22:00+00:00", None)]
+
+
+def test_what_is_not_waited_for_is_not_told():
+    """Open, or another night's: those that are left out say so themselves."""
+    assert told(23, windows={"a1": NIGHT}) == []
+    assert told(12, windows={"a1": NIGHT}) == []
