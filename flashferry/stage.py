@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -164,11 +163,9 @@ def _run(job: Job, journal: Journal, events: Path | None, metrics: str | None, *
 
 def _tell_left_out(request: FleetRequest) -> None:
     """Tell how many devices a plan does not have touched; why stands in the report."""
-    counts = Counter(record.outcome.value for _, record in request.left_out)
-    if counts:
-        told = ", ".join(f"{count} {word}" for word, count in counts.most_common())
-        hosts = names([device.host for device, _ in request.left_out])
-        say(f"{counts.total()} of the plan's devices are not touched ({told}): {hosts}; the report says why")
+    if request.left_out:
+        count, hosts = len(request.left_out), names([device.host for device, _ in request.left_out])
+        say(f"the plan leaves {count} device{'' if count == 1 else 's'} alone: {hosts}; the report says why")
 
 
 def _resume(

@@ -27,10 +27,15 @@ _WAYS = {
 def left_out_of(plan: FleetPlan, hosts: Mapping[str, Host]) -> tuple[tuple[NewDevice, DeviceRecord], ...]:
     """Return the devices that a plan does not stage, as far as they are among some hosts, with their records."""
     return tuple(
-        (_device(one, hosts[one.host]), _record(one, plan.created_at))
+        (_device(one, hosts[one.host]), _record(one, _moment(plan.created_at)))
         for one in plan.devices
         if one.action in _WAYS and one.host in hosts
     )
+
+
+def _moment(stamp: str) -> str:
+    """Return a plan's time, ISO 8601 and UTC, for people."""
+    return f"{stamp[:16].replace('T', ' ')} UTC"
 
 
 def _device(planned: PlannedDevice, host: Host) -> NewDevice:

@@ -78,7 +78,7 @@ def test_the_report_has_every_device_of_the_plan(plan, journal):
     }
     assert {one.wave for one in found.values()} == {None}
     assert found["refused"].step == "plan"
-    assert found["refused"].reason.endswith("so this run did not touch it: 12 MB free")
+    assert found["refused"].reason.endswith("2026-11-21 22:00 UTC, so this run did not touch it: 12 MB free")
     assert found["refused"].hint == "Make room"
     assert "this run did not look again" in found["there"].notes[0]
     assert not read_status(journal.directory).to_recover
