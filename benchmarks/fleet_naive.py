@@ -25,7 +25,8 @@ def copy(task: Task, url: str, together: threading.Barrier) -> Result:
             conn_timeout=60, banner_timeout=60, auth_timeout=60,
         )  # fmt: skip
     together.wait()
-    connection.send_command(f"copy {url} bootflash:", expect_string=r"filename \[", read_timeout=120)
+    with _LOGINS:
+        connection.send_command(f"copy {url} bootflash:", expect_string=r"filename \[", read_timeout=120)
     with _COUNTED:
         _BEGUN.append(host.name)
         if len(_BEGUN) == together.parties:
@@ -46,6 +47,9 @@ def main(inventory: str, url: str, limit: str) -> None:
     say("ready")
     await_go()
     results = nornir.run(task=copy, url=url, together=together)
+    for name, one in results.items():
+        if one[0].exception is not None or "bytes copied" not in str(one[0].result):
+            print(f"{name}: {one[0].exception!r} {str(one[0].result)[-300:]!r}", file=sys.stderr)
     say("done", copied=sum("bytes copied" in str(one[0].result) for one in results.values()))
 
 

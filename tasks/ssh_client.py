@@ -21,8 +21,9 @@ LOOK_AROUND_S = 5.0
 """A session is kept alive every 30 s at the earliest, and asks for new keys after a gigabyte: this is often enough."""
 
 
-READ_BYTES = 4096
-"""Read at once. A reader that waits holds room for so many bytes, which counts with hundreds of them."""
+READ_BYTES = 448
+"""Read at once, where paramiko asks for less: most packets of a dialogue are shorter. Python keeps so small a piece in
+its own pools; one of 4 kB makes each reading thread keep 40 kB of the C library's (measured with 150 sessions)."""
 
 
 class Judge(paramiko.MissingHostKeyPolicy):

@@ -14,7 +14,7 @@ from tasks.ssh_client import READ_BYTES, ReadAhead, Transport
 def test_reading_ahead_hands_out_the_same_bytes() -> None:
     """Whatever pieces are asked for, the bytes come in their order, and the end comes behind the last one."""
     ours, theirs = socket.socketpair()
-    sent = os.urandom(3 * READ_BYTES + 7)
+    sent = os.urandom(30 * READ_BYTES + 7)
     with ours, theirs:
         writer = threading.Thread(target=lambda: (theirs.sendall(sent), theirs.shutdown(socket.SHUT_WR)))
         writer.start()
