@@ -6,7 +6,9 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -19,8 +21,6 @@ from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lab.state import LabState
     from lab.world import World
 
@@ -36,7 +36,8 @@ WorldArgument = Annotated[
     str,
     typer.Argument(
         metavar="[WORLD]",
-        help="A world of the lab (published, two-sites, fleet, fleet-40, sites-200), or a file of your own that ends in .toml.",
+        help="A world of the lab (published, two-sites, fleet, fleet-40, sites-200), or a file of your own that ends "
+        "in .toml.",
     ),
 ]
 
@@ -88,6 +89,9 @@ def run_inside(
     ] = False,
 ) -> None:
     """Run a command where the lab's routers are reached, such as: lab exec flashferry check -i sample."""
+    if command[0] == "flashferry" and shutil.which("flashferry") is None:
+        # Called by its path, as out of a virtual environment that is not activated: it is the one that is meant.
+        command = [str(Path(sys.argv[0]).absolute()), *command[1:]]
     if json:
         _report(command)
     else:

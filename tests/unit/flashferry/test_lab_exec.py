@@ -10,6 +10,16 @@ from flashferry import lab
 from inventory.errors import ConfigInvalid
 
 
+def test_flashferry_itself_is_found_without_a_search_path(monkeypatch: pytest.MonkeyPatch):
+    """What `lab up` tells to type also works where this command was called by its path."""
+    called: list[list[str]] = []
+    monkeypatch.setattr(lab, "_become", called.append)
+    monkeypatch.setattr("sys.argv", ["/opt/venv/bin/flashferry", "lab", "exec", "flashferry", "check"])
+    monkeypatch.setenv("PATH", "/nowhere")
+    lab.run_inside(["flashferry", "check"])
+    assert called == [["/opt/venv/bin/flashferry", "check"]]
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_what_the_system_cannot_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool):
     """An executable file that is neither a program nor names its interpreter; nobody is in a running lab here."""
