@@ -1,6 +1,8 @@
 """What all tests share: tests of the lab skip with the reason where it cannot run, and fail in CI."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,3 +17,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if os.environ.get("CI") == "true":
             pytest.fail(f"The lab must run in CI. {able.reason}")
         pytest.skip(able.reason)
+
+
+@pytest.fixture
+def documentation() -> Callable[[str], str]:
+    """Return a function that reads a page of docs/; tests away from the checkout have none and skip."""
+
+    def page(name: str) -> str:
+        path = Path(__file__).resolve().parent.parent / "docs" / name
+        if not path.is_file():
+            pytest.skip("the tests run away from the checkout, without docs")
+        return path.read_text()
+
+    return page

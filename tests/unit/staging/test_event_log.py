@@ -53,9 +53,9 @@ def test_a_line_has_every_field():
     assert found["progress"] is None
 
 
-def test_every_field_is_explained():
+def test_every_field_is_explained(documentation):
     """docs/events.md names each field of a line, in code style."""
-    text = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
+    text = documentation("events.md")
     for kind in (Event, Progress, TransferEnd):
         missing = [field.name for field in fields(kind) if f"`{field.name}`" not in text]
         assert missing == []

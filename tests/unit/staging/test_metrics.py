@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 import urllib.request
-from pathlib import Path
 
 import pytest
 from prometheus_client import generate_latest
@@ -183,9 +182,9 @@ def test_the_server_by_itself_counts_what_it_sends():
     assert value(found, "login_failures_total", side="ftp") == 1
 
 
-def test_every_metric_is_explained():
+def test_every_metric_is_explained(documentation):
     """docs/metrics.md names each of them; its rules name none that is not there."""
-    text = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+    text = documentation("metrics.md")
     run, serve = RunMetrics(ROSTER, "restore"), ServeMetrics(1.0)
     a_run(run)
     names = set()
