@@ -75,7 +75,7 @@ def every_kind(run, device, record, three, fleet):
 
 
 def test_every_json_report_is_as_its_schema_says(run, device, record, three, fleet, report):
-    """Runs of every kind make documents that the schema takes; that it is the published one is the next test's matter."""
+    """Runs of every kind make documents that the schema takes (the next test: that it is the published one)."""
     schema = report_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     for found in every_kind(run, device, record, three, fleet):
