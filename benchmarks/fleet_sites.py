@@ -9,6 +9,7 @@ import statistics
 import tempfile
 import threading
 import time
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -124,7 +125,8 @@ def _figures(world: World, run: StoredRun, links: LinkWatch, image_bytes: int, t
         cap = payload_cap_bytes_per_s(site.profile.rate_bps * CAP_SHARE)
         assert cap is not None
         bound_s = max(bound_s, len(site.devices) * image_bytes / cap)
-        times = _times(run, {device.name for device in site.devices})
+        hosts = {device.name for device in site.devices}
+        times = _times(run, hosts)
         if times is None:
             continue
         begin, end = times
@@ -138,6 +140,8 @@ def _figures(world: World, run: StoredRun, links: LinkWatch, image_bytes: int, t
             "bins": len(short),
             "most_of_cap_1_s": round(max(short) / (link_bytes_per_s * CAP_SHARE), 4),
             "most_of_cap_5_s": round(max(long) / (link_bytes_per_s * CAP_SHARE), 4),
+            "most_payload_of_cap_1_s": round(_most_payload(run, hosts, begin, end, 1.0) / cap, 4),
+            "most_payload_of_cap_5_s": round(_most_payload(run, hosts, begin, end, 5.0) / cap, 4),
             "copying_s": round(end - begin, 1),
         }
     return {
@@ -146,6 +150,8 @@ def _figures(world: World, run: StoredRun, links: LinkWatch, image_bytes: int, t
         "busy_median": statistics.median(one["busy"] for one in sites.values()),
         "most_of_cap_1_s": max(one["most_of_cap_1_s"] for one in sites.values()),
         "most_of_cap_5_s": max(one["most_of_cap_5_s"] for one in sites.values()),
+        "most_payload_of_cap_1_s": max(one["most_payload_of_cap_1_s"] for one in sites.values()),
+        "most_payload_of_cap_5_s": max(one["most_payload_of_cap_5_s"] for one in sites.values()),
         "bound_s": round(bound_s, 1),
         "total_s": round(total_s, 1),
         "of_bound": round(total_s / bound_s, 3),
@@ -159,3 +165,26 @@ def _times(run: StoredRun, hosts: set[str]) -> tuple[float, float] | None:
     records = [one.record for device in run.devices if device.host in hosts for one in device.transfers]
     spans = [(one["started_at"], one["started_at"] + one["last_ack_s"]) for one in records if one["last_ack_s"]]
     return (min(begin for begin, _ in spans), max(end for _, end in spans)) if spans else None
+
+
+def _most_payload(run: StoredRun, hosts: set[str], begin: float, end: float, bin_s: float) -> float:
+    """Return the most payload per second that a site acknowledged in any bin, by the server's samples."""
+    curves = []
+    for device in run.devices:
+        for one in device.transfers if device.host in hosts else ():
+            points = [(one.record["started_at"] + at["at_s"], at["bytes_acked"]) for at in one.record["samples"]]
+            curves.append([(one.record["started_at"], 0), *points])
+    edges = [begin + bin_s * number for number in range(int((end - begin) / bin_s) + 1)]
+    totals = [sum(_at(curve, edge) for curve in curves) for edge in edges]
+    return max((after - before) / bin_s for before, after in pairwise(totals))
+
+
+def _at(curve: list[tuple[float, int]], moment: float) -> float:
+    """Return what a transfer had acknowledged at a moment, in a straight line between its samples."""
+    place = bisect_right(curve, (moment, 0))
+    if place == 0:
+        return 0.0
+    if place == len(curve):
+        return curve[-1][1]
+    (at, before), (later, after) = curve[place - 1], curve[place]
+    return before + (after - before) * (moment - at) / (later - at) if later > at else after

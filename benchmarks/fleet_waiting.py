@@ -4,6 +4,7 @@ import json
 import os
 import statistics
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +82,17 @@ def measure(devices: int, hold_s: float, *, with_naive: bool = True) -> dict[str
     last = max(1, min(RUNNERS, devices // 2))
     parts = {"slow": fleet[:-last], "runners": fleet[-last:]}
     spec = WorldSpec(sites=tuple(SiteSpec(name=name, profile="lan", devices=part) for name, part in parts.items()))
-    with tempfile.TemporaryDirectory(prefix="flashferry-") as name, start_world(spec, rung=Rung.NAMESPACES) as world:
-        folder = Path(name)
-        found = {"ours": ours(world, folder, devices, hold_s)}
-        print_progress(json.dumps(found))
-        if with_naive:
-            found["naive"] = naive(world, folder, devices, hold_s)
+    found = {"ours": _in_a_world(spec, lambda world, folder: ours(world, folder, devices, hold_s))}
+    print_progress(json.dumps(found))
+    if with_naive:
+        # Fresh stand-ins of the same kind: those before were left in the middle of their copies.
+        found["naive"] = _in_a_world(spec, lambda world, folder: naive(world, folder, devices, hold_s))
     return found
+
+
+def _in_a_world(spec: WorldSpec, work: Callable[[World, Path], dict[str, Any]]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="flashferry-") as name, start_world(spec, rung=Rung.NAMESPACES) as world:
+        return work(world, Path(name))
 
 
 def _watched(process: Subject, hold_s: float) -> tuple[int, Waiting]:
