@@ -121,14 +121,12 @@ class DeviceSession:
         return least_us / 1e6 if least_us else None
 
     def facts(self) -> Facts:
-        """Return NAPALM's facts, as far as they stand in `show version`; one that was asked just before is taken."""
+        """Return NAPALM's facts, as far as they stand in `show version`, which is asked once per session."""
         if SHOW_VERSION not in self._driver.known_answers:
             self.ask(SHOW_VERSION)
         self._driver.known_answers.update(_NOT_NEEDED)
         with self._exchange("facts"):
             found = self._driver.get_facts()
-        # Not kept for the hours of a copy: with hundreds of sessions each kilobyte counts.
-        self._driver.known_answers.clear()
         return Facts(**{name: str(found[name]) for name in Facts.__slots__})
 
     def running_config(self) -> str:
