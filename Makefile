@@ -15,7 +15,7 @@ test: $(VENV)/.ready
 
 # What is too long to wait for at every change: hardships around a run, outsiders at the lab, fuzzing. CI runs both.
 test-long: $(VENV)/.ready
-	$(BIN)/python -m pytest --numprocesses 4 -m long $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses 6 -m long $(PYTEST_ARGS)
 
 # Every kill point times every fault, about ten minutes; test-long plays a choice of them. Puts docs/fault-matrix.md's table.
 matrix: $(VENV)/.ready
