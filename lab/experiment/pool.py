@@ -1,10 +1,9 @@
-"""Several links at once: workers with a bench each take the cells in turn."""
+"""Several worlds at once: workers with a bench each take the cells in turn."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import queue
 import random
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from lab.errors import LabError
 from lab.experiment.bench import image_name
+from lab.experiment.load import Turns, most_at_once
 from lab.experiment.measured import Measured, measured_from_json
 
 if TYPE_CHECKING:
@@ -111,11 +111,11 @@ def play_all(
     until_s: float | None = None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Run cells on several links at once.
+    """Run cells side by side, in worlds of their own.
 
     Args:
-        cells: What to run, in this order.
-        links: How many at a time.
+        cells: What to run, in this order, but for small ones that overtake, see `Turns`.
+        links: As much traffic at a time as so many full links.
         on_run: Called with each run, from one thread at a time.
         until_s: Monotonic time after which no run is begun; None for no limit.
         interrupted: Asked before each run whether to begin no more.
@@ -123,33 +123,35 @@ def play_all(
     Raises:
         LabError: The lab cannot be built here; what was run until then has been told.
     """
-    left: queue.SimpleQueue[Cell] = queue.SimpleQueue()
-    for cell in cells:
-        left.put(cell)
-    lock = threading.Lock()
-    failures: list[Exception] = []
+    turns, changed, failures = Turns(cells, links), threading.Condition(), list[Exception]()
+
+    def goes_on() -> bool:
+        in_time = until_s is None or time.monotonic() < until_s
+        return in_time and not (failures or interrupted())
 
     def serve(worker: _Worker) -> None:
         try:
-            worker.hear()
-            while not failures and not interrupted() and (until_s is None or time.monotonic() < until_s):
-                run = worker.play(left.get_nowait())
-                with lock:
+            while (cell := _next(turns, changed, goes_on)) is not None:
+                run = worker.play(cell)
+                with changed:
                     on_run(run)
-        except queue.Empty:
-            return
+                    turns.end(cell)
+                    changed.notify_all()
         except (LabError, OSError) as error:
             failures.append(error)
 
     with images(cells) as folder:
-        workers = [_Worker(folder) for _ in range(min(links, len(cells)))]
+        workers = [_Worker(folder) for _ in range(most_at_once(cells, links))]
         threads = [threading.Thread(target=serve, args=(worker,)) for worker in workers]
         try:
+            # To build a world takes the processor for itself: no copy is measured meanwhile.
+            for worker in workers:
+                worker.hear()
             for thread in threads:
                 thread.start()
             while any(thread.is_alive() for thread in threads):
                 for thread in threads:
-                    thread.join(_LOOK_S)
+                    thread.join(_LOOK_S / len(threads))
                 if interrupted():
                     # What is under way is lost and run again next time.
                     failures.append(_Interrupted())
@@ -160,3 +162,13 @@ def play_all(
                 worker.stop()
     if failures and not isinstance(failures[0], _Interrupted):
         raise LabError(str(failures[0]))
+
+
+def _next(turns: Turns, changed: threading.Condition, goes_on: Callable[[], bool]) -> Cell | None:
+    """Wait for a cell that fits and return it; None if there is none left or the work is to end."""
+    with changed:
+        while goes_on() and not turns.is_over:
+            if (cell := turns.begin()) is not None:
+                return cell
+            changed.wait(_LOOK_S)
+    return None
