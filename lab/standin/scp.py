@@ -2,18 +2,21 @@
 
 Facts: the client names ``flash:/x`` or ``flash:x``; without the configuration line the answer is
 ``Administratively disabled.``, and a user below privilege 15 reads ``Privilege denied.`` (facts 1; the first text is
-that of public tools' issues).
+that of public tools' issues). The connection has the receive window of the configuration and the file is written at the
+flash's speed, as in a copy by FTP; the SYN's options are those of Linux.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import asyncssh
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
+from lab.standin import receive_window
+from lab.standin.tcp_settings import tcp_settings
 
+if TYPE_CHECKING:
     from lab.standin.device import Device
 
 
@@ -25,6 +28,9 @@ class DeviceFiles(asyncssh.SFTPServer):
         self._device = device
         self._user = str(channel.get_extra_info("username"))
         self._flash = device.flash
+        self._socket = channel.get_extra_info("socket")
+        self._window_bytes = tcp_settings(device.running, device.platform.tcp).window_bytes
+        self._has_data = False
 
     def map_path(self, path: bytes) -> bytes:
         """Return where the host keeps a file.
@@ -41,15 +47,23 @@ class DeviceFiles(asyncssh.SFTPServer):
         name = (name if colon else prefix).lstrip("/")
         return str(flash.path(name) if name else flash.root).encode()
 
-    def write(self, file_obj: object, offset: int, data: bytes) -> int | Awaitable[int]:
-        """Write a piece, as far as there is room.
+    async def write(self, file_obj: object, offset: int, data: bytes) -> int:
+        """Write a piece at the flash's speed, as far as there is room.
 
         Raises:
             SFTPError: The flash is full.
         """
+        if not self._has_data:
+            receive_window.after_first_data(self._socket, self._window_bytes)
+            self._has_data = True
+        receive_window.acknowledge(self._socket)
         if self._device.faults.flash_full or len(data) > self._flash.free_bytes:
             raise asyncssh.SFTPFailure("No space left on device")
-        return super().write(file_obj, offset, data)
+        rate = self._device.faults.slow_flash_bytes_per_s or self._flash.figures.write_bytes_per_s
+        await asyncio.sleep(len(data) / rate)
+        written = super().write(file_obj, offset, data)
+        assert isinstance(written, int)
+        return written
 
     def _check(self) -> None:
         if self._device.running.find("ip scp server enable") is None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Any
 
 import asyncssh
 
+from lab.standin import receive_window
 from lab.standin.commands import build_trees
 from lab.standin.config_text import banner_text
 from lab.standin.grammar import Node
@@ -47,9 +49,11 @@ class _Server(asyncssh.SSHServer):
         if self.vty is None:
             conn.abort()
             return
+        window_bytes = tcp_settings(self._device.running, self._device.platform.tcp).window_bytes
+        connection = conn.get_extra_info("socket")
+        receive_window.before_data(connection, window_bytes)
         self._tcb = self._device.connections.add(
-            conn.get_extra_info("sockname"), peer, live=conn.get_extra_info("socket"),
-            window_bytes=tcp_settings(self._device.running, self._device.platform.tcp).window_bytes,
+            conn.get_extra_info("sockname"), peer, live=connection, window_bytes=window_bytes
         )  # fmt: skip
         if self._device.listener is not None:
             self._device.listener.joined(conn)
@@ -140,6 +144,19 @@ def _key_pair(device: Device, key: asyncssh.SSHKey) -> asyncssh.SSHKeyPair:
     return pair
 
 
+def _bound(device: Device) -> socket.socket:
+    """Return a socket for the SSH port; connections have the window scale of the configuration as it is now."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    receive_window.before_connect(listener, tcp_settings(device.running, device.platform.tcp).window_bytes)
+    try:
+        listener.bind((device.settings.address, device.settings.port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
 async def listen(device: Device, key: asyncssh.SSHKey) -> Listener:
     """Serve a device on its own address."""
     trees = build_trees(device.platform)
@@ -149,8 +166,7 @@ async def listen(device: Device, key: asyncssh.SSHKey) -> Listener:
 
     async def open_port(key: asyncssh.SSHKey) -> asyncssh.SSHAcceptor:
         return await asyncssh.listen(
-            device.settings.address,
-            device.settings.port,
+            sock=_bound(device),
             server_factory=lambda: _Server(device),
             server_host_keys=[_key_pair(device, key)],
             server_version="Cisco-1.25",
@@ -161,7 +177,6 @@ async def listen(device: Device, key: asyncssh.SSHKey) -> Listener:
             line_editor=False,
             login_timeout=120,
             keepalive_interval=0,
-            reuse_address=True,
             **(_LEGACY if device.platform.has_legacy_ssh else {}),
         )
 

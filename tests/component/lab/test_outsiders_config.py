@@ -1,6 +1,7 @@
 """Outsiders change and replace configurations and move files: netmiko's file_transfer, NAPALM's candidates."""
 
 import hashlib
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ import netmiko
 import pytest
 from napalm.base.exceptions import MergeConfigException, ReplaceConfigException
 
+from lab.standin.kernel_tcp import read_kernel_tcp
+from lab.standin.platform import load_platform
 from lab.world import World, in_core
 
 pytestmark = pytest.mark.lab
@@ -62,6 +65,16 @@ def test_netmiko_moves_files_by_scp(world: World, prepared: Any, tmp_path: Path)
     assert back.read_bytes() == content
     assert [f.path.read_bytes() for f in world.files("r1") if f.name == "image.bin"] == [content]
     prepared.send_command("delete /force bootflash:image.bin")
+
+
+def test_ssh_has_the_windows_of_the_platform(world: World, device: Any) -> None:
+    """A push by SCP is held to the device's receive window, not to that of Linux."""
+    with in_core(world), socket.create_connection((device.address, device.port), timeout=20) as connection:
+        assert connection.recv(4) == b"SSH-"
+        seen = read_kernel_tcp(connection)
+    assert seen is not None
+    window_bytes = load_platform(device.platform).tcp.default_window_bytes
+    assert window_bytes / 2 < seen.send_window_bytes <= window_bytes
 
 
 def test_napalm_merges_compares_and_rolls_back(world: World, driver: Any) -> None:
