@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +13,13 @@ from flashferry.options import JsonOption
 from flashferry.output import finish, say
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.experiment.cell import Cell
+    from lab.experiment.measured import Measured
+    from lab.experiment.study import Plan
 
 OutputOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="DIR", help="Where results are kept; what is there is not run again.")
@@ -31,32 +39,26 @@ def experiment(
     server: Annotated[
         list[str] | None, typer.Option("--server", help="Only servers whose name holds this; repeatable.")
     ] = None,
+    loss: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--loss", min=0, max=50, help="Many seeds at this loss, in percent, instead of the article's; repeatable."
+        ),
+    ] = None,
     docs: DocsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run the published experiment: five clients, four servers, 100 ms, 0.01 % loss, 50 Mbit/s."""
     from lab.errors import LabError
-    from lab.experiment import published, study
-    from lab.experiment.evidence import put
-    from lab.experiment.tables import conditions, published_table, syn_table
+    from lab.experiment import study
+    from lab.experiment.tables import conditions
 
-    cells = [
-        cell
-        for cell in published.cells(range(1, runs + 1), full=full)
-        if _named(cell.arm, arm) and _named(cell.sender.name, server)
-    ]
-    if not cells:
-        arms = ", ".join(each.name for each in published.ARMS)
-        servers = ", ".join(each.name for each in published.SENDERS)
-        raise ConfigInvalid(f"--arm, --server: expected part of an arm ({arms}) and a server ({servers}), found none")
-    plan = study.Plan(folder=output, links=links, minutes=None, command=_command(runs, full))
+    cells = _experiment_cells(runs, full=full, arm=arm, server=server, loss=loss)
+    plan = study.Plan(folder=output, links=links, minutes=None, command=_command(runs, links, full, arm, server, loss))
     try:
         with stop_on_signals() as stop:
             done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
-        rows = study.write_published(done, plan)
-        text = f"`{plan.command}`; {conditions(done)}\n\n{published_table(rows)}\n\n{syn_table(rows)}"
-        if docs is not None:
-            put(docs, "published", text)
+        rows, text = _reported(done, plan, docs, is_seeds=bool(loss))
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
     code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
@@ -67,12 +69,55 @@ def experiment(
         typer.echo(f"{text}\n")
         typer.echo(f"Graphs and evidence: {output / 'report.html'}; figures: report.json, runs.csv, results.jsonl")
 
-    result: dict[str, object] = {
-        "folder": str(output),
-        "conditions": conditions(done),
-        "rows": [study.row_json(row) for row in rows],
-    }
+    result: dict[str, object] = {"folder": str(output), "conditions": conditions(done), "rows": rows}
     finish("lab-experiment", code, result, as_json=json, human=human)
+
+
+def _experiment_cells(
+    runs: int, *, full: bool, arm: list[str] | None, server: list[str] | None, loss: list[float] | None
+) -> list[Cell]:
+    """Return the cells that the options leave.
+
+    Raises:
+        ConfigInvalid: They leave none.
+    """
+    from lab.experiment import published
+
+    losses = [round(each / 100, 9) for each in loss] if loss else [published.LINK.loss_ratio]
+    cells = [
+        cell
+        for cell in published.cells(range(1, runs + 1), full=full, losses=losses)
+        if _named(cell.arm, arm) and _named(cell.sender.name, server)
+    ]
+    if not cells:
+        arms = ", ".join(each.name for each in published.ARMS)
+        servers = ", ".join(each.name for each in published.SENDERS)
+        raise ConfigInvalid(f"--arm, --server: expected part of an arm ({arms}) and a server ({servers}), found none")
+    return cells
+
+
+def _reported(
+    done: Sequence[Measured], plan: Plan, docs: Path | None, *, is_seeds: bool
+) -> tuple[list[dict[str, Any]], str]:
+    """Write the reports and the document's section; return the rows for programs and the text for people.
+
+    Raises:
+        LabError: The document lacks the markers, or cannot be written.
+    """
+    from lab.experiment import documents, study
+    from lab.experiment.evidence import put
+
+    if is_seeds:
+        by_loss = study.write_seeds(done, plan)
+        text = documents.seeds_text(by_loss, done, plan)
+        if docs is not None:
+            put(docs, "seeds", text)
+        return [study.row_json(row) for rows in by_loss.values() for row in rows], text
+    found = study.write_published(done, plan)
+    if docs is not None:
+        documents.document_published(docs, found, done, plan)
+    text = documents.published_text(found, done, plan, with_evidence=False)
+    return [study.row_json(row) for row in found], text
 
 
 def sweep(
@@ -92,9 +137,8 @@ def sweep(
 ) -> None:
     """Run loss x round trip x SACK x window x sender, and say how far `auto` is from the best sender."""
     from lab.errors import LabError
-    from lab.experiment import study
+    from lab.experiment import documents, study
     from lab.experiment import sweep as grid
-    from lab.experiment.evidence import put
     from lab.experiment.sweep_report import write_sweep
 
     if unknown := [each for each in window or () if each not in grid.WINDOWS]:
@@ -114,7 +158,7 @@ def sweep(
             done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
         text = write_sweep(done, plan)
         if docs is not None:
-            put(docs, "sweep", text)
+            documents.document_sweep(docs, text, done)
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
     code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
@@ -161,5 +205,20 @@ def _named(name: str, wanted: list[str] | None) -> bool:
     return not wanted or any(each.lower() in name.lower() for each in wanted)
 
 
-def _command(runs: int, full: bool) -> str:
-    return f"flashferry lab experiment --runs {runs}{' --full' if full else ''}"
+def _command(
+    runs: int, links: int, full: bool, arm: list[str] | None, server: list[str] | None, loss: list[float] | None
+) -> str:
+    words = [
+        "flashferry",
+        "lab",
+        "experiment",
+        "--runs",
+        str(runs),
+        "--links",
+        str(links),
+        *(["--full"] if full else []),
+    ]
+    for option, values in (("--arm", arm), ("--server", server), ("--loss", loss)):
+        for value in values or ():
+            words += [option, f"{value:g}" if isinstance(value, float) else value]
+    return shlex.join(words)

@@ -22,6 +22,9 @@ body{{color:var(--ink);background:var(--paper);font:15px/1.5 system-ui,sans-seri
 padding:0 1rem}}
 table{{border-collapse:collapse;display:block;overflow-x:auto;margin:1rem 0}}
 th,td{{border-bottom:1px solid var(--rule);padding:.3rem .7rem;text-align:left;white-space:nowrap}}
+th,td:last-child{{white-space:normal;vertical-align:bottom}}
+td:last-child{{min-width:7rem}}
+.figure svg{{max-width:100%;height:auto}}
 td.n{{text-align:right;font-variant-numeric:tabular-nums}}
 .graphs{{display:grid;grid-template-columns:repeat(auto-fit,minmax(26rem,1fr));gap:1rem}}
 .q{{color:var(--quiet)}}
@@ -54,8 +57,14 @@ def table(markdown: str) -> str:
     return f"<table><tr>{cells}{body}</table>"
 
 
-def run_section(run: Measured) -> str:
-    """Return a run: its rate, its verdict with the evidence, its graphs."""
+def listed(markdown: str) -> str:
+    """Return a Markdown list of one level as HTML; stars are left out."""
+    items = (line.removeprefix("- ").replace("**", "") for line in markdown.splitlines())
+    return f"<ul>{''.join(f'<li>{escape(item)}' for item in items)}</ul>"
+
+
+def run_section(run: Measured, *, level: int = 3) -> str:
+    """Return a run: its rate, its verdict with the evidence, its graphs; under a heading of a level."""
     cell = run.cell
     verdict = run.judgement
     told = ""
@@ -68,19 +77,24 @@ def run_section(run: Measured) -> str:
     drawn = "".join(f"<div>{svg(graph)}</div>" for graph in transfer_graphs(run.samples, limits=limits))
     rate = f"{run.size_bytes / 1e6:.1f} MB in {run.seconds:.1f} s = {run.rate_bytes_per_s / 1e6:.3f} MB/s"
     return (
-        f"<h3>{escape(cell.sender.name)}</h3><p>Seed {cell.seed}: {rate}, sent by {escape(run.control)}; "
+        f"<h{level}>{escape(cell.sender.name)}</h{level}><p>Seed {cell.seed}: {rate}, sent by {escape(run.control)}; "
         f"SYN: {escape(run.syn or 'not seen')}.</p>{told}<div class=graphs>{drawn}</div>"
     )
 
 
-def graphs_by_arm(runs: Sequence[Measured]) -> str:
-    """Return of each arm and server the first run that has readings, as the article drew its first runs."""
+def graphs_by_arm(runs: Sequence[Measured], *, level: int = 2) -> str:
+    """Return of each arm and server the first run that has readings, as the article drew its first runs.
+
+    Args:
+        runs: The runs.
+        level: Of the arms' headings.
+    """
     first: dict[str, dict[str, Measured]] = {}
     for run in runs:
         if run.samples:
             first.setdefault(run.cell.arm, {}).setdefault(run.cell.sender.name, run)
     return "".join(
-        f"<h2>{escape(arm)}</h2>{''.join(run_section(run) for run in by_sender.values())}"
+        f"<h{level}>{escape(arm)}</h{level}>" + "".join(run_section(run, level=level + 1) for run in by_sender.values())
         for arm, by_sender in first.items()
     )
 

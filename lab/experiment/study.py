@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lab.experiment import page
+from lab.experiment.answers import beside_published, held_to, seeds_table, tally
+from lab.experiment.chart import evidence_svg
 from lab.experiment.ledger import Ledger
 from lab.experiment.pool import interleaved, play_all
 from lab.experiment.servers import vsftpd_path
-from lab.experiment.summary import Row, summed_up
+from lab.experiment.summary import Row, by_loss, summed_up
 from lab.experiment.tables import conditions, published_table, runs_csv, syn_table
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from lab.experiment.measured import Measured
 
 SCHEMA = "flashferry.experiment/1"
+_RATES = "<p>Rates in 10<sup>6</sup> bytes per second, by the client's own clock.</p>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,40 @@ def without_absent(cells: Sequence[Cell]) -> tuple[list[Cell], str]:
 def write_published(runs: Sequence[Measured], plan: Plan) -> list[Row]:
     """Write report.json, runs.csv and report.html into the folder; return the rows."""
     rows = summed_up(runs)
+    parts = [
+        _RATES,
+        f"<div class=figure>{evidence_svg(rows)}</div>",
+        page.table(published_table(rows)),
+        "<h2>The article's server here, beside the article</h2>",
+        page.table(beside_published(rows)),
+        "<h2>Verdicts that name what the arm was built to be limited by</h2>",
+        page.listed(tally(rows)),
+        "<h2>What the clients offered</h2>",
+        page.table(syn_table(rows)),
+        page.graphs_by_arm(runs),
+    ]
+    _write(plan, runs, rows, "The published experiment, run again", parts)
+    return rows
+
+
+def write_seeds(runs: Sequence[Measured], plan: Plan) -> dict[float, list[Row]]:
+    """Write report.json, runs.csv and report.html of many seeds into the folder; return the rows by loss."""
+    rows_by_loss = by_loss(runs)
+    parts = [
+        _RATES,
+        page.table(seeds_table(rows_by_loss)),
+        page.listed(held_to(rows_by_loss)),
+        *(
+            f"<h2>{loss:.2%} loss</h2>"
+            + page.graphs_by_arm([run for run in runs if run.cell.link.loss_ratio == loss], level=3)
+            for loss in rows_by_loss
+        ),
+    ]
+    _write(plan, runs, [row for rows in rows_by_loss.values() for row in rows], "Many seeds", parts)
+    return rows_by_loss
+
+
+def _write(plan: Plan, runs: Sequence[Measured], rows: Sequence[Row], title: str, parts: Sequence[str]) -> None:
     plan.folder.mkdir(parents=True, exist_ok=True)
     (plan.folder / "runs.csv").write_text(runs_csv(runs), encoding="utf-8")
     document = {
@@ -93,18 +130,16 @@ def write_published(runs: Sequence[Measured], plan: Plan) -> list[Row]:
         "rows": [row_json(row) for row in rows],
     }
     (plan.folder / "report.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    parts = [
-        page.introduction(plan.command, conditions(runs)),
-        "<p>Rates in 10<sup>6</sup> bytes per second, by the client's own clock.</p>",
-        page.table(published_table(rows)),
-        page.table(syn_table(rows)),
-        page.graphs_by_arm(runs),
-    ]
-    html = page.page("The published experiment, run again", parts)
+    html = page.page(title, [page.introduction(plan.command, conditions(runs)), *parts])
     (plan.folder / "report.html").write_text(html, encoding="utf-8")
-    return rows
 
 
 def row_json(row: Row) -> dict[str, Any]:
     """Return a row as plain values, rates in bytes per second."""
-    return asdict(row) | {"arm": row.arm.name, "sender": row.sender.name, "spread": row.spread}
+    return asdict(row) | {
+        "arm": row.arm.name,
+        "sender": row.sender.name,
+        "spread": row.spread,
+        "is_near_published": row.is_near_published,
+        "right_verdicts": row.right_verdicts,
+    }

@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lab.experiment.published import ARMS, SENDERS, Arm, model_bytes_per_s
+from lab.experiment.published import ARMS, LINK, NEAR_SHARE, SENDERS, Arm, expected_kinds, model_bytes_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lab.experiment.cell import Sender
+    from lab.experiment.cell import LinkSetting, Sender
     from lab.experiment.measured import Judgement, Measured
 
 BASELINE = SENDERS[0]
@@ -26,6 +26,7 @@ class Row:
     Attributes:
         arm: The arm.
         sender: The server.
+        link: The link.
         runs: How many gave a figure.
         failed: How many did not.
         size_bytes: What each run copied.
@@ -45,6 +46,7 @@ class Row:
 
     arm: Arm
     sender: Sender
+    link: LinkSetting
     runs: int
     failed: int
     size_bytes: int
@@ -67,15 +69,20 @@ class Row:
         return (self.most_bytes_per_s - self.least_bytes_per_s) / self.median_bytes_per_s
 
     @property
-    def right_verdicts(self) -> int | None:
-        """How many verdicts name what the arm is limited by; None unless the sender is CUBIC, for which that is set."""
-        if self.sender.control != "cubic":
+    def right_verdicts(self) -> int:
+        """How many verdicts name what the arm is limited by."""
+        return sum(number for kind, number in self.kinds if kind in expected_kinds(self.arm, self.sender))
+
+    @property
+    def is_near_published(self) -> bool | None:
+        """Whether the median is within 15 % of the published figure; None where none was published."""
+        if self.published_bytes_per_s is None:
             return None
-        return sum(number for kind, number in self.kinds if kind in self.arm.limited_by)
+        return abs(self.median_bytes_per_s / self.published_bytes_per_s - 1) <= NEAR_SHARE
 
 
 def summed_up(runs: Sequence[Measured]) -> list[Row]:
-    """Return a row for every arm and server that has a run, in the article's order."""
+    """Return a row for every arm and server that has a run over one and the same link, in the article's order."""
     rows: list[Row] = []
     for arm in ARMS:
         own = [run for run in runs if run.cell.arm == arm.name]
@@ -98,14 +105,15 @@ def _row(arm: Arm, sender: Sender, runs: Sequence[Measured], base: Sequence[floa
     return Row(
         arm=arm,
         sender=sender,
+        link=good[0].cell.link,
         runs=len(good),
         failed=len(runs) - len(good),
         size_bytes=good[0].cell.size_bytes,
         least_bytes_per_s=rates[0],
         median_bytes_per_s=middle,
         most_bytes_per_s=rates[-1],
-        published_bytes_per_s=arm.published_bytes_per_s if is_base else None,
-        model_bytes_per_s=model_bytes_per_s(arm, sender),
+        published_bytes_per_s=arm.published_bytes_per_s if is_base and good[0].cell.link == LINK else None,
+        model_bytes_per_s=model_bytes_per_s(arm, sender, good[0].cell.link),
         ratio=None if is_base or not base else middle / statistics.median(base),
         worst_ratio=None if is_base or not base else rates[0] / base[0],
         again_share=statistics.median(shares) if shares else None,
@@ -114,6 +122,12 @@ def _row(arm: Arm, sender: Sender, runs: Sequence[Measured], base: Sequence[floa
         syn=good[0].syn,
         control=", ".join(sorted({run.control for run in good})),
     )
+
+
+def by_loss(runs: Sequence[Measured]) -> dict[float, list[Row]]:
+    """Return the rows of every loss, least first."""
+    losses = sorted({run.cell.link.loss_ratio for run in runs})
+    return {loss: summed_up([run for run in runs if run.cell.link.loss_ratio == loss]) for loss in losses}
 
 
 def _rates(runs: Iterable[Measured]) -> list[float]:

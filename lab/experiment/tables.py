@@ -6,7 +6,7 @@ import csv
 import io
 import os
 import platform
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -38,12 +38,20 @@ def conditions(runs: Sequence[Measured]) -> str:
     load = f", load {min(loads):.1f} to {max(loads):.1f}" if loads else ""
     days = sorted({run.started_at[:10] for run in runs}) or [datetime.now(UTC).date().isoformat()]
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    many = f", {len(runs)} copies in {_minutes(runs):.0f} min" if runs else ""
     vsftpd = vsftpd_version()
     peers = f"vsftpd {vsftpd}" if vsftpd else "no vsftpd"
     return (
-        f"{when}, Linux {platform.release()}, {os.cpu_count()} processors{load}, Python {platform.python_version()}, "
-        f"flashferry {version('flashferry')}, {peers}"
+        f"{when}{many}, Linux {platform.release()}, {os.cpu_count()} processors{load}, "
+        f"Python {platform.python_version()}, flashferry {version('flashferry')}, {peers}"
     )
+
+
+def _minutes(runs: Sequence[Measured]) -> float:
+    """Return how long it took from the first begin to the last end; with a break in between, that too."""
+    begun = [datetime.fromisoformat(run.started_at) for run in runs]
+    ended = max(at + timedelta(seconds=run.seconds) for at, run in zip(begun, runs, strict=True))
+    return (ended - min(begun)).total_seconds() / 60
 
 
 def published_table(rows: Sequence[Row]) -> str:
@@ -102,7 +110,8 @@ def runs_csv(runs: Sequence[Measured]) -> str:
                 cell.link.rtt_s, cell.link.loss_ratio, cell.link.rate_bps, cell.link.queue_packets,
                 cell.receiver.window_bytes or "", int(cell.receiver.sack), cell.size_bytes, round(run.seconds, 3),
                 round(run.rate_bytes_per_s), run.sent_bytes, run.again_bytes, run.control, run.largest_window_bytes,
-                run.judgement.kind if run.judgement else "", run.started_at, run.load, run.error,
+                run.judgement.kind if run.judgement else "", run.started_at, run.load, run.error, run.syn,
+                "" if run.beside_bytes_per_s is None else round(run.beside_bytes_per_s),
             )
         )  # fmt: skip
     return text.getvalue()
@@ -111,7 +120,8 @@ def runs_csv(runs: Sequence[Measured]) -> str:
 _CSV_COLUMNS = (
     "study", "arm", "program", "control_asked", "cap_share", "seed", "rtt_s", "loss_ratio", "link_rate_bps",
     "queue_packets", "window_bytes", "sack", "size_bytes", "seconds", "rate_bytes_per_s", "sent_bytes", "again_bytes",
-    "control", "largest_window_bytes", "verdict", "started_at", "load", "error",
+    "control", "largest_window_bytes", "verdict", "started_at", "load", "error", "syn",
+    "beside_bytes_per_s",
 )  # fmt: skip
 
 

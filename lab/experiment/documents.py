@@ -1,0 +1,143 @@
+"""What the experiment puts into documents: sections of docs/evidence.md, and the README's one graph and one table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.errors import LabError
+from lab.experiment.answers import AUTO, beside_published, held_to, seeds_table, tally
+from lab.experiment.chart import evidence_svg
+from lab.experiment.evidence import put
+from lab.experiment.heat_map import heat_map_svg
+from lab.experiment.published import ARMS, SENDERS
+from lab.experiment.sweep import by_place, regrets
+from lab.experiment.tables import conditions, evidence_list, markdown, mb, published_table, syn_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from lab.experiment.cell import Sender
+    from lab.experiment.measured import Measured
+    from lab.experiment.study import Plan
+    from lab.experiment.summary import Row
+
+_CHART, _HEAT_MAP = "evidence.svg", "sweep.svg"
+
+
+def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *, with_evidence: bool = True) -> str:
+    """Return the section on the published experiment.
+
+    Args:
+        rows: The arms.
+        runs: What they were made from.
+        plan: How it was run.
+        with_evidence: Whether each verdict's evidence follows: long, folded up.
+    """
+    evidence = (
+        "<details><summary>The verdict of each arm's median run, with its evidence</summary>\n\n"
+        f"{evidence_list(rows)}\n\n</details>"
+    )
+    return "\n\n".join(
+        (
+            f"`{plan.command}`; {conditions(runs)}",
+            published_table(rows),
+            "The article's server here, beside the article:",
+            beside_published(rows),
+            "Verdicts that name what the arm was built to be limited by:",
+            tally(rows),
+            "What the clients offered:",
+            syn_table(rows),
+            *((evidence,) if with_evidence else ()),
+        )
+    )
+
+
+def seeds_text(rows_by_loss: Mapping[float, Sequence[Row]], runs: Sequence[Measured], plan: Plan) -> str:
+    """Return the section on many seeds."""
+    found = (f"`{plan.command}`; {conditions(runs)}", seeds_table(rows_by_loss), held_to(rows_by_loss))
+    return "\n\n".join(part for part in found if part)
+
+
+def readme_text(rows: Sequence[Row], plan: Plan, chart: str) -> str:
+    """Return the README's graph and table.
+
+    Args:
+        rows: The arms.
+        plan: How it was run.
+        chart: Where the graph lies, seen from the README.
+    """
+    told = "Speed of a copy per client: as published, from the article's server here, and from flashferry"
+    return f"![{told}]({chart})\n\n{short_table(rows)}\n\n`{plan.command}` made both."
+
+
+def short_table(rows: Sequence[Row]) -> str:
+    """Return a row per arm: published, the article's server here, ours, the gain, and what limits each."""
+    columns = (
+        "client", "published MB/s", "the article's server here", "flashferry", "gain", "limits the article's server",
+        "limits flashferry",
+    )  # fmt: skip
+    at = {(row.arm.name, row.sender): row for row in rows}
+    return markdown(columns, (_short_row(arm.name, at) for arm in ARMS if (arm.name, AUTO) in at))
+
+
+def _short_row(arm: str, at: Mapping[tuple[str, Sender], Row]) -> tuple[str, ...]:
+    ours, base = at[arm, AUTO], at.get((arm, SENDERS[0]))
+    return (
+        arm,
+        mb(ours.arm.published_bytes_per_s),
+        mb(base.median_bytes_per_s) if base else "",
+        mb(ours.median_bytes_per_s),
+        f"{ours.ratio:.2f}x" if ours.ratio is not None else "",
+        base.kinds[0][0] if base and base.kinds else "",
+        ours.kinds[0][0] if ours.kinds else "",
+    )
+
+
+def document_published(docs: Path, rows: Sequence[Row], runs: Sequence[Measured], plan: Plan) -> list[Path]:
+    """Put the section into a document, the graph beside it, and both into the README above it, if that has the markers.
+
+    The README and the graph are left alone unless every arm has a figure from the article's server and from ours.
+
+    Returns:
+        What was written.
+
+    Raises:
+        LabError: The document lacks the markers, or cannot be written.
+    """
+    put(docs, "published", published_text(rows, runs, plan))
+    here = {(row.arm.name, row.sender) for row in rows}
+    if not all((arm.name, sender) in here for arm in ARMS for sender in (SENDERS[0], AUTO)):
+        return [docs]
+    written = [docs, write_beside(docs, _CHART, evidence_svg(rows))]
+    readme = docs.absolute().parent.parent / "README.md"
+    if readme.is_file() and "<!-- evidence: begin -->" in readme.read_text(encoding="utf-8"):
+        chart = f"{docs.absolute().parent.name}/{_CHART}"
+        put(readme, "evidence", readme_text(rows, plan, chart))
+        written.append(readme)
+    return written
+
+
+def document_sweep(docs: Path, text: str, runs: Sequence[Measured]) -> list[Path]:
+    """Put the sweep's section into a document, with its heat map as a file beside it; return what was written.
+
+    Raises:
+        LabError: The document lacks the markers, or cannot be written.
+    """
+    found = regrets(by_place(runs))
+    put(docs, "sweep", f"![What auto misses of the best sender at each place, in percent]({_HEAT_MAP})\n\n{text}")
+    return [docs, write_beside(docs, _HEAT_MAP, heat_map_svg(found))]
+
+
+def write_beside(docs: Path, name: str, text: str) -> Path:
+    """Write a file beside a document and return where it is.
+
+    Raises:
+        LabError: It cannot be written.
+    """
+    path = docs.parent / name
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LabError(f"{path}: cannot be written ({error.strerror}); choose another document by --docs.") from None
+    return path
