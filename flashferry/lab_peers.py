@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flashferry.interrupt import stop_on_signals
-from flashferry.lab_experiment import DocsOption
+from flashferry.lab_experiment import DocsOption, OutputOption
 from flashferry.options import JsonOption
 from flashferry.output import finish, say
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 
+if TYPE_CHECKING:
+    from lab.experiment.peers.play import Found
+    from lab.experiment.peers.study import Plan
+    from lab.experiment.peers.tools import Tool
+
 
 def peers(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where results go.")] = Path("peers"),
+    output: OutputOption = Path("peers"),
     python: Annotated[
         Path | None,
         typer.Option("--python", help="Python of the peers' environment, see lab/experiment/peers-requirements.txt."),
     ] = None,
-    size_mb: Annotated[float, typer.Option("--size-mb", min=1, help="Size of the image in 10^6 bytes.")] = 5.0,
-    ceiling: Annotated[float, typer.Option("--ceiling", min=10, help="Wait at most so many seconds.")] = 180.0,
+    size_mb: Annotated[float, typer.Option("--size-mb", min=1, help="Size of the image in 10^6 bytes.")] = 3.0,
+    ceiling: Annotated[float, typer.Option("--ceiling", min=10, help="Wait at most so many seconds.")] = 120.0,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, max=8, help="How many worlds at a time.")] = 5,
     tool: Annotated[list[str] | None, typer.Option("--tool", help="Only tools whose name holds this.")] = None,
     situation: Annotated[
         list[str] | None, typer.Option("--situation", help="Only situations whose name holds this.")
@@ -33,39 +40,74 @@ def peers(
     """Play each tool in each situation: success, again, kill -9, unreachable server, full flash, stall."""
     from lab.errors import LabError
     from lab.experiment.evidence import put
-    from lab.experiment.peers import play
-    from lab.experiment.peers.report import write_peers
+    from lab.experiment.peers.study import Plan
     from lab.experiment.servers import vsftpd_path
-    from lab.experiment.tables import conditions
 
     if vsftpd_path() is None:
         raise ConfigInvalid("vsftpd is not installed, from which the peers' devices pull; apt install vsftpd")
-    found: list[play.Found] = []
-    with stop_on_signals() as stop:
-        for each in play.TOOLS:
-            if tool and not any(word.lower() in each.name.lower() for word in tool):
-                continue
-            if not play.available(each, python):
-                say(f"{each.name} is not installed, so it is left out; give its environment by --python")
-                continue
-            for name in play.SITUATIONS:
-                wanted = not situation or any(word.lower() in name for word in situation)
-                if stop.is_set() or not wanted or (name == "unreachable" and not each.pulls):
-                    continue
-                try:
-                    one = play.play(each, name, python=python, size_bytes=int(size_mb * 1e6), ceiling_s=ceiling)
-                except LabError as error:
-                    say(f"{each.name}, {name}: {error}")
-                    continue
-                say(f"{each.name}, {name}: {one.outcome} after {one.seconds:.1f} s")
-                found.append(one)
-    command = f"flashferry lab peers --size-mb {size_mb:g} --ceiling {ceiling:g}"
-    text = write_peers(found, output, command=command, conditions=conditions(()))
-    if docs is not None:
-        try:
+    plan = Plan(python=python, size_bytes=int(size_mb * 1e6), ceiling_s=ceiling, parallel=parallel)
+    installed = _installed(tool, python)
+    wanted = [
+        (each, name) for each in installed for name in each.situations if _is_named(name, situation)
+    ]  # fmt: skip
+    command = f"flashferry lab peers --size-mb {size_mb:g} --ceiling {ceiling:g} --parallel {parallel}"
+    try:
+        with stop_on_signals() as stop:
+            found, text = _play(wanted, plan, output, f"`{command}`; {_conditions(installed)}", stop)
+        if docs is not None:
             put(docs, "peers", text)
-        except LabError as error:
-            raise ConfigInvalid(str(error).rstrip(".")) from None
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
     code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
     result: dict[str, object] = {"folder": str(output), "found": found}
     finish("lab-peers", code, result, as_json=json, human=lambda: typer.echo(text))
+
+
+def _play(
+    wanted: list[tuple[Tool, str]], plan: Plan, output: Path, heading: str, stop: threading.Event
+) -> tuple[list[Found], str]:
+    """Play what is missing; every result is on disk as soon as it is there."""
+    from lab.experiment.peers.report import write_peers
+    from lab.experiment.peers.study import play_missing, read_found
+
+    found = read_found(output / "peers.json", plan)
+    tools = list(dict.fromkeys(tool for tool, _ in wanted))
+    lock = threading.Lock()
+
+    def write() -> str:
+        return write_peers(found, tools, output, settings=plan.settings, heading=heading)
+
+    def keep(one: Found) -> None:
+        with lock:
+            found.append(one)
+            write()
+
+    play_missing(wanted, plan, tuple(found), keep=keep, tell=say, interrupted=stop.is_set)
+    return found, write()
+
+
+def _installed(names: list[str] | None, python: Path | None) -> dict[Tool, dict[str, str]]:
+    """Return the tools that are asked for and there, with their packages' versions; say which are not there."""
+    from lab.experiment.peers.tools import TOOLS, versions
+
+    there = {}
+    for each in TOOLS:
+        if not _is_named(each.name, names):
+            continue
+        its_versions = versions(each, python)
+        if its_versions is None:
+            say(f"{each.name} is not installed, so it is left out; give its environment by --python")
+        else:
+            there[each] = its_versions
+    return there
+
+
+def _conditions(installed: dict[Tool, dict[str, str]]) -> str:
+    from lab.experiment.tables import conditions
+
+    packages = {name: version for each in installed.values() for name, version in each.items()}
+    return ", ".join((conditions(()), *(f"{name} {version}" for name, version in packages.items())))
+
+
+def _is_named(name: str, words: list[str] | None) -> bool:
+    return not words or any(word.lower() in name.lower() for word in words)

@@ -38,9 +38,12 @@ image = Path(asked["path"])
 with FileServer(
     protocol="ftp", address=asked["server"], path=str(image.parent), testbed=testbed, name="embedded"
 ) as served:
-    source = f"ftp://{served['address']}:{served['port']}/{image.name}"
+    # Where the devices are told it is; credentials and port are put into the URL from the testbed's entry.
+    testbed.servers["embedded"]["address"] = asked["told_server"]
     files = FileUtils.from_device(device)
     files.copyfile(
-        source=source, destination=f"{asked['file_system']}{asked['name']}", timeout_seconds=900, device=device
-    )  # fmt: skip
+        source=f"ftp://{asked['told_server']}/{image.name}",
+        destination=f"{asked['file_system']}{asked['name']}",
+        device=device,
+    )
 print("copied")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab.errors import LabError
+from lab.experiment.peers.tools import Tool
 from lab.experiment.servers import running_vsftpd
 from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 from lab.world_inventory import write_inventory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _DRIVERS = Path(__file__).parent
 _IMAGE = "image.bin"
@@ -28,35 +30,13 @@ _NOBODY = "198.18.0.77"
 """An address of the core network that nobody has: packets to it go nowhere, as with a server that is down."""
 _UNDER_WAY_BYTES = 400_000
 _LOOK_S = 0.2
-SITUATIONS = ("success", "already there", "kill -9", "unreachable", "full flash", "stall")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
-    """A tool.
-
-    Attributes:
-        name: As the table calls it.
-        driver: Its script beside this file; empty for ours, which is driven by its command line.
-        module: What must be importable in its environment.
-        needs_scp: Whether the device must accept SCP, which its operator has then configured before.
-        pulls: Whether the device fetches from a server, which can be unreachable.
-    """
-
-    name: str
-    driver: str = ""
-    module: str = ""
-    needs_scp: bool = False
-    pulls: bool = True
-
-
-TOOLS = (
-    Tool(name="flashferry"),
-    Tool(name="Nornir + netmiko, copy ftp:", driver="driver_netmiko_pull.py", module="nornir_netmiko"),
-    Tool(name="netmiko SCP push", driver="driver_netmiko_scp.py", module="netmiko", needs_scp=True, pulls=False),
-    Tool(name="pyntc", driver="driver_pyntc.py", module="pyntc"),
-    Tool(name="pyATS file server", driver="driver_pyats.py", module="genie.libs.filetransferutils", pulls=False),
-)
+_AFTERWARDS_S = 3.0
+"""Before a device is looked at: what a session that died still does there."""
+_FAULTS: dict[str, dict[str, Any]] = {
+    "full flash": {"flash_full": True},
+    # The first piece is never written: the device takes a window's worth and then nothing.
+    "stall": {"slow_flash_bytes_per_s": 1.0},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +45,16 @@ class Found:
 
     Attributes:
         tool: Its name.
-        situation: One of `SITUATIONS`.
+        situation: One of `lab.experiment.peers.tools.SITUATIONS`.
         seconds: Until it ended, or the ceiling.
         outcome: `ok`, `failed`, `killed`, or `still waiting` at the ceiling.
         said: The last line it printed.
         lines_left: Configuration lines that differ from before: added and removed.
+        recovered_lines: Those that differ after `flashferry recover`; None where it does not apply.
         link_bytes: What went over the link towards the site.
         is_there: Whether the image is on the flash, whole.
+        part_bytes: Size of the broken image on the flash, 0 for none.
+        processes_left: How many processes of a tool that was killed live on.
     """
 
     tool: str
@@ -80,23 +63,40 @@ class Found:
     outcome: str
     said: str
     lines_left: tuple[str, ...]
+    recovered_lines: tuple[str, ...] | None = None
     link_bytes: int
     is_there: bool
+    part_bytes: int = 0
+    processes_left: int = 0
 
 
-def available(tool: Tool, python: Path | None) -> bool:
-    """Tell whether a tool is installed in the peers' environment; ours is here."""
-    if not tool.driver:
-        return True
-    if python is None or not python.exists():
-        return False
-    return (
-        subprocess.run([str(python), "-c", f"import {tool.module}"], capture_output=True, check=False).returncode == 0
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """Where a tool is played."""
+
+    tool: Tool
+    world: World
+    image: Path
+    python: Path | None
+    ceiling_s: float
+
+    @property
+    def folder(self) -> Path:
+        return self.image.parent.parent
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {"FLASHFERRY_STATE_DIR": str(self.folder / "state"), "HOME": str(self.folder)}
+
+    @property
+    def carried_bytes(self) -> int:
+        return int(self.world.link_counters()["to_site"]["delivered_bytes"])
 
 
-def play(tool: Tool, situation: str, *, python: Path | None, size_bytes: int, ceiling_s: float) -> Found:
-    """Run a tool in a situation.
+def play(
+    tool: Tool, situations: Sequence[str], *, python: Path | None, size_bytes: int, ceiling_s: float
+) -> Iterator[Found]:
+    """Run a tool in situations, one behind the other on the same device.
 
     Raises:
         LabError: The lab cannot be built here.
@@ -109,68 +109,89 @@ def play(tool: Tool, situation: str, *, python: Path | None, size_bytes: int, ce
         image = folder / "images" / _IMAGE
         image.parent.mkdir(mode=0o755)
         image.write_bytes(random.Random(1).randbytes(size_bytes))  # noqa: S311 - the same bytes every time
+        stage = _Stage(tool=tool, world=world, image=image, python=python, ceiling_s=ceiling_s)
         with in_core(world), running_vsftpd(image.parent, world.server_address):
-            command = _command(tool, situation, world, image, python)
-            if situation == "already there" and _run(command, folder, ceiling_s) is not None:
-                raise LabError(f"{tool.name}: the first copy did not succeed, so there is nothing to repeat.")
-            return _observed(tool, situation, world, command, image, ceiling_s)
+            for situation in situations:
+                yield _observed(stage, situation)
 
 
-def _observed(tool: Tool, situation: str, world: World, command: Sequence[str], image: Path, ceiling_s: float) -> Found:
-    if situation == "full flash":
-        world.fault("xe", flash_full=True)
-    if situation == "stall":
-        # The first piece is never written: the device takes a window's worth and then nothing.
-        world.fault("xe", slow_flash_bytes_per_s=1.0)
-    before, carried = world.running_config("xe"), _carried(world)
+def _observed(stage: _Stage, situation: str) -> Found:
+    world = stage.world
+    if situation in _FAULTS:
+        world.fault("xe", **_FAULTS[situation])
+    command = _command(stage, situation)
+    before, carried = world.running_config("xe"), stage.carried_bytes
     started_s = time.monotonic()
     with tempfile.TemporaryFile("w+") as told:
         process = subprocess.Popen(
-            command, stdout=told, stderr=subprocess.STDOUT, env=_environment(image.parent.parent)
+            command, stdout=told, stderr=subprocess.STDOUT, env=stage.environment, start_new_session=True
         )
-        outcome = _watched(process, situation, world, carried, started_s + ceiling_s)
+        outcome = _watched(process, situation, stage, carried + _UNDER_WAY_BYTES)
         seconds = time.monotonic() - started_s
+        time.sleep(_AFTERWARDS_S)
+        left_over = _end_group(process.pid)
         told.seek(0)
         last = [line.strip() for line in told.read().splitlines() if line.strip()]
-    time.sleep(1)  # what a dying session still does on the device
+    sizes = [file.size_bytes for file in world.files("xe") if file.name == _IMAGE]
+    is_there = _has_image(stage)
+    lines = _changed(before, world.running_config("xe"))
     return Found(
-        tool=tool.name,
-        situation=situation,
-        seconds=seconds,
-        outcome=outcome,
+        tool=stage.tool.name, situation=situation, seconds=seconds, outcome=outcome,
         said=last[-1][:200] if last else "",
-        lines_left=_changed(before, world.running_config("xe")),
-        link_bytes=_carried(world) - carried,
-        is_there=any(
-            file.name == _IMAGE and file.path.read_bytes() == image.read_bytes() for file in world.files("xe")
-        ),
-    )
+        lines_left=lines, recovered_lines=_recovered(stage, before) if outcome == "killed" else None,
+        link_bytes=stage.carried_bytes - carried,
+        is_there=is_there, part_bytes=0 if is_there else sum(sizes), processes_left=left_over,
+    )  # fmt: skip
 
 
-def _watched(process: subprocess.Popen[Any], situation: str, world: World, carried: int, deadline_s: float) -> str:
+def _watched(process: subprocess.Popen[Any], situation: str, stage: _Stage, kill_at_bytes: int) -> str:
     """Do to a running tool what the situation says; return how it ended."""
+    deadline_s = time.monotonic() + stage.ceiling_s
     while process.poll() is None:
-        if time.monotonic() > deadline_s:
+        is_late = time.monotonic() > deadline_s
+        if is_late or (situation == "kill -9" and stage.carried_bytes > kill_at_bytes):
             process.kill()
             process.wait()
-            return "still waiting"
-        if situation == "kill -9" and _carried(world) - carried > _UNDER_WAY_BYTES:
-            process.kill()
-            process.wait()
-            return "killed"
+            return "still waiting" if is_late else "killed"
         time.sleep(_LOOK_S)
     return "failed" if process.returncode else "ok"
 
 
-def _command(tool: Tool, situation: str, world: World, image: Path, python: Path | None) -> list[str]:
-    inside = [sys.executable, "-P", "-m", "lab.enter", str(world.core_pid), "--"]
-    if not tool.driver:
-        inventory = write_inventory(world, image.parent.parent / "inventory")
+def _end_group(group: int) -> int:
+    """End what a tool left running; return how many processes that was."""
+    count = 0
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, its_group = status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:3]
+            count += int(its_group) == group and state != "Z"
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+    return count
+
+
+def _has_image(stage: _Stage) -> bool:
+    wanted = stage.image.read_bytes()
+    return any(file.name == _IMAGE and file.path.read_bytes() == wanted for file in stage.world.files("xe"))
+
+
+def _recovered(stage: _Stage, before: str) -> tuple[str, ...] | None:
+    """Run our `recover` after a kill; return the lines that differ then. Other tools have none."""
+    if stage.tool.driver:
+        return None
+    subprocess.run(
+        [*_flashferry(stage), "recover", "--inventory", str(stage.folder / "inventory")],
+        capture_output=True, timeout=stage.ceiling_s, check=False, env=stage.environment,
+    )  # fmt: skip
+    return _changed(before, stage.world.running_config("xe"))
+
+
+def _command(stage: _Stage, situation: str) -> list[str]:
+    world, told_server = stage.world, _NOBODY if situation == "unreachable" else stage.world.server_address
+    if not stage.tool.driver:
+        inventory = write_inventory(world, stage.folder / "inventory")
         address = ("--server-address", _NOBODY) if situation == "unreachable" else ()
-        verb = ["stage", "--inventory", str(inventory), "--image", str(image), *address]
-        return [*inside, sys.executable, "-P", "-m", "flashferry", *verb]
+        return [*_flashferry(stage), "stage", "--inventory", str(inventory), "--image", str(stage.image), *address]
     device = world.devices[0]
-    server = _NOBODY if situation == "unreachable" else world.server_address
     asked = {
         "device": device.name,
         "host": device.address,
@@ -178,29 +199,22 @@ def _command(tool: Tool, situation: str, world: World, image: Path, python: Path
         "username": device.username,
         "password": device.password,
         "secret": device.enable_secret,
-        "server": server,
-        "url": f"ftp://anonymous:peers@{server}/{_IMAGE}",
-        "path": str(image),
+        "server": world.server_address,
+        "told_server": told_server,
+        "url": f"ftp://anonymous:peers@{told_server}/{_IMAGE}",
+        "path": str(stage.image),
         "name": _IMAGE,
         "file_system": "bootflash:",
     }
-    return [*inside, str(python), str(_DRIVERS / tool.driver), json.dumps(asked)]
+    return [*_inside(world), str(stage.python), str(_DRIVERS / stage.tool.driver), json.dumps(asked)]
 
 
-def _run(command: Sequence[str], folder: Path, ceiling_s: float) -> str | None:
-    """Run a tool to its end; return what it said where it failed."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=ceiling_s, check=False, env=_environment(folder)
-    )  # fmt: skip
-    return None if done.returncode == 0 else (done.stdout + done.stderr)[-300:]
+def _flashferry(stage: _Stage) -> list[str]:
+    return [*_inside(stage.world), sys.executable, "-P", "-m", "flashferry"]
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    return os.environ | {"FLASHFERRY_STATE_DIR": str(folder / "state"), "HOME": str(folder)}
-
-
-def _carried(world: World) -> int:
-    return int(world.link_counters()["to_site"]["delivered_bytes"])
+def _inside(world: World) -> list[str]:
+    return [sys.executable, "-P", "-m", "lab.enter", str(world.core_pid), "--"]
 
 
 def _changed(before: str, after: str) -> tuple[str, ...]:
