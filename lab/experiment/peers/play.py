@@ -7,6 +7,7 @@ import difflib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -48,7 +49,7 @@ class Found:
         situation: One of `lab.experiment.peers.tools.SITUATIONS`.
         seconds: Until it ended, or the ceiling.
         outcome: `ok`, `failed`, `killed`, or `still waiting` at the ceiling.
-        said: The last line it printed.
+        said: What it said last, see `last_words`.
         lines_left: Configuration lines that differ from before: added and removed.
         recovered_lines: Those that differ after `flashferry recover`; None where it does not apply.
         link_bytes: What went over the link towards the site.
@@ -131,17 +132,24 @@ def _observed(stage: _Stage, situation: str) -> Found:
         time.sleep(_AFTERWARDS_S)
         left_over = _end_group(process.pid)
         told.seek(0)
-        last = [line.strip() for line in told.read().splitlines() if line.strip()]
+        said = last_words(told.read())
     sizes = [file.size_bytes for file in world.files("xe") if file.name == _IMAGE]
     is_there = _has_image(stage)
     lines = _changed(before, world.running_config("xe"))
     return Found(
         tool=stage.tool.name, situation=situation, seconds=seconds, outcome=outcome,
-        said=last[-1][:200] if last else "",
+        said=said,
         lines_left=lines, recovered_lines=_recovered(stage, before) if outcome == "killed" else None,
         link_bytes=stage.carried_bytes - carried,
         is_there=is_there, part_bytes=0 if is_there else sum(sizes), processes_left=left_over,
     )  # fmt: skip
+
+
+def last_words(printed: str) -> str:
+    """Return the device's last error in what a tool printed, else its last line; without credentials."""
+    errors = re.findall(r"%Error [^\\'\"\n]*", printed)
+    lines = errors or [line.strip() for line in printed.splitlines() if line.strip()]
+    return re.sub(r"://[^@\s]*@", "://*:*@", lines[-1].strip())[:200] if lines else ""
 
 
 def _watched(process: subprocess.Popen[Any], situation: str, stage: _Stage, kill_at_bytes: int) -> str:

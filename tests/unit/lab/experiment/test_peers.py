@@ -8,7 +8,7 @@ import pytest
 
 from lab.errors import LabError
 from lab.experiment.peers import study
-from lab.experiment.peers.play import Found
+from lab.experiment.peers.play import Found, last_words
 from lab.experiment.peers.play import _changed as changed
 from lab.experiment.peers.report import lines_left, side_by_side, write_peers
 from lab.experiment.peers.study import Plan, play_missing, read_found
@@ -35,6 +35,14 @@ def test_lines_left_are_those_that_differ() -> None:
     after = "! Last configuration change at 2\nhostname xe\nfile prompt quiet\nend\n"
     assert changed(before, after) == ("-ip tcp window-size 9", "+file prompt quiet")
     assert changed(before, before) == ()
+
+
+def test_the_last_words_are_the_devices() -> None:
+    """The device's error is found within an exception's text, its credentials are not; else the last line counts."""
+    printed = r"Failure: ('x', 'copy\r\n%Error opening ftp://u:secret@198.18.0.1/f (Timed out)\r\nxe#')" + "\ntail\n"
+    assert last_words(printed) == "%Error opening ftp://*:*@198.18.0.1/f (Timed out)"
+    assert last_words("a\n b \n\n") == "b"
+    assert last_words("") == ""
 
 
 def test_a_row_tells_how_each_situation_ended() -> None:
