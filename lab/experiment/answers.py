@@ -65,6 +65,28 @@ def _right_of(rows: Sequence[Row]) -> str:
     return f"{right} of {runs} ({right / runs:.0%})" if runs else "none of none"
 
 
+def beside_host_bbr(rows: Sequence[Row]) -> str:
+    """Return a row per arm: `auto` beside the article's server with BBR for the whole host, which knows no cap."""
+    at = {(row.arm.name, row.sender): row for row in rows}
+    both = [(at[name, AUTO], at[name, HOST_BBR]) for name, sender in at if sender == AUTO and (name, HOST_BBR) in at]
+    columns = ("arm", HOST_BBR.name, AUTO.name, "to it", f"not below by more than {MOST_SPREAD:.0%}", "sent again",
+               "by it")  # fmt: skip
+    return markdown(columns, (_beside_row(auto, bbr) for auto, bbr in both))
+
+
+def _beside_row(auto: Row, bbr: Row) -> tuple[str, ...]:
+    share = auto.median_bytes_per_s / bbr.median_bytes_per_s
+    return (
+        auto.arm.name,
+        mb(bbr.median_bytes_per_s),
+        mb(auto.median_bytes_per_s),
+        f"{share:.2f}x",
+        "kept" if share >= 1 - MOST_SPREAD else "missed",
+        percent(auto.again_share),
+        percent(bbr.again_share),
+    )
+
+
 def seeds_table(rows_by_loss: Mapping[float, Sequence[Row]]) -> str:
     """Return a row per loss, arm and server, with the spread of the rates over their median."""
     columns = (
@@ -133,6 +155,6 @@ def _beside_bbr(auto: Row, bbr: Row) -> list[tuple[str, bool]]:
     share = auto.median_bytes_per_s / bbr.median_bytes_per_s
     claims = [(f"{share:.1%} of {bbr.sender.name}, at least {1 - MOST_SPREAD:.0%} asked for", share >= 1 - MOST_SPREAD)]
     if auto.again_share is not None and bbr.again_share is not None:
-        text = f"{percent(auto.again_share)} sent again, fewer than {bbr.sender.name}'s {percent(bbr.again_share)}"
+        text = f"{auto.again_share:.3%} sent again, fewer than {bbr.sender.name}'s {bbr.again_share:.3%}"
         claims.append((f"{text} asked for", auto.again_share < bbr.again_share))
     return claims

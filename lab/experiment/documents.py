@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.errors import LabError
-from lab.experiment.answers import AUTO, beside_published, held_to, seeds_table, tally
+from lab.experiment.answers import AUTO, beside_host_bbr, beside_published, held_to, seeds_table, tally
 from lab.experiment.chart import evidence_svg
 from lab.experiment.evidence import put
 from lab.experiment.heat_map import heat_map_svg
@@ -44,6 +44,8 @@ def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *,
             published_table(rows),
             "The article's server here, beside the article:",
             beside_published(rows),
+            "Ours beside the article's server with BBR for the whole host:",
+            beside_host_bbr(rows),
             "Verdicts that name what the arm was built to be limited by:",
             tally(rows),
             "What the clients offered:",

@@ -24,12 +24,6 @@ CAP_SHARE = 0.98
 NEAR_SHARE = 0.15
 """A figure so close to the published one counts as the same."""
 _TUNED_WINDOW_BYTES = 2_500_000
-_HEAVY_LOSS = 0.0005
-_HEAVY_LOSS_BYTES = 20_971_520
-"""With more loss than that CUBIC crawls at a pace that does not depend on the length, so its copies are shorter.
-
-What they gain by that is CUBIC's: a quick start weighs more in a shorter copy.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +115,7 @@ def cells(
             receiver=arm.receiver,
             sender=sender,
             link=link,
-            size_bytes=_size_bytes(arm, sender, link, full=full),
+            size_bytes=arm.size_bytes(full=full),
             seed=seed,
         )
         for seed in seeds
@@ -129,12 +123,6 @@ def cells(
         for arm in ARMS
         for sender in senders
     ]
-
-
-def _size_bytes(arm: Arm, sender: Sender, link: LinkSetting, *, full: bool) -> int:
-    crawls = sender.control == "cubic" and link.loss_ratio > _HEAVY_LOSS
-    size_bytes = arm.size_bytes(full=full)
-    return min(size_bytes, _HEAVY_LOSS_BYTES) if crawls and not full else size_bytes
 
 
 def expected_kinds(arm: Arm, sender: Sender) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lab.experiment import page
-from lab.experiment.answers import beside_published, held_to, seeds_table, tally
+from lab.experiment.answers import beside_host_bbr, beside_published, held_to, seeds_table, tally
 from lab.experiment.chart import evidence_svg
 from lab.experiment.ledger import Ledger
 from lab.experiment.pool import interleaved, play_all
@@ -93,6 +93,8 @@ def write_published(runs: Sequence[Measured], plan: Plan) -> list[Row]:
         page.table(published_table(rows)),
         "<h2>The article's server here, beside the article</h2>",
         page.table(beside_published(rows)),
+        "<h2>Ours beside the article's server with BBR for the whole host</h2>",
+        page.table(beside_host_bbr(rows)),
         "<h2>Verdicts that name what the arm was built to be limited by</h2>",
         page.listed(tally(rows)),
         "<h2>What the clients offered</h2>",

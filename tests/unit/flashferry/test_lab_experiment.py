@@ -1,0 +1,32 @@
+"""Options of `flashferry lab experiment`: what they leave, and the command that a report names."""
+
+import shlex
+
+import pytest
+
+from flashferry.lab_experiment import _command as command
+from flashferry.lab_experiment import _experiment_cells as experiment_cells
+from inventory.errors import ConfigInvalid
+
+
+def test_a_report_names_the_command_that_was_typed() -> None:
+    """Typed again it asks for the same runs: every option that changes them is there, quoted for a shell."""
+    words = shlex.split(command(10, 3, True, ["XE tuned"], ["auto"], [0.01, 0.1]))
+    assert words == [
+        "flashferry", "lab", "experiment", "--runs", "10", "--links", "3", "--full", "--arm", "XE tuned",
+        "--server", "auto", "--loss", "0.01", "--loss", "0.1",
+    ]  # fmt: skip
+
+
+def test_losses_are_given_in_per_cent() -> None:
+    """The article's loss by option is the article's own: the same cells, so that nothing is run twice."""
+    given = experiment_cells(2, full=False, arm=["XE tuned"], server=None, loss=[0.01])
+    own = experiment_cells(2, full=False, arm=["XE tuned"], server=None, loss=None)
+    assert [cell.key for cell in given] == [cell.key for cell in own]
+    assert len(own) == 8
+
+
+def test_an_unknown_arm_is_answered_with_those_there_are() -> None:
+    """One sentence, with the names to choose from."""
+    with pytest.raises(ConfigInvalid, match=r"expected part of an arm \(Linux client, .* found none"):
+        experiment_cells(1, full=False, arm=["NX-OS"], server=None, loss=None)
