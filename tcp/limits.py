@@ -54,6 +54,8 @@ _POLICER_SPREAD = 0.3
 _POLICER_OVER_MODEL = 1.5
 # One in twenty: BBR under random loss of 1 % sends that part again in its worst measured run with SACK.
 _REPAIRING = 0.05
+# Of the time a hole was being repaired, where that takes a round trip each: most of it.
+_REPAIRING_TIME = 0.5
 # Few losses, and yet far above the model and steady: measured at 2.5 to 3.6 and 0.02 to 0.07 where a link with a short
 # queue or a tight policer cut the rate; random loss gave 1.6 at most and 0.3 at least in ten seconds.
 _CUT_OVER_MODEL = 2.0
@@ -85,6 +87,7 @@ class Overview:
             come and go change a share, and the last one to go leaves all of it. None without.
         is_cap_steady: Whether it was the same all the time.
         shared_cap_bytes_per_s: What that cap was a share of; None where it was shared with nobody.
+        sack: Whether both sides agreed on SACK; None if not known.
         loss_based: Whether the congestion control slows down on loss.
     """
 
@@ -104,6 +107,7 @@ class Overview:
     usual_cap_bytes_per_s: int | None = None
     is_cap_steady: bool = True
     shared_cap_bytes_per_s: int | None = None
+    sack: bool | None = None
 
 
 def overview(
@@ -145,6 +149,7 @@ def overview(
         usual_cap_bytes_per_s=_median_by_time(capped),
         is_cap_steady=len({cap for cap, _ in capped}) <= 1,
         shared_cap_bytes_per_s=shared_cap_bytes_per_s,
+        sack=samples[-1].sack,
     )
 
 
@@ -248,6 +253,8 @@ def _has_queue(span: "Interval", whole: Overview) -> bool:
 
 def _loss_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
     if not whole.loss_based:
+        if _repairs_one_by_one(span):
+            return VerdictKind.RANDOM_LOSS
         if whole.retrans_share > _POLICER_RETRANS_RATE_BASED and whole.spread < _POLICER_SPREAD:
             return VerdictKind.POLICER
         if span.rate_bytes_per_s >= _PLATEAU * whole.peak_bytes_per_s:
@@ -260,6 +267,18 @@ def _loss_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
         return VerdictKind.RANDOM_LOSS
     flat = whole.min_rtt_s is None or whole.median_rtt_s < _FLAT_RTT * whole.min_rtt_s
     return VerdictKind.POLICER if flat else VerdictKind.BANDWIDTH
+
+
+def _repairs_one_by_one(span: "Interval") -> bool:
+    """Tell whether a sender that hears nothing of what arrived behind a hole spent its time on repairs.
+
+    Without SACK an acknowledgement names only the first hole, so repairs take a round trip each (RFC 6582 section 1).
+    Such repairs send much again, whatever dropped the packets: the share sent again tells nothing of a policer.
+    """
+    if span.end.sack is not False or span.end.snd_mss_bytes <= 0:
+        return False
+    repairs = span.retrans_bytes / span.end.snd_mss_bytes
+    return repairs * span.end.rtt_us / 1e6 >= _REPAIRING_TIME * span.duration_s
 
 
 def _cut_at_a_rate(whole: Overview) -> bool:

@@ -9,6 +9,8 @@ Facts
   (its Reno-friendly region, section 4.3).
 - p is the rate of loss events per segment, RTT in seconds.
 - BBR version 1 does not back off on loss, so it has no such ceiling.
+- Without SACK one lost segment is repaired per round trip (RFC 6582 section 1), whatever the congestion control: with a
+  hole in every 1 / p segments at most 1 / p segments pass per round trip.
 """
 
 import math
@@ -51,6 +53,12 @@ def cubic_bytes_per_s(loss: float, rtt_s: float, mss_bytes: int) -> float:
     reno = _reno_segments(loss)
     segments = max(reno, _CUBIC_SEGMENTS * (rtt_s / loss) ** 0.75) if loss else math.inf
     return _rate(segments, rtt_s, mss_bytes)
+
+
+def repair_bytes_per_s(loss: float, rtt_s: float, mss_bytes: int) -> float:
+    """Return what repairs without SACK leave of any rate; infinite without loss. Arguments as in `reno_bytes_per_s`."""
+    _fraction(loss)
+    return _rate(1 / loss if loss else math.inf, rtt_s, mss_bytes)
 
 
 def predicted_bytes_per_s(
@@ -112,9 +120,13 @@ def predicted_seconds(size_bytes: int, rate_bytes_per_s: float, rtt_s: float = 0
 
 
 def _reno_segments(loss: float) -> float:
+    _fraction(loss)
+    return _RENO_SEGMENTS / math.sqrt(loss) if loss else math.inf
+
+
+def _fraction(loss: float) -> None:
     if not 0 <= loss < 1:
         raise ValueError(f"loss: expected a fraction from 0 to below 1, found {loss!r}")
-    return _RENO_SEGMENTS / math.sqrt(loss) if loss else math.inf
 
 
 def _rate(segments: float, rtt_s: float, mss_bytes: int) -> float:

@@ -25,6 +25,7 @@ class Sample:
     Attributes:
         at_s: Seconds since the transfer began.
         all_written: Whether the sender had handed its last byte to the kernel.
+        sack: Whether both sides agreed on SACK; None where a reading does not say.
     """
 
     at_s: float
@@ -47,6 +48,7 @@ class Sample:
     app_limited: bool = False
     probes: int = 0
     all_written: bool = False
+    sack: bool | None = None
 
     @classmethod
     def from_info(cls, at_s: float, info: "TcpInfo", *, all_written: bool = False) -> "Sample":
@@ -73,6 +75,7 @@ class Sample:
             app_limited=info.app_limited,
             probes=info.probes,
             all_written=all_written,
+            sack=info.sack,
         )
 
     @property

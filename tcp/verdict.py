@@ -9,7 +9,8 @@ Facts
   average (rate x RTT, Little's law).
 - A queue shows as a round-trip time above the least one seen. Random loss and a policer leave it where it is; a
   policer also cuts the rate at the same height every time (Flach et al., SIGCOMM 2016).
-- BBR version 1 does not slow down on loss, so loss is never what limits it.
+- BBR version 1 does not slow down on loss. Loss limits it only where repairs do: they are a good part of what it sends,
+  or go one by one because the receiver offers no SACK.
 
 Each interval between two samples is judged by itself; the verdict is the kind that held for most of the time.
 """
@@ -35,6 +36,9 @@ _LEAST_INTERVALS = 4
 # A flow that spent most of its time speeding up was never limited by anything but its own length.
 _MOSTLY = 0.6
 _LEAST_SHARE = 0.35
+# A flow that sped up for a good part of its time leaves less than that to any cause: one that held for most of the
+# rest is the one that limited it.
+_LEAST_PART_OF_REST = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +106,7 @@ def _weigh(time_s: dict[VerdictKind | None, float], whole: Overview) -> Verdict:
         if name
     )
     evidence = (*evidence_for(whole), f"time by cause: {shares}")
-    if share < _LEAST_SHARE:
+    if share < _LEAST_SHARE and time_s[kind] < _LEAST_PART_OF_REST * sum(time_s.values()):
         sentence = f"No single cause: {shares}."
         return Verdict(kind=VerdictKind.UNKNOWN, share=share, sentence=sentence, evidence=evidence)
     return Verdict(

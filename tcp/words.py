@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 _UNSCALED_WINDOW_BYTES = 65_535
 # BBR overruns a link by 1 to 2 %; more is a short queue or a policer, and a cap saves it.
 _MUCH_AGAIN = 0.02
+# As for a link that is full: a round trip so much above the least shows a queue.
+_QUEUE_TO_TELL = 1.25
 
 
 def _rate(bytes_per_s: float) -> str:
@@ -41,8 +43,12 @@ def _slow_receiver(whole: Overview) -> str:
 
 
 def _random_loss(whole: Overview) -> str:
+    has_queue = whole.min_rtt_s is not None and whole.median_rtt_s > _QUEUE_TO_TELL * whole.min_rtt_s
+    losses = "losses" if has_queue else "losses without a queue"
+    # One by one: an acknowledgement without SACK names the first hole alone.
+    repairs = ", each repaired in a round trip of its own for want of SACK," if whole.sack is False else ""
     return (
-        f"losses without a queue ({whole.retrans_share:.2%} sent again, round trip {_rtt(whole)}) kept the sender at "
+        f"{losses} ({whole.retrans_share:.2%} sent again, round trip {_rtt(whole)}){repairs} kept the sender at "
         f"{_rate(whole.rate_bytes_per_s)}"
     )
 

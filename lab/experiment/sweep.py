@@ -7,13 +7,14 @@ one cell and a quarter of an hour in another, and a file fitted to each arm woul
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s
+from tcp.models import cubic_bytes_per_s, repair_bytes_per_s, window_limited_bytes_per_s
 from tcp.path import choose_window
 
 if TYPE_CHECKING:
@@ -142,7 +143,10 @@ def limits_of(cell: Cell, control: str) -> frozenset[str]:
 
     Args:
         cell: What was run.
-        control: Congestion control that was in force; BBR has no ceiling from loss.
+        control: Congestion control that was in force. Loss is a ceiling for CUBIC by its model. For BBR it is one only
+            without SACK, by the round trip that every repair then takes; with SACK it repairs at any rate. So a
+            start-up that overruns the queue costs BBR the rest of the copy: hundreds of round trips, one per hole.
+            CUBIC may see the queue grow and leave slow start in time (HyStart, RFC 9406): either is right then.
     """
     link = cell.link
     assert cell.receiver.window_bytes is not None
@@ -155,13 +159,34 @@ def limits_of(cell: Cell, control: str) -> frozenset[str]:
         ceilings["cap"] = float(cell.cap_bytes_per_s)
     least = min(ceilings.values())
     near = {kind for kind, ceiling in ceilings.items() if ceiling <= _NEAR * least}
-    if control.startswith("bbr") or not link.loss_ratio:
-        return frozenset(near)
-    by_loss = cubic_bytes_per_s(link.loss_ratio, link.rtt_s, _MSS_BYTES)
+    by_loss = loss_ceiling_bytes_per_s(cell, control)
+    if _overruns_queue(cell) and control.startswith("bbr"):
+        return frozenset({"random loss"})
     losses = min(least, by_loss) * (cell.seconds or 0.0) / _MSS_BYTES * link.loss_ratio
     if by_loss < least / _NEAR and losses >= _FEW_LOSSES:
         return frozenset({"random loss"})
-    return frozenset(near | {"random loss"}) if by_loss < _NEAR * least else frozenset(near)
+    loss_is_near = by_loss < _NEAR * least or _overruns_queue(cell)
+    return frozenset(near | {"random loss"}) if loss_is_near else frozenset(near)
+
+
+def _overruns_queue(cell: Cell) -> bool:
+    """Tell whether the start-up loses packets that take a round trip each to repair.
+
+    That takes no SACK, a window above what path and queue hold, and no cap: paced below the link's rate nothing queues.
+    """
+    link = cell.link
+    if cell.receiver.sack or cell.cap_bytes_per_s is not None:
+        return False
+    held = link.payload_bytes_per_s * link.rtt_s + link.queue_packets * _MSS_BYTES
+    return (cell.receiver.window_bytes or 0) > held
+
+
+def loss_ceiling_bytes_per_s(cell: Cell, control: str) -> float:
+    """Return what the losses of a cell's link leave to a congestion control; infinite where they cost it nothing."""
+    loss, rtt_s = cell.link.loss_ratio, cell.link.rtt_s
+    by_repair = math.inf if cell.receiver.sack else repair_bytes_per_s(loss, rtt_s, _MSS_BYTES)
+    by_control = math.inf if control.startswith("bbr") else cubic_bytes_per_s(loss, rtt_s, _MSS_BYTES)
+    return min(by_repair, by_control)
 
 
 def by_place(runs: Sequence[Measured]) -> dict[Place, dict[Sender, Arm]]:

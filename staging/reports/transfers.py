@@ -100,5 +100,6 @@ def _sample(node: Node) -> Sample | None:
         app_limited=bool(node.flag("app_limited")),
         probes=node.whole("probes") or 0,
         all_written=bool(node.flag("all_written")),
+        sack=node.flag("sack"),
         **{name: node.whole(name) for name in _COUNTERS},
     )

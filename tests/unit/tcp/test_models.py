@@ -9,6 +9,7 @@ from tcp.models import (
     predicted_bytes_per_s,
     predicted_seconds,
     reno_bytes_per_s,
+    repair_bytes_per_s,
     window_limited_bytes_per_s,
 )
 
@@ -59,6 +60,12 @@ def test_the_least_ceiling_holds(arguments: dict[str, float], expected: float) -
     assert predicted_bytes_per_s(rtt_s=0.1, **arguments) == pytest.approx(expected, rel=0.002)  # type: ignore[arg-type]
 
 
+def test_without_sack_a_hole_costs_a_round_trip() -> None:
+    """One loss in a hundred segments lets a hundred pass per round trip; without loss there is no ceiling."""
+    assert repair_bytes_per_s(0.01, 0.1, 1460) == pytest.approx(1.46e6)
+    assert repair_bytes_per_s(0, 0.1, 1460) == math.inf
+
+
 def test_a_size_takes_its_time_and_one_round_trip() -> None:
     """540 MB at 0.15 MB/s take an hour; an endless rate still takes a round trip."""
     assert predicted_seconds(540_000_000, 150_000, 0.1) == pytest.approx(3600.1)
@@ -69,8 +76,8 @@ def test_a_size_takes_its_time_and_one_round_trip() -> None:
     ("loss", "rtt_s", "mss"), [(-0.1, 0.1, 1460), (1, 0.1, 1460), (0.1, 0, 1460), (0.1, math.inf, 1460), (0.1, 0.1, 0)]
 )
 def test_models_refuse_what_cannot_be(loss: float, rtt_s: float, mss: int) -> None:
-    """Loss outside 0 to 1, or no round trip or segment size, is an error in both models."""
-    for model in (reno_bytes_per_s, cubic_bytes_per_s):
+    """Loss outside 0 to 1, or no round trip or segment size, is an error in every model of loss."""
+    for model in (reno_bytes_per_s, cubic_bytes_per_s, repair_bytes_per_s):
         with pytest.raises(ValueError, match="expected"):
             model(loss, rtt_s, mss)
 

@@ -65,6 +65,22 @@ _HOLES = [2_500_000, 2_500_000, *[700_000, 900_000, 600_000] * 3]
 
 _ROWS: list[Any] = [
     pytest.param(
+        _flow(rate=1.25e6, again=0.15, sack=False),
+        "bbr",
+        VerdictKind.RANDOM_LOSS,
+        "Random loss, 100% of the time: losses without a queue (13.04% sent again, round trip 100 ms), each repaired "
+        "in a round trip of its own for want of SACK, kept the sender at 1.25 MB/s.",
+        id="repairs-one-by-one-are-no-policer",
+    ),
+    pytest.param(
+        _flow(rate=[0, 3e6, *[4e5] * 9], rtt_ms=500, least_ms=300, window=_HOLES, rwnd=0.6, again=0.004, sack=False),
+        "bbr",
+        VerdictKind.RANDOM_LOSS,
+        "Random loss, 90% of the time: losses (0.40% sent again, round trip 500 ms), each repaired in a round trip of "
+        "its own for want of SACK, kept the sender at 0.66 MB/s.",
+        id="few-repairs-without-sack-take-the-whole-copy",
+    ),
+    pytest.param(
         _flow(rate=160_000, window=_HOLES, rwnd=0.6, again=0.012),
         "cubic",
         VerdictKind.RANDOM_LOSS,
@@ -307,6 +323,16 @@ def test_three_causes_in_turn_are_no_single_one() -> None:
     assert verdict.kind is VerdictKind.UNKNOWN
     assert "server 33%" in verdict.sentence
     assert "bandwidth 33%" in verdict.sentence
+
+
+def test_a_long_start_leaves_the_verdict_to_the_rest() -> None:
+    """Where a flow sped up for half of its time, the cause that held for most of the other half is named."""
+    rates = [0, *[1e6] * 6, *[5e6] * 3, 6e6]
+    flow = _flow(rate=rates)
+    flow[-1] = replace(flow[-1], max_pacing_rate_bytes_per_s=6_000_000)
+    verdict = judge(flow, congestion_control="bbr")
+    assert verdict.kind is VerdictKind.BANDWIDTH
+    assert verdict.share == pytest.approx(0.3)
 
 
 def _chain(parts: list[list[Sample]]) -> list[Sample]:

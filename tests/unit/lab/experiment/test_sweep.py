@@ -58,6 +58,24 @@ def test_a_cell_is_limited_by_its_least_ceiling(
     assert limits_of(_cell(loss, rtt_s, window, sender), control) == right
 
 
+@pytest.mark.parametrize(
+    ("loss", "rtt_s", "sender", "control", "right"),
+    [
+        (0.01, 0.1, CAPPED, "bbr", {"random loss"}),
+        (0.01, 0.01, CAPPED, "bbr", {"bandwidth", "cap"}),
+        (0.0, 0.3, BBR, "bbr", {"random loss"}),
+        (0.0, 0.3, CAPPED, "bbr", {"bandwidth", "cap"}),
+        (0.0, 0.3, CUBIC, "cubic", {"bandwidth", "random loss"}),
+        (0.0, 0.1, BBR, "bbr", {"bandwidth"}),
+    ],
+)
+def test_without_sack_repairs_limit_a_sender_of_any_kind(
+    loss: float, rtt_s: float, sender: Sender, control: str, right: set[str]
+) -> None:
+    """A hole costs a round trip, also one that a start-up without a cap leaves where the window overruns the queue."""
+    assert limits_of(_cell(loss, rtt_s, "auto", sender, sack=False), control) == right
+
+
 def test_regret_is_what_auto_misses_of_the_best_other_sender() -> None:
     """Medians over the seeds are compared; a share sent again above 5 % is marked."""
     runs = []
