@@ -17,6 +17,7 @@ from benchmarks.procfs import descendants, rss_bytes
 from lab.world import World
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_SAYING = threading.Lock()
 
 
 class SubjectFailed(Exception):
@@ -94,6 +95,11 @@ class Subject:
                 self._news.wait(left_s)
             return self._said[stage]
 
+    def has_said(self, stage: str) -> bool:
+        """Tell whether it has reached a stage."""
+        with self._news:
+            return stage in self._said
+
     def go(self) -> None:
         """Have it begin."""
         assert self.process.stdin is not None
@@ -140,7 +146,10 @@ def subject(world: World, arguments: list[str], log: Path) -> Iterator[Subject]:
 
 def say(stage: str, **values: Any) -> None:
     """Tell the measuring process that a stage is reached; the subject's side."""
-    print(json.dumps({"stage": stage} | values), flush=True)
+    # In one piece: `print` writes the end of the line by itself, and another thread's line may come between.
+    with _SAYING:
+        sys.stdout.write(json.dumps({"stage": stage} | values) + "\n")
+        sys.stdout.flush()
 
 
 def await_go() -> None:
