@@ -331,12 +331,25 @@ def test_a_cap_holds_and_is_read_back(bench: "Bench") -> None:
     record = bench.final(ticket).record
     assert record is not None
     assert record.sender.cap_bytes_per_s == record.sender.cap_asked_bytes_per_s == 200_000
-    # The kernel paces from the eleventh segment on; the ten before it are 5 % of this image.
+    # On a busy machine the kernel makes up for late timers; over this short an image that is some per cent.
     assert 190_000 < record.rate_bytes_per_s < 230_000
     assert record.mss_bytes is not None
     assert record.mss_bytes <= 1400
     assert record.verdict.kind is VerdictKind.CAP
     assert record.sender.congestion_control_chosen == "bbr"
+
+
+@pytest.mark.parametrize("bench", [{"profile": {"cap_bytes_per_s": 20_000, "mss_bytes": 1400}}], indirect=True)
+def test_a_cap_holds_from_the_first_segment_on(bench: "Bench", closing: contextlib.ExitStack) -> None:
+    """The first ten segments, which the kernel sends at once, come no faster than the cap and two segments ahead."""
+    client = closing.enter_context(contextlib.closing(bench.login(bench.ticket())))
+    data = closing.enter_context(bench.slow_data_connection(client))
+    begun_s = time.monotonic()
+    client.sendcmd(f"RETR {IMAGE}")
+    received = 0
+    while received < 20_000:
+        received += len(data.recv(65536))
+        assert received <= 2 * 2 * 1400 + 20_000 * (time.monotonic() - begun_s)
 
 
 @pytest.mark.parametrize("bench", [{"profile": {"cap_bytes_per_s": 50_000, "mss_bytes": 1400}}], indirect=True)
