@@ -13,7 +13,7 @@ from tcp.syn import SynOptions
 if TYPE_CHECKING:
     from staging.store.stored_run import StoredDevice, StoredTransfer
 
-_COUNTERS = tuple(field.name for field in fields(Sample) if field.default is None)
+_COUNTERS = tuple(field.name for field in fields(Sample) if field.default is None and field.name != "sack")
 """What a kernel may not tell."""
 
 
