@@ -146,9 +146,12 @@ def _observed(stage: _Stage, situation: str) -> Found:
 
 
 def last_words(printed: str) -> str:
-    """Return the device's last error in what a tool printed, else its last line; without credentials."""
+    """Return the device's last error in what a tool printed, else its last line; without credentials.
+
+    Where to find our report is no last word.
+    """
     errors = re.findall(r"%Error [^\\'\"\n]*", printed)
-    lines = errors or [line.strip() for line in printed.splitlines() if line.strip()]
+    lines = errors or [line.strip() for line in printed.splitlines() if line.strip() and not line.startswith("report:")]
     return re.sub(r"://[^@\s]*@", "://*:*@", lines[-1].strip())[:200] if lines else ""
 
 

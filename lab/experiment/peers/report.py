@@ -56,7 +56,8 @@ def lines_left(found: Sequence[Found], tools: Sequence[Tool]) -> str:
 
 def _left(found: Sequence[Found], tool: Tool) -> tuple[str, ...]:
     at = {each.situation: each for each in found}
-    failures = [len(at[each].lines_left) for each in _FAILURES if each in at]
+    # What the ceiling ended was killed: it had no chance to put anything back.
+    failures = [len(at[each].lines_left) for each in _FAILURES if each in at and at[each].outcome == "failed"]
     success, killed = at.get("success"), at.get("kill -9")
     recovered = killed.recovered_lines if killed else None
     return (

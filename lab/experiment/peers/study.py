@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -82,13 +83,17 @@ def play_missing(
                 tell(f"{one.tool}, {one.situation}: {one.outcome} after {one.seconds:.1f} s")
                 if (tool, one.situation) in missing:
                     keep(one)
-        except LabError as error:
+        except (LabError, OSError, subprocess.SubprocessError) as error:
+            # One world that breaks on a busy machine is no reason to lose the others; its cells say "not played".
             tell(f"{tool.name}, {', '.join(situations)}: {error}")
 
+    begun = []
     with ThreadPoolExecutor(plan.parallel) as pool:
         for situations in _ORDER:
             for tool in tools:
                 if any((tool, each) in missing for each in situations):
                     # A second copy needs the first one before it, also where only the second is missing.
                     last = max(i for i, each in enumerate(situations) if (tool, each) in missing)
-                    pool.submit(work, tool, situations[: last + 1])
+                    begun.append(pool.submit(work, tool, situations[: last + 1]))
+    for each in begun:
+        each.result()  # a fault of ours is raised, not lost

@@ -41,7 +41,7 @@ def test_the_last_words_are_the_devices() -> None:
     """The device's error is found within an exception's text, its credentials are not; else the last line counts."""
     printed = r"Failure: ('x', 'copy\r\n%Error opening ftp://u:secret@198.18.0.1/f (Timed out)\r\nxe#')" + "\ntail\n"
     assert last_words(printed) == "%Error opening ftp://*:*@198.18.0.1/f (Timed out)"
-    assert last_words("a\n b \n\n") == "b"
+    assert last_words("a\n b \n\nreport: flashferry report RUN\n") == "b"
     assert last_words("") == ""
 
 
@@ -62,11 +62,12 @@ def test_a_row_tells_how_each_situation_ended() -> None:
 
 
 def test_lines_left_are_counted_by_how_a_tool_ended() -> None:
-    """Of the failures the worst counts; behind a kill stands what our recovery leaves."""
+    """Of the failures the worst counts, not what the ceiling killed; behind a kill stands what our recovery leaves."""
     found = [
         _found("success", "ok"),
         _found("full flash", "failed"),
-        _found("stall", "still waiting", lines_left=("+a",)),
+        _found("unreachable", "failed", lines_left=("+a",)),
+        _found("stall", "still waiting", lines_left=("+a", "+b", "+c")),
         _found("kill -9", "killed", lines_left=("+a", "+b"), recovered_lines=()),
     ]
     assert lines_left(found, [PULL]).splitlines()[-1] == "| t | 0 | 1 | 2 | 0 |"
