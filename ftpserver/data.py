@@ -19,8 +19,11 @@ from typing import TYPE_CHECKING
 from pyftpdlib.handlers import DTPHandler
 
 from ftpserver import sockets
+from ftpserver.opening import opening_piece
 from ftpserver.reporting import Reporter
 from ftpserver.retrieval import PEER_GONE, Retrieval, words_for
+from ftpserver.sender import EARLY_LOOKS_S
+from ftpserver.ticks import to_next_early_look_s, to_next_tick_s
 from ftpserver.transfer import Transfer, TransferStart
 from ftpserver.tuning import Tuning
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from ftpserver.client import Client
 
 _CHUNK_BYTES = 4 << 20
-_MOMENTS = 10
+_USUAL_MSS_BYTES = 1460
 
 
 class ImageChannel(DTPHandler):
@@ -74,7 +77,11 @@ class ImageChannel(DTPHandler):
         self._reporter.started()
         self._initialized = self._sending = True
         self.modify_ioloop_events(self.ioloop.WRITE)
-        self._in(self._to_next_tick_s(), self._tick)
+        now_s = self.transfer.start.now_s
+        self._in(to_next_tick_s(now_s, self.cmd_channel.settings.sample_interval_s), self._tick)
+        if self._tuning.looks_early:
+            self._tuning.reconsider(self.transfer.loss_sight)
+            self._in(to_next_early_look_s(now_s), self._look_early)
         self.handle_write()
 
     def close_when_done(self) -> None:
@@ -89,9 +96,11 @@ class ImageChannel(DTPHandler):
         if not self._sending or self.transfer is None:
             return
         left = self.transfer.to_send_bytes - self.transfer.written_bytes
+        opening = self._opening_piece(self.transfer)
         if left:
             try:
-                count = os.sendfile(self._fileno, self.file_obj.fileno(), self._offset, min(left, _CHUNK_BYTES))
+                most = min(left, opening[0] if opening else _CHUNK_BYTES)
+                count = os.sendfile(self._fileno, self.file_obj.fileno(), self._offset, most)
             except OSError as error:
                 self._send_failed(error)
                 return
@@ -103,6 +112,8 @@ class ImageChannel(DTPHandler):
             self.transfer.wrote(count, self.cmd_channel.desk.clock())
         if self.transfer.all_written:
             self._drain()
+        elif opening:
+            self._pause(opening[1])
 
     def handle_close(self) -> None:
         """Note that the client ended the connection before it had everything."""
@@ -168,6 +179,25 @@ class ImageChannel(DTPHandler):
         else:
             self._fail(f"image cannot be read: {error.strerror}", "451 Image cannot be read.")
 
+    # The first segments, which the kernel does not pace.
+
+    def _opening_piece(self, transfer: Transfer) -> tuple[int, float] | None:
+        cap = self._tuning.cap_bytes_per_s if self._tuning is not None else None
+        return opening_piece(transfer.written_bytes, transfer.info.snd_mss_bytes or _USUAL_MSS_BYTES, cap)
+
+    def _pause(self, seconds: float) -> None:
+        self._sending = False
+        # A socket that can take more would wake the loop without end.
+        self.del_channel()
+        self._in(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._closed:
+            return
+        self._sending = True
+        self.add_channel(events=self.ioloop.WRITE)
+        self.handle_write()
+
     # Waiting for the last acknowledgement.
 
     def _drain(self) -> None:
@@ -217,22 +247,23 @@ class ImageChannel(DTPHandler):
         raw_info = None if self._closed else sockets.read_info_bytes(self.socket)
         if raw_info is None or self.transfer is None:
             return
-        self._in(self._to_next_tick_s(), self._tick)
         now_s = self.cmd_channel.desk.clock()
+        self._in(to_next_tick_s(now_s, self.cmd_channel.settings.sample_interval_s), self._tick)
         self.transfer.take(raw_info, now_s, tick=True)
         if self._fails_for_change():
             return
         self._judge_pace(now_s)
 
-    def _to_next_tick_s(self) -> float:
-        """Return the time to the next reading: those of all transfers fall on ten moments of an interval.
-
-        So a thousand transfers wake the loop, and the parent, ten times a second and not a thousand times.
-        """
-        interval_s = self.cmd_channel.settings.sample_interval_s
-        grid_s: float = interval_s / _MOMENTS
+    def _look_early(self) -> None:
+        """Let the sender see its losses before the first ticks; nothing is kept of it, and nobody is told."""
+        raw_info = None if self._closed else sockets.read_info_bytes(self.socket)
+        if raw_info is None or self.transfer is None or self._tuning is None:
+            return
         now_s: float = self.cmd_channel.desk.clock()
-        return (now_s // grid_s + _MOMENTS) * grid_s - now_s
+        self.transfer.take(raw_info, now_s)
+        self._tuning.reconsider(self.transfer.loss_sight)
+        if self._tuning.looks_early and now_s - self.transfer.start.now_s < EARLY_LOOKS_S:
+            self._in(to_next_early_look_s(now_s), self._look_early)
 
     def _fails_for_change(self) -> bool:
         if self.retrieval is None or not self.retrieval.file_changed():

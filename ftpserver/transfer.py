@@ -59,6 +59,9 @@ class Transfer:
         self._rate_from = (start.now_s, 0)
         self._heavy_loss_since_s: float | None = None
         self._loss_from = (0, 0)
+        self._repairs = 0
+        self._repairs_from = (start.now_s, self.info.total_retrans_segments)
+        self._round_trips = 1.0
         self._readings = Readings(start.now_s, raw_info)
 
     @property
@@ -92,6 +95,8 @@ class Transfer:
             window_bytes=self._max_window_bytes or 0,
             rtt_s=self.info.rtt_s,
             mss_bytes=self.info.snd_mss_bytes,
+            acked_bytes=self.acked_bytes,
+            repairs=self._repairs,
         )
 
     @property
@@ -116,6 +121,7 @@ class Transfer:
             tick: Whether it is one of the regular readings that are kept and make the momentary rate.
         """
         self.info = parse_tcp_info(raw_info)
+        self._count_repairs(now_s)
         acked = min(max((self.info.bytes_acked or 0) - self._base_acked, 0), self.written_bytes)
         if acked > self.acked_bytes:
             self.progressed_s = self._last_ack_s = now_s
@@ -223,6 +229,16 @@ class Transfer:
         if now_s > then_s:
             self.rate_bytes_per_s = (self.acked_bytes - acked) / (now_s - then_s)
             self._rate_from = (now_s, self.acked_bytes)
+
+    def _count_repairs(self, now_s: float) -> None:
+        """Count what was sent again, but no more than one per round trip: the rest repeats what only seemed lost."""
+        then_s, before = self._repairs_from
+        self._repairs_from = (now_s, self.info.total_retrans_segments)
+        passed = (now_s - then_s) / self.info.rtt_s if self.info.rtt_s else 0.0
+        self._round_trips = min(self._round_trips + passed, max(1.0, passed))
+        repaired = min(self.info.total_retrans_segments - before, int(self._round_trips))
+        self._round_trips -= repaired
+        self._repairs += repaired
 
     def _watch_loss(self, now_s: float) -> None:
         sent, again = self._loss_from

@@ -32,6 +32,7 @@ class Tuning:
         self._shared_cap_bytes_per_s: int | None = None
         self._gave_up_bbr = False
         self._has_sack = info.sack
+        self._slowed_to_bytes_per_s: int | None = None
         self.refused = ""
         sockets.set_notsent_lowat(connection, profile.notsent_lowat_bytes)
         sockets.set_unacked_limit(connection, profile.unacked_limit_s)
@@ -51,7 +52,12 @@ class Tuning:
         self._cap = cap
         if cap is not None and cap.shared_bytes_per_s is not None:
             self._shared_cap_bytes_per_s = cap.shared_bytes_per_s
-        sockets.set_cap(self._socket, cap.bytes_per_s if cap else None)
+        sockets.set_cap(self._socket, self._least_pace())
+
+    @property
+    def cap_bytes_per_s(self) -> int | None:
+        """The pacing cap in force, payload bytes per second; None for none."""
+        return self._cap.bytes_per_s if self._cap is not None else None
 
     def be_patient(self) -> None:
         """Let the kernel wait for a closed window as long as we would ourselves."""
@@ -62,18 +68,20 @@ class Tuning:
         for_s = self._profile.fall_back_after_s
         self._give_up_bbr(f"more than {FALL_BACK_SHARE:.0%} was sent again for {for_s:g} s")
 
+    @property
+    def looks_early(self) -> bool:
+        """Whether the first seconds may give reason to change something, see `reconsider`."""
+        return self._decides and (self._choice.may_become_bbr or not self._has_sack)
+
     def reconsider(self, sight: LossSight) -> None:
-        """Change the congestion control, once, where losses show that another one does better under `auto`."""
-        if self._cap is None or self._profile.congestion_control != "auto" or self._gave_up_bbr:
+        """Change the congestion control, once, or the pace, where losses ask for it and `auto` leaves it to us."""
+        if not self._decides:
             return
         if self._choice.may_become_bbr and sight.holds_cubic_back():
             reason = f"{self._choice.reason} at first; then losses held CUBIC back, and a cap is known"
             self._ask_for(SenderChoice(congestion_control="bbr", reason=reason))
-        elif not self._has_sack and self._choice.congestion_control == "bbr":
-            # What a small window lets through in a round trip is less than what the cap does.
-            rate_bytes_per_s = min(self._cap.bytes_per_s, sight.window_bytes / (sight.rtt_s or 1.0))
-            if sight.outruns_repairs(rate_bytes_per_s):
-                self._give_up_bbr(f"without SACK its losses ({sight.lost_share:.1%}) would outrun their repair")
+        if not self._has_sack and self._choice.congestion_control == "bbr":
+            self._slow_to(sight.repairable_bytes_per_s())
 
     def in_force(self) -> str:
         """Return the congestion control in force; empty if the socket is gone."""
@@ -88,18 +96,40 @@ class Tuning:
             congestion_control_asked=self._profile.congestion_control,
             congestion_control_chosen=self._choice.congestion_control,
             congestion_control=self.in_force(),
-            reason=f"{self._choice.reason}; {self.refused}" if self.refused else self._choice.reason,
+            reason="; ".join(filter(None, (self._choice.reason, self._slowed_in_words(), self.refused))),
             cap_asked_bytes_per_s=self._cap.bytes_per_s if self._cap else None,
             cap_bytes_per_s=sockets.cap(self._socket),
             cap_source=self._cap.source if self._cap else "",
             shared_cap_bytes_per_s=self._shared_cap_bytes_per_s,
         )
 
+    @property
+    def _decides(self) -> bool:
+        return self._cap is not None and self._profile.congestion_control == "auto" and not self._gave_up_bbr
+
+    def _slow_to(self, bytes_per_s: float | None) -> None:
+        """Keep the pace below what can be repaired; the kernel is told only of what makes a difference."""
+        before = self._least_pace()
+        self._slowed_to_bytes_per_s = None if bytes_per_s is None else int(bytes_per_s)
+        if self._least_pace() != before:
+            sockets.set_cap(self._socket, self._least_pace())
+
+    def _least_pace(self) -> int | None:
+        cap = self._cap.bytes_per_s if self._cap else None
+        return min((pace for pace in (cap, self._slowed_to_bytes_per_s) if pace is not None), default=None)
+
+    def _slowed_in_words(self) -> str:
+        slowed, cap = self._slowed_to_bytes_per_s, self._cap
+        if slowed is None or cap is None or slowed >= cap.bytes_per_s:
+            return ""
+        return f"slowed to {slowed / 1e6:.2f} MB/s, for without SACK one loss is repaired per round trip"
+
     def _give_up_bbr(self, why: str) -> None:
         if self._gave_up_bbr or not self.in_force().startswith("bbr"):
             return
         self._gave_up_bbr = True
         reason = f"{self._choice.reason}; given up, {why}"
+        self._slow_to(None)
         self._ask_for(SenderChoice(congestion_control="cubic", reason=reason))
 
     def _ask_for(self, choice: SenderChoice) -> None:

@@ -74,6 +74,11 @@ def test_the_sender_s_choice(asked: str, sack: bool, scaling: bool, cap: bool, c
     assert (choice.congestion_control, choice.reason) == (chosen, reason)
 
 
+def _sight(**known: Any) -> LossSight:
+    usual = {"losses": 0, "repairs": 0, "lost_share": 0.0, "window_bytes": 1_250_000, "rtt_s": 0.1, "mss_bytes": 1460}
+    return LossSight(**{"acked_bytes": 0, **usual, **known})
+
+
 @pytest.mark.parametrize(
     ("losses", "share", "window_bytes", "rtt_s", "expected"),
     [
@@ -90,28 +95,36 @@ def test_when_losses_hold_back_a_flow_with_a_small_window(
     losses: int, share: float, window_bytes: int, rtt_s: float | None, expected: bool
 ) -> None:
     """The model of CUBIC under such losses is held against the window; a loss or two may be chance."""
-    sight = LossSight(losses=losses, lost_share=share, window_bytes=window_bytes, rtt_s=rtt_s, mss_bytes=1460)
+    sight = _sight(losses=losses, lost_share=share, window_bytes=window_bytes, rtt_s=rtt_s)
     assert sight.holds_cubic_back() is expected
 
 
 @pytest.mark.parametrize(
-    ("losses", "share", "rtt_s", "expected"),
+    ("losses", "repairs", "acked_segments", "rtt_s", "least", "most"),
     [
-        (20, 0.01, 0.1, True),
-        (20, 0.01, 0.3, True),
-        (20, 0.001, 0.3, False),
-        (20, 0.01, 0.01, False),
-        (7, 0.01, 0.1, False),
-        (20, 0.01, None, False),
-        (0, 0.0, 0.1, False),
+        (0, 0, 0, 0.1, 0.5e6, 1.5e6),
+        (0, 0, 10_000, 0.3, 6e6, 60e6),
+        (10, 10, 10_000, 0.1, 6e6, 60e6),
+        (100, 100, 10_000, 0.1, 0.7e6, 1.46e6),
+        (100, 100, 10_000, 0.01, 7e6, 14.6e6),
+        (900, 100, 10_000, 0.1, 0.2e6, 0.5e6),
+        (9000, 9000, 10_000, 0.1, 0.2e6, 0.3e6),
     ],
 )
-def test_when_losses_outrun_their_repair_without_sack(
-    losses: int, share: float, rtt_s: float | None, expected: bool
+def test_the_pace_that_repairs_keep_up_with(
+    losses: int, repairs: int, acked_segments: int, rtt_s: float, least: float, most: float
 ) -> None:
-    """One loss a round trip can be repaired, four cannot; few losses do not tell their share."""
-    sight = LossSight(losses=losses, lost_share=share, window_bytes=1_250_000, rtt_s=rtt_s, mss_bytes=1460)
-    assert sight.outruns_repairs(5_960_000) is expected
+    """Less than one loss a round trip; slower still where timeouts repeat much, but never a crawl; fast where clean."""
+    sight = _sight(losses=losses, repairs=repairs, rtt_s=rtt_s, acked_bytes=1460 * acked_segments)
+    pace = sight.repairable_bytes_per_s()
+    assert pace is not None
+    assert least <= pace <= most
+
+
+def test_no_pace_without_a_known_path() -> None:
+    """Before the round-trip time or the segment size is known nothing is slowed."""
+    assert _sight(rtt_s=None).repairable_bytes_per_s() is None
+    assert _sight(mss_bytes=0).repairable_bytes_per_s() is None
 
 
 def test_what_is_tried_when_the_kernel_refuses() -> None:

@@ -27,6 +27,7 @@ _PLACES = {
     "unacked": (24, "I"),
     "rtt": (68, "I"),
     "max_pacing": (112, "Q"),
+    "all_again": (100, "I"),
     "acked": (120, "Q"),
     "min_rtt": (148, "I"),
     "busy": (168, "Q"),
@@ -156,6 +157,22 @@ def test_heavy_loss_must_last_ten_seconds() -> None:
         again += 20 if second == 9 else 80
         transfer.take(_info(sent=sent, again=again), 100.0 + second, tick=True)
         assert transfer.loses_heavily(100.0 + second) is (second >= 20)
+
+
+def test_no_more_is_counted_as_repaired_than_one_a_round_trip() -> None:
+    """Without SACK what a timeout sends again beyond that had mostly arrived; a lull gives no credit for later."""
+    transfer = _transfer()
+    for at_s, all_again, repairs in (
+        (100.2, 1, 1),
+        (100.25, 1, 1),
+        (100.3, 200, 2),
+        (100.35, 201, 2),
+        (101.35, 203, 4),
+        (109.35, 203, 4),
+        (109.4, 250, 5),
+    ):
+        transfer.take(_info(all_again=all_again, rtt=100_000), at_s)
+        assert (transfer.loss_sight.losses, transfer.loss_sight.repairs) == (all_again, repairs)
 
 
 def test_a_transfer_that_never_began_has_a_record_too() -> None:

@@ -1,0 +1,23 @@
+"""When transfers are looked at."""
+
+import pytest
+
+from ftpserver.ticks import to_next_early_look_s, to_next_tick_s
+
+
+@pytest.mark.parametrize("now_s", [0.0, 12.34, 99.999, 1e6 + 0.05])
+@pytest.mark.parametrize("interval_s", [0.1, 1.0, 60.0])
+def test_ticks_fall_on_ten_moments_of_an_interval(now_s: float, interval_s: float) -> None:
+    """The next is nearly an interval away, and on a moment that all transfers share."""
+    wait_s = to_next_tick_s(now_s, interval_s)
+    moments = (now_s + wait_s) / (interval_s / 10)
+    assert 0.9 * interval_s - 1e-6 <= wait_s <= interval_s + 1e-6
+    assert moments == pytest.approx(round(moments), abs=1e-3)
+
+
+@pytest.mark.parametrize("now_s", [0.0, 0.05, 12.34, 1e6 + 0.05])
+def test_early_looks_fall_on_tenths_of_a_second(now_s: float) -> None:
+    """The next is at most a tenth away, never at once, and on a moment that all transfers share."""
+    wait_s = to_next_early_look_s(now_s)
+    assert 0 < wait_s <= 0.1 + 1e-6
+    assert (now_s + wait_s) * 10 == pytest.approx(round((now_s + wait_s) * 10), abs=1e-3)

@@ -1,0 +1,134 @@
+"""What `auto` does to a connection: the kernel's options are set on a stand-in that notes them."""
+
+from typing import Any
+
+import pytest
+
+from ftpserver import tuning as module
+from ftpserver.caps import Cap
+from ftpserver.sender import LossSight
+from ftpserver.settings import SenderProfile
+from ftpserver.tuning import Tuning
+from tcp.info import TcpInfo, parse_tcp_info
+
+_CAP = Cap(bytes_per_s=5_960_000, source="site")
+_SACK, _SCALING = 2, 4
+
+
+class _Kernel:
+    """Notes the congestion control and the pacing cap that are asked for."""
+
+    def __init__(self) -> None:
+        self.control = "cubic"
+        self.caps: list[int | None] = []
+
+    def set_congestion_control(self, _: Any, name: str) -> str:
+        self.control = name
+        return ""
+
+    def set_cap(self, _: Any, cap_bytes_per_s: int | None) -> bool:
+        self.caps.append(cap_bytes_per_s)
+        return True
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> _Kernel:
+    noted = _Kernel()
+    monkeypatch.setattr(module.sockets, "set_congestion_control", noted.set_congestion_control)
+    monkeypatch.setattr(module.sockets, "set_cap", noted.set_cap)
+    monkeypatch.setattr(module.sockets, "congestion_control", lambda _: noted.control)
+    monkeypatch.setattr(module.sockets, "cap", lambda _: noted.caps[-1])
+    monkeypatch.setattr(module.sockets, "set_notsent_lowat", lambda *_: None)
+    monkeypatch.setattr(module.sockets, "set_unacked_limit", lambda *_: None)
+    return noted
+
+
+def _info(options: int) -> TcpInfo:
+    raw = bytearray(280)
+    raw[5] = options
+    return parse_tcp_info(bytes(raw))
+
+
+def _tuning(options: int, control: str = "auto") -> Tuning:
+    profile = SenderProfile(congestion_control=control)
+    tuning = Tuning(None, profile, _info(options), cap_known=True)  # type: ignore[arg-type]
+    tuning.apply_cap(_CAP)
+    return tuning
+
+
+def _sight(*, losses: int, acked_segments: int, rtt_s: float = 0.1, window_bytes: int = 1_250_000) -> LossSight:
+    return LossSight(
+        losses=losses,
+        repairs=losses,
+        lost_share=losses / max(acked_segments, 1),
+        window_bytes=window_bytes,
+        rtt_s=rtt_s,
+        mss_bytes=1460,
+        acked_bytes=acked_segments * 1460,
+    )
+
+
+def test_bbr_without_sack_begins_slowly_and_is_let_go_where_all_arrives(kernel: _Kernel) -> None:
+    """The pace begins below the cap, grows with what arrived, and ends at the cap, not above it."""
+    tuning = _tuning(_SCALING)
+    for acked in (0, 100, 300, 10_000):
+        tuning.reconsider(_sight(losses=0, acked_segments=acked))
+    paces = [pace for pace in kernel.caps[1:] if pace is not None]
+    assert kernel.control == "bbr"
+    assert paces == sorted(paces)
+    assert paces[0] < _CAP.bytes_per_s == paces[-1]
+    assert "slowed" not in tuning.report().reason
+
+
+def test_bbr_without_sack_is_slowed_where_much_is_lost_and_says_so(kernel: _Kernel) -> None:
+    """At 1 % and 100 ms no more than about one loss falls into a round trip, under BBR still; the record has why."""
+    tuning = _tuning(_SCALING)
+    tuning.reconsider(_sight(losses=20, acked_segments=2000))
+    pace = kernel.caps[-1]
+    assert pace is not None
+    assert 0.5 < pace * 0.1 / 1460 * 0.01 < 1.5
+    assert kernel.control == "bbr"
+    assert tuning.report().reason.endswith(
+        f"slowed to {pace / 1e6:.2f} MB/s, for without SACK one loss is repaired per round trip"
+    )
+
+
+def test_a_slowed_flow_stays_slow_when_its_cap_changes(kernel: _Kernel) -> None:
+    """A site's cap that is divided anew lifts nothing that losses ask for, and the least of both holds."""
+    tuning = _tuning(_SCALING)
+    tuning.reconsider(_sight(losses=20, acked_segments=2000))
+    slow = kernel.caps[-1]
+    tuning.apply_cap(Cap(bytes_per_s=3_000_000, source="site"))
+    assert kernel.caps[-1] == slow
+    tuning.apply_cap(Cap(bytes_per_s=100_000, source="site"))
+    assert kernel.caps[-1] == 100_000
+
+
+def test_giving_bbr_up_ends_the_slow_pace(kernel: _Kernel) -> None:
+    """CUBIC finds its own pace under losses, so that only the cap is left, and BBR does not come back."""
+    tuning = _tuning(_SCALING)
+    tuning.reconsider(_sight(losses=200, acked_segments=2000))
+    tuning.give_up_bbr()
+    tuning.reconsider(_sight(losses=200, acked_segments=2000))
+    assert (kernel.control, kernel.caps[-1]) == ("cubic", _CAP.bytes_per_s)
+
+
+@pytest.mark.parametrize(
+    ("options", "control", "early"),
+    [(_SCALING, "auto", True), (0, "auto", True), (_SACK | _SCALING, "auto", False), (_SCALING, "bbr", False)],
+)
+def test_who_is_looked_at_early(kernel: _Kernel, options: int, control: str, early: bool) -> None:
+    """Only where losses change something, and there they do: without SACK or scaling, and where `auto` is asked for."""
+    tuning = _tuning(options, control)
+    assert tuning.looks_early is early
+    tuning.reconsider(_sight(losses=20, acked_segments=2000))
+    assert (kernel.caps[-1] != _CAP.bytes_per_s) is early
+
+
+def test_losses_turn_a_flow_with_an_unscaled_window_to_bbr_once(kernel: _Kernel) -> None:
+    """With SACK it then runs at the cap and needs no more early looks."""
+    tuning = _tuning(_SACK)
+    assert kernel.control == "cubic"
+    tuning.reconsider(_sight(losses=20, acked_segments=2000, window_bytes=64_240, rtt_s=0.01))
+    assert (kernel.control, kernel.caps) == ("bbr", [_CAP.bytes_per_s])
+    assert not tuning.looks_early
