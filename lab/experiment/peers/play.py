@@ -199,7 +199,9 @@ def _recovered(stage: _Stage, before: str) -> tuple[str, ...] | None:
 def _command(stage: _Stage, situation: str) -> list[str]:
     world, told_server = stage.world, _NOBODY if situation == "unreachable" else stage.world.server_address
     if not stage.tool.driver:
-        inventory = write_inventory(world, stage.folder / "inventory")
+        inventory = stage.folder / "inventory"
+        if not inventory.exists():
+            write_inventory(world, inventory)
         address = ("--server-address", _NOBODY) if situation == "unreachable" else ()
         return [*_flashferry(stage), "stage", "--inventory", str(inventory), "--image", str(stage.image), *address]
     device = world.devices[0]
