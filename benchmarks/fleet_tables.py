@@ -76,11 +76,11 @@ def _waiting(part: Part) -> Iterator[Row]:
 
 
 def _beside(naive: Part, cpu_ms: float) -> Iterator[Row]:
-    """Tell what the naive fleet costs; one that had a whole core for itself would have taken more."""
+    """Tell what the naive fleet costs; where it kept a core busy, it may have wanted more."""
     theirs_ms, least = naive["cpu_ms_per_s_and_device"], "at least " if naive.get("saturated") else ""
     fleet = f"naive fleet (Nornir, netmiko `send_command`), {naive['devices']} stand-ins of the same kind"
     if least:
-        fleet += "; Python runs one thread at a time, and its one core was full: it takes less than it wants"
+        fleet += "; a core or more was busy, and threads waited for the interpreter: a lower bound"
     yield fleet, "", f"{least}{theirs_ms:.2f} ms", None
     yield "its processor time over ours", ">= 3", f"{least}{theirs_ms / cpu_ms:.1f}", theirs_ms / cpu_ms >= 3
 

@@ -27,7 +27,7 @@ RUNNER_BPS = 250_000
 """The last devices have a faster link: their copies end after eighty seconds, while all others still copy, and show how
 soon we react to the end of a copy."""
 SATURATED = 0.9
-"""Of one core: Python runs one thread at a time, so a process that takes more is late with all it has to do. What it
+"""Of one core: only calls of the kernel run beside Python's one thread, so a process that takes more is late. What it
 takes then is what it gets, not what it wants, and is a lower bound."""
 _BEGUN_WITHIN_S = 600.0
 _SETTLE_S = 5.0
