@@ -27,7 +27,15 @@ OutputOption = Annotated[
 DocsOption = Annotated[
     Path | None, typer.Option("--docs", metavar="FILE", help="Put the tables into this document, between its markers.")
 ]
-LinksOption = Annotated[int, typer.Option("--links", min=1, max=64, help="How many WAN links to emulate at once.")]
+LinksOption = Annotated[
+    int,
+    typer.Option(
+        "--links",
+        min=1,
+        max=64,
+        help="How many WAN links to emulate at once; of timed copies, as much traffic as so many full links.",
+    ),
+]
 
 
 def experiment(
@@ -123,7 +131,7 @@ def _reported(
 def sweep(
     output: OutputOption = Path("sweep"),
     runs: Annotated[int, typer.Option("--runs", min=1, help="Runs per cell, each with its seed.")] = 5,
-    links: LinksOption = 5,
+    links: LinksOption = 4,
     seconds: Annotated[float, typer.Option("--seconds", min=2, help="How long each copy lasts.")] = 10.0,
     minutes: Annotated[float | None, typer.Option("--minutes", min=0, help="Begin no run after so long.")] = None,
     loss: Annotated[list[float] | None, typer.Option("--loss", help="Only this loss, in percent; repeatable.")] = None,

@@ -28,7 +28,7 @@ def peers(
         typer.Option("--python", help="Python of the peers' environment, see lab/experiment/peers-requirements.txt."),
     ] = None,
     size_mb: Annotated[float, typer.Option("--size-mb", min=1, help="Size of the image in 10^6 bytes.")] = 3.0,
-    ceiling: Annotated[float, typer.Option("--ceiling", min=10, help="Wait at most so many seconds.")] = 120.0,
+    ceiling: Annotated[float, typer.Option("--ceiling", min=10, help="Wait at most so many seconds.")] = 420.0,
     parallel: Annotated[int, typer.Option("--parallel", min=1, max=8, help="How many worlds at a time.")] = 5,
     tool: Annotated[list[str] | None, typer.Option("--tool", help="Only tools whose name holds this.")] = None,
     situation: Annotated[

@@ -51,6 +51,12 @@ class SenderReport:
     cap_source: str = ""
     shared_cap_bytes_per_s: int | None = None
 
+    @property
+    def is_slowed(self) -> bool:
+        """Whether the pace in force is below the cap asked for: the policy lowered it because of losses."""
+        asked, in_force = self.cap_asked_bytes_per_s, self.cap_bytes_per_s
+        return asked is not None and in_force is not None and in_force < asked
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferRecord:

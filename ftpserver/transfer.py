@@ -169,6 +169,7 @@ class Transfer:
                 samples,
                 congestion_control=sender.congestion_control,
                 shared_cap_bytes_per_s=sender.shared_cap_bytes_per_s,
+                slowed_for_loss=sender.is_slowed,
             ),
             samples=samples,
             commands=commands,

@@ -17,6 +17,7 @@ from inventory.view import WORD, HostView, view
 from staging.context import RunContext
 from staging.device_run import stage_device
 from staging.events import Emit, Event, never_failing, silent
+from staging.fleet.arenas import share_arenas
 from staging.fleet.control import Approve, Steering
 from staging.fleet.deadline import Deadline
 from staging.fleet.gates import Gates
@@ -129,6 +130,7 @@ def run_waves(
         raise ConfigInvalid(f"server address {address!r}: expected an IPv4 address or a host name")
     # A device under way takes a few: a thousand is soon too few, and restoring is where they would be lacking.
     raise_soft_limit()
+    share_arenas(len(views))
     run = _Run(nornir, request, options, journal, never_failing(emit), views)
     return run.through(interrupted, device_task, approve)
 

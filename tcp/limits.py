@@ -89,6 +89,7 @@ class Overview:
         shared_cap_bytes_per_s: What that cap was a share of; None where it was shared with nobody.
         sack: Whether both sides agreed on SACK; None if not known.
         loss_based: Whether the congestion control slows down on loss.
+        slowed_for_loss: Whether the sender lowered its pacing because of losses: its pace is no cap then.
     """
 
     duration_s: float
@@ -108,6 +109,7 @@ class Overview:
     is_cap_steady: bool = True
     shared_cap_bytes_per_s: int | None = None
     sack: bool | None = None
+    slowed_for_loss: bool = False
 
 
 def overview(
@@ -115,6 +117,8 @@ def overview(
     spans: "Sequence[Interval]",
     congestion_control: str | None,
     shared_cap_bytes_per_s: int | None = None,
+    *,
+    slowed_for_loss: bool = False,
 ) -> Overview:
     """Sum up a transfer.
 
@@ -123,6 +127,7 @@ def overview(
         spans: The intervals to be judged, at least one.
         congestion_control: Name of the sender's congestion control; None is taken as loss-based.
         shared_cap_bytes_per_s: What the cap was a share of, or None.
+        slowed_for_loss: Whether the sender lowered its pacing because of losses.
     """
     windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
     rates = [span.rate_bytes_per_s for span in spans]
@@ -150,6 +155,7 @@ def overview(
         is_cap_steady=len({cap for cap, _ in capped}) <= 1,
         shared_cap_bytes_per_s=shared_cap_bytes_per_s,
         sack=samples[-1].sack,
+        slowed_for_loss=slowed_for_loss,
     )
 
 
@@ -175,7 +181,7 @@ def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> Verd
         return VerdictKind.SERVER
     cap = span.end.max_pacing_rate_bytes_per_s
     if cap is not None and span.rate_bytes_per_s >= _CAP_REACHED * cap:
-        return VerdictKind.CAP
+        return VerdictKind.RANDOM_LOSS if whole.slowed_for_loss else VerdictKind.CAP
     if span.end.probes or span.end.snd_wnd_bytes == 0:
         return VerdictKind.SLOW_RECEIVER
     if _nearly_closed(span, window_so_far_bytes):
@@ -253,7 +259,7 @@ def _has_queue(span: "Interval", whole: Overview) -> bool:
 
 def _loss_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
     if not whole.loss_based:
-        if _repairs_one_by_one(span):
+        if whole.slowed_for_loss or _repairs_one_by_one(span):
             return VerdictKind.RANDOM_LOSS
         if whole.retrans_share > _POLICER_RETRANS_RATE_BASED and whole.spread < _POLICER_SPREAD:
             return VerdictKind.POLICER

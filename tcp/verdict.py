@@ -61,7 +61,11 @@ class Verdict:
 
 
 def judge(
-    samples: "Sequence[Sample]", *, congestion_control: str | None = None, shared_cap_bytes_per_s: int | None = None
+    samples: "Sequence[Sample]",
+    *,
+    congestion_control: str | None = None,
+    shared_cap_bytes_per_s: int | None = None,
+    slowed_for_loss: bool = False,
 ) -> Verdict:
     """Name what limited a transfer.
 
@@ -69,11 +73,12 @@ def judge(
         samples: Samples in the order they were taken, from the first byte to the last acknowledgement.
         congestion_control: The sender's congestion control in force; without it loss is taken to matter.
         shared_cap_bytes_per_s: What the pacing cap is a share of, such as a site's cap; None where it is no share.
+        slowed_for_loss: Whether the sender lowered its pacing because of losses, so that its pace is no cap.
     """
     spans = intervals(samples)
     if not spans:
         return _too_short(0.0, f"{len(samples)} samples and no time between them")
-    whole = overview(samples, spans, congestion_control, shared_cap_bytes_per_s)
+    whole = overview(samples, spans, congestion_control, shared_cap_bytes_per_s, slowed_for_loss=slowed_for_loss)
     least_s = max(_LEAST_SECONDS, _LEAST_ROUND_TRIPS * whole.median_rtt_s)
     if whole.duration_s < least_s or len(spans) < _LEAST_INTERVALS:
         seen, wanted = len(spans) + 1, _LEAST_INTERVALS + 1

@@ -42,7 +42,7 @@ class Tool:
 
 
 TOOLS = (
-    Tool(name="flashferry", patience="60 s without progress"),
+    Tool(name="flashferry", patience="60 s without progress, of each try"),
     Tool(
         name="Nornir + netmiko, copy ftp:", driver="driver_netmiko_pull.py",
         packages=("nornir", "nornir-netmiko", "netmiko"), patience="900 s, the script's own choice",

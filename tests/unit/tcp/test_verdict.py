@@ -416,6 +416,15 @@ def test_a_steady_share_has_one_figure() -> None:
     assert "the cap of 0.244 MB/s was reached" in judge(flow, congestion_control="bbr").sentence
 
 
+def test_a_pace_lowered_for_losses_is_no_cap() -> None:
+    """A sender that slows itself to what can be repaired is held by loss, whether it reaches that pace or not."""
+    slowed = _flow(rate=880_000, again=0.04, max_pacing_rate_bytes_per_s=900_000)
+    assert judge(slowed, congestion_control="bbr").kind is VerdictKind.CAP
+    assert judge(slowed, congestion_control="bbr", slowed_for_loss=True).kind is VerdictKind.RANDOM_LOSS
+    below = _flow(rate=700_000, again=0.04, max_pacing_rate_bytes_per_s=900_000)
+    assert judge(below, congestion_control="bbr", slowed_for_loss=True).kind is VerdictKind.RANDOM_LOSS
+
+
 def test_a_reading_becomes_a_sample() -> None:
     """Values are taken over, `no limit` becomes None and an unmeasured round trip too."""
     raw = bytearray(280)
