@@ -331,8 +331,8 @@ def test_a_cap_holds_and_is_read_back(bench: "Bench") -> None:
     record = bench.final(ticket).record
     assert record is not None
     assert record.sender.cap_bytes_per_s == record.sender.cap_asked_bytes_per_s == 200_000
-    # On a busy machine the kernel makes up for late timers; over this short an image that is some per cent.
-    assert 190_000 < record.rate_bytes_per_s < 230_000
+    # Where a round trip takes microseconds the kernel sends up to 64 kB at once (tcp_tso_autosize); on a WAN two segments.
+    assert 190_000 < record.rate_bytes_per_s < 260_000
     assert record.mss_bytes is not None
     assert record.mss_bytes <= 1400
     assert record.verdict.kind is VerdictKind.CAP
@@ -347,7 +347,7 @@ def test_a_cap_holds_from_the_first_segment_on(bench: "Bench", closing: contextl
     begun_s = time.monotonic()
     client.sendcmd(f"RETR {IMAGE}")
     received = 0
-    while received < 20_000:
+    while received < 12_000:
         received += len(data.recv(65536))
         assert received <= 2 * 2 * 1400 + 20_000 * (time.monotonic() - begun_s)
 
