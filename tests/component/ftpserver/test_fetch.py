@@ -331,7 +331,7 @@ def test_a_cap_holds_and_is_read_back(bench: "Bench") -> None:
     record = bench.final(ticket).record
     assert record is not None
     assert record.sender.cap_bytes_per_s == record.sender.cap_asked_bytes_per_s == 200_000
-    # Where a round trip takes microseconds the kernel sends up to 64 kB at once (tcp_tso_autosize); on a WAN two segments.
+    # Where a round trip takes microseconds the kernel sends up to 64 kB at once (tcp_tso_autosize).
     assert 190_000 < record.rate_bytes_per_s < 260_000
     assert record.mss_bytes is not None
     assert record.mss_bytes <= 1400
