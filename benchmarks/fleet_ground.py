@@ -17,6 +17,9 @@ from lab.world import World
 
 _STAMPS = ("! Last configuration change at", "! NVRAM config last updated")
 _LOOK_S = 0.2
+_TAKEN_BACK_S = 2.0
+"""Within so long a device has dropped what a copy left that broke at its very end: all bytes there, and no 226 or no
+session. Nobody else is as quick: a controller has to log in first, and to see the same size twice."""
 
 
 def configurations(world: World) -> dict[str, tuple[str, ...]]:
@@ -36,6 +39,8 @@ class _Seen:
     size_bytes: int = 0
     whole: int = 0
     begun: int = 0
+    taken_back: int = 0
+    whole_since_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -70,8 +75,12 @@ class FlashWatch:
             self._thread.join()
 
     def whole(self) -> dict[str, int]:
-        """Return how often each device's file became whole."""
-        return {name: seen.whole for name, seen in self._seen.items()}
+        """Return how often each device's file became whole and stayed."""
+        return {name: seen.whole - seen.taken_back for name, seen in self._seen.items()}
+
+    def taken_back(self) -> int:
+        """Return how many whole files the devices themselves dropped, for the copy had broken behind the last byte."""
+        return sum(seen.taken_back for seen in self._seen.values())
 
     def begun(self) -> int:
         """Return how many copies began on all devices together."""
@@ -93,9 +102,13 @@ class FlashWatch:
                 with contextlib.suppress(FileNotFoundError):
                     size = seen.path.stat().st_size
                     seen.begun += bool(size and (not seen.size_bytes or size < seen.size_bytes))
-                    seen.whole += size == whole_bytes and seen.size_bytes < whole_bytes
+                    if size == whole_bytes and seen.size_bytes < whole_bytes:
+                        seen.whole += 1
+                        seen.whole_since_s = time.monotonic()
                     seen.size_bytes = size
                     continue
+                if seen.size_bytes == whole_bytes and time.monotonic() - seen.whole_since_s < _TAKEN_BACK_S:
+                    seen.taken_back += 1
                 seen.size_bytes = 0
 
 

@@ -43,6 +43,7 @@ class Tally:
     states_at_kill: Counter[str] = field(default_factory=Counter)
     copies_begun: int = 0
     copies_whole: int = 0
+    copies_taken_back: int = 0
     devices: int = 0
     resumes: int = 0
     resume_s: list[float] = field(default_factory=list)
@@ -57,6 +58,7 @@ class Tally:
             "devices_staged": self.devices,
             "copies_begun": self.copies_begun,
             "copies_whole": self.copies_whole,
+            "copies_taken_back": self.copies_taken_back,
             "resumes": self.resumes,
             "violations": self.violations,
         }
@@ -177,6 +179,7 @@ class Round:
         self._tally.devices += len(run.devices)
         self._tally.copies_begun += flash.begun()
         self._tally.copies_whole += sum(flash.whole().values())
+        self._tally.copies_taken_back += flash.taken_back()
         self._tally.rounds += 1
 
     def _run(self) -> StoredRun | None:

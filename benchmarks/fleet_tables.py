@@ -117,11 +117,13 @@ def _kills(part: Part) -> Iterator[Row]:
     yield "violations", "0", str(len(part["violations"])), not part["violations"]
     yield "devices staged and verified, configurations as before", "", str(part["devices_staged"]), None
     yield (
-        "images that became whole on a flash; more than devices would be without need",
+        "images that became whole on a flash and stayed; more than devices would be without need",
         "",
         str(part["copies_whole"]),
         None,
     )
+    taken_back = str(part["copies_taken_back"])
+    yield "images that a device dropped itself, for a kill broke the copy behind the last byte", "", taken_back, None
     yield "copies begun, those that a kill broke off included", "", str(part["copies_begun"]), None
 
 
