@@ -6,6 +6,7 @@ copies of a site kept to its cap is told by their packets, seen where they leave
 site with the most bytes needs at its cap, with nothing else to do.
 """
 
+import math
 import statistics
 import tempfile
 import threading
@@ -22,6 +23,7 @@ from lab.world import World, WorldSpec, start_world
 from lab.world_file import load_world
 from lab.world_inventory import write_inventory
 from staging.budget import payload_cap_bytes_per_s
+from staging.planning.limits import Limits
 from staging.store.stored_run import StoredRun, read_run
 
 WORLD = "sites-200"
@@ -29,6 +31,10 @@ CAP_SHARE = 0.96
 IMAGE_BYTES = 10_000_000
 """Seven minutes at a cap: the logins at the start and the hash runs at the end do not weigh on the whole."""
 _LONGEST_S = 900.0
+_COPIES = Limits().site_copies
+_PAIR_BYTES = 2 * 1460
+"""The kernel sends two segments at a time at any pace (net.ipv4.tcp_min_tso_segs): a stretch of time may begin
+with such a pair of each copy."""
 
 
 @dataclass(slots=True)
@@ -122,11 +128,12 @@ def _figures(
     world: World, run: StoredRun, eyes: tuple[LinkWatch, CopyTap], image_bytes: int, total_s: float
 ) -> dict[str, Any]:
     sites, (links, tap) = {}, eyes
-    bound_s = 0.0
+    bound_s, min_cap = 0.0, math.inf
     for site in world.sites:
         link_bytes_per_s = site.profile.rate_bps / 8
         cap = payload_cap_bytes_per_s(site.profile.rate_bps * CAP_SHARE)
         assert cap is not None
+        min_cap = min(min_cap, cap)
         bound_s = max(bound_s, len(site.devices) * image_bytes / cap)
         times = _times(run, {device.name for device in site.devices})
         if times is None:
@@ -152,6 +159,7 @@ def _figures(
         "most_payload_of_cap_1_s": max(one["most_payload_of_cap_1_s"] for one in sites.values()),
         "most_payload_of_cap_5_s": max(one["most_payload_of_cap_5_s"] for one in sites.values()),
         "most_payload_of_cap_30_s": max(one["most_payload_of_cap_30_s"] for one in sites.values()),
+        "ahead_of_cap_5_s": round(_COPIES * _PAIR_BYTES / (5 * min_cap), 4),
         "bound_s": round(bound_s, 1),
         "total_s": round(total_s, 1),
         "of_bound": round(total_s / bound_s, 3),

@@ -17,6 +17,8 @@ from lab.world import World, in_core
 
 _EVERY_PROTOCOL = 0x0003  # linux/if_ether.h, ETH_P_ALL; what leaves is shown to no other socket
 _SO_ATTACH_FILTER = 26
+_SO_TIMESTAMPNS = 35  # asm-generic/socket.h; by the kernel's clock, for on a busy machine this thread may be late
+_TIMESPEC = struct.Struct("qq")
 _PKTTYPE = 0xFFFFF004  # linux/filter.h: SKF_AD_OFF + SKF_AD_PKTTYPE
 _SNAP_BYTES = 128
 # Classic BPF: TCP packets that leave, their heads.
@@ -35,6 +37,7 @@ _FIRST_PASSIVE_PORT = 32768
 _BIN_S = 0.1
 _BINS_PER_S = 10
 _BUFFER_BYTES = 8 << 20
+_ABOUT_BYTES = 64
 _LOOK_S = 0.2
 
 
@@ -87,16 +90,17 @@ class CopyTap:
                 struct.pack("HxxxxxxP", len(_FILTER) // 8, ctypes.addressof(program)),
             )
             tap.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+            tap.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             tap.setblocking(False)
             while not self._stop.is_set():
                 if select.select([tap], [], [], _LOOK_S)[0]:
                     self._drain(tap)
 
     def _drain(self, tap: socket.socket) -> None:
-        moment = int(time.monotonic() * _BINS_PER_S)
         try:
             while True:
-                self._note(tap.recv(_SNAP_BYTES), moment)
+                head, about, _, _ = tap.recvmsg(_SNAP_BYTES, _ABOUT_BYTES)
+                self._note(head, _moment(about))
         except BlockingIOError:
             # A breath, so that many packets are taken at once; a tenth of a second is fine enough.
             time.sleep(_BIN_S / 10)
@@ -109,3 +113,10 @@ class CopyTap:
             return
         payload = int.from_bytes(head[2:4]) - ip_bytes - (head[ip_bytes + 12] >> 4) * 4
         self._payload[site][moment] += payload
+
+
+def _moment(about: list[tuple[int, int, bytes]]) -> int:
+    """Return when the kernel saw a packet, in tenths of a second since 1970."""
+    stamps = (data for level, kind, data in about if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS))
+    seconds, nanoseconds = _TIMESPEC.unpack(next(stamps)[: _TIMESPEC.size])
+    return int(seconds * _BINS_PER_S + nanoseconds * _BINS_PER_S // 10**9)

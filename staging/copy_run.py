@@ -8,6 +8,7 @@ from ftpserver import Ticket, TicketRequest, TransferProgress, TransferRecord, T
 from staging.clocks import compare_clocks
 from staging.context import RunContext
 from staging.events import Progress, TransferEnd
+from staging.fleet.handover import is_nearly_over
 from staging.identity import identity_of
 from staging.links import LinkCap
 from staging.plan import ASSUMED_RTT_S, source_of
@@ -260,6 +261,10 @@ class CopyRun(SlotRun):
             text = f"{seen.bytes_acked / max(size_bytes, 1):.0%} acknowledged{rate}"
             limited_by = seen.limited_by.value if seen.limited_by else None
             self._tell("pull", "progress", text, progress=so_far, verdict=limited_by)
+            # A speed test has another copy before it.
+            is_last = not self._context.options.to_null
+            if is_last and is_nearly_over(seen.bytes_acked, size_bytes, seen.rate_bytes_per_s):
+                self._free_copy_slot()
         return Witnessed(
             client_seen=seen.state is not TransferState.WAITING,
             logged_in=seen.state not in {TransferState.WAITING, TransferState.CONNECTED},
