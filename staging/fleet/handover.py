@@ -4,8 +4,8 @@ Behind a slot a device is snapshotted, tuned and told to copy, which takes secon
 end at about the same time, and without this the link would wait for all of their followers at once.
 """
 
-HAND_OVER_S = 6.0
-"""What a follower takes from its slot to its first byte, about; on a slow path more."""
+HAND_OVER_S = 10.0
+"""What a follower takes from its slot to its first byte where many do so at once: some ten commands, one after the other."""
 
 _LEAST_SHARE = 0.8
 """Of the image, acknowledged: a small one is not handed on from its first second."""

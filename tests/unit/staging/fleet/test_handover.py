@@ -9,8 +9,8 @@ from staging.fleet.handover import is_nearly_over
     ("acked_bytes", "rate_bytes_per_s", "expected"),
     [
         (0, 1e6, False),
-        (940_000, 10_000.0, True),  # six seconds are left
-        (930_000, 10_000.0, False),
+        (900_000, 10_000.0, True),  # ten seconds are left
+        (890_000, 10_000.0, False),
         (790_000, 1e6, False),  # fast, and yet a fifth is left
         (990_000, 0.0, False),  # stands still: who knows how long
         (1_000_000, 0.0, True),
