@@ -5,7 +5,7 @@ end at about the same time, and without this the link would wait for all of thei
 """
 
 HAND_OVER_S = 10.0
-"""What a follower takes from its slot to its first byte where many do so at once: some ten commands, one after the other."""
+"""What a follower takes from its slot to its first byte where many do so at once: some ten commands in turn."""
 
 _LEAST_SHARE = 0.8
 """Of the image, acknowledged: a small one is not handed on from its first second."""
