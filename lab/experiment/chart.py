@@ -78,7 +78,7 @@ def evidence_svg(rows: Sequence[Row]) -> str:
         f'<style>{CHART_STYLE}</style><rect class="paper" width="{_WIDTH}" height="{height}" rx="6"/>'
         '<text class="t" x="16" y="30">Speed of a copy, MB/s: 50 Mbit/s, 100 ms, 0.01 % loss</text>'
     )
-    foot = "Medians; the line through a mark spans its runs. Emulated WAN and routers, real TCP. Axis in powers of ten."
+    foot = "Medians; the line through a mark spans its runs. Emulated WAN and routers, real TCP. Logarithmic axis."
     return "".join((head, *_legend(), *_axis(bottom), *_drawn(arms),
                     f'<text class="n" x="16" y="{height - 12}">{foot}</text></svg>\n'))  # fmt: skip
 
