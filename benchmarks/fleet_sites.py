@@ -29,7 +29,7 @@ from staging.store.stored_run import StoredRun, read_run
 WORLD = "sites-200"
 CAP_SHARE = 0.98
 IMAGE_BYTES = 10_000_000
-"""Seven minutes at a cap: the logins at the start and the hash runs at the end do not weigh on the whole."""
+"""Seven minutes at a cap: the longer, the less the logins at the start and the hash runs at the end weigh."""
 _LONGEST_S = 900.0
 _COPIES = Limits().site_copies
 _PAIR_BYTES = 2 * 1460

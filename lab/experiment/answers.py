@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.experiment.published import FILE_BYTES, LINK, NEAR_SHARE, SENDERS, expected_kinds
-from lab.experiment.tables import markdown, mb, percent
+from lab.experiment.tables import markdown, mb, percent, row_head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,13 +99,7 @@ def seeds_table(rows_by_loss: Mapping[float, Sequence[Row]]) -> str:
 def _seeds_row(loss: float, row: Row) -> tuple[str, ...]:
     return (
         f"{loss:.2%}",
-        row.arm.name,
-        row.sender.name,
-        str(row.runs) if not row.failed else f"{row.runs} of {row.runs + row.failed}",
-        f"{row.size_bytes / 1e6:.1f}",
-        mb(row.least_bytes_per_s),
-        mb(row.median_bytes_per_s),
-        mb(row.most_bytes_per_s),
+        *row_head(row),
         f"{row.spread:.1%}",
         f"{row.ratio:.2f}x" if row.ratio is not None else "",
         f"{row.worst_ratio:.2f}x" if row.worst_ratio is not None else "",

@@ -63,8 +63,8 @@ def published_table(rows: Sequence[Row]) -> str:
     return markdown(columns, (_published_row(row) for row in rows))
 
 
-def _published_row(row: Row) -> tuple[str, ...]:
-    verdicts = ", ".join(f"{kind} {number}x" if len(row.kinds) > 1 else kind for kind, number in row.kinds)
+def row_head(row: Row) -> tuple[str, ...]:
+    """Return who fetched from whom, how often and how much, and the least, median and most of the rates."""
     return (
         row.arm.name,
         row.sender.name,
@@ -73,6 +73,13 @@ def _published_row(row: Row) -> tuple[str, ...]:
         mb(row.least_bytes_per_s),
         mb(row.median_bytes_per_s),
         mb(row.most_bytes_per_s),
+    )
+
+
+def _published_row(row: Row) -> tuple[str, ...]:
+    verdicts = ", ".join(f"{kind} {number}x" if len(row.kinds) > 1 else kind for kind, number in row.kinds)
+    return (
+        *row_head(row),
         mb(row.published_bytes_per_s),
         mb(row.model_bytes_per_s),
         f"{row.ratio:.2f}x" if row.ratio is not None else "",
