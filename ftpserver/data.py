@@ -22,10 +22,9 @@ from ftpserver import sockets
 from ftpserver.opening import opening_piece
 from ftpserver.reporting import Reporter
 from ftpserver.retrieval import PEER_GONE, Retrieval, words_for
-from ftpserver.sender import EARLY_LOOKS_S
-from ftpserver.ticks import to_next_early_look_s, to_next_tick_s
 from ftpserver.transfer import Transfer, TransferStart
 from ftpserver.tuning import Tuning
+from ftpserver.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,11 +76,7 @@ class ImageChannel(DTPHandler):
         self._reporter.started()
         self._initialized = self._sending = True
         self.modify_ioloop_events(self.ioloop.WRITE)
-        now_s = self.transfer.start.now_s
-        self._in(to_next_tick_s(now_s, self.cmd_channel.settings.sample_interval_s), self._tick)
-        if self._tuning.looks_early:
-            self._tuning.reconsider(self.transfer.loss_sight)
-            self._in(to_next_early_look_s(now_s), self._look_early)
+        Watch(self.cmd_channel, self, self.transfer, self._tuning, self._reporter).begin()
         self.handle_write()
 
     def close_when_done(self) -> None:
@@ -149,6 +144,29 @@ class ImageChannel(DTPHandler):
         """End the transfer with a reason."""
         self._fail(reason, "426 Transfer ended by the server.")
 
+    # What the watch asks.
+
+    def read(self) -> bytes | None:
+        """Return the kernel's account of the connection; None where it is closed or lost."""
+        return None if self._closed else sockets.read_info_bytes(self.socket)
+
+    def look_in(self, seconds: float, look: "Callable[[], None]") -> None:
+        """Call `look` after some seconds; it asks by itself whether the connection is still there."""
+        # Not the library's timers that closing cancels: one that is cancelled by another in the same round of its
+        # scheduler fails.
+        self.ioloop.call_later(seconds, look, _errback=self.handle_error)
+
+    def fails_for_change(self) -> bool:
+        """End the transfer if its image changed on disk; tell whether it did."""
+        if self.retrieval is None or not self.retrieval.file_changed():
+            return False
+        self._fail("image changed on disk while it was served", "451 Image changed on disk.")
+        return True
+
+    def give_up(self, silent_s: float) -> None:
+        """End a transfer of which nothing was acknowledged for so long."""
+        self._fail(f"nothing acknowledged for {silent_s:.0f} s", "426 No progress; transfer aborted.")
+
     # Sending.
 
     def _start(self, retrieval: Retrieval) -> TransferStart:
@@ -189,7 +207,7 @@ class ImageChannel(DTPHandler):
         self._sending = False
         # A socket that can take more would wake the loop without end.
         self.del_channel()
-        self._in(seconds, self._go_on)
+        self.look_in(seconds, self._go_on)
 
     def _go_on(self) -> None:
         if self._closed:
@@ -211,11 +229,6 @@ class ImageChannel(DTPHandler):
         self.del_channel()
         self._look_for_end()
 
-    def _in(self, seconds: float, look: "Callable[[], None]") -> None:
-        # Not the library's timers that closing cancels: one that is cancelled by another in the same round of its
-        # scheduler fails. Each look asks by itself whether the connection is still there.
-        self.ioloop.call_later(seconds, look, _errback=self.handle_error)
-
     def _look_for_end(self) -> None:
         if self._closed:
             return
@@ -231,62 +244,15 @@ class ImageChannel(DTPHandler):
             self._fail(words_for(code), "426 Data connection lost; transfer aborted.")
         else:
             delay_s = min(0.1, max(0.002, (self.transfer.info.rtt_s or 0.0) / 4))
-            self._in(delay_s, self._look_for_end)
+            self.look_in(delay_s, self._look_for_end)
 
     def _deliver(self) -> None:
-        if self._fails_for_change():
+        if self.fails_for_change():
             return
         self.transfer_finished = True
         self._conclude("")
         self._resp = ("226 Transfer complete.", self.cmd_channel.quiet)
         self.close()
-
-    # Watching.
-
-    def _tick(self) -> None:
-        raw_info = None if self._closed else sockets.read_info_bytes(self.socket)
-        if raw_info is None or self.transfer is None:
-            return
-        now_s = self.cmd_channel.desk.clock()
-        self._in(to_next_tick_s(now_s, self.cmd_channel.settings.sample_interval_s), self._tick)
-        self.transfer.take(raw_info, now_s, tick=True)
-        if self._fails_for_change():
-            return
-        self._judge_pace(now_s)
-
-    def _look_early(self) -> None:
-        """Let the sender see its losses before the first ticks; nothing is kept of it, and nobody is told."""
-        raw_info = None if self._closed else sockets.read_info_bytes(self.socket)
-        if raw_info is None or self.transfer is None or self._tuning is None:
-            return
-        now_s: float = self.cmd_channel.desk.clock()
-        self.transfer.take(raw_info, now_s)
-        self._tuning.reconsider(self.transfer.loss_sight)
-        if self._tuning.looks_early and now_s - self.transfer.start.now_s < EARLY_LOOKS_S:
-            self._in(to_next_early_look_s(now_s), self._look_early)
-
-    def _fails_for_change(self) -> bool:
-        if self.retrieval is None or not self.retrieval.file_changed():
-            return False
-        self._fail("image changed on disk while it was served", "451 Image changed on disk.")
-        return True
-
-    def _judge_pace(self, now_s: float) -> None:
-        transfer, tuning, reporter = self.transfer, self._tuning, self._reporter
-        assert transfer is not None
-        assert tuning is not None
-        assert reporter is not None
-        silent_s = now_s - transfer.progressed_s
-        profile = self.cmd_channel.settings.profile
-        if silent_s >= profile.give_up_after_s:
-            self._fail(f"nothing acknowledged for {silent_s:.0f} s", "426 No progress; transfer aborted.")
-            return
-        if transfer.zero_window:
-            tuning.be_patient()
-        if transfer.loses_heavily(now_s, profile.fall_back_after_s):
-            tuning.give_up_bbr()
-        tuning.reconsider(transfer.loss_sight)
-        reporter.progress(now_s)
 
     def _has_everything(self) -> bool:
         """Tell whether the client has the whole image, whatever else it did since."""

@@ -1,6 +1,7 @@
 """The account of a transfer, fed with TCP_INFO bytes made by hand."""
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,20 @@ def test_the_verdict_so_far_is_that_of_the_readings_so_far() -> None:
             tick=True,
         )
     assert transfer.limited_by("cubic") is VerdictKind.WINDOW
+
+
+@pytest.mark.parametrize(("asked_bytes_per_s", "kind"), [(40_000, VerdictKind.CAP), (80_000, VerdictKind.RANDOM_LOSS)])
+def test_a_pace_below_the_cap_is_judged_as_lowered_for_losses(asked_bytes_per_s: int, kind: VerdictKind) -> None:
+    """The same readings at the same pace: what the sender was allowed tells whether the cap or its losses held it."""
+    transfer = _transfer()
+    transfer.wrote(_SIZE - 1, 100.0)
+    for second in range(1, 13):
+        sent = second * 40_000
+        transfer.take(
+            _info(acked=sent, sent=sent, again=sent // 25, window=900_000, busy=second * 1_000_000, max_pacing=40_000),
+            100.0 + second,
+            tick=True,
+        )
+    sender = replace(_SENDER, congestion_control="bbr", cap_asked_bytes_per_s=asked_bytes_per_s, cap_bytes_per_s=40_000)
+    record = transfer.record(outcome="x", raw_info=None, now_s=112.0, sender=sender, commands=())
+    assert record.verdict.kind is kind

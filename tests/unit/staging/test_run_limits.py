@@ -21,11 +21,26 @@ def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+def routers(count):
+    hosts = Hosts({f"r{n}": Host(name=f"r{n}", hostname=f"192.0.2.{n}", platform="ios") for n in range(1, count + 1)})
+    return Nornir(inventory=Inventory(hosts=hosts, groups=Groups(), defaults=Defaults()))
+
+
+def image(folder):
+    path = folder / "x.bin"
+    path.write_bytes(b"an image")
+    return path
+
+
 def test_a_run_takes_the_open_files_that_it_may(few_files, journal, tmp_path, monkeypatch):
     """A fleet under way needs more than a shell's soft limit; the lack of one would show in the midst of restoring."""
     monkeypatch.setattr(run._Run, "through", lambda *given: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    image = tmp_path / "x.bin"
-    image.write_bytes(b"an image")
-    hosts = Hosts({"r1": Host(name="r1", hostname="192.0.2.1", platform="ios")})
-    nornir = Nornir(inventory=Inventory(hosts=hosts, groups=Groups(), defaults=Defaults()))
-    assert run_fleet(nornir, image, RunOptions(), journal=journal) == few_files
+    assert run_fleet(routers(1), image(tmp_path), RunOptions(), journal=journal) == few_files
+
+
+def test_a_run_s_size_decides_on_shared_memory(journal, tmp_path, monkeypatch):
+    """Before the first thread of a run allocates, malloc is told for how many devices it is to be kept small."""
+    told = []
+    monkeypatch.setattr(run, "share_arenas", told.append)
+    monkeypatch.setattr(run._Run, "through", lambda *given: list(told))
+    assert run_fleet(routers(3), image(tmp_path), RunOptions(), journal=journal) == [3]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from nornir.core.inventory import Defaults, Host
 
+from ftpserver import TransferState
 from staging import slot_run
 from staging.context import DeviceOptions, RunContext
 from staging.device_run import DeviceRun
@@ -101,3 +103,28 @@ def test_a_slot_is_given_back_when_staging_fails(watched):
         watched.run._wait_and_stage()
     assert watched.gates.copies.inside == 0
     assert watched.copied == [1]
+
+
+@pytest.mark.parametrize(("acked_bytes", "to_null", "inside"), [(500, False, 1), (950, False, 0), (950, True, 1)])
+def test_a_copy_hands_its_slot_on_before_its_end(watched, acked_bytes, to_null, inside):
+    """The next one of the site is tuned meanwhile; a speed test keeps its slot, for the real copy is still to come."""
+    account = SimpleNamespace(
+        state=TransferState.TRANSFERRING,
+        bytes_acked=acked_bytes,
+        rate_bytes_per_s=10.0,
+        limited_by=None,
+        last_error=None,
+    )
+    context = replace(
+        watched.run._context,
+        image=SimpleNamespace(name="x.bin", size_bytes=1000),
+        server=SimpleNamespace(port=21, progress=lambda ticket: account),
+        options=DeviceOptions(to_null=to_null),
+    )
+    run = DeviceRun(watched.run._task, context)
+    run._ticket = SimpleNamespace(ticket_id="t1")
+    run._take_copy_slot()
+    for _ in range(2):
+        assert run._witness().bytes_acked == acked_bytes
+    assert watched.gates.copies.inside == inside
+    assert len(watched.copied) == 1 - inside

@@ -1,0 +1,94 @@
+"""Looking at a transfer that runs: what moved, whether anything still does, and what its losses ask of the sender."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from ftpserver.sender import EARLY_LOOKS_S
+from ftpserver.ticks import to_next_early_look_s, to_next_tick_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ftpserver.client import Client
+    from ftpserver.reporting import Reporter
+    from ftpserver.transfer import Transfer
+    from ftpserver.tuning import Tuning
+
+
+class Watched(Protocol):
+    """The data connection of a transfer, as far as it is looked at."""
+
+    def read(self) -> bytes | None:
+        """Return the kernel's account, see tcp.info; None where there is nothing more to look at."""
+
+    def look_in(self, seconds: float, look: "Callable[[], None]") -> None:
+        """Call `look` after some seconds."""
+
+    def fails_for_change(self) -> bool:
+        """End the transfer if its image changed on disk; tell whether it did."""
+
+    def give_up(self, silent_s: float) -> None:
+        """End a transfer of which nothing was acknowledged for so long."""
+
+
+class Watch:
+    """Looks at one transfer on the ticks of the server, and ten times a second while it is young and that may help.
+
+    Args:
+        client: Whose transfer it is.
+        watched: Its data connection.
+        transfer: Its account of bytes and times.
+        tuning: Its sender.
+        reporter: Who speaks for it.
+    """
+
+    def __init__(
+        self, client: "Client", watched: Watched, transfer: "Transfer", tuning: "Tuning", reporter: "Reporter"
+    ) -> None:
+        self._client, self._watched = client, watched
+        self._transfer, self._tuning, self._reporter = transfer, tuning, reporter
+
+    def begin(self) -> None:
+        """Look at it from now on, until its connection is closed."""
+        now_s = self._transfer.start.now_s
+        self._watched.look_in(self._to_next_tick_s(now_s), self._tick)
+        if self._tuning.looks_early:
+            self._tuning.reconsider(self._transfer.loss_sight)
+            self._watched.look_in(to_next_early_look_s(now_s), self._look_early)
+
+    def _to_next_tick_s(self, now_s: float) -> float:
+        return to_next_tick_s(now_s, self._client.settings.sample_interval_s)
+
+    def _tick(self) -> None:
+        raw_info = self._watched.read()
+        if raw_info is None:
+            return
+        now_s: float = self._client.desk.clock()
+        self._watched.look_in(self._to_next_tick_s(now_s), self._tick)
+        self._transfer.take(raw_info, now_s, tick=True)
+        if not self._watched.fails_for_change():
+            self._judge_pace(now_s)
+
+    def _look_early(self) -> None:
+        """Let the sender see its losses before the first ticks; nothing is kept of it, and nobody is told."""
+        raw_info = self._watched.read()
+        if raw_info is None:
+            return
+        now_s: float = self._client.desk.clock()
+        self._transfer.take(raw_info, now_s)
+        self._tuning.reconsider(self._transfer.loss_sight)
+        if self._tuning.looks_early and now_s - self._transfer.start.now_s < EARLY_LOOKS_S:
+            self._watched.look_in(to_next_early_look_s(now_s), self._look_early)
+
+    def _judge_pace(self, now_s: float) -> None:
+        transfer, tuning = self._transfer, self._tuning
+        silent_s = now_s - transfer.progressed_s
+        profile = self._client.settings.profile
+        if silent_s >= profile.give_up_after_s:
+            self._watched.give_up(silent_s)
+            return
+        if transfer.zero_window:
+            tuning.be_patient()
+        if transfer.loses_heavily(now_s, profile.fall_back_after_s):
+            tuning.give_up_bbr()
+        tuning.reconsider(transfer.loss_sight)
+        self._reporter.progress(now_s)
