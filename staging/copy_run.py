@@ -8,7 +8,7 @@ from ftpserver import Ticket, TicketRequest, TransferProgress, TransferRecord, T
 from staging.clocks import compare_clocks
 from staging.context import RunContext
 from staging.events import Progress, TransferEnd
-from staging.fleet.handover import is_nearly_over
+from staging.fleet.handover import is_nearly_over, is_soon_over
 from staging.identity import identity_of
 from staging.links import LinkCap
 from staging.plan import ASSUMED_RTT_S, source_of
@@ -262,15 +262,22 @@ class CopyRun(SlotRun):
             limited_by = seen.limited_by.value if seen.limited_by else None
             self._tell("pull", "progress", text, progress=so_far, verdict=limited_by)
             # A speed test has another copy before it.
-            is_last = not self._context.options.to_null
-            if is_last and is_nearly_over(seen.bytes_acked, size_bytes, seen.rate_bytes_per_s):
-                self._free_copy_slot()
+            if not self._context.options.to_null:
+                self._hand_on(so_far)
         return Witnessed(
             client_seen=seen.state is not TransferState.WAITING,
             logged_in=seen.state not in {TransferState.WAITING, TransferState.CONNECTED},
             bytes_acked=seen.bytes_acked,
             failure=seen.last_error,
         )
+
+    def _hand_on(self, so_far: Progress) -> None:
+        """Have the next one make ready, then give it the slot, when the end is near."""
+        copied = (so_far.acked_bytes, so_far.size_bytes, so_far.rate_bytes_per_s)
+        if is_nearly_over(*copied):
+            self._free_copy_slot()
+        elif is_soon_over(*copied):
+            self._leave_soon()
 
     def _forget_session(self) -> None:
         """Hang up, so that the next attempt logs in anew: whatever state the session was in is not to be trusted."""

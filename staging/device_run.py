@@ -160,6 +160,12 @@ class DeviceRun(LeftoverRun):
             return None
         return f"the plan was made for {planned} (serial number/host name), this is {found}: make the plan anew"
 
+    def _come_back(self) -> None:
+        """Log in and look again where it was logged out: what was seen then need not hold any more."""
+        if self._is_logged_out:
+            self._connect()
+            self._judge(self._look())
+
     def _wait_and_stage(self) -> None:
         """Wait for a slot, untouched; then stage."""
         report = self._checked()
@@ -167,12 +173,9 @@ class DeviceRun(LeftoverRun):
         self._planned(report, report.running)
         if self._context.untuned_because is not None:
             self._update(notes=(*self._record.notes, f"not tuned: {self._context.untuned_because}"))
-        self._take_copy_slot()
+        self._take_copy_slot(self._come_back)
         try:
-            if self._is_logged_out:
-                # It waited long: what was seen then need not hold any more.
-                self._connect()
-                self._judge(self._look())
+            self._come_back()
             if self._is_to_be_staged:
                 self._stage()
         finally:

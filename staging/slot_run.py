@@ -28,6 +28,7 @@ class SlotRun(StepRunner):
     def __init__(self, task: Task, context: RunContext) -> None:
         super().__init__(task, context)
         self._holds_copy_slot = False
+        self._is_leaving = False
         self._is_logged_out = False
 
     def _connect(self) -> None:
@@ -40,22 +41,34 @@ class SlotRun(StepRunner):
             session_of(self._task)
         self._is_logged_out = False
 
-    def _take_copy_slot(self) -> None:
-        """Wait for the slot of the fleet and that of the site; see `_is_logged_out` afterwards."""
+    def _take_copy_slot(self, on_soon: Callable[[], None]) -> None:
+        """Wait for the slot of the fleet and that of the site; see `_is_logged_out` afterwards.
+
+        Args:
+            on_soon: Called when the slot is about to come, see `Gate.enter`.
+        """
         self._context.gates.copies.enter(
             self._host.site,
             interrupted=self._context.interrupted,
             on_wait=self._queued("pull"),
             patience_s=PATIENCE_S,
             on_patience=self._log_out,
+            on_soon=on_soon,
         )
         self._holds_copy_slot = True
+
+    def _leave_soon(self) -> None:
+        """Tell who waits for the slot to make ready, once."""
+        if self._holds_copy_slot and not self._is_leaving:
+            self._is_leaving = True
+            self._context.gates.copies.expect(self._host.site)
 
     def _free_copy_slot(self) -> None:
         """Give the slot back, once; let another device be looked at."""
         if self._holds_copy_slot:
             self._holds_copy_slot = False
-            self._context.gates.copies.leave(self._host.site)
+            self._context.gates.copies.leave(self._host.site, was_expected=self._is_leaving)
+            self._is_leaving = False
             self._context.copied()
 
     @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.experiment.published import FILE_BYTES, LINK, NEAR_SHARE, SENDERS, expected_kinds
+from lab.experiment.summary import NEAR_LINK_SHARE
 from lab.experiment.tables import markdown, mb, percent, row_head
 
 if TYPE_CHECKING:
@@ -57,7 +58,15 @@ def tally(rows: Sequence[Row]) -> str:
         f"- {arm}, {', '.join(row.sender.name for row in own)}: {_right_of(own)} name {' or '.join(kinds)}."
         for (arm, kinds), own in groups.items()
     ]
-    return "\n".join([*lines, f"- All: {_right_of(rows)} verdicts are right."])
+    return "\n".join([*lines, f"- All: {_right_of(rows)} verdicts are right.", *_near_link(rows)])
+
+
+def _near_link(rows: Sequence[Row]) -> list[str]:
+    """Return what is to be known of the others, if anything: losses that hold nobody back are not to be named."""
+    number = sum(row.near_link for row in rows)
+    others = sum(row.runs - row.right_verdicts for row in rows)
+    reached = f"reached at least {NEAR_LINK_SHARE:.0%} of what the link carries, in spite of the losses"
+    return [f"- Of the {others} others {number} named bandwidth and {reached}."] if number else []
 
 
 def _right_of(rows: Sequence[Row]) -> str:

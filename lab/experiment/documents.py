@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lab.experiment.summary import Row
 
 _CHART, _HEAT_MAP = "evidence.svg", "sweep.svg"
+_TALLIED = "Verdicts that name what the arm was built to be limited by:"
 
 
 def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *, with_evidence: bool = True) -> str:
@@ -46,7 +47,7 @@ def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *,
             beside_published(rows),
             "Ours beside the article's server with BBR for the whole host:",
             beside_host_bbr(rows),
-            "Verdicts that name what the arm was built to be limited by:",
+            _TALLIED,
             tally(rows),
             "What the clients offered:",
             syn_table(rows),
@@ -57,7 +58,14 @@ def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *,
 
 def seeds_text(rows_by_loss: Mapping[float, Sequence[Row]], runs: Sequence[Measured], plan: Plan) -> str:
     """Return the section on many seeds."""
-    found = (f"`{plan.command}`; {conditions(runs)}", seeds_table(rows_by_loss), held_to(rows_by_loss))
+    every_row = [row for rows in rows_by_loss.values() for row in rows]
+    found = (
+        f"`{plan.command}`; {conditions(runs)}",
+        seeds_table(rows_by_loss),
+        held_to(rows_by_loss),
+        _TALLIED,
+        tally(every_row),
+    )
     return "\n\n".join(part for part in found if part)
 
 

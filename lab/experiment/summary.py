@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BASELINE = SENDERS[0]
 """The article's server: peers are compared with it."""
+NEAR_LINK_SHARE = 0.9
+"""A copy at so much of what the link carries was hardly held back by anything else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class Row:
         worst_ratio: The same by the slowest run of each.
         again_share: Median share sent again; None if unknown.
         kinds: Verdicts with their number, most frequent first.
+        near_link: Runs that name the bandwidth though the arm was built to be limited by something else, and that
+            reached nine tenths of what the link carries.
         judgement: That of the run whose rate is the median.
         syn: What the client offered.
         control: Congestion controls that were in force.
@@ -59,6 +63,7 @@ class Row:
     worst_ratio: float | None
     again_share: float | None
     kinds: tuple[tuple[str, int], ...]
+    near_link: int
     judgement: Judgement | None
     syn: str
     control: str
@@ -118,10 +123,17 @@ def _row(arm: Arm, sender: Sender, runs: Sequence[Measured], base: Sequence[floa
         worst_ratio=None if is_base or not base else rates[0] / base[0],
         again_share=statistics.median(shares) if shares else None,
         kinds=tuple(kinds.most_common()),
+        near_link=sum(_is_near_link(run) for run in good) if "bandwidth" not in expected_kinds(arm, sender) else 0,
         judgement=good[len(good) // 2].judgement,
         syn=good[0].syn,
         control=", ".join(sorted({run.control for run in good})),
     )
+
+
+def _is_near_link(run: Measured) -> bool:
+    carries = run.cell.link.payload_bytes_per_s
+    is_called_so = run.judgement is not None and run.judgement.kind == "bandwidth"
+    return is_called_so and run.rate_bytes_per_s >= NEAR_LINK_SHARE * carries
 
 
 def by_loss(runs: Sequence[Measured]) -> dict[float, list[Row]]:

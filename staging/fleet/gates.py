@@ -6,6 +6,7 @@ copy, the fleet's and the site's, are taken in one step: nobody holds one while 
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import Counter
@@ -51,6 +52,8 @@ class Gate:
         self._count = 0
         # In the order of arrival.
         self._waiting: dict[_Waiting, None] = {}
+        # Of each key, how many who hold a slot said that they will leave soon.
+        self._leaving: Counter[str | None] = Counter()
 
     @property
     def inside(self) -> int:
@@ -72,6 +75,7 @@ class Gate:
         on_wait: Callable[[str], None] = lambda text: None,  # noqa: ARG005 -- the signature
         patience_s: float | None = None,
         on_patience: Callable[[], None] = _nothing,
+        on_soon: Callable[[], None] = _nothing,
     ) -> None:
         """Take a slot; wait for it where there is none.
 
@@ -81,6 +85,8 @@ class Gate:
             on_wait: Told once, in words, what is waited for.
             patience_s: After so long `on_patience` is called, once; None: never.
             on_patience: See `patience_s`.
+            on_soon: Called once, when one who leaves soon (see `expect`) makes room for this one; patience begins
+                anew then. What it raises ends the wait.
 
         Raises:
             Interrupted: The run is to stop; no slot is held.
@@ -93,7 +99,7 @@ class Gate:
         try:
             if reason:
                 on_wait(reason)
-            self._wait(me, interrupted, patience_s, on_patience)
+            self._wait(me, interrupted, patience_s, on_patience, on_soon)
         except BaseException:
             self._give_up(me)
             raise
@@ -104,18 +110,35 @@ class Gate:
         interrupted: Callable[[], bool],
         patience_s: float | None,
         on_patience: Callable[[], None],
+        on_soon: Callable[[], None],
     ) -> None:
-        since_s = time.monotonic()
+        since_s, until_s, was_told = time.monotonic(), patience_s, False
         while not me.is_in.wait(LOOK_EVERY_S):
             if interrupted():
                 raise Interrupted(f"stopped while it waited for a {self.name} slot", step="queue")
-            if patience_s is not None and time.monotonic() - since_s >= patience_s:
-                patience_s = None
+            if not was_told and self._is_soon_in(me):
+                was_told = True
+                on_soon()
+                since_s, until_s = time.monotonic(), patience_s
+            elif until_s is not None and time.monotonic() - since_s >= until_s:
+                until_s = None
                 on_patience()
 
-    def leave(self, key: str | None = None) -> None:
-        """Give a slot back; whoever waits longest and may have it gets it at once."""
+    def expect(self, key: str | None = None) -> None:
+        """Note that one who holds a slot leaves soon: whoever comes next is told. Say so again in `leave`."""
         with self._lock:
+            self._leaving[key] += 1
+
+    def leave(self, key: str | None = None, *, was_expected: bool = False) -> None:
+        """Give a slot back; whoever waits longest and may have it gets it at once.
+
+        Args:
+            key: As in `enter`.
+            was_expected: Whether `expect` was called for this slot.
+        """
+        with self._lock:
+            if was_expected:
+                self._leaving[key] -= 1
             self._take_out(key)
             self._admit()
 
@@ -159,6 +182,12 @@ class Gate:
         self._count -= 1
         if not self._inside[key]:
             del self._inside[key]
+
+    def _is_soon_in(self, me: _Waiting) -> bool:
+        with self._lock:
+            soon = self._leaving[me.key]
+            before = (one for one in self._waiting if one.key == me.key)
+            return me in itertools.islice(before, soon)
 
     def _has_room(self, key: str | None) -> bool:
         return key is None or self._per_key is None or self._inside[key] < self._per_key(key)

@@ -2,14 +2,12 @@
 
 import json
 import sys
-import tempfile
-from pathlib import Path
 
-from nornir import InitNornir
+from driver_host import nornir_of
 from nornir.core.task import Result, Task
 from nornir_netmiko.connections import CONNECTION_NAME
 
-asked = json.loads(sys.argv[1])
+asked = json.load(sys.stdin)
 
 
 def copy(task: Task) -> Result:
@@ -27,22 +25,6 @@ def copy(task: Task) -> Result:
     raise RuntimeError(shown.strip().splitlines()[-1])
 
 
-with tempfile.TemporaryDirectory() as name:
-    hosts = {
-        "r": {
-            "hostname": asked["host"],
-            "port": asked["port"],
-            "username": asked["username"],
-            "password": asked["password"],
-            "platform": "cisco_xe",
-            "connection_options": {CONNECTION_NAME: {"extras": {"secret": asked["secret"]}}},
-        }
-    }
-    Path(name, "hosts.yaml").write_text(json.dumps(hosts))
-    nornir = InitNornir(
-        inventory={"plugin": "SimpleInventory", "options": {"host_file": f"{name}/hosts.yaml"}},
-        logging={"enabled": False},
-    )
-    done = nornir.run(copy)["r"]
-    print(done[0].exception or "copied")
-    sys.exit(bool(done.failed))
+done = nornir_of(asked).run(copy)["r"]
+print(done[0].exception or "copied")
+sys.exit(bool(done.failed))

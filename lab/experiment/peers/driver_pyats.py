@@ -7,7 +7,7 @@ from pathlib import Path
 from genie.libs.filetransferutils import FileServer, FileUtils
 from pyats.topology import loader
 
-asked = json.loads(sys.argv[1])
+asked = json.load(sys.stdin)
 testbed = loader.load(
     {
         "testbed": {"name": "t", "servers": {}},

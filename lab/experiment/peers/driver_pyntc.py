@@ -8,7 +8,7 @@ from pathlib import Path
 from pyntc import ntc_device
 from pyntc.utils.models import FileCopyModel
 
-asked = json.loads(sys.argv[1])
+asked = json.load(sys.stdin)
 device = ntc_device(
     "cisco_ios_ssh", asked["host"], asked["username"], asked["password"], secret=asked["secret"], port=asked["port"]
 )  # fmt: skip

@@ -123,9 +123,11 @@ def _observed(stage: _Stage, situation: str) -> Found:
     command = _command(stage, situation)
     before, carried = world.running_config("xe"), stage.carried_bytes
     started_s = time.monotonic()
-    with tempfile.TemporaryFile("w+") as told:
+    with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as asked:
+        json.dump(_asked(stage, situation), asked)
+        asked.seek(0)
         process = subprocess.Popen(
-            command, stdout=told, stderr=subprocess.STDOUT, env=stage.environment, start_new_session=True
+            command, stdin=asked, stdout=told, stderr=subprocess.STDOUT, env=stage.environment, start_new_session=True
         )
         outcome = _watched(process, situation, stage, carried + _UNDER_WAY_BYTES)
         seconds = time.monotonic() - started_s
@@ -197,15 +199,20 @@ def _recovered(stage: _Stage, before: str) -> tuple[str, ...] | None:
 
 
 def _command(stage: _Stage, situation: str) -> list[str]:
+    if stage.tool.driver:
+        return [*_inside(stage.world), str(stage.python), str(_DRIVERS / stage.tool.driver)]
+    inventory = stage.folder / "inventory"
+    if not inventory.exists():
+        write_inventory(stage.world, inventory)
+    address = ("--server-address", _NOBODY) if situation == "unreachable" else ()
+    return [*_flashferry(stage), "stage", "--inventory", str(inventory), "--image", str(stage.image), *address]
+
+
+def _asked(stage: _Stage, situation: str) -> dict[str, Any]:
+    """Return what a script is told, see this package; ours takes no notice."""
     world, told_server = stage.world, _NOBODY if situation == "unreachable" else stage.world.server_address
-    if not stage.tool.driver:
-        inventory = stage.folder / "inventory"
-        if not inventory.exists():
-            write_inventory(world, inventory)
-        address = ("--server-address", _NOBODY) if situation == "unreachable" else ()
-        return [*_flashferry(stage), "stage", "--inventory", str(inventory), "--image", str(stage.image), *address]
     device = world.devices[0]
-    asked = {
+    return {
         "device": device.name,
         "host": device.address,
         "port": device.port,
@@ -219,7 +226,6 @@ def _command(stage: _Stage, situation: str) -> list[str]:
         "name": _IMAGE,
         "file_system": "bootflash:",
     }
-    return [*_inside(world), str(stage.python), str(_DRIVERS / stage.tool.driver), json.dumps(asked)]
 
 
 def _flashferry(stage: _Stage) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -49,6 +50,26 @@ class Watched:
         self.run._judge = lambda report: None
         self.run._stage = lambda: self.done.append("stage")
 
+    def copying(self, acked_bytes, *, to_null=False):
+        """Return a device's run that holds the slot and has so much of 1000 bytes, at ten a second."""
+        account = SimpleNamespace(
+            state=TransferState.TRANSFERRING,
+            bytes_acked=acked_bytes,
+            rate_bytes_per_s=10.0,
+            limited_by=None,
+            last_error=None,
+        )
+        context = replace(
+            self.run._context,
+            image=SimpleNamespace(name="x.bin", size_bytes=1000),
+            server=SimpleNamespace(port=21, progress=lambda ticket: account),
+            options=DeviceOptions(to_null=to_null),
+        )
+        run = DeviceRun(self.run._task, context)
+        run._ticket = SimpleNamespace(ticket_id="t1")
+        run._take_copy_slot(lambda: None)
+        return run
+
     def queued(self):
         return [event.text for event in self.events if event.status == "queued"]
 
@@ -56,6 +77,13 @@ class Watched:
 @pytest.fixture
 def watched(monkeypatch):
     return Watched(monkeypatch)
+
+
+def until(condition):
+    deadline_s = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline_s, "it never came true"
+        time.sleep(0.002)
 
 
 def test_a_free_slot_is_taken_without_a_word(watched):
@@ -71,11 +99,7 @@ def test_who_waits_long_is_logged_out_and_looked_at_again(watched, monkeypatch):
     watched.gates.copies.enter("a")
     waiting = threading.Thread(target=watched.run._wait_and_stage)
     waiting.start()
-    for _ in range(2000):
-        if watched.done:
-            break
-        waiting.join(0.005)
-    assert watched.done == ["logout"]
+    until(lambda: watched.done == ["logout"])
     watched.gates.copies.leave("a")
     waiting.join(10)
     assert watched.done == ["logout", "login", "check", "stage"]
@@ -105,26 +129,38 @@ def test_a_slot_is_given_back_when_staging_fails(watched):
     assert watched.copied == [1]
 
 
+def test_who_was_logged_out_is_back_before_its_slot_comes(watched, monkeypatch):
+    """When a copy before it nears its end it logs in and checks, and stages at once when the slot is its own."""
+    monkeypatch.setattr(slot_run, "PATIENCE_S", 0.5)
+    watched.gates.copies.enter("a")
+    waiting = threading.Thread(target=watched.run._wait_and_stage)
+    waiting.start()
+    until(lambda: watched.done == ["logout"])
+    watched.gates.copies.expect("a")
+    until(lambda: watched.done == ["logout", "login", "check"])
+    watched.gates.copies.leave("a", was_expected=True)
+    waiting.join(10)
+    assert watched.done == ["logout", "login", "check", "stage"]
+
+
 @pytest.mark.parametrize(("acked_bytes", "to_null", "inside"), [(500, False, 1), (950, False, 0), (950, True, 1)])
 def test_a_copy_hands_its_slot_on_before_its_end(watched, acked_bytes, to_null, inside):
     """The next one of the site is tuned meanwhile; a speed test keeps its slot, for the real copy is still to come."""
-    account = SimpleNamespace(
-        state=TransferState.TRANSFERRING,
-        bytes_acked=acked_bytes,
-        rate_bytes_per_s=10.0,
-        limited_by=None,
-        last_error=None,
-    )
-    context = replace(
-        watched.run._context,
-        image=SimpleNamespace(name="x.bin", size_bytes=1000),
-        server=SimpleNamespace(port=21, progress=lambda ticket: account),
-        options=DeviceOptions(to_null=to_null),
-    )
-    run = DeviceRun(watched.run._task, context)
-    run._ticket = SimpleNamespace(ticket_id="t1")
-    run._take_copy_slot()
+    run = watched.copying(acked_bytes, to_null=to_null)
     for _ in range(2):
         assert run._witness().bytes_acked == acked_bytes
     assert watched.gates.copies.inside == inside
     assert len(watched.copied) == 1 - inside
+
+
+@pytest.mark.parametrize(("acked_bytes", "told"), [(500, []), (600, ["a"]), (950, [])])
+def test_a_copy_near_its_end_has_the_next_one_make_ready(watched, monkeypatch, acked_bytes, told):
+    """Once, half a minute or so before, and the gate is told of it when the slot is given back."""
+    run, expected, left = watched.copying(acked_bytes), [], []
+    monkeypatch.setattr(watched.gates.copies, "expect", expected.append)
+    monkeypatch.setattr(watched.gates.copies, "leave", lambda site, *, was_expected: left.append(was_expected))
+    for _ in range(2):
+        run._witness()
+    run._free_copy_slot()
+    assert expected == told
+    assert left == [bool(told)]

@@ -73,6 +73,17 @@ def test_the_tally_counts_wrong_verdicts() -> None:
     ]
 
 
+def test_a_copy_at_the_link_s_rate_was_not_held_by_its_losses() -> None:
+    """It counts against the verdicts all the same, and is told; one that only says so at half the rate is not."""
+    one, two = cells([1])[0], cells([2])[0]
+    told = tally(summed_up([_run(one, 5.6e6, "bandwidth"), _run(two, 3e6, "bandwidth")])).splitlines()
+    reached = "reached at least 90% of what the link carries, in spite of the losses"
+    assert told[-2:] == [
+        "- All: 0 of 2 (0%) verdicts are right.",
+        f"- Of the 2 others 1 named bandwidth and {reached}.",
+    ]
+
+
 def test_a_paced_sender_is_not_expected_to_be_held_by_losses() -> None:
     """With random loss BBR ends at the link and `auto` at its cap; a window holds every sender."""
     assert [expected_kinds(ARMS[2], sender) for sender in SENDERS] == [

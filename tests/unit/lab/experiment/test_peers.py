@@ -103,6 +103,31 @@ def test_only_what_is_missing_is_played(monkeypatch: pytest.MonkeyPatch) -> None
     assert [each.situation for each in kept] == ["already there"]
 
 
+def test_a_world_that_breaks_costs_its_own_cells_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reason is told, not kept as a result; the others are played. A fault of ours is raised, not lost."""
+
+    def play(tool: Tool, situations: Sequence[str], **_: Any) -> Iterator[Found]:
+        if situations[0] == "stall":
+            raise LabError("no room for a link")
+        if situations[0] == "kill -9":
+            raise ZeroDivisionError
+        return (_found(each, "ok", tool=tool.name) for each in situations)
+
+    monkeypatch.setattr(study, "play", play)
+    kept: list[Found] = []
+    told: list[str] = []
+
+    def missing(*situations: str) -> None:
+        wanted = [(PULL, each) for each in situations]
+        play_missing(wanted, PLAN, [], keep=kept.append, tell=told.append, interrupted=lambda: False)
+
+    missing("stall", "full flash")
+    assert [each.situation for each in kept] == ["full flash"]
+    assert "t, stall: no room for a link" in told
+    with pytest.raises(ZeroDivisionError):
+        missing("kill -9")
+
+
 def test_a_tool_without_its_environment_is_not_there(tmp_path: Path) -> None:
     """Ours needs none; a peer without a Python of its own counts as absent."""
     assert versions(TOOLS[0], None) == {}

@@ -111,6 +111,48 @@ def test_who_is_to_stop_waits_no_longer_and_holds_nothing(monkeypatch):
     assert (gate.inside, gate.waiting) == (1, 0)
 
 
+def test_who_is_next_is_told_that_a_slot_will_come(monkeypatch):
+    """As many as leave soon, of the same site, in the order of arrival, once each; then it is over."""
+    monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.005)
+    gate, soon = Gate("copy", 3, lambda site: 2), []
+    gate.enter("a")
+    gate.enter("a")
+    line = []
+    for name in ("first", "second", "third"):
+        line.append(Visitor(gate, "a", on_soon=lambda name=name: soon.append(name)))
+        until(lambda: gate.waiting == len(line))
+    gate.expect("a")
+    until(lambda: soon)
+    time.sleep(0.05)
+    assert soon == ["first"]
+    gate.leave("a", was_expected=True)
+    assert line[0].inside.wait(10)
+    time.sleep(0.05)
+    assert soon == ["first"]
+    gate.expect("a")
+    until(lambda: soon == ["first", "second"])
+    gate.leave("a", was_expected=True)
+    for visitor in line:
+        visitor.leave.set()
+        assert visitor.inside.wait(10)
+
+
+def test_patience_begins_anew_when_a_slot_is_near(monkeypatch):
+    """Logged in again for a slot that then does not come after all: it is logged out again in time."""
+    monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.005)
+    gate, told = Gate("copy", 1), []
+    holder = Visitor(gate)
+    assert holder.inside.wait(10)
+    options = {"on_patience": lambda: told.append("out"), "on_soon": lambda: told.append("in")}
+    waits = Visitor(gate, patience_s=0.1, **options)
+    until(lambda: told == ["out"])
+    gate.expect()
+    until(lambda: told == ["out", "in", "out"])
+    holder.leave.set()
+    assert waits.inside.wait(10)
+    waits.leave.set()
+
+
 def test_a_slot_that_came_at_the_moment_of_giving_up_is_not_lost():
     """Let in and interrupted at once: the slot goes back."""
     gate = Gate("copy", 1)
