@@ -33,7 +33,7 @@ LinksOption = Annotated[
         "--links",
         min=1,
         max=64,
-        help="How many WAN links to emulate at once; of timed copies, as much traffic as so many full links.",
+        help="How many WAN links to emulate at once; of timed copies, as many as cost so many full links.",
     ),
 ]
 

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HEARTBEAT_S = 0.5
-# In pieces of 64 KiB, as the library cuts them.
-_QUEUE_LIMIT = 64
+_HOLD_S = 0.1
+# What may lie unread on the way to the parent. A busy parent reads late; a long queue of old news would have it take a
+# copy that flows for one that does not, and wait as long for its answers.
+_UNREAD_BYTES = 16_384
 _BACKLOG = 1024
 
 
@@ -52,7 +54,10 @@ class ControlLink(AsyncChat):
         self._service = service
         self._incoming: list[bytes] = []
         self._outgoing: list[bytes] = []
-        self._pulses: list[Any] = []
+        # The newest of each ticket.
+        self._pulses: dict[str, list[Any]] = {}
+        self._is_post_due = False
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
         super().__init__(connection, ioloop=ioloop)
         self.set_terminator(b"\n")
 
@@ -80,18 +85,29 @@ class ControlLink(AsyncChat):
             self._post()
 
     def tell(self, event: ServerEvent) -> None:
-        """Send an event; mere progress is left out while the parent does not read."""
+        """Send an event; of mere progress only the newest while the parent does not read."""
         pulse = Pulse.of(event)
         if pulse is None:
             self.say(event=event)
-        elif not self._closed and len(self.producer_fifo) < _QUEUE_LIMIT:
+        elif not self._closed:
+            self._pulses[pulse.ticket_id] = pulse.row()
             # Together with that of all other transfers read in this turn of the loop.
-            if not self._pulses:
-                self.ioloop.call_later(0, self._post, _errback=self.handle_error)
-            self._pulses.append(pulse.row())
+            self._post_in(0)
+
+    def _post_in(self, seconds: float) -> None:
+        if not self._is_post_due:
+            self._is_post_due = True
+            self.ioloop.call_later(seconds, self._post_pulses, _errback=self.handle_error)
+
+    def _post_pulses(self) -> None:
+        self._is_post_due = False
+        if not self.producer_fifo:
+            self._post()
+        elif not self._closed:
+            self._post_in(_HOLD_S)
 
     def _gather(self) -> None:
-        pulses, self._pulses = self._pulses, []
+        pulses, self._pulses = list(self._pulses.values()), {}
         if pulses:
             self._outgoing.append(line(pulses=pulses))
 

@@ -1,7 +1,8 @@
-"""How much of a link a copy will take, and which copies may run together: arithmetic, no processes.
+"""What a copy costs the machine, and which copies may run together: arithmetic, no processes.
 
-Most cells of the sweep are held by their window or by loss and leave the machine idle. So as many run at once as
-together bring the traffic of a given number of full links; that, and not the number of worlds, is what it costs.
+Most cells of the sweep are held by their window or by loss and take little of the processor. So as many run at once as
+together cost what a given number of full links do. A link takes its turns however little flows: sixteen slow copies at
+once filled two cores that four full links do not, and copies without any loss were stopped by timeouts.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from lab.experiment.cell import Cell
 
 _MSS_BYTES = 1460
-_WORLDS_PER_LINK = 4
-"""Worlds cost memory, and a share of the processor even when next to nothing flows."""
+_COST_OF_TURNS = 0.25
+"""What a link costs when next to nothing flows, of what a full one does."""
 _ROUNDING = 1e-9
 
 
@@ -37,24 +38,29 @@ def expected_share(cell: Cell) -> float:
     return min(ceilings) / link.payload_bytes_per_s
 
 
+def expected_cost(cell: Cell) -> float:
+    """Return what a copy is expected to cost the processor, 1 being a full link."""
+    return _COST_OF_TURNS + (1 - _COST_OF_TURNS) * expected_share(cell)
+
+
 def most_at_once(cells: Sequence[Cell], links: int) -> int:
     """Return how many of the cells can be under way together at most."""
     total, count = 0.0, 0
-    for share in sorted(expected_share(cell) for cell in cells):
-        total += share
-        if total > links + _ROUNDING or count == links * _WORLDS_PER_LINK:
+    for cost in sorted(expected_cost(cell) for cell in cells):
+        total += cost
+        if total > links + _ROUNDING:
             break
         count += 1
     return count
 
 
 class Turns:
-    """Hands out cells so that those under way together take no more than so many full links.
+    """Hands out cells so that those under way together cost no more than so many full links.
 
     Args:
         cells: In the order wanted. A cell that does not fit yet is overtaken by smaller ones of its own seed, so that
             the seeds still go round one after the other.
-        links: As much traffic at once as so many full links, at least 1.
+        links: As many as cost as much as so many full links, at least 1.
     """
 
     def __init__(self, cells: Sequence[Cell], links: int) -> None:
@@ -73,14 +79,14 @@ class Turns:
         for number, cell in enumerate(self._left):
             if cell.seed != self._left[0].seed:
                 break
-            share = expected_share(cell)
-            if not self._under_way or self._busy + share <= self._links + _ROUNDING:
-                self._busy += share
+            cost = expected_cost(cell)
+            if not self._under_way or self._busy + cost <= self._links + _ROUNDING:
+                self._busy += cost
                 self._under_way += 1
                 return self._left.pop(number)
         return None
 
     def end(self, cell: Cell) -> None:
         """Take note that a cell is under way no more."""
-        self._busy -= expected_share(cell)
+        self._busy -= expected_cost(cell)
         self._under_way -= 1

@@ -115,7 +115,7 @@ def play_all(
 
     Args:
         cells: What to run, in this order, but for small ones that overtake, see `Turns`.
-        links: As much traffic at a time as so many full links.
+        links: As many at a time as cost as much as so many full links.
         on_run: Called with each run, from one thread at a time.
         until_s: Monotonic time after which no run is begun; None for no limit.
         interrupted: Asked before each run whether to begin no more.

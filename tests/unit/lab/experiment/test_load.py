@@ -1,9 +1,9 @@
-"""How much of a link a copy is expected to take, and which copies run together."""
+"""What a copy is expected to take and to cost, and which copies run together."""
 
 import pytest
 
 from lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from lab.experiment.load import Turns, expected_share, most_at_once
+from lab.experiment.load import Turns, expected_cost, expected_share, most_at_once
 from lab.experiment.pool import interleaved
 from lab.experiment.sweep import cells
 
@@ -40,14 +40,20 @@ def test_a_copy_takes_the_least_of_window_link_and_loss(cell: Cell, share: float
     assert expected_share(cell) == pytest.approx(share, abs=0.001)
 
 
+def test_a_link_costs_something_however_little_flows() -> None:
+    """A full one counts as one, one at a fortieth of that as more than a quarter."""
+    assert expected_cost(_cell(_FULL)) == 1.0
+    assert expected_cost(_cell(_SMALL)) == pytest.approx(0.27, abs=0.001)
+
+
 def test_small_copies_overtake_large_ones_that_do_not_fit() -> None:
-    """Two links take two full copies or one and two halves, and what is small fills the rest."""
+    """Two links take two full copies, or one and a half, and what is small fills the rest."""
     turns = Turns([_cell(each) for each in (_FULL, _HALF, _FULL, _HALF, _SMALL)], 2)
-    assert _windows(turns) == [_FULL, _HALF, _HALF]
+    assert _windows(turns) == [_FULL, _HALF, _SMALL]
     turns.end(_cell(_FULL))
     assert _windows(turns) == [_FULL]
     turns.end(_cell(_HALF))
-    assert _windows(turns) == [_SMALL]
+    assert _windows(turns) == [_HALF]
     assert turns.is_over
 
 
@@ -60,20 +66,20 @@ def test_no_copy_overtakes_one_of_an_earlier_seed() -> None:
 
 
 def test_the_whole_sweep_keeps_four_links_busy_and_no_more() -> None:
-    """Copies of equal length that take turns carry at least nine tenths of what four links can."""
+    """Copies of equal length that take turns cost at least nine tenths of what four links may."""
     whole = interleaved(cells([1, 2], seconds=10))
     worlds = most_at_once(whole, 4)
-    assert worlds == 16
+    assert worlds == 15
     turns, under_way, rounds = Turns(whole, 4), [], 0
     while not turns.is_over:
         while len(under_way) < worlds and (cell := turns.begin()) is not None:
             under_way.append(cell)
-        assert sum(map(expected_share, under_way)) <= 4 + 1e-6
+        assert sum(map(expected_cost, under_way)) <= 4 + 1e-6
         rounds += 1
         for cell in under_way:
             turns.end(cell)
         under_way.clear()
-    assert sum(map(expected_share, whole)) / rounds >= 0.9 * 4
+    assert sum(map(expected_cost, whole)) / rounds >= 0.9 * 4
 
 
 def test_copies_of_whole_files_run_on_as_many_links_as_asked_for() -> None:

@@ -1,0 +1,95 @@
+"""The line from the serving process to its parent, where the parent reads late or not at all."""
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from ftpserver.process import ControlLink, IOLoop
+from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
+from ftpserver.wire import Pulse
+
+_TICKETS = [f"ticket {number}" for number in range(20)]
+
+
+class Line:
+    """Both ends of the line; the parent's is read by hand."""
+
+    def __init__(self) -> None:
+        self.parent, child = socket.socketpair()
+        self.parent.setblocking(False)
+        self.ioloop = IOLoop()
+        self.link = ControlLink(child, self.ioloop, None)  # type: ignore[arg-type]
+        self._unread = b""
+
+    def turn(self) -> None:
+        """Let the child's loop do what is due."""
+        self.ioloop.loop(0.001, blocking=False)
+
+    def read(self) -> list[dict[str, object]]:
+        """Return what has arrived."""
+        while True:
+            try:
+                self._unread += self.parent.recv(65536)
+            except BlockingIOError:
+                break
+        *lines, self._unread = self._unread.split(b"\n")
+        return [json.loads(each) for each in lines]
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    made = Line()
+    yield made
+    made.link.close()
+    made.parent.close()
+    made.ioloop.close()
+
+
+def _progress(ticket_id: str, acked: int, kind: EventKind = EventKind.PROGRESS) -> ServerEvent:
+    progress = TransferProgress(
+        ticket_id=ticket_id,
+        state=TransferState.TRANSFERRING,
+        sequence=acked,
+        size_bytes=10**9,
+        tries_left=1,
+        bytes_acked=acked,
+    )
+    return ServerEvent(kind=kind, at=1e9, text="", progress=progress)
+
+
+def _pulses(messages: list[dict[str, object]]) -> list[Pulse]:
+    rows = (row for message in messages for row in message.get("pulses", ()))  # type: ignore[attr-defined]
+    return [Pulse.from_row(row) for row in rows]
+
+
+def test_a_parent_that_reads_late_gets_the_newest(line: Line) -> None:
+    """Ten minutes of progress unread: what waits is a few seconds of it, and then comes the latest of each copy."""
+    for second in range(1, 601):
+        for ticket in _TICKETS:
+            line.link.tell(_progress(ticket, second))
+        line.turn()
+    old = _pulses(line.read())
+    assert len(old) < 60 * len(_TICKETS)
+    for _ in range(300):
+        line.turn()
+    new = {pulse.ticket_id: pulse.bytes_acked for pulse in _pulses(line.read())}
+    assert new == dict.fromkeys(_TICKETS, 600)
+
+
+def test_an_event_is_never_left_out_and_comes_behind_the_progress_before_it(line: Line) -> None:
+    """However late it is read: a delivery is told once, and nothing that was older follows it."""
+    for second in range(1, 301):
+        for ticket in _TICKETS:
+            line.link.tell(_progress(ticket, second))
+        line.link.tell(_progress(_TICKETS[0], second, EventKind.STALLED))
+        line.turn()
+    messages: list[dict[str, object]] = []
+    for _ in range(300):
+        messages += line.read()
+        line.turn()
+    assert sum("event" in message for message in messages) == 300
+    counts = [pulse.bytes_acked for pulse in _pulses(messages) if pulse.ticket_id == _TICKETS[0]]
+    assert counts == sorted(counts)
+    assert counts[-1] == 300
