@@ -15,7 +15,7 @@ from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lab.experiment.cell import Cell
     from lab.experiment.measured import Measured
@@ -53,6 +53,12 @@ def experiment(
             "--loss", min=0, max=50, help="Many seeds at this loss, in percent, instead of the article's; repeatable."
         ),
     ] = None,
+    size_mb: Annotated[
+        float | None,
+        typer.Option(
+            "--size-mb", min=1, max=4000, help="With --loss: a file of so many 10^6 bytes instead of the article's."
+        ),
+    ] = None,
     docs: DocsOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -61,12 +67,18 @@ def experiment(
     from lab.experiment import study
     from lab.experiment.tables import conditions
 
-    cells = _experiment_cells(runs, full=full, arm=arm, server=server, loss=loss)
-    plan = study.Plan(folder=output, links=links, minutes=None, command=_command(runs, links, full, arm, server, loss))
+    if size_mb is not None and not loss:
+        raise ConfigInvalid("--size-mb: expected beside --loss; the article's file has 52.4 MB")
+    cells = _experiment_cells(runs, full=full, arm=arm, server=server, loss=loss, size_mb=size_mb)
+    size = None if size_mb is None else [size_mb]
+    given = {"--arm": arm, "--server": server, "--loss": loss, "--size-mb": size}
+    command = _command(runs, links, given, full=full)
+    plan = study.Plan(folder=output, links=links, minutes=None, command=command)
     try:
         with stop_on_signals() as stop:
             done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
-        rows, text = _reported(done, plan, docs, is_seeds=bool(loss))
+        section = ("seeds" if size_mb is None else "long") if loss else None
+        rows, text = _reported(done, plan, docs, section)
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None
     code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
@@ -82,7 +94,13 @@ def experiment(
 
 
 def _experiment_cells(
-    runs: int, *, full: bool, arm: list[str] | None, server: list[str] | None, loss: list[float] | None
+    runs: int,
+    *,
+    full: bool,
+    arm: list[str] | None,
+    server: list[str] | None,
+    loss: list[float] | None,
+    size_mb: float | None,
 ) -> list[Cell]:
     """Return the cells that the options leave.
 
@@ -92,9 +110,10 @@ def _experiment_cells(
     from lab.experiment import published
 
     losses = [round(each / 100, 9) for each in loss] if loss else [published.LINK.loss_ratio]
+    file_bytes = published.FILE_BYTES if size_mb is None else round(size_mb * 1e6)
     cells = [
         cell
-        for cell in published.cells(range(1, runs + 1), full=full, losses=losses)
+        for cell in published.cells(range(1, runs + 1), full=full, losses=losses, file_bytes=file_bytes)
         if _named(cell.arm, arm) and _named(cell.sender.name, server)
     ]
     if not cells:
@@ -105,9 +124,15 @@ def _experiment_cells(
 
 
 def _reported(
-    done: Sequence[Measured], plan: Plan, docs: Path | None, *, is_seeds: bool
+    done: Sequence[Measured], plan: Plan, docs: Path | None, seeds_section: str | None
 ) -> tuple[list[dict[str, Any]], str]:
     """Write the reports and the document's section; return the rows for programs and the text for people.
+
+    Args:
+        done: The runs.
+        plan: How they were run.
+        docs: The document, or None.
+        seeds_section: Its section for many seeds; None where this is the article's experiment.
 
     Raises:
         LabError: The document lacks the markers, or cannot be written.
@@ -115,11 +140,11 @@ def _reported(
     from lab.experiment import documents, study
     from lab.experiment.evidence import put
 
-    if is_seeds:
+    if seeds_section is not None:
         by_loss = study.write_seeds(done, plan)
         text = documents.seeds_text(by_loss, done, plan)
         if docs is not None:
-            put(docs, "seeds", text)
+            put(docs, seeds_section, text)
         return [study.row_json(row) for rows in by_loss.values() for row in rows], text
     found = study.write_published(done, plan)
     if docs is not None:
@@ -214,19 +239,11 @@ def _named(name: str, wanted: list[str] | None) -> bool:
 
 
 def _command(
-    runs: int, links: int, full: bool, arm: list[str] | None, server: list[str] | None, loss: list[float] | None
+    runs: int, links: int, options: Mapping[str, Sequence[str] | Sequence[float] | None], *, full: bool
 ) -> str:
-    words = [
-        "flashferry",
-        "lab",
-        "experiment",
-        "--runs",
-        str(runs),
-        "--links",
-        str(links),
-        *(["--full"] if full else []),
-    ]
-    for option, values in (("--arm", arm), ("--server", server), ("--loss", loss)):
+    words = ["flashferry", "lab", "experiment", "--runs", str(runs), "--links", str(links)]
+    words += ["--full"] if full else []
+    for option, values in options.items():
         for value in values or ():
             words += [option, f"{value:g}" if isinstance(value, float) else value]
     return shlex.join(words)

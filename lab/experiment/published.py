@@ -53,9 +53,9 @@ class Arm:
         """The article's size over the mean of its times."""
         return FILE_BYTES / statistics.mean(self.seconds)
 
-    def size_bytes(self, *, full: bool) -> int:
-        """Return how much a run copies."""
-        return FILE_BYTES if full else self.short_bytes
+    def size_bytes(self, *, full: bool, file_bytes: int = FILE_BYTES) -> int:
+        """Return how much a run copies of a file; the whole of it if the arm is fast or `full`."""
+        return file_bytes if full or self.short_bytes == FILE_BYTES else self.short_bytes
 
 
 ARMS = (
@@ -98,6 +98,7 @@ def cells(
     full: bool = False,
     senders: Sequence[Sender] = SENDERS,
     losses: Sequence[float] = (LINK.loss_ratio,),
+    file_bytes: int = FILE_BYTES,
 ) -> list[Cell]:
     """Return the cells of the experiment: every arm from every server, once per seed and loss.
 
@@ -106,6 +107,7 @@ def cells(
         full: Copy the whole file in every arm.
         senders: The servers.
         losses: Shares of packets lost, the article's unless given.
+        file_bytes: Length of the file, the article's unless given.
     """
     links = [replace(LINK, loss_ratio=loss) for loss in losses]
     return [
@@ -115,7 +117,7 @@ def cells(
             receiver=arm.receiver,
             sender=sender,
             link=link,
-            size_bytes=arm.size_bytes(full=full),
+            size_bytes=arm.size_bytes(full=full, file_bytes=file_bytes),
             seed=seed,
         )
         for seed in seeds
