@@ -140,7 +140,7 @@ def overview(
     return Overview(
         duration_s=duration_s,
         rate_bytes_per_s=rate,
-        peak_bytes_per_s=max(rates),
+        peak_bytes_per_s=_peak(spans),
         spread=pstdev(rates) / rate if rate > 0 else 0.0,
         largest_window_bytes=max(windows, default=None),
         median_window_bytes=int(median(windows)) if windows else None,
@@ -157,6 +157,15 @@ def overview(
         sack=samples[-1].sack,
         slowed_for_loss=slowed_for_loss,
     )
+
+
+def _peak(spans: "Sequence[Interval]") -> float:
+    """Return the best rate of an interval of usual length.
+
+    The last one often is a small rest, and a burst of acknowledgements in it no rate that was ever reached.
+    """
+    usual_s = median(span.duration_s for span in spans)
+    return max(span.rate_bytes_per_s for span in spans if span.duration_s >= usual_s / 2)
 
 
 def _median_by_time(held: "Sequence[tuple[int, float]]") -> int | None:

@@ -416,6 +416,16 @@ def test_a_steady_share_has_one_figure() -> None:
     assert "the cap of 0.244 MB/s was reached" in judge(flow, congestion_control="bbr").sentence
 
 
+def test_a_burst_in_the_last_moment_is_no_rate_that_was_reached() -> None:
+    """BBR at the link's rate all along is held by it, however fast the last tenth of a second looks."""
+    flow = _flow(seconds=10, rate=6_000_000)
+    last = flow[-1]
+    rest = replace(
+        last, at_s=last.at_s + 0.1, bytes_acked=last.bytes_acked + 1_000_000, bytes_sent=last.bytes_sent + 1_000_000
+    )
+    assert judge([*flow, rest], congestion_control="bbr").kind is VerdictKind.BANDWIDTH
+
+
 def test_a_pace_lowered_for_losses_is_no_cap() -> None:
     """A sender that slows itself to what can be repaired is held by loss, whether it reaches that pace or not."""
     slowed = _flow(rate=880_000, again=0.04, max_pacing_rate_bytes_per_s=900_000)

@@ -73,6 +73,13 @@ def test_the_tally_counts_wrong_verdicts() -> None:
     ]
 
 
+def test_the_tally_names_a_server_once() -> None:
+    """Rows of two losses count together."""
+    slow, fast = (cells([1], losses=[loss])[0] for loss in (0.0001, 0.001))
+    rows = [row for each in (slow, fast) for row in summed_up([_run(each, 1e6, "random loss")])]
+    assert tally(rows).splitlines()[0] == "- Linux client, vsftpd CUBIC: 2 of 2 (100%) name random loss."
+
+
 def test_a_copy_at_the_link_s_rate_was_not_held_by_its_losses() -> None:
     """It counts against the verdicts all the same, and is told; one that only says so at half the rate is not."""
     one, two = cells([1])[0], cells([2])[0]
