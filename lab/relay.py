@@ -166,7 +166,7 @@ def _be_punctual() -> None:
     with contextlib.suppress(OSError):
         # Before everything else that runs here, for a fraction of a core; the kernel keeps 5 % from such a process
         # whatever it does (sched(7)).
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))
     # Sleeps are rounded up by the slack, 50 microseconds unless told otherwise (prctl(2)).
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK_NS, 0, 0, 0)
     # Packets make no reference cycles; a collection in between would hold them up.
