@@ -41,19 +41,26 @@ class SlotRun(StepRunner):
             session_of(self._task)
         self._is_logged_out = False
 
-    def _take_copy_slot(self, on_soon: Callable[[], None]) -> None:
+    def _take_copy_slot(self, come_back: Callable[[], None]) -> None:
         """Wait for the slot of the fleet and that of the site; see `_is_logged_out` afterwards.
 
         Args:
-            on_soon: Called when the slot is about to come, see `Gate.enter`.
+            come_back: Logs in again; called where it was logged out and the slot is about to come.
         """
+        queued = self._queued("pull")
+
+        def make_ready() -> None:
+            if self._is_logged_out:
+                come_back()
+                queued("logged in again, its copy slot comes soon")
+
         self._context.gates.copies.enter(
             self._host.site,
             interrupted=self._context.interrupted,
-            on_wait=self._queued("pull"),
+            on_wait=queued,
             patience_s=PATIENCE_S,
             on_patience=self._log_out,
-            on_soon=on_soon,
+            on_soon=make_ready,
         )
         self._holds_copy_slot = True
 

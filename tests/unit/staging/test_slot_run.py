@@ -141,6 +141,7 @@ def test_who_was_logged_out_is_back_before_its_slot_comes(watched, monkeypatch):
     watched.gates.copies.leave("a", was_expected=True)
     waiting.join(10)
     assert watched.done == ["logout", "login", "check", "stage"]
+    assert watched.queued()[1:] == ["logged in again, its copy slot comes soon"]
 
 
 @pytest.mark.parametrize(("acked_bytes", "to_null", "inside"), [(500, False, 1), (950, False, 0), (950, True, 1)])
