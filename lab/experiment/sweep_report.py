@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ SCHEMA = "flashferry.sweep/1"
 NEAR_SHARE = 0.05
 _STEPS = (0.05, 0.1, 0.2, 0.4)
 _COLOURS = ("#1a7f37", "#9a6700", "#bc4c00", "#cf222e", "#82071e")
+_MISSED = re.compile(r"<td class=n>(?P<text>(?P<percent>\d+) %( !)?)(?=<)")
 _STYLE = "".join(f"td.h{number}{{background:{ink}33}}" for number, ink in enumerate(_COLOURS))
 
 
@@ -128,10 +130,9 @@ def _rows(places: dict[Place, dict[Sender, Arm]]) -> list[dict[str, Any]]:
 
 def _coloured(markdown_table: str) -> str:
     """Return the heat map as HTML, each cell in the colour of its regret."""
-    html = page.table(markdown_table)
-    for percent_missed in range(101):
-        step = sum(percent_missed / 100 > limit for limit in _STEPS)
-        for mark in ("", " !"):
-            text = f"{percent_missed} %{mark}"
-            html = html.replace(f"<td class=n>{text}<", f'<td class="n h{step}">{text}<')
-    return html
+    return _MISSED.sub(_with_colour, page.table(markdown_table))
+
+
+def _with_colour(cell: re.Match[str]) -> str:
+    step = sum(int(cell["percent"]) / 100 > limit for limit in _STEPS)
+    return f'<td class="n h{step}">{cell["text"]}'

@@ -1,11 +1,14 @@
 """The grid, what a cell was built to be limited by, and how far `auto` is from the best."""
 
+import re
+
 import pytest
 
 from lab.experiment import sweep
 from lab.experiment.cell import Cell, Sender
 from lab.experiment.measured import Judgement, Measured
 from lab.experiment.sweep import AUTO, SENDERS, Place, by_place, cells, limits_of, place_of, regrets
+from lab.experiment.sweep_report import _coloured as coloured
 
 CUBIC, BBR, CAPPED, _ = SENDERS
 
@@ -100,3 +103,12 @@ def test_a_failed_run_counts_for_nothing() -> None:
     bad = Measured(cell=_cell(0.0, 0.1, "auto", CUBIC, seed=2), started_at="", load=0, error="gone")
     ((arms),) = by_place([good, bad]).values()
     assert arms[CUBIC].runs == 1
+
+
+def test_every_place_of_the_heat_map_has_its_colour() -> None:
+    """Neighbours too, and each by its own figure; figures that are no regret have none."""
+    rows = "| 0.01% | 0 % | 0 % | 7 % |\n| 1.00% | 24 % ! | 5 % | 54 % |"
+    html = coloured(f"| loss | a | b | c |\n|---|---|---|---|\n{rows}")
+    assert re.findall(r'<td class="n (h\d)">([^<]*)', html) == [
+        ("h0", "0 %"), ("h0", "0 %"), ("h1", "7 %"), ("h3", "24 % !"), ("h0", "5 %"), ("h4", "54 %"),
+    ]  # fmt: skip
