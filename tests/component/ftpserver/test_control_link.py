@@ -20,7 +20,7 @@ class Line:
         self.parent, child = socket.socketpair()
         self.parent.setblocking(False)
         self.ioloop = IOLoop()
-        self.link = ControlLink(child, self.ioloop, None)  # type: ignore[arg-type]
+        self.link = ControlLink(child, self.ioloop, None)
         self._unread = b""
 
     def turn(self) -> None:
@@ -60,7 +60,7 @@ def _progress(ticket_id: str, acked: int, kind: EventKind = EventKind.PROGRESS) 
 
 
 def _pulses(messages: list[dict[str, object]]) -> list[Pulse]:
-    rows = (row for message in messages for row in message.get("pulses", ()))  # type: ignore[attr-defined]
+    rows = (row for message in messages for row in message.get("pulses", ()))
     return [Pulse.from_row(row) for row in rows]
 
 
