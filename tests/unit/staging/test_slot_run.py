@@ -86,6 +86,15 @@ def until(condition):
         time.sleep(0.002)
 
 
+def logged_out_in_line(watched):
+    """Have the device wait behind another one until it is logged out; return its thread."""
+    watched.gates.copies.enter("a")
+    waiting = threading.Thread(target=watched.run._wait_and_stage)
+    waiting.start()
+    until(lambda: watched.done == ["logout"])
+    return waiting
+
+
 def test_a_free_slot_is_taken_without_a_word(watched):
     """Staged in it, and it is given back once; another device may be looked at."""
     watched.run._wait_and_stage()
@@ -96,10 +105,7 @@ def test_a_free_slot_is_taken_without_a_word(watched):
 def test_who_waits_long_is_logged_out_and_looked_at_again(watched, monkeypatch):
     """Untouched while it waits; when the slot comes it logs in and checks anew before anything is set."""
     monkeypatch.setattr(slot_run, "PATIENCE_S", 0.0)
-    watched.gates.copies.enter("a")
-    waiting = threading.Thread(target=watched.run._wait_and_stage)
-    waiting.start()
-    until(lambda: watched.done == ["logout"])
+    waiting = logged_out_in_line(watched)
     watched.gates.copies.leave("a")
     waiting.join(10)
     assert watched.done == ["logout", "login", "check", "stage"]
@@ -132,10 +138,7 @@ def test_a_slot_is_given_back_when_staging_fails(watched):
 def test_who_was_logged_out_is_back_before_its_slot_comes(watched, monkeypatch):
     """When a copy before it nears its end it logs in and checks, and stages at once when the slot is its own."""
     monkeypatch.setattr(slot_run, "PATIENCE_S", 0.5)
-    watched.gates.copies.enter("a")
-    waiting = threading.Thread(target=watched.run._wait_and_stage)
-    waiting.start()
-    until(lambda: watched.done == ["logout"])
+    waiting = logged_out_in_line(watched)
     watched.gates.copies.expect("a")
     until(lambda: watched.done == ["logout", "login", "check"])
     watched.gates.copies.leave("a", was_expected=True)
