@@ -10,12 +10,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/.ready
 	$(BIN)/flashferry lab demo
 
+# The slow tests stand side by side in the order of files: idle workers steal them, or one worker would get them all.
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest --numprocesses 4 -m "not long" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "not long" $(PYTEST_ARGS)
 
 # What is too long to wait for at every change: hardships around a run, outsiders at the lab, fuzzing. CI runs both.
 test-long: $(VENV)/.ready
-	$(BIN)/python -m pytest --numprocesses 6 -m long $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses 6 --dist worksteal -m long $(PYTEST_ARGS)
 
 # Every kill point times every fault, about ten minutes; test-long plays a choice of them. Puts docs/fault-matrix.md's table.
 matrix: $(VENV)/.ready

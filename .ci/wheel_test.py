@@ -41,7 +41,8 @@ def main() -> None:
         shutil.copy(CHECKOUT / "pyproject.toml", scratch / "away")
         run(scratch / "env" / "bin" / "flashferry", "--version", cwd=scratch)
         run(scratch / "env" / "bin" / "flashferry", "doctor", "--json", cwd=scratch)
-        run(python, "-m", "pytest", "-q", "--numprocesses", "4", "tests/unit", cwd=scratch / "away")
+        spread = ("--numprocesses", "4", "--dist", "worksteal")
+        run(python, "-m", "pytest", "-q", *spread, "tests/unit", cwd=scratch / "away")
 
 
 if __name__ == "__main__":
