@@ -106,7 +106,9 @@ def _options(
     canary: Annotated[
         bool | None,
         typer.Option(
-            "--canary/--no-canary", help="One device of each model first, the others once it is done (default)."
+            "--canary/--no-canary",
+            help="One device of each model first, the others once it is done (default); of each image where no model "
+            "is known yet.",
         ),
     ] = None,
     wave_by: Annotated[

@@ -67,7 +67,7 @@ def request_for_image(
         untuned = {one.name: why for one in views if (why := history.shown_not_to_gain(one.name)) is not None}
     return FleetRequest(
         images=images,
-        waves=waves([_wave_device(one, history) for one in views], manner.policy),
+        waves=waves([_wave_device(one, images[one.name], history) for one in views], manner.policy),
         limits=manner.limits,
         policy=manner.policy,
         retry=manner.retry,
@@ -99,7 +99,10 @@ def request_for_plan(nornir: Nornir, plan: FleetPlan, manner: Manner, *, is_rewa
         )
     made = plan.waves
     if is_rewaved:
-        devices = [WaveDevice(host=one.host, site=one.site, group=one.group, model=one.model) for one in staged]
+        devices = [
+            WaveDevice(host=one.host, site=one.site, group=one.group, model=one.model, image=one.image)
+            for one in staged
+        ]
         made = waves(devices, manner.policy)
     always = manner.tune is TuneMode.ALWAYS
     return FleetRequest(
@@ -134,7 +137,7 @@ def _image_of(device: HostView, image: Path, folders: tuple[Path, ...]) -> Path:
     )
 
 
-def _wave_device(device: HostView, history: History) -> WaveDevice:
+def _wave_device(device: HostView, image: Path, history: History) -> WaveDevice:
     """Return what decides about a device's wave; its model is known from earlier runs only."""
     models = [one.model for one in history.of(device.name) if one.model is not None]
     return WaveDevice(
@@ -142,6 +145,7 @@ def _wave_device(device: HostView, history: History) -> WaveDevice:
         site=device.site,
         group=device.groups[0] if device.groups else None,
         model=models[-1] if models else None,
+        image=str(image),
     )
 
 

@@ -1,7 +1,8 @@
 """Which devices go together, and when a run must not go on. Pure.
 
 The first devices of a kind show what is wrong with an image or a plan; the others then never see it. A canary wave has
-one device of each model, because images, flash and boot loaders differ by model and not by site.
+one device of each model, because images, flash and boot loaders differ by model and not by site. Of devices whose model
+nobody knows, as in a first run without a plan, it has one for each image.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class WavePolicy:
     """How devices are put into waves, and when a run stops.
 
     Attributes:
-        canary: Whether one device of each model goes first.
+        canary: Whether one device of each model goes first, and where models are not known one of each image.
         by: What the waves behind it follow, or None: all devices in one.
         size: Most devices in a wave, >= 1, or None: as many as there are. A larger one is split.
         max_failures: How many failed devices the run bears: a count (int, >= 0), or a share of the devices begun (float
@@ -60,6 +61,7 @@ class WaveDevice:
     site: str | None = None
     group: str | None = None
     model: str | None = None
+    image: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +126,11 @@ def may_go_on(policy: WavePolicy, begun: int, failed: int, *, canaries_failed: i
 
 
 def _canaries(devices: Sequence[WaveDevice]) -> tuple[str, ...]:
-    """Return the first device of each model; one whose model nobody knows stands for nobody."""
-    first: dict[str, str] = {}
+    """Return the first device of each model, and the first of those without one that get the same image."""
+    first: dict[tuple[str, str | None], str] = {}
     for device in devices:
-        if device.model is not None:
-            first.setdefault(device.model, device.host)
+        kind = ("model", device.model) if device.model is not None else ("image", device.image)
+        first.setdefault(kind, device.host)
     return tuple(first.values())
 
 

@@ -57,6 +57,18 @@ def test_only_canaries_make_one_wave() -> None:
     assert waves([], WavePolicy()) == ()
 
 
+def test_where_no_model_is_known_one_of_each_image_goes_first() -> None:
+    """A first run without a plan knows no models: the first to get an image is its canary, known ones aside."""
+    fleet = [
+        WaveDevice(host="a1", site="a", image="x.bin"),
+        WaveDevice(host="a2", site="a", image="x.bin"),
+        WaveDevice(host="b1", site="b", image="y.bin"),
+        WaveDevice(host="b2", site="b", image="x.bin", model="ISR"),
+        WaveDevice(host="b3", site="b", image="y.bin"),
+    ]
+    assert [wave.hosts for wave in waves(fleet, WavePolicy())] == [("a1", "b1", "b2"), ("a2",), ("b3",)]
+
+
 _devices = st.lists(
     st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from(["g", "h", None]), st.sampled_from(["m", "n", None])),
     max_size=30,
