@@ -46,6 +46,7 @@ class CopyRun(SlotRun):
         """Copy, and once more where the session was lost or the device failed with our window, if that is safe."""
         self._target = target
         for may_repeat in (True, False):
+            self._take_copy_slot_back()
             try:
                 self._copy(target)
             except DeviceOverloaded:
@@ -275,7 +276,7 @@ class CopyRun(SlotRun):
         """Have the next one make ready, then give it the slot, when the end is near."""
         copied = (so_far.acked_bytes, so_far.size_bytes, so_far.rate_bytes_per_s)
         if is_nearly_over(*copied):
-            self._free_copy_slot()
+            self._hand_copy_slot_on()
         elif is_soon_over(*copied):
             self._leave_soon()
 

@@ -29,6 +29,7 @@ class SlotRun(StepRunner):
         super().__init__(task, context)
         self._holds_copy_slot = False
         self._is_leaving = False
+        self._was_handed_on = False
         self._is_logged_out = False
 
     def _connect(self) -> None:
@@ -69,6 +70,21 @@ class SlotRun(StepRunner):
         if self._holds_copy_slot and not self._is_leaving:
             self._is_leaving = True
             self._context.gates.copies.expect(self._host.site)
+
+    def _hand_copy_slot_on(self) -> None:
+        """Give the slot to who waits for it, before the copy is over."""
+        self._was_handed_on = self._was_handed_on or self._holds_copy_slot
+        self._free_copy_slot()
+
+    def _take_copy_slot_back(self) -> None:
+        """Hold the slot again that was handed on, for a copy that is repeated.
+
+        Beside whoever has it now: the device is tuned, and so never waits.
+        """
+        if self._was_handed_on:
+            self._was_handed_on = False
+            self._context.gates.copies.enter_beside(self._host.site)
+            self._holds_copy_slot = True
 
     def _free_copy_slot(self) -> None:
         """Give the slot back, once; let another device be looked at."""

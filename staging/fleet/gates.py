@@ -142,6 +142,11 @@ class Gate:
             self._take_out(key)
             self._admit()
 
+    def enter_beside(self, key: str | None = None) -> None:
+        """Take a slot at once, also where there is none: nobody else gets in until so many are inside again."""
+        with self._lock:
+            self._let_in(key)
+
     @contextmanager
     def slot(
         self,
@@ -172,9 +177,12 @@ class Gate:
                 return
             if self._has_room(one.key):
                 del self._waiting[one]
-                self._inside[one.key] += 1
-                self._count += 1
+                self._let_in(one.key)
                 one.is_in.set()
+
+    def _let_in(self, key: str | None) -> None:
+        self._inside[key] += 1
+        self._count += 1
 
     def _take_out(self, key: str | None) -> None:
         assert self._inside[key] > 0, f"{self.name}: a slot of {key!r} was given back twice"

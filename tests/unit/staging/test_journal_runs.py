@@ -127,7 +127,7 @@ def test_of_two_that_resume_a_run_one_gets_it(journal):
         child.stdin.flush()
     said = sorted(child.stdout.readline().strip() for child in children)
     for child in children:
-        child.communicate(timeout=30)
+        child.communicate(timeout=90)
     assert said[0] == "mine"
     assert "is alive" in said[1]
 

@@ -18,6 +18,8 @@ from staging.fleet import gates
 from staging.fleet.gates import Gates
 from staging.interrupted import Interrupted
 from staging.planning.limits import Limits
+from staging.reconcile import Decision
+from tasks.errors import DeviceUnreachable
 
 
 class Watched:
@@ -155,6 +157,27 @@ def test_a_copy_hands_its_slot_on_before_its_end(watched, acked_bytes, to_null, 
         assert run._witness().bytes_acked == acked_bytes
     assert watched.gates.copies.inside == inside
     assert len(watched.copied) == 1 - inside
+
+
+def test_a_copy_that_is_repeated_holds_its_slot_again(watched, monkeypatch):
+    """Beside the follower that has it by then: a tuned device does not wait."""
+    run, held = watched.copying(950), []
+
+    def copy(target):
+        held.append(run._holds_copy_slot)
+        if len(held) == 1:
+            run._witness()
+            watched.gates.copies.enter("a")
+            raise DeviceUnreachable("lost", host="r1", step="pull")
+
+    monkeypatch.setattr(run, "_copy", copy)
+    monkeypatch.setattr(run, "_forget_session", lambda: None)
+    monkeypatch.setattr(run, "_clear", lambda target, may_repeat: SimpleNamespace(decision=Decision.REMOVE_AND_AGAIN))
+    monkeypatch.setattr(run, "_move", lambda state: None)
+    run._pull("flash:x.bin")
+    assert (held, watched.gates.copies.inside) == ([True, True], 2)
+    run._free_copy_slot()
+    assert watched.gates.copies.inside == 1
 
 
 @pytest.mark.parametrize(("acked_bytes", "told"), [(500, []), (600, ["a"]), (950, [])])

@@ -96,6 +96,21 @@ def test_a_full_site_holds_no_other_up():
     assert a2.inside.wait(10)
 
 
+def test_who_enters_beside_the_others_keeps_the_next_one_waiting():
+    """It never waits itself; the line moves on only when so many are inside as may be."""
+    gate = Gate("copy", 2, lambda site: 1)
+    holder = Visitor(gate, "a")
+    assert holder.inside.wait(10)
+    (next_one,) = waiting(gate, 1, key="a")
+    gate.enter_beside("a")
+    assert gate.inside == 2
+    holder.leave.set()
+    until(lambda: gate.inside == 1)
+    assert not next_one.inside.is_set()
+    gate.leave("a")
+    assert next_one.inside.wait(10)
+
+
 def test_who_is_to_stop_waits_no_longer_and_holds_nothing(monkeypatch):
     """An interruption ends the wait with an error; the slot goes to the next one in the line."""
     monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.01)
