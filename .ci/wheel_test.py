@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import venv
 from pathlib import Path
@@ -26,6 +27,15 @@ def run(*command: str | Path, cwd: Path) -> None:
         sys.exit(done.returncode)
 
 
+def borrowed(python: Path) -> None:
+    """Let an environment use the packages of the checkout's, but for ours: that one is to come from the wheel.
+
+    A folder that is named in a .pth file has its own .pth files left alone, the editable installation's among them.
+    """
+    (own,) = python.parent.parent.glob("lib/python*/site-packages")
+    (own / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+
+
 def main() -> None:
     """Build, install, test; everything lives in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="flashferry-wheel-") as name:
@@ -34,11 +44,11 @@ def main() -> None:
         (wheel,) = (scratch / "dist").glob("*.whl")
         venv.create(scratch / "env", with_pip=True)
         python = scratch / "env" / "bin" / "python"
-        pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        run(*pip, "--require-hashes", "--requirement", CHECKOUT / "requirements-dev.txt", cwd=scratch)
-        run(*pip, "--no-deps", wheel, cwd=scratch)
+        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", wheel, cwd=scratch)
+        borrowed(python)
         shutil.copytree(CHECKOUT / "tests", scratch / "away" / "tests")
         shutil.copy(CHECKOUT / "pyproject.toml", scratch / "away")
+        run(python, "-c", f"import lab; assert lab.__file__.startswith({str(scratch / 'env')!r}), lab", cwd=scratch)
         run(scratch / "env" / "bin" / "flashferry", "--version", cwd=scratch)
         run(scratch / "env" / "bin" / "flashferry", "doctor", "--json", cwd=scratch)
         spread = ("--numprocesses", "4", "--dist", "worksteal")

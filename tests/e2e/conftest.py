@@ -98,7 +98,7 @@ class Rig:
     def run(self, *arguments: str | Path) -> Done:
         """Run flashferry to its end."""
         with self.started(*arguments) as process:
-            out, err = process.communicate(timeout=90)
+            out, err = process.communicate(timeout=180)
         return Done(code=process.returncode, out=out, err=err)
 
     def verb(self, verb: str, *arguments: str | Path) -> Done:

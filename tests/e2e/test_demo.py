@@ -18,7 +18,7 @@ def demo() -> subprocess.CompletedProcess[str]:
         [sys.executable, "-P", "-m", "flashferry", "lab", "demo"],
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=300,
         check=False,
     )
 

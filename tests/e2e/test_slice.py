@@ -122,7 +122,7 @@ def test_kill_ends_the_server_too(slow_rig):
         assert helpers
         os.kill(stage.pid, signal.SIGKILL)
         stage.wait()
-        assert rig.until(lambda: not _living(pids=helpers), timeout_s=10)
+        assert rig.until(lambda: not _living(pids=helpers), timeout_s=40)
 
 
 def _living(parent: int | None = None, pids: list[int] | None = None) -> list[int]:

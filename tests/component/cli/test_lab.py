@@ -60,9 +60,9 @@ def test_a_world_of_ones_own_comes_up(tmp_path: Path) -> None:
         hosts = open_inventory(Path(told["inventory"])).inventory.hosts
         inside = _run(tmp_path, "exec", "--json", sys.executable, "-c", "import sys; print(7); sys.exit(3)")
         with _up(tmp_path) as second:
-            _, complaint = second.communicate(timeout=30)
+            _, complaint = second.communicate(timeout=90)
         lab.send_signal(signal.SIGINT)
-        assert lab.wait(timeout=30) == 0
+        assert lab.wait(timeout=90) == 0
     ran = json.loads(inside.stdout)
     assert (inside.returncode, ran["command_exit_code"], ran["stdout"], ran["stderr"]) == (0, 3, "7\n", "")
     assert (told["devices"][0]["username"], told["devices"][0]["password"]) == ("ferry", "ferry-lab-login")
@@ -85,7 +85,7 @@ def test_a_wrong_world_is_refused_in_a_sentence(tmp_path: Path) -> None:
     """File, place, key and what is allowed; exit code 2, and nothing starts."""
     (tmp_path / "mine.toml").write_text(WORLD.replace("jitter_ms = 0", "jitter_ms = 99"))
     with _up(tmp_path, "mine.toml") as lab:
-        out, complaint = lab.communicate(timeout=30)
+        out, complaint = lab.communicate(timeout=90)
     assert lab.returncode == 2
     assert out == ""
     assert "jitter_s: expected at most the delay" in complaint

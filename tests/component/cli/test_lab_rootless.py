@@ -62,7 +62,7 @@ def _up(folder: Path, command: Sequence[str]) -> Iterator["subprocess.Popen[str]
         finally:
             lab.send_signal(signal.SIGINT)
             try:
-                assert lab.wait(timeout=30) == 0
+                assert lab.wait(timeout=90) == 0
             finally:
                 lab.kill()
 

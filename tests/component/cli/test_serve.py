@@ -36,7 +36,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
         check=False,
     )
 
@@ -103,7 +103,7 @@ def test_metrics_are_served_beside_the_images(images):
         assert 'flashferry_transfers_total{outcome="delivered",site="serve",verdict="too short"} 1.0' in text
         assert 'flashferry_acknowledged_bytes_total{site="serve"} 200000.0' in text
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
     with socket.create_server(("127.0.0.1", port)):
         pass
 
@@ -142,7 +142,7 @@ def test_a_fixed_login_fetches_every_image_again_and_again(images, monkeypatch):
         assert children
         assert all(WORD.encode() not in Path(f"/proc/{child}/environ").read_bytes() for child in children)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=10)
+        _, err = process.communicate(timeout=60)
     assert WORD not in "".join(told) + err
     assert "copy ftp://lab:PASSWORD@127.0.0.1" in err
 
@@ -181,7 +181,7 @@ def test_ctrl_c_ends_it_with_the_prompt_back(images):
     with serving(images, "--json") as process:
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def start(client: str, fetch: Fetch) -> subprocess.Popen[str]:
 def finish(process: subprocess.Popen[str]) -> str:
     """Wait for a client and return what it said."""
     try:
-        return process.communicate(timeout=10)[0]
+        return process.communicate(timeout=60)[0]
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         return f"killed after 10 s: {process.communicate()[0]}"

@@ -61,7 +61,7 @@ def _served_unprivileged(image: Path, congestion_control: str) -> dict[str, Any]
         [sys.executable, "-P", "-c", textwrap.dedent(_SCRIPT), str(image), congestion_control],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
         check=False,
     )
     assert done.returncode == 0, done.stderr
