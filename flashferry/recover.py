@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Annotated
 
+import typer
 from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 
@@ -14,6 +16,7 @@ from flashferry.output import EventLines, finish
 from flashferry.tables import print_recovery
 from inventory.errors import FlashferryError
 from staging.exit_codes import ExitCode
+from staging.forget import forget
 from staging.journal import Journal, state_directory
 from staging.recover import RecoveryRecord, pending
 from staging.recover import recover as recover_fleet
@@ -23,8 +26,27 @@ from tasks.errors import RestoreIncomplete
 
 
 @login_options
-def recover(which: FleetOptions, state_dir: StateOption = None, json: JsonOption = False) -> None:
+def recover(
+    which: FleetOptions,
+    gone: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--forget",
+            metavar="DEVICE",
+            help="Restore nothing, but let go of this device: it was exchanged, or set right by hand. Nothing is sent "
+            "to it. RUN/DEVICE where several runs left one of that name. May be repeated.",
+        ),
+    ] = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
     """Find every device that a dead run left tuned, restore it and prove it."""
+    if gone:
+        with Journal(state_directory(state_dir)) as journal:
+            let_go = forget(journal, gone)
+        result: dict[str, object] = {"devices": let_go}
+        finish("recover", ExitCode.OK, result, as_json=json, human=lambda: print_recovery(let_go))
+        return
     with Journal(state_directory(state_dir)) as journal, graceful_interrupt() as stop:
         nornir = only_pending(opened(which), pending(journal))
         unusable: dict[str, FlashferryError] = {}

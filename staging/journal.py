@@ -208,13 +208,20 @@ class Journal(JournalRuns):
             host: Inventory name at that time.
             record: What recovery did and found; kept as `recovery` beside what the run itself left of a record.
         """
+        self._recovery(run_id, host, State.RESTORED, record)
+
+    def forgotten(self, run_id: str, host: str, record: object) -> None:
+        """End the lease of a device of a dead run without a proof: the operator answers for it; see `recovered`."""
+        self._recovery(run_id, host, State.FAILED, record)
+
+    def _recovery(self, run_id: str, host: str, state: State, record: object) -> None:
         kept = None if record is None else json.dumps(to_json(record))
         self._write(
             "UPDATE devices SET touched = 0, state = ?, updated_at = ?, "
             "record = CASE WHEN ? IS NULL THEN record "
             "ELSE json_set(COALESCE(record, '{}'), '$.recovery', json(?)) END "
             "WHERE run_id = ? AND host = ?",
-            (State.RESTORED.value, now(), kept, kept, run_id, host),
+            (state.value, now(), kept, kept, run_id, host),
         )
 
     @contextmanager

@@ -176,7 +176,8 @@ def _check_is_meant(session: DeviceSession, device: TouchedDevice, journal: Jour
         host=device.host,
         step="recover",
         hint="Make the device that the run tuned reachable at this address again, then run 'flashferry recover'; if it "
-        "is this one, give it its former host name for that time",
+        "is this one, give it its former host name for that time; if that one is gone for good, end its lease with "
+        f"'flashferry recover --forget {device.host}'",
     )
 
 
@@ -195,7 +196,8 @@ def _damaged(entry: DamagedEntry) -> RecoveryRecord:
     failure = Failure(
         step="recover",
         reason=f"the journal's entry of {entry.address} is damaged",
-        hint="Compare the device's ip tcp lines in the running configuration by hand",
+        hint="Compare the device's ip tcp lines in the running configuration by hand, then run 'flashferry recover "
+        f"--forget {entry.host}'",
         kind="JournalUnusable",
     )
     return RecoveryRecord(
