@@ -21,7 +21,7 @@ def test_both_arms_in_one_login(wan_rig):
     assert (as_is["syn"]["window_scale"], as_is["syn"]["sack_permitted"]) == (None, False)
     assert (tuned["syn"]["window_scale"] is not None, tuned["syn"]["sack_permitted"]) == (True, True)
     assert as_is["verdict"]["kind"] == "window"
-    assert as_is["copies"] == 2
+    assert as_is["copies"] > 1  # a small one first, to see how much the time will carry
     assert as_is["steady_bytes_per_s"] == pytest.approx(160_000, rel=0.15)
     assert found["worth"]["is_worth"]
     assert found["worth"]["gain"] > 10
