@@ -43,17 +43,18 @@ def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *,
         (
             f"`{plan.command}`; {conditions(runs)}",
             published_table(rows),
-            "The article's server here, beside the article:",
-            beside_published(rows),
-            "Ours beside the article's server with BBR for the whole host:",
-            beside_host_bbr(rows),
-            _TALLIED,
-            tally(rows),
-            "What the clients offered:",
-            syn_table(rows),
+            *_told("The article's server here, beside the article:", beside_published(rows)),
+            *_told("Ours beside the article's server with BBR for the whole host:", beside_host_bbr(rows)),
+            *_told(_TALLIED, tally(rows)),
+            *_told("What the clients offered:", syn_table(rows)),
             *((evidence,) if with_evidence else ()),
         )
     )
+
+
+def _told(heading: str, text: str) -> tuple[str, ...]:
+    """Return a part under its heading; neither where not all arms or servers were asked for, and none is left."""
+    return (heading, text) if text else ()
 
 
 def seeds_text(rows_by_loss: Mapping[float, Sequence[Row]], runs: Sequence[Measured], plan: Plan) -> str:

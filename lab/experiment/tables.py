@@ -26,10 +26,10 @@ EMULATED = (
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table."""
-    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
-    return "\n".join(lines)
+    """Return a table; nothing where there is no row."""
+    lines = [f"| {' | '.join(map(str, row))} |" for row in rows]
+    head = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    return "\n".join([*head, *lines]) if lines else ""
 
 
 def conditions(runs: Sequence[Measured]) -> str:

@@ -8,7 +8,7 @@ import pytest
 from lab.experiment.answers import beside_host_bbr, beside_published, held_to, seeds_table, tally
 from lab.experiment.cell import Cell
 from lab.experiment.chart import evidence_svg
-from lab.experiment.documents import document_published, document_sweep, short_table
+from lab.experiment.documents import document_published, document_sweep, published_text, short_table
 from lab.experiment.heat_map import heat_map_svg
 from lab.experiment.measured import Judgement, Measured
 from lab.experiment.published import ARMS, FILE_BYTES, SENDERS, cells, expected_kinds
@@ -61,6 +61,17 @@ def test_an_arm_near_the_article_is_so_and_another_says_what_held_it() -> None:
     assert "| 1.20x | no: random loss; about 3.6 packets of a copy are lost, and chance decides when |" in table
     assert table.splitlines()[-1].endswith("| 1.00x | yes |")
     assert "| 1.94 to 4.25 |" in table
+
+
+def test_what_was_not_asked_for_has_no_empty_table(tmp_path: Path) -> None:
+    """With ours alone there is nothing beside the article and nothing beside BBR: neither heading stands there."""
+    ours = next(cell for cell in cells([1]) if cell.arm == "IOS tuned" and cell.sender == SENDERS[-1])
+    runs = [_run(ours, 83_000, "slow receiver")]
+    text = published_text(summed_up(runs), runs, _plan(tmp_path))
+    assert "| IOS tuned | " in text
+    assert "What the clients offered:" in text
+    assert "beside the article" not in text
+    assert "BBR for the whole host" not in text
 
 
 def test_the_tally_counts_wrong_verdicts() -> None:
