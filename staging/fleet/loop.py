@@ -189,7 +189,6 @@ class WaveLoop:
         with self._lock:
             attempt = self._attempts[host] = self._attempts.get(host, self._first(host) - 1) + 1
             before = self._records.get(host)
-            self._to_retry.discard(host)
             self._begun += before is None
         record = self._attempted(task, self._context_of(host, line, wave, before, attempt), before)
         pause_s = None
@@ -198,8 +197,8 @@ class WaveLoop:
             pause_s = pause_before_retry(record, tries, self._request.retry, self._dice)
         with self._lock:
             self._records[host] = record
-            if pause_s is not None:
-                self._to_retry.add(host)
+            # Until its last try has ended its failures count for nothing: not in the pause, nor in the next try.
+            (self._to_retry.discard if pause_s is None else self._to_retry.add)(host)
         if pause_s is not None and record.failure is not None:
             text = f"in {pause_s:.0f} s, attempt {attempt + 1}: {record.failure.reason}"
             self._emit(Event(host=host, step="device", status="retry", text=text, at_s=self._at_s, wave=wave.number))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,41 @@ def test_pause_and_stop_from_another_terminal(fleet):
     done = Done(code=stage.returncode, out=out, err=err)
     assert done.code == 130, done.err
     assert outcomes(done) == dict.fromkeys(A, "done") | dict.fromkeys(B, "not begun")
+    assert fleet.everywhere() == before
+
+
+@pytest.mark.long
+def test_the_time_is_over(fleet):
+    """What copies when the time ends is ended and restored, what has not begun never begins, and each says why."""
+    before = fleet.everywhere()
+    image = fleet.image(IMAGE_BYTES)
+    fleet.slow(25_000)
+    # Two minutes are kept to restore.
+    until = datetime.now(UTC) + timedelta(seconds=120 + 40)
+    done = fleet.verb("stage", "--image", image, "--no-canary", "--until", until.isoformat())
+    assert (done.code, datetime.now(UTC) < until) == (6, True), done.err
+    assert outcomes(done) == dict.fromkeys(A, "interrupted") | dict.fromkeys(B, "not begun")
+    records = {one["host"]: one for one in done.json["run"]["devices"]}
+    assert {one["failure"]["kind"] for one in records.values()} == {"WindowClosed"}
+    assert {records[name]["restored"] for name in A} == {"restored"}
+    assert fleet.everywhere() == before
+
+
+@pytest.mark.long
+def test_what_was_out_of_reach_is_tried_again(fleet):
+    """A site's link is cut when the run begins and comes back in the pause: its router is staged by the second try."""
+    before = fleet.everywhere()
+    image, events = fleet.image(300_000), fleet.folder / "events.jsonl"
+    fleet.world.set_link("site-a", loss_ratio=1.0)
+    given = ("--inventory", fleet.inventory, "--image", image, "--host", "a1", "--host", "b1", "--events", events)
+    with fleet.started("stage", *given, "--json") as stage:
+        assert fleet.until(lambda: events.is_file() and '"retry"' in events.read_text(), timeout_s=90)
+        fleet.world.set_link("site-a", loss_ratio=0.0)
+        out, err = stage.communicate(timeout=90)
+    done = Done(code=stage.returncode, out=out, err=err)
+    assert done.code == 0, done.err
+    attempts = {one["host"]: (one["outcome"], one["attempt"]) for one in done.json["run"]["devices"]}
+    assert attempts == {"a1": ("done", 2), "b1": ("done", 1)}
     assert fleet.everywhere() == before
 
 

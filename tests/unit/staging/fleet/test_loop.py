@@ -201,6 +201,19 @@ def test_what_may_pass_is_tried_again_in_its_wave():
     assert [event.host for event in play.events if event.status == "retry"] == ["a1", "a1"]
 
 
+def test_a_failure_that_is_being_tried_again_stops_nothing():
+    """While a canary is at its second try the first one does not count: asked at that moment, the run may go on."""
+    bars = []
+
+    def second_try(play):
+        bars.append(play.loop._bar())
+
+    retry = RetryPolicy(times=1, pause_s=0.0)
+    play = Play(CANARY, SITE_A, retry=retry, script={"a1": ["DeviceUnreachable", second_try]})
+    assert set(play.outcomes().values()) == {"done"}
+    assert bars == [None]
+
+
 def test_tries_come_to_an_end():
     """Twice more and no further: then it has failed, and as a canary it stops the run."""
     retry = RetryPolicy(times=2, pause_s=0.0)
