@@ -26,7 +26,11 @@ def open_database(directory: Path) -> sqlite3.Connection:
     try:
         # No implicit transactions: the journal's writer says itself when one begins and ends.
         database = sqlite3.connect(directory / FILE, check_same_thread=False, timeout=30, isolation_level=None)
-        _prepare(database)
+        try:
+            _prepare(database)
+        except BaseException:
+            database.close()
+            raise
     except sqlite3.Error as error:
         raise _unusable(directory, error) from None
     return database

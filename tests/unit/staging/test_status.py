@@ -84,7 +84,7 @@ def test_the_last_results_are_told(tmp_path):
         run_id = begin(journal, "r1", "r2")
         journal.record(run_id, "r1", record)
         journal.finish_run(run_id)
-    with sqlite3.connect(tmp_path / "journal.sqlite3") as database:
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
         database.execute("UPDATE devices SET record = '[1' WHERE host = 'r2'")
     database.close()
     (run,) = read_status(tmp_path).runs
@@ -98,7 +98,7 @@ def test_an_old_run_that_left_something_is_never_out_of_sight(tmp_path):
     """However many runs came since, what is to be recovered is told."""
     with Journal(tmp_path) as journal:
         touch(journal, begin(journal, "r1"), "r1")
-    with sqlite3.connect(tmp_path / "journal.sqlite3") as database:
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
         database.execute("UPDATE runs SET started_at = '2001-01-01T00:00:00.000+00:00'")
     database.close()
     with Journal(tmp_path) as journal:
@@ -134,7 +134,7 @@ def test_the_speed_before_tuning_is_that_of_the_last_probe(tmp_path):
             journal.add_device(run_id, host=host, address="192.0.2.1", port=22, platform="ios")
             journal.record(run_id, host, {"probe": {"as_is": {"steady_bytes_per_s": speed}} if speed else None})
             journal.finish_run(run_id)
-    with sqlite3.connect(tmp_path / "journal.sqlite3") as database:
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
         # They may have begun within the same millisecond.
         database.execute("UPDATE runs SET started_at = '2026-01-0' || rowid")
     database.close()
