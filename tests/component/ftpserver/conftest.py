@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from ftpserver import FtpServer, Limits, SenderProfile, ServerSettings, Ticket, TicketRequest, TransferProgress
+from ftpserver import (
+    FtpServer,
+    Limits,
+    SenderProfile,
+    ServerSettings,
+    Ticket,
+    TicketRequest,
+    TransferProgress,
+    TransferState,
+)
 
 IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
 OTHER = "other.bin"
@@ -35,7 +44,7 @@ class Bench:
     def connect(self, source: str = "127.0.0.1") -> ftplib.FTP:
         client = ftplib.FTP()
         try:
-            client.connect("127.0.0.1", self.server.port, timeout=5, source_address=(source, 0))
+            client.connect("127.0.0.1", self.server.port, timeout=20, source_address=(source, 0))
         except BaseException:
             client.close()
             raise
@@ -47,7 +56,7 @@ class Bench:
         return client
 
     def until(self, ticket: Ticket, wanted: Callable[[TransferProgress], bool]) -> TransferProgress:
-        """Wait until a snapshot is as wanted; fail after five seconds with what it was."""
+        """Wait until a snapshot is as wanted; fail with what it was where nothing more comes."""
         progress = self.server.progress(ticket.ticket_id)
         for _ in range(500):
             if wanted(progress):
@@ -66,14 +75,18 @@ class Bench:
 
     @staticmethod
     def settles(condition: Callable[[], bool]) -> bool:
-        """Look again and again for up to five seconds until a condition holds."""
-        deadline = time.monotonic() + 5
+        """Look again and again for up to twenty seconds until a condition holds."""
+        deadline = time.monotonic() + 20
         while not condition() and time.monotonic() < deadline:
             time.sleep(0.02)
         return condition()
 
+    def delivered(self, ticket: Ticket) -> TransferProgress:
+        """Wait until a ticket is delivered, whatever became of a try before."""
+        return self.until(ticket, lambda seen: seen.state is TransferState.DELIVERED)
+
     def final(self, ticket: Ticket) -> TransferProgress:
-        progress = self.server.wait_final(ticket.ticket_id, 5)
+        progress = self.server.wait_final(ticket.ticket_id, 20)
         assert progress.state.is_final, progress
         return progress
 
@@ -90,7 +103,7 @@ class Bench:
         host, port = client.makepasv()
         data = socket.socket()
         data.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        data.settimeout(5)
+        data.settimeout(20)
         data.connect((host, port))
         return data
 

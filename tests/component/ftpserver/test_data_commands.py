@@ -39,7 +39,7 @@ def test_a_retrieval_that_waits_survives_them(bench: "Bench", closing: contextli
     client.sendcmd(f"RETR {bench.image_name}")
     with pytest.raises(ftplib.error_temp, match="450 Transfer in progress"):
         client.sendcmd(command)
-    data = closing.enter_context(socket.create_connection(place, timeout=5))
+    data = closing.enter_context(socket.create_connection(place, timeout=20))
     assert bench.read_all(data) == bench.content
     assert client.voidresp().startswith("226")
 
@@ -72,11 +72,11 @@ def test_after_abor_they_serve_again(bench: "Bench", closing: contextlib.ExitSta
     client.sock.sendall(b"ABOR\r\nPASV\r\n")
     replies = [client.getmultiline() for _ in range(3)]
     assert [reply[:3] for reply in replies] == ["426", "226", "227"]
-    data = closing.enter_context(socket.create_connection(ftplib.parse227(replies[2]), timeout=5))
+    data = closing.enter_context(socket.create_connection(ftplib.parse227(replies[2]), timeout=20))
     client.sendcmd(f"RETR {bench.image_name}")
     assert bench.read_all(data) == bench.content
     assert client.voidresp().startswith("226")
-    assert bench.final(ticket).state is TransferState.DELIVERED
+    bench.delivered(ticket)
 
 
 def test_a_connection_nobody_used_is_replaced(bench: "Bench", closing: contextlib.ExitStack) -> None:

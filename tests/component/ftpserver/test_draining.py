@@ -46,7 +46,7 @@ def test_draining_serves_a_retrieval_that_waits(bench: "Bench", how: str) -> Non
         assert client.sendcmd(f"RETR {bench.image_name}").startswith("150")
         _go_down(bench, how)
         assert idle.getline().startswith("421")
-        with socket.create_connection(place, timeout=5) as data:
+        with socket.create_connection(place, timeout=20) as data:
             assert bench.read_all(data) == bench.content
         assert client.voidresp().startswith("226")
     assert bench.final(ticket).state is TransferState.DELIVERED

@@ -43,7 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FtpServer]:
 
 def _talk(port: int, payload: bytes) -> bytes:
     received = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection, contextlib.suppress(OSError):
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection, contextlib.suppress(OSError):
         connection.sendall(payload)
         connection.shutdown(socket.SHUT_WR)
         while piece := connection.recv(65536):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _raw(bench: "Bench") -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", bench.server.port), timeout=5)
+    connection = socket.create_connection(("127.0.0.1", bench.server.port), timeout=20)
     assert connection.recv(1000).startswith(b"220 ")
     return connection
 
@@ -37,7 +37,7 @@ def _still_serves(bench: "Bench") -> None:
 
 def test_the_banner_tells_nothing(bench: "Bench") -> None:
     """Neither name nor version of any software greets a stranger."""
-    with socket.create_connection(("127.0.0.1", bench.server.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", bench.server.port), timeout=20) as connection:
         assert connection.recv(1000) == b"220 FTP server ready.\r\n"
 
 
@@ -109,9 +109,9 @@ def test_a_foreign_data_connection_gets_nothing(bench: "Bench") -> None:
     with bench.login(ticket) as client:
         client.sendcmd("TYPE I")
         host, port = client.makepasv()
-        with socket.create_connection((host, port), timeout=5, source_address=("127.0.0.44", 0)) as stranger:
+        with socket.create_connection((host, port), timeout=20, source_address=("127.0.0.44", 0)) as stranger:
             assert _until_closed(stranger) == b""
-        with socket.create_connection((host, port), timeout=5) as data:
+        with socket.create_connection((host, port), timeout=20) as data:
             client.sendcmd(f"RETR {bench.image_name}")
             assert bench.read_all(data) == bench.content
         assert client.voidresp().startswith("226")
@@ -134,7 +134,7 @@ def test_unread_replies_do_not_pile_up(bench: "Bench") -> None:
     before, memory_kb = bench.descriptors(), bench.memory_kb()
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
-        connection.settimeout(5)
+        connection.settimeout(20)
         connection.connect(("127.0.0.1", bench.server.port))
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
             connection.sendall(b"NOOP\r\n" * 20_000)

@@ -48,12 +48,12 @@ class _Here:
         ticket, grant = issue(TicketRequest(image_name="a.bin"), self.image)
         self.desk.add(grant)
         client = ftplib.FTP()
-        client.connect(*self.address, timeout=5)
+        client.connect(*self.address, timeout=20)
         client.login(ticket.username, ticket.password)
         return client
 
     def silent(self) -> None:
-        with socket.create_connection(self.address, timeout=5) as connection:
+        with socket.create_connection(self.address, timeout=20) as connection:
             connection.recv(100)
 
     def fetch(self) -> None:

@@ -14,7 +14,7 @@ from ftpserver import sockets
 def pair() -> "tuple[socket.socket, socket.socket]":
     with socket.create_server(("127.0.0.1", 0)) as listener:
         assert sockets.save_syn(listener)
-        client = socket.create_connection(listener.getsockname(), timeout=5)
+        client = socket.create_connection(listener.getsockname(), timeout=20)
         accepted, _ = listener.accept()
     yield client, accepted
     client.close()
