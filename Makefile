@@ -18,7 +18,7 @@ test: $(VENV)/.ready
 test-long: $(VENV)/.ready
 	$(BIN)/python -m pytest --numprocesses 6 --dist worksteal -m long $(PYTEST_ARGS)
 
-# Every kill point times every fault, about ten minutes; test-long plays a choice of them. Puts docs/fault-matrix.md's table.
+# Every kill point times every fault, ten to twenty minutes; test-long plays a choice of them. Puts docs/fault-matrix.md's table.
 matrix: $(VENV)/.ready
 	PYTHONPATH=. $(BIN)/python -m tests.e2e.matrix --update-docs
 
