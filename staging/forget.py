@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from inventory.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.record import Failure
-from staging.recover import RecoveryRecord
-from staging.states import Restored
+from staging.recover import RecoveryRecord, not_restored
 from staging.touched import DamagedEntry, TouchedDevice
 
 
@@ -61,14 +60,7 @@ def _record(entry: TouchedDevice | DamagedEntry) -> RecoveryRecord:
         hint=None,
         kind="Forgotten",
     )
-    return RecoveryRecord(
-        host=entry.host,
-        run_id=entry.run_id,
-        restored=Restored.INCOMPLETE,
-        restore=None,
-        failure=failure,
-        partial_file=None,
-    )
+    return not_restored(entry, failure)
 
 
 def _left_to_do(entry: TouchedDevice | DamagedEntry) -> str:

@@ -181,15 +181,20 @@ def _check_is_meant(session: DeviceSession, device: TouchedDevice, journal: Jour
     )
 
 
-def _left(device: TouchedDevice, error: Exception) -> RecoveryRecord:
+def not_restored(entry: TouchedDevice | DamagedEntry, failure: Failure) -> RecoveryRecord:
+    """Return the record of a device that was left as it is, with the reason."""
     return RecoveryRecord(
-        host=device.host,
-        run_id=device.run_id,
+        host=entry.host,
+        run_id=entry.run_id,
         restored=Restored.INCOMPLETE,
         restore=None,
-        failure=failure_of("recover", error),
+        failure=failure,
         partial_file=None,
     )
+
+
+def _left(device: TouchedDevice, error: Exception) -> RecoveryRecord:
+    return not_restored(device, failure_of("recover", error))
 
 
 def _damaged(entry: DamagedEntry) -> RecoveryRecord:
@@ -200,14 +205,7 @@ def _damaged(entry: DamagedEntry) -> RecoveryRecord:
         f"--forget {entry.host}'",
         kind="JournalUnusable",
     )
-    return RecoveryRecord(
-        host=entry.host,
-        run_id=entry.run_id,
-        restored=Restored.INCOMPLETE,
-        restore=None,
-        failure=failure,
-        partial_file=None,
-    )
+    return not_restored(entry, failure)
 
 
 def _fleet(nornir: Nornir, devices: dict[str, TouchedDevice]) -> Nornir:
