@@ -198,7 +198,10 @@ class WaveLoop:
         with self._lock:
             self._records[host] = record
             # Until its last try has ended its failures count for nothing: not in the pause, nor in the next try.
-            (self._to_retry.discard if pause_s is None else self._to_retry.add)(host)
+            if pause_s is not None:
+                self._to_retry.add(host)
+            else:
+                self._to_retry.discard(host)
         if pause_s is not None and record.failure is not None:
             text = f"in {pause_s:.0f} s, attempt {attempt + 1}: {record.failure.reason}"
             self._emit(Event(host=host, step="device", status="retry", text=text, at_s=self._at_s, wave=wave.number))
