@@ -13,10 +13,10 @@ Facts
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
 
+from tasks.dialogue import Dialogue
 from tasks.errors import DeviceRefused, OutputNotUnderstood
 from tasks.prompts import open_question
 from tasks.refusals import refusal_in
@@ -108,11 +108,11 @@ def _level(session: DeviceSession) -> int | None:
 def _refused(session: DeviceSession, command: str) -> str | None:
     """Return the device's words where it refuses a command, or None."""
     trial = Trial(host=session.name, command=command, prompt_pattern=session.prompt_pattern)
-    session.converse(command, trial.reply, trial.check)
+    session.converse(command, trial, trial.check)
     return trial.refusal
 
 
-class Trial:
+class Trial(Dialogue):
     """A command that is broken off at the first question: what asks has been accepted.
 
     Args:
@@ -122,22 +122,21 @@ class Trial:
     """
 
     def __init__(self, *, host: str, command: str, prompt_pattern: str) -> None:
+        super().__init__(prompt_pattern=prompt_pattern)
         self._host = host
         self._command = command
-        self._prompt = re.compile(prompt_pattern)
-        self._text = ""
-        self._broken_off_at = 0
+        self._is_accepted = False
         self._deadline = time.monotonic() + LIMIT_S
 
-    def reply(self, received: str) -> tuple[str, ...] | None:
-        """Take output; return what breaks off a question, or None when the prompt is back."""
-        self._text += received.replace("\r\n", "\n").replace("\r", "\n")
-        if self._prompt.search(self._text, self._broken_off_at):
-            return None
-        if open_question(self._text[self._broken_off_at :]) is None:
-            return ()
-        self._broken_off_at = len(self._text)
-        return (CANCEL, BREAK)
+    @property
+    def due(self) -> str | None:
+        """Return what breaks off a question that is the last thing shown; it answers none."""
+        return CANCEL + BREAK if open_question(self.text[self._answered_to :]) is not None else None
+
+    def typed(self) -> None:
+        """Note that a question was broken off."""
+        self._is_accepted = True
+        self._answered_to = len(self.text)
 
     def check(self) -> None:
         """End the wait at the limit.
@@ -151,4 +150,4 @@ class Trial:
     @property
     def refusal(self) -> str | None:
         """Return the device's words where it refused the command, or None."""
-        return None if self._broken_off_at else refusal_in(self._prompt.sub("", self._text))
+        return None if self._is_accepted else refusal_in(self._prompt.sub("", self.text))

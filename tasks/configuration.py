@@ -1,7 +1,15 @@
 """Compare a device's whole configuration before and after, without keeping its text. Pure.
 
-A configuration holds secrets (user hashes, SNMP communities, keys), so what is kept is one digest per line. That is
-enough to prove equality and to name every line that is new; of a line that is gone only the position is known.
+A configuration holds secrets (user hashes, SNMP communities, keys), so what is kept is digests. That is enough to prove
+equality and to name every line that is new; of a line that is gone only the position is known.
+
+Facts
+-----
+* Two readings of an unchanged device differ in what the device writes by itself: the head in front of `version`,
+  comments (stamps are comments, in words that differ by release), `ntp clock-period` on old IOS.
+* A release may print its sections, and the lines of an interface, in another order than before. Where the order of
+  lines has a meaning (numbered access lists, `boot system`, name servers, ...) another order is another configuration.
+* A syslog line may be written into the output; it is none of the configuration.
 """
 
 from __future__ import annotations
@@ -9,36 +17,51 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-_STAMPS = re.compile(
-    r"^(Building configuration\.\.\."
-    r"|Current configuration : \d+ bytes"
-    r"|Using \d+ out of \d+ bytes.*"
-    r"|! Last configuration change at .*"
-    r"|! NVRAM config last updated at .*"
-    r"|! No configuration change since last restart"
-    r"|ntp clock-period \d+"
-    r"|Load for five secs: .*"
-    r"|Time source is .*)$"
-)
-"""Lines that change by themselves. The first two and the stamps head the output; `ntp clock-period` drifts on old
-IOS; the last two are `terminal exec prompt timestamp`."""
+from templates.config_sections import Section, sections
 
+_MOVES = re.compile(
+    r"^(Building configuration\.\.\.|(Current|Uncompressed) configuration\b.*|Using \d+ out of \d+ bytes.*"
+    r"|ntp clock-period \d+|Load for five secs: .*|Time source is .*)$"
+)
+"""Lines that change by themselves. All but `ntp clock-period` head the output; the last two are `terminal exec prompt
+timestamp`."""
+
+_SYSLOG = re.compile(r"%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)?[0-7]-[A-Z0-9_]+:")
+_SYSLOG_LINE = re.compile(r"(?:\d+: )?[*.]?[A-Z][a-z]{2} +\d+ [\d:. ]+.*?" + _SYSLOG.pattern + r"|" + _SYSLOG.pattern)
+
+_IN_ORDER = re.compile(
+    r"(?:no )?(access-list \S+|ipv?6? ?prefix-list \S+|boot system|ip name-server|(?:tacacs|radius)-server host)\b"
+)
+"""Global lines whose order among each other means something."""
+
+_FREE_BODY = re.compile(r"(?:interface|line) ")
+"""Sections whose lines may come in any order."""
+
+_HEAD_SECTIONS = 20
 _KEYWORD = re.compile(r"[a-z][a-z-]*")
+_TOLD_WHOLE = re.compile(r"(?:no )?ip tcp |(?:no )?ip ftp source-interface |alias exec flashferry-")
+"""Lines that staging may set; they hold no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """A configuration without its stamps, as digests.
+    """A configuration without what moves by itself, as digests.
 
     Attributes:
-        whole: SHA-256 over all lines, hexadecimal: equal means equal.
+        whole: SHA-256 over all of it, hexadecimal: equal means equal.
         lines: First 16 hexadecimal digits of the SHA-256 of salt and line, one per line, in order.
+        blocks: The same of each section with what belongs to it; empty in one of an earlier release, which compares
+            line by line.
+        order: SHA-256 over the sections whose order has a meaning.
     """
 
     whole: str
     lines: tuple[str, ...]
+    blocks: tuple[str, ...] = ()
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +69,10 @@ class Difference:
     """How a configuration differs from a fingerprint; false where they are equal.
 
     Attributes:
-        added: Lines that were not there before; of all but `ip tcp` lines only the first one or two keywords.
+        added: Lines that were not there before; of all but those that staging may set only the first one or two
+            keywords.
         gone: How many lines of before are missing.
-        reordered: Whether the same lines stand in another order.
+        reordered: Whether the same lines stand in another order that means something, or in other sections.
     """
 
     added: tuple[str, ...]
@@ -77,21 +101,62 @@ def fingerprint(configuration: str, *, salt: str) -> Fingerprint:
     Args:
         configuration: Output of `show running-config` or `show startup-config`.
         salt: Random text kept with the fingerprint, so that equal lines of two devices don't look alike.
+
+    Raises:
+        ConfigNotUnderstood: A text in it does not end.
     """
-    lines = _lines(configuration)
-    whole = hashlib.sha256("\n".join([salt, *lines]).encode()).hexdigest()
-    return Fingerprint(whole=whole, lines=tuple(_digest(line, salt) for line in lines))
+    kept = _kept(configuration)
+    blocks = [_block(one) for one in kept]
+    order = _hashed([salt, *_in_order(kept)])
+    return Fingerprint(
+        whole=_hashed([salt, order, *sorted(blocks)]),
+        lines=tuple(_digest(line, salt) for line in _lines(kept)),
+        blocks=tuple(_digest(block, salt) for block in blocks),
+        order=order,
+    )
 
 
 def difference(before: Fingerprint, configuration: str, *, salt: str) -> Difference:
-    """Return how a configuration differs from what a fingerprint was taken of."""
+    """Return how a configuration differs from what a fingerprint was taken of.
+
+    Raises:
+        ConfigNotUnderstood: A text in it does not end.
+    """
+    if not before.blocks:
+        return _difference_by_lines(before, _all_lines(configuration), salt)
     now = fingerprint(configuration, salt=salt)
     if now.whole == before.whole:
         return Difference(added=(), gone=0, reordered=False)
+    return _compared(before, _lines(_kept(configuration)), salt)
+
+
+def new_lines(before: Fingerprint, configuration: str, *, salt: str) -> tuple[str, ...]:
+    """Return the global lines that were not there when a fingerprint was taken, in full: they may hold secrets.
+
+    Raises:
+        ConfigNotUnderstood: A text in the configuration does not end.
+    """
+    known = Counter(before.lines)
+    found = []
+    for one in _kept(configuration):
+        if known[digest := _digest(one.line, salt)]:
+            known[digest] -= 1
+        else:
+            found.append(one.line)
+    return tuple(found)
+
+
+def holds_syslog(configuration: str) -> bool:
+    """Return whether a log line may have fallen into a reading of a configuration: another reading then tells."""
+    found = sections(configuration)
+    return any(_SYSLOG.search(one.line) for one in found if not one.line.startswith(("event ", "logging ")))
+
+
+def _compared(before: Fingerprint, lines: Iterable[str], salt: str) -> Difference:
     missing = Counter(before.lines)
     added = []
-    for line, digest in zip(_lines(configuration), now.lines, strict=True):
-        if missing[digest]:
+    for line in lines:
+        if missing[digest := _digest(line, salt)]:
             missing[digest] -= 1
         else:
             added.append(_shown(line))
@@ -99,10 +164,65 @@ def difference(before: Fingerprint, configuration: str, *, salt: str) -> Differe
     return Difference(added=tuple(added), gone=gone, reordered=not added and not gone)
 
 
-def _lines(configuration: str) -> list[str]:
-    """Return the lines that count; `end` and everything in front of the stamps' output stay."""
+def _difference_by_lines(before: Fingerprint, lines: list[str], salt: str) -> Difference:
+    """Compare as the release did that took the fingerprint: each line in its place, separators among them."""
+    if _hashed([salt, *lines]) == before.whole:
+        return Difference(added=(), gone=0, reordered=False)
+    return _compared(before, lines, salt)
+
+
+_FORMER_STAMPS = re.compile(
+    r"^(Building configuration\.\.\.|Current configuration : \d+ bytes|Using \d+ out of \d+ bytes.*"
+    r"|! Last configuration change at .*|! NVRAM config last updated at .*|! No configuration change since last restart"
+    r"|ntp clock-period \d+|Load for five secs: .*|Time source is .*)$"
+)
+
+
+def _all_lines(configuration: str) -> list[str]:
     stripped = (line.rstrip() for line in configuration.replace("\r", "\n").split("\n"))
-    return [line for line in stripped if line and not _STAMPS.match(line)]
+    return [line for line in stripped if line and not _FORMER_STAMPS.match(line)]
+
+
+def _kept(configuration: str) -> list[Section]:
+    """Return the sections that count: not the head in front of `version`, no comment, nothing that moves by itself."""
+    found = sections(configuration)
+    heads = (number for number, one in enumerate(found[:_HEAD_SECTIONS]) if one.line.startswith("version "))
+    return [one for one in found[next(heads, 0) :] if not one.is_comment and not _moves(one)]
+
+
+def _moves(section: Section) -> bool:
+    return not section.body and bool(_MOVES.match(section.line) or _SYSLOG_LINE.match(section.line))
+
+
+def _lines(kept: Iterable[Section]) -> list[str]:
+    return [line for one in kept for line in (one.line, *one.body)]
+
+
+def _block(section: Section) -> str:
+    """Return a section as one text, which is the same for every order that means the same."""
+    body = _ordered(section.body) if _FREE_BODY.match(section.line) else section.body
+    return "\n".join((section.line, *body))
+
+
+def _ordered(body: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the lines of a section in one order, those of its own sub-modes behind the line that leads there."""
+    groups: list[list[str]] = []
+    for line in body:
+        if groups and line.startswith("  "):
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+    return tuple(line for group in sorted(groups) for line in group)
+
+
+def _in_order(kept: Iterable[Section]) -> list[str]:
+    """Return the sections whose order means something, those of a kind together and in their order."""
+    found = [(match[1], _block(one)) for one in kept if (match := _IN_ORDER.match(one.line))]
+    return [block for _, block in sorted(found, key=lambda pair: pair[0])]
+
+
+def _hashed(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _digest(line: str, salt: str) -> str:
@@ -113,11 +233,11 @@ def _shown(line: str) -> str:
     """Return what may be shown of a line that is not ours.
 
     A configuration hides secrets in too many places to name them (`password X`, `key X`, `path ftp://u:p@h`, a
-    community behind `version 2c`), so of every line but `ip tcp` ones only leading keywords are shown: the first
-    word, and the second where it is a keyword of a line with at least two more words.
+    community behind `version 2c`), so of every line but those that staging may set only leading keywords are shown:
+    the first word, and the second where it is a keyword of a line with at least two more words.
     """
     words = line.split()
-    if words[:2] == ["ip", "tcp"] or words[:3] == ["no", "ip", "tcp"]:
+    if _TOLD_WHOLE.match(line):
         return line
     shown = words[:2] if len(words) >= 4 and _KEYWORD.fullmatch(words[1]) else words[:1]
     return " ".join(shown) + (" ..." if len(words) > len(shown) else "")

@@ -1,4 +1,4 @@
-"""A dialogue on a line: nothing counts before the command's own echo, and the end must stand for a moment."""
+"""A dialogue on a line: nothing counts before the command's own echo; questions and the end must stand for a moment."""
 
 from __future__ import annotations
 
@@ -12,8 +12,39 @@ from tasks.prompts import EchoGate
 ECHO_LIMIT_S = 30.0
 """A device that does not even echo a command for so long hangs, or is at a question that nobody saw."""
 
-REDRAWN_S = 0.25
-"""A prompt that IOS draws again, with the line that is being typed, comes in one burst with that line."""
+MOST_CHARS_BEFORE_ECHO = 256 * 1024
+"""A burst of log lines may come first, but no more than a screen of a few thousand lines."""
+
+STANDS_S = 1.0
+"""A prompt that only log lines follow has stood for long enough after this, however many of them come."""
+
+MOST_CHARS = 4 * 1024 * 1024
+"""No dialogue shows more: half a million dots of a hash, or eight thousand marks of a copy, are the most we know of."""
+
+
+class Exchange(Protocol):
+    """What a dialogue is held by: see `tasks.dialogue.Dialogue`."""
+
+    @property
+    def due(self) -> str | None:
+        """Return what is to be typed into the question that is the last thing shown."""
+        ...
+
+    @property
+    def settles_in_s(self) -> float | None:
+        """Return how long the last thing shown must stay that until it counts; None while the device is at work."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the prompt is back."""
+        ...
+
+    def take(self, received: str) -> None:
+        """Take the next piece of output."""
+
+    def typed(self) -> None:
+        """Note that what was due was typed."""
 
 
 class Line(Protocol):
@@ -37,10 +68,13 @@ def await_echo(
     """Wait until the echo of a command is whole; what stands behind it is kept in the gate.
 
     Raises:
-        OutputNotUnderstood: It did not come within the limit.
+        OutputNotUnderstood: It did not come within the limit, or behind too much other output.
     """
     deadline = time.monotonic() + limit_s
-    while not gate.has_echo(line.received()):
+    chars = 0
+    while not gate.has_echo(text := line.received()):
+        chars += len(text)
+        _check_size(line, chars, MOST_CHARS_BEFORE_ECHO)
         if time.monotonic() > deadline:
             raise OutputNotUnderstood(
                 f"'{command.partition(' ')[0]}': expected the echo of the command, none came within {limit_s:.0f} s",
@@ -51,22 +85,46 @@ def await_echo(
         line.wait_for_text(1.0)
 
 
-def hold(
-    line: Line, gate: EchoGate, reply: Callable[[str], tuple[str, ...] | None], on_wait: Callable[[], None]
-) -> None:
-    """Answer until the dialogue is over, and stays over for the moment that a line drawn anew takes."""
-    text, over_at = gate.behind, None
+def hold(line: Line, gate: EchoGate, dialogue: Exchange, on_wait: Callable[[], None]) -> None:
+    """Answer what is asked, until the dialogue is over.
+
+    What is typed, and the end, wait until the question or the prompt has been the last thing shown for a moment.
+
+    Raises:
+        OutputNotUnderstood: The device does not cease to write.
+    """
+    dialogue.take(gate.behind)
+    chars = len(gate.behind)
+    stood_since: float | None = None
     while True:
-        answers = reply(text)
-        if answers is None:
-            over_at = over_at or time.monotonic()
-            line.wait_for_text(REDRAWN_S)
-            if not (text := line.received()) or time.monotonic() - over_at > REDRAWN_S:
-                return
-            continue
-        over_at = None
-        for answer in answers:
-            line.send(answer)
+        settles_in_s = dialogue.settles_in_s
+        stood_since = (stood_since or time.monotonic()) if settles_in_s is not None else None
         on_wait()
-        line.wait_for_text(1.0)
-        text = line.received()
+        line.wait_for_text(1.0 if settles_in_s is None else settles_in_s)
+        if text := line.received():
+            chars += len(text)
+            _check_size(line, chars, MOST_CHARS)
+            dialogue.take(text)
+            if stood_since is not None and _stands(dialogue, stood_since):
+                return
+            stood_since = stood_since if dialogue.is_over else None
+        elif settles_in_s is not None and stood_since is not None and time.monotonic() - stood_since >= settles_in_s:
+            if (answer := dialogue.due) is None:
+                return
+            line.send(answer)
+            dialogue.typed()
+            stood_since = None
+
+
+def _stands(dialogue: Exchange, since_s: float) -> bool:
+    """Tell whether a prompt that only log lines follow has been there for long enough."""
+    return dialogue.is_over and time.monotonic() - since_s >= STANDS_S
+
+
+def _check_size(line: Line, chars: int, most: int) -> None:
+    if chars > most:
+        raise OutputNotUnderstood(
+            f"expected an end of the device's output, found more than {most / 1e6:.1f} MB of it",
+            host=line.name,
+            hint="Give the command by hand and look at what the device shows",
+        )

@@ -5,10 +5,10 @@ Facts
 * The questions below are all that were seen in captures and manuals; each has one answer, by policy, and none of the
   answers destroys anything: what exists is not overwritten, nothing is ever erased.
 * Enter at `Erase flash: before copying? [confirm]` means yes and empties the flash (c3640, IOS 12.2): always `n`.
-* A typed `y` at `Destination filename [x]?` becomes the file's name: Enter alone.
+* A typed `y` at `Destination filename [x]?` becomes the file's name: Enter alone, and only where `x` is the name that
+  the command gave. Another name there (`startup-config` was seen) is what Enter would overwrite.
 * `[confirm]` takes a single key; `[yes/no]` and file names want Enter.
-* A question stands at the end of the output until a syslog line is written behind it: look for it anywhere behind the
-  last answer, not only at the end.
+* When and how often something is typed: see `tasks.dialogue`.
 * Only the line `N bytes copied` means success. An error line counts when it names our source or our target: other jobs
   (autoconfig looking for `network-confg`) print theirs into a copy that goes well.
 """
@@ -21,6 +21,7 @@ from enum import Enum
 
 from inventory.errors import ConfigInvalid
 from inventory.view import WORD
+from tasks.dialogue import Dialogue
 from templates.rows import CopyError, CopyResult, last, rows
 
 MAX_COMMAND_LENGTH = 253
@@ -45,7 +46,7 @@ class Question(Enum):
         self.ends_copy = ends_copy
 
 
-_UNKNOWN_QUESTION = re.compile(r"(\? ?(\[[^\]\n]*\])?|\[(confirm|yes/no|y/n)\]|\]\?):? ?\Z")
+_OFFERED = re.compile(r"Destination filename \[([^\]]*)\]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,7 @@ def copy_command(
     return command
 
 
-class CopyDialogue:
+class CopyDialogue(Dialogue):
     """Answers a device's questions until its prompt comes back.
 
     Args:
@@ -131,48 +132,45 @@ class CopyDialogue:
     """
 
     def __init__(self, *, prompt_pattern: str, source: str, target: str, secrets: tuple[str, ...] = ()) -> None:
-        self._prompt = re.compile(prompt_pattern)
+        super().__init__(prompt_pattern=prompt_pattern, questions=Question)
         self._source = source
         self._target = target
         self._secrets = secrets
-        self._text = ""
-        self._answered_to = 0
-        self._refused: Question | None = None
-
-    def reply(self, received: str) -> tuple[str, ...] | None:
-        """Take the next piece of output; return what to send, or None when the prompt is back."""
-        self._text += received.replace("\r\n", "\n").replace("\r", "\n")
-        answers: list[str] = []
-        while (question := self._next_question()) is not None:
-            answers.append(question.answer)
-            if question.ends_copy:
-                self._refused = question
-        if answers:
-            return tuple(answers)
-        return None if self._prompt.search(self._text, self._answered_to) else ()
 
     @property
     def transcript(self) -> str:
         """Return all output so far, without credentials."""
-        return self._masked(self._text)
+        return self._masked(self.text)
 
     @property
-    def open_question(self) -> str | None:
-        """Return the last line where it looks like a question that we have no answer for."""
-        tail = self._text[self._answered_to :]
-        if not _UNKNOWN_QUESTION.search(tail):
+    def objection(self) -> str | None:
+        """Return why the name that the device offers must not be confirmed, or None."""
+        if self._asked() is not Question.DESTINATION:
             return None
-        return self._masked(tail.rsplit("\n", 1)[-1].strip()) or None
+        offered = _OFFERED.findall(self.text)[-1]
+        if _name_of(offered) in self._names:
+            return None
+        return f"expected the name {' or '.join(sorted(self._names))!r}, which the command gave"
+
+    @property
+    def _names(self) -> frozenset[str]:
+        """Return what the device may offer as the name: that of the target, or the image's where there is no target."""
+        if self._target == "null:":
+            return frozenset({_name_of(self._source.rpartition("/")[2]), "null", ""})
+        return frozenset({_name_of(self._target)})
 
     def outcome(self) -> CopyOutcome:
         """Return how the copy ended."""
-        result = last(CopyResult, self._text)
-        errors = [row for row in rows(CopyError, self._text) if self._is_ours(row)]
+        result = last(CopyResult, self.text)
+        errors = [row for row in rows(CopyError, self.text) if self._is_ours(row)]
         return CopyOutcome(
             result=result,
             error=errors[-1].reason if errors and result is None else None,
-            refused=self._refused,
+            refused=next((one for one in self.answered if isinstance(one, Question) and one.ends_copy), None),
         )
+
+    def _shown(self, text: str) -> str:
+        return self._masked(text)
 
     def _masked(self, text: str) -> str:
         for secret in self._secrets:
@@ -180,21 +178,14 @@ class CopyDialogue:
             text = re.sub(r"[\r\n\b$ ]*".join(map(re.escape, secret)), "*", text)
         return mask(text)
 
-    def _next_question(self) -> Question | None:
-        """Return the earliest unanswered question and count it as answered."""
-        found = [
-            (match.end(), question)
-            for question in Question
-            if (match := question.pattern.search(self._text, self._answered_to))
-        ]
-        if not found:
-            return None
-        self._answered_to, question = min(found, key=lambda pair: pair[0])
-        return question
-
     def _is_ours(self, row: CopyError) -> bool:
         """Tell whether an error names our copy; credentials are masked and `flash:` may read `bootflash:`."""
         subject = _MASK.sub(r"\1", row.subject)
         if "://" in subject:
             return subject.removeprefix("ftp://").replace("//", "/") == self._source
-        return subject.partition(":")[2].lstrip("/") == self._target.partition(":")[2].lstrip("/")
+        return _name_of(subject) == _name_of(self._target)
+
+
+def _name_of(path: str) -> str:
+    """Return a path without its file system and leading slash, as the device may spell it."""
+    return path.rpartition(":")[2].lstrip("/")

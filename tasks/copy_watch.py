@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tasks.copy_dialogue import CopyDialogue
-from tasks.errors import CopyStopped, DeviceUnreachable, OutputNotUnderstood, TransferStalled
+from tasks.dialogue import STUCK_S
+from tasks.errors import CopyStopped, DeviceUnreachable, DialogueDisturbed, OutputNotUnderstood, TransferStalled
 
 STEP = "pull"
 
@@ -102,11 +103,30 @@ class CopyWatch:
         self._total_s: float | None = None
         self._bytes_acked = 0
 
-    def reply(self, received: str) -> tuple[str, ...] | None:
-        """Take output of the device; see `CopyDialogue.reply`."""
+    @property
+    def due(self) -> str | None:
+        """Return what is to be typed; see `Dialogue`."""
+        return self._dialogue.due
+
+    @property
+    def settles_in_s(self) -> float | None:
+        """Return how long the last thing shown must stay that; see `Dialogue`."""
+        return self._dialogue.settles_in_s
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the prompt is back."""
+        return self._dialogue.is_over
+
+    def typed(self) -> None:
+        """Note that what was due was typed."""
+        self._dialogue.typed()
+
+    def take(self, received: str) -> None:
+        """Take output of the device."""
         if received:
             self._heard_at = self._clock()
-        return self._dialogue.reply(received)
+        self._dialogue.take(received)
 
     def check(self) -> None:
         """Look at the server's account and the clock.
@@ -114,16 +134,15 @@ class CopyWatch:
         Raises:
             CopyStopped: The operator wants to stop.
             TransferStalled: A limit was reached.
-            OutputNotUnderstood: The device waits for an answer that we don't have.
+            OutputNotUnderstood: The device waits for an answer that it does not get from us.
             DeviceUnreachable: The image was delivered, but the session says nothing any more.
         """
         now, seen = self._clock(), self._witness()
         if self._interrupted():
             raise CopyStopped("the operator interrupted the copy", host=self._host, step=STEP)
-        if (question := self._dialogue.open_question) and now - self._heard_at > 5:
-            raise OutputNotUnderstood(
-                f"the device asks {question!r}, which we have no answer for", host=self._host, step=STEP
-            )
+        if now - self._heard_at > STUCK_S and (reason := self._dialogue.stuck_at) is not None:
+            kind = DialogueDisturbed if self._dialogue.is_disturbed else OutputNotUnderstood
+            raise kind(reason, host=self._host, step=STEP)
         self._note(seen, now)
         self._check_progress(seen, now)
         if now - self._started > (limit_s := self._total_limit_s(now)):

@@ -13,6 +13,7 @@ from typing import Any
 
 import paramiko
 from napalm.ios.ios import IOSDriver
+from netmiko.channel import SSHChannel
 from netmiko.cisco.cisco_ios import CiscoIosSSH
 from netmiko.exceptions import ReadTimeout
 
@@ -46,6 +47,20 @@ TERMINAL = ("terminal width 511", LENGTH, "terminal no monitor")
 """What is set for this session alone; syslog lines that would be written into every dialogue stay away."""
 
 
+READ_AT_ONCE_BYTES = 256 * 1024
+"""Taken from the channel in one go: a device that writes faster than we read must not keep us reading for ever."""
+
+MOST_ANSWER_CHARS = 16 * 1024 * 1024
+"""No answer is longer: a configuration of ten thousand interfaces has two megabytes."""
+
+_PASSWORD = re.compile(
+    r"(?:\A|\n)(?![^\n]*\b(?:new|old|again|retype|re-?enter|confirm|verify)\b)[^\n]{0,40}password: ?[ \b]*\Z",
+    re.IGNORECASE,
+)
+"""`Password:`, or what an AAA server has instead, but no question for another password."""
+_LOGIN_TAIL_CHARS = 4000
+
+
 class NoPrompt(ReadTimeout):
     """No prompt came in time.
 
@@ -60,6 +75,27 @@ class NoPrompt(ReadTimeout):
         self.hint = _PAGED if "--More--" in (self.question or "") else None
 
 
+class EndlessAnswer(NoPrompt):
+    """More came than any answer has; what was seen is no question."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.hint = f"It wrote more than {MOST_ANSWER_CHARS / 1e6:.0f} MB: give the command by hand and look"
+
+
+class BoundedChannel(SSHChannel):
+    """netmiko's channel, which here leaves the rest of a flood for the next time."""
+
+    def read_channel(self) -> str:
+        """Return what is there, so much at most."""
+        pieces: list[str] = []
+        size = 0
+        while size < READ_AT_ONCE_BYTES and (piece := self.read_buffer()):
+            pieces.append(piece)
+            size += len(piece)
+        return "".join(pieces)
+
+
 class Connection(CiscoIosSSH):
     """A netmiko connection to IOS whose waiting costs no processor time, and whose login costs few round trips."""
 
@@ -70,6 +106,11 @@ class Connection(CiscoIosSSH):
 
     def _build_ssh_client(self) -> paramiko.SSHClient:
         return Client(self._host_keys)
+
+    def establish_connection(self, *arguments: Any, **options: Any) -> None:
+        """Open the connection, on a channel that is never read for ever."""
+        super().establish_connection(*arguments, **options)
+        self.channel = BoundedChannel(conn=self._open_channel, encoding=self.encoding)
 
     def _try_session_preparation(self, force_data: bool = True) -> None:  # noqa: ARG002 -- netmiko's signature
         # netmiko types Enter first, in case nothing comes by itself, and `exit` where anything fails: both would be
@@ -106,7 +147,7 @@ class Connection(CiscoIosSSH):
         while True:
             self.wait_for_text(QUIET_S)
             if received := self.read_channel():
-                seen, heard_at = (seen + received)[-4000:], time.monotonic()
+                seen, heard_at = (seen + received)[-_LOGIN_TAIL_CHARS:], time.monotonic()
             elif self.has_ended:
                 raise EOFError
             elif first_prompt(seen) is not None:
@@ -132,10 +173,54 @@ class Connection(CiscoIosSSH):
         self.read_until_pattern(re.escape(command), read_timeout=LOGIN_LIMIT_S)
         deadline, seen = time.monotonic() + LOGIN_LIMIT_S, ""
         while True:
-            seen += self.read_channel()
+            seen = (seen + self.read_channel())[-_LOGIN_TAIL_CHARS:]
             if (prompt := first_prompt(seen)) is not None:
                 return prompt
             self._wait_until(deadline, seen)
+
+    def enter_enable(self, secret: str) -> None:
+        """Enter privileged EXEC: the secret is typed once, and only where the device asks for just that.
+
+        Args:
+            secret: What to type at `Password:`; empty where there is none.
+
+        Raises:
+            ValueError: There is no secret for it, or the device asks again.
+            NoPrompt: Neither question nor prompt came.
+        """
+        self._check_nothing_is_asked()
+        self.write_channel("enable\n")
+        self.read_until_pattern("enable", read_timeout=LOGIN_LIMIT_S)
+        if not self._asks_password():
+            return
+        if not secret:
+            raise ValueError("no enable secret")
+        self.write_channel(secret + "\n")
+        if self._asks_password():
+            raise ValueError("the enable secret was refused")
+
+    def _asks_password(self) -> bool:
+        """Return whether what is shown last, and stays there, is the question for a password; else it is a prompt."""
+        deadline, seen = time.monotonic() + LOGIN_LIMIT_S, ""
+        while True:
+            if received := self.read_channel():
+                seen = (seen + received)[-_LOGIN_TAIL_CHARS:]
+            elif _PASSWORD.search(seen):
+                return True
+            if (prompt := first_prompt(seen)) is not None:
+                self.last_prompt = prompt
+                return False
+            self._wait_until(deadline, seen, QUIET_S)
+
+    def _check_nothing_is_asked(self) -> None:
+        """Look at what is left of earlier talk, such as a log line, before something is typed.
+
+        Raises:
+            NoPrompt: The device is at a question, which whatever is typed would answer.
+        """
+        left = self.read_channel()
+        if open_question(left) is not None:
+            raise NoPrompt(left)
 
     def exchange(self, command: str, *, limit_s: float) -> Answer:
         """Send a command that asks nothing and return its answer.
@@ -148,13 +233,15 @@ class Connection(CiscoIosSSH):
             NoPrompt: No echo or no prompt came.
         """
         reader = AnswerReader(command, any_prompt(self.base_prompt))
-        self.read_channel()  # what is left of earlier talk, such as a syslog line
+        self._check_nothing_is_asked()
         self.write_channel(command + "\n")
         started = heard_at = prompt_at = time.monotonic()
         answer, prompt_end = None, None
         while True:
             if received := self.read_channel():
                 heard_at, answer = time.monotonic(), reader.take(received)
+                if reader.size > MOST_ANSWER_CHARS:
+                    raise EndlessAnswer
             if reader.prompt_end != prompt_end:
                 prompt_at, prompt_end = heard_at, reader.prompt_end
             left_s = heard_at + limit_s - time.monotonic()
@@ -186,6 +273,8 @@ class Connection(CiscoIosSSH):
             if (found := wanted.search(seen)) is not None:
                 self._read_buffer += seen[found.end() :]
                 return seen[: found.end()]
+            if len(seen) > MOST_ANSWER_CHARS:
+                raise EndlessAnswer
             self._wait_until(deadline, seen)
 
     @property
@@ -268,10 +357,11 @@ class Driver(IOSDriver):
         """Enter privileged EXEC where the login did not lead there.
 
         Raises:
-            ValueError: The secret was refused or is missing; netmiko's word for it.
+            ValueError: The secret was refused or is missing.
+            NoPrompt: The device asks something else, or nothing came.
         """
         if not self.device.last_prompt.endswith("#"):
-            self.device.enable()
+            self.device.enter_enable(self.device.secret)
             self.device.exchange(LENGTH, limit_s=LOGIN_LIMIT_S)
         if not self.device.last_prompt.endswith("#"):
             raise ValueError("no privileged prompt")

@@ -29,6 +29,10 @@ class FlashBusy(OutputNotUnderstood):
     """The device has the file open and tells nothing of it: only another look, later, can tell."""
 
 
+class DialogueDisturbed(OutputNotUnderstood):
+    """Somebody's text stands behind a question, so that nothing could be typed into it: the next time may go well."""
+
+
 class CopyFailed(FlashferryError):
     """The device ended the copy with an error, or without the bytes."""
 

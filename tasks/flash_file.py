@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from nornir.core.task import Result, Task
 
 from tasks.connection import session_of
+from tasks.dialogue import Dialogue, Question
 from tasks.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
 from tasks.session import DeviceSession
 from templates.rows import DirError, DirFile, Refusal, first, rows
@@ -27,8 +28,10 @@ LIMIT_S = 120.0
 """Deleting half a gigabyte from class-C flash takes some ten seconds; twice a minute ends our patience."""
 
 _BUSY = re.compile(r"\bbusy\b|\bin (exclusive )?use\b", re.IGNORECASE)
-_FILENAME = re.compile(r"Delete filename \[([^\]]*)\]\? ?")
-_CONFIRM = re.compile(r"Delete (\S+?)\? ?\[confirm\]")
+_QUESTIONS = (
+    Question(name="file name", pattern=re.compile(r"Delete filename \[([^\]]*)\]\? ?"), answer="\n"),
+    Question(name="confirmation", pattern=re.compile(r"Delete (\S+?)\? ?\[confirm\]"), answer="\n"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +99,7 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
             step=STEP,
         )
     dialogue = DeleteDialogue(host=session.name, path=path, prompt_pattern=session.prompt_pattern)
-    session.converse(f"delete {path}", dialogue.reply, dialogue.check)
+    session.converse(f"delete {path}", dialogue, dialogue.check)
     if file_at(session, path).size_bytes is not None:
         raise DeviceRefused(
             f"{path} is still there after 'delete': {dialogue.words}",
@@ -106,7 +109,7 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
         )
 
 
-class DeleteDialogue:
+class DeleteDialogue(Dialogue):
     """Answers the two questions of `delete` about one file, and no other question.
 
     Args:
@@ -116,52 +119,36 @@ class DeleteDialogue:
     """
 
     def __init__(self, *, host: str, path: str, prompt_pattern: str) -> None:
+        super().__init__(prompt_pattern=prompt_pattern, questions=_QUESTIONS)
         self._host = host
         self._path = path
-        self._prompt = re.compile(prompt_pattern)
-        self._text = ""
-        self._answered_to = 0
         self._deadline = time.monotonic() + LIMIT_S
 
-    def reply(self, received: str) -> tuple[str, ...] | None:
-        """Take the next piece of output; return what to send, or None when the prompt is back.
-
-        Raises:
-            OutputNotUnderstood: The device asks about another file.
-        """
-        self._text += received.replace("\r\n", "\n").replace("\r", "\n")
-        answers = []
-        while (found := self._question()) is not None:
-            if _name(found[1]) != _name(self._path):
-                raise OutputNotUnderstood(
-                    f"expected a question about {self._path}, the device asks {found[0]!r}", host=self._host, step=STEP
-                )
-            self._answered_to = found.end()
-            answers.append("\n")
-        if answers:
-            return tuple(answers)
-        return None if self._prompt.search(self._text, self._answered_to) else ()
+    @property
+    def objection(self) -> str | None:
+        """Return why the question is not one about our file, or None."""
+        asked = self._asked()
+        if asked is None or _name(asked.pattern.findall(self.text)[-1]) == _name(self._path):
+            return None
+        return f"expected a question about {self._path}"
 
     def check(self) -> None:
-        """End the wait at the limit.
+        """End the wait at a question that is not ours to answer, and at the limit.
 
         Raises:
-            OutputNotUnderstood: The prompt did not come back in time.
+            OutputNotUnderstood: The device asks something else, or the prompt did not come back in time.
         """
-        if time.monotonic() > self._deadline:
-            raise OutputNotUnderstood(
-                f"'delete {self._path}': no prompt within {LIMIT_S:.0f} s", host=self._host, step=STEP
-            )
+        reason = self.objection and self.stuck_at
+        if reason is None and time.monotonic() > self._deadline:
+            reason = self.stuck_at or f"no prompt within {LIMIT_S:.0f} s"
+        if reason is not None:
+            raise OutputNotUnderstood(f"'delete {self._path}': {reason}", host=self._host, step=STEP)
 
     @property
     def words(self) -> str:
         """Return what the device said to it, for an error."""
-        refusal = first(Refusal, self._text)
-        return refusal.text if refusal else self._text[-160:].strip()
-
-    def _question(self) -> re.Match[str] | None:
-        found = [pattern.search(self._text, self._answered_to) for pattern in (_FILENAME, _CONFIRM)]
-        return min((match for match in found if match), key=lambda match: match.start(), default=None)
+        refusal = first(Refusal, self.text)
+        return refusal.text if refusal else self.text[-160:].strip()
 
 
 def _name(path: str) -> str:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tasks.dialogue import STUCK_S, Dialogue
 from tasks.errors import HashStopped, OutputNotUnderstood
 from tasks.session import DeviceSession
 
@@ -87,10 +88,14 @@ def run_verify(
     """
     started = time.monotonic()
     dots = Dots(
-        prompt_pattern=session.prompt_pattern, limits=limits, dot_bytes=dot_bytes, interrupted=interrupted, at_s=started
+        prompt_pattern=session.prompt_pattern,
+        limits=limits,
+        dot_bytes=dot_bytes,
+        interrupted=interrupted,
+        clock=time.monotonic,
     )
     try:
-        session.converse(command, lambda text: dots.reply(text, time.monotonic()), lambda: dots.check(time.monotonic()))
+        session.converse(command, dots, dots.check)
     except LimitReached as reached:
         kind = HashStopped if isinstance(reached, Ended) else OutputNotUnderstood
         raise kind(f"'{command}': {reached}", host=session.name, step="verify") from None
@@ -105,8 +110,8 @@ class Ended(LimitReached):
     """The operator wants to stop."""
 
 
-class Dots:
-    """Collects output until the prompt, counting the dots and throwing them away."""
+class Dots(Dialogue):
+    """Collects output until the prompt, counting the dots and throwing them away; `verify` asks nothing."""
 
     def __init__(
         self,
@@ -115,42 +120,41 @@ class Dots:
         limits: HashLimits,
         dot_bytes: int,
         interrupted: Callable[[], bool],
-        at_s: float,
+        clock: Callable[[], float],
     ) -> None:
-        self.text = ""
+        super().__init__(prompt_pattern=prompt_pattern)
         self.dots = 0
-        self._prompt = re.compile(prompt_pattern)
         self._limits = limits
         self._dot_bytes = dot_bytes
         self._interrupted = interrupted
-        self._started_s = self._heard_s = at_s
+        self._started_s = self._heard_s = clock()
         self._has_heard = False
+        self._clock = clock
 
     @property
     def bytes_hashed(self) -> int:
         """Return how far the device came, by its dots."""
         return self.dots * self._dot_bytes
 
-    def reply(self, received: str, now_s: float) -> tuple[str, ...] | None:
-        """Take output; return None once the prompt is there, and nothing to send until then."""
+    def take(self, received: str) -> None:
+        """Take output."""
         if received:
-            self._heard_s, self._has_heard = now_s, True
+            self._heard_s, self._has_heard = self._clock(), True
         runs = re.findall(r"\.{2,}|^\.+$", received)
         self.dots += sum(map(len, runs))
         # The dots of two pieces of output meet: squeeze the joint too, or a slow device's single dots pile up.
-        tail = self.text[-1:]
         fresh = re.sub(r"\.{2,}", ".", received)
-        if tail == ".":
-            fresh = fresh.lstrip(".")
-        self.text = (self.text + fresh).replace("\r\n", "\n")
-        return None if self._prompt.search(self.text) else ()
+        super().take(fresh.lstrip(".") if self.text[-1:] == "." else fresh)
 
-    def check(self, now_s: float) -> None:
+    def check(self) -> None:
         """Raise LimitReached where waiting makes no sense any more."""
+        now_s = self._clock()
         if self._interrupted():
             raise Ended(f"interrupted by the operator{self._progress()}")
         if not self._has_heard and now_s - self._started_s > self._limits.start_s:
             raise LimitReached(f"no sign of life for {self._limits.start_s:.0f} s")
+        if now_s - self._heard_s > STUCK_S and (reason := self.stuck_at) is not None:
+            raise LimitReached(f"{reason}{self._progress()}")
         if now_s - self._heard_s > self._limits.silence_s:
             raise LimitReached(f"no dot for {self._limits.silence_s:.0f} s{self._progress()}")
         if now_s - self._started_s > self._limits.total_s:

@@ -101,6 +101,11 @@ class AnswerReader:
         """Return all that was seen."""
         return self._text
 
+    @property
+    def size(self) -> int:
+        """Return how many characters were seen."""
+        return len(self._text)
+
     def take(self, received: str) -> Answer | None:
         """Take the next piece; return the answer as it stands once a prompt has been seen."""
         # Only the end can hold a prompt that is new: a configuration of a megabyte is searched once, not per piece.

@@ -122,7 +122,7 @@ def pull_image(
     )
     watch = CopyWatch(session.name, dialogue, size_bytes, limits, witness, interrupted)
     started = time.monotonic()
-    session.converse(command_for(source, target), watch.reply, watch.check)
+    session.converse(command_for(source, target), watch, watch.check)
     wall_s = time.monotonic() - started
     result = _judged(session.name, dialogue, size_bytes, target, witness())
     return PullReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from tasks.conversation import await_echo, hold
+from tasks.conversation import Exchange, await_echo, hold
+from tasks.dialogue import Dialogue
 from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
 from tasks.login import Login, failed, lost, open_driver, too_late
-from tasks.prompts import EchoGate
+from tasks.prompts import EchoGate, open_question
 from tasks.refusals import refusal_in
 from tcp.info import parse_tcp_info
 
@@ -200,9 +201,7 @@ class DeviceSession:
         sent = ("configure terminal", *lines, "end")
         return "\n".join(f"{line}\n{one.text}\n{one.prompt}" for line, one in zip(sent, answers, strict=True))
 
-    def converse(
-        self, command: str, reply: Callable[[str], tuple[str, ...] | None], on_wait: Callable[[], None]
-    ) -> None:
+    def converse(self, command: str, dialogue: Exchange, on_wait: Callable[[], None]) -> None:
         """Send a command and hold the dialogue that follows, waiting for text without polling.
 
         Nothing counts before the command's own echo is whole: a prompt that is drawn again while the command is on its
@@ -210,20 +209,19 @@ class DeviceSession:
 
         Args:
             command: The command; it may hold a secret, and is never put into an error.
-            reply: Takes each new piece of output behind the echo and returns what to send, or None when the dialogue
-                is over; may be asked again after that, as more text may show that it was not.
+            dialogue: Takes all output behind the echo, and knows what is to be typed and when it is over.
             on_wait: Called at least once a second; it may raise to end the wait.
 
         Raises:
-            OutputNotUnderstood: The command was not echoed; no session is left then.
+            OutputNotUnderstood: The command was not echoed, or the device writes without end; no session is left then.
             DeviceUnreachable: The session was lost.
         """
         gate = EchoGate(command)
         try:
-            self.received()
+            self._check_nothing_is_asked()
             self.send(command + "\n")
             await_echo(self, command, gate, on_wait)
-            hold(self, gate, reply, on_wait)
+            hold(self, gate, dialogue, on_wait)
         except BaseException:
             # Whatever it was, also a fault of ours: the device must not go on behind our back, and must not be asked
             # anything while it may be at a question. Without the echo no prompt proves that it is at none.
@@ -231,16 +229,29 @@ class DeviceSession:
                 self.abandon()
             raise
 
+    def _check_nothing_is_asked(self) -> None:
+        """Look at what came since the last answer, such as a log line, before a command is typed.
+
+        Raises:
+            OutputNotUnderstood: The device is at a question by now, which the command would answer.
+        """
+        if (question := open_question(self.received())) is not None:
+            raise OutputNotUnderstood(
+                f"expected the prompt, the device asks {question!r} by itself; nothing was typed",
+                host=self.name,
+                hint="Look at the device's console",
+            )
+
     def _interrupt(self, *, limit_s: float = 10.0) -> bool:
         """Send Ctrl-Shift-6 and return whether the prompt came back within the limit."""
         deadline = time.monotonic() + limit_s
-        seen = ""
+        shown = Dialogue(prompt_pattern=self.prompt_pattern)
         try:
             self.send(BREAK)
             while time.monotonic() < deadline:
                 self.wait_for_text(1.0)
-                seen = (seen + self.received())[-2000:]
-                if re.search(self.prompt_pattern, seen):
+                shown.take(self.received())
+                if shown.is_over:
                     return True
         except DeviceUnreachable:
             return False

@@ -19,6 +19,7 @@ PASSING = frozenset(
         "DeviceUnreachable",
         "TransferStalled",
         "DeviceOverloaded",
+        "DialogueDisturbed",
         "FlashBusy",
         "ServerGone",
         "ServerBusy",

@@ -72,6 +72,10 @@ class Play:
         self.show("\r\n")
         return line
 
+    def key(self, into: str) -> None:
+        """Note one key, and nothing more of what is typed."""
+        self.typed.append((into, self.channel.recv(1).decode("latin-1")))
+
     def log_in(self) -> None:
         """Show a prompt and take what every login types."""
         self.show("\r\nr1#")

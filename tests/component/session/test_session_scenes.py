@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from tasks import conversation, driver
 from tasks.authorization import look_at_authorization
-from tasks.errors import DeviceRefused, DeviceUnreachable, LoginRefused, OutputNotUnderstood
+from tasks.copy_dialogue import CopyDialogue
+from tasks.copy_watch import CopyWatch, Witnessed, copy_limits
+from tasks.errors import DeviceRefused, DeviceUnreachable, DialogueDisturbed, LoginRefused, OutputNotUnderstood
+from tasks.flash_file import DeleteDialogue
 from tasks.session import DeviceSession
 
+COPY = "copy ftp://user:secret@192.0.2.1/x.bin flash:x.bin"
 SYSLOG = "*Sep 13 09:24:43.803: %LINK-3-UPDOWN: Interface Gi3, changed state to up"
+
+
+def dialogue() -> CopyDialogue:
+    return CopyDialogue(prompt_pattern=r"(?m)^r1#\s*$", source="192.0.2.1/x.bin", target="flash:x.bin")
+
+
+def watched(talk: CopyDialogue) -> tuple[CopyWatch, Callable[[], None]]:
+    """Return what a copy is held by: the dialogue, and the look at it once a second."""
+    limits = copy_limits(size_bytes=3, expected_bytes_per_s=1e6)
+    seen = Witnessed(client_seen=True, logged_in=True, bytes_acked=0, failure=None)
+    watch = CopyWatch("r1", talk, 3, limits, lambda: seen, lambda: False)
+    return watch, watch.check
+
+
+def copied(router) -> CopyDialogue:
+    """Hold the dialogue of a copy and log out."""
+    session, talk = DeviceSession(router.login), dialogue()
+    session.converse(COPY, talk, lambda: None)
+    session.close()
+    return talk
 
 
 def test_an_expired_password_gets_nothing_typed(device, monkeypatch):
@@ -77,7 +102,6 @@ def test_a_prompt_that_a_syslog_line_follows_at_login(device):
 
 def test_a_prompt_drawn_anew_does_not_end_a_command_on_its_way(device):
     """`logging synchronous`: nothing is typed into the question that the command then asks."""
-    replies: list[str] = []
 
     def scene(play):
         play.log_in()
@@ -87,24 +111,111 @@ def test_a_prompt_drawn_anew_does_not_end_a_command_on_its_way(device):
         play.show("done\r\nr1#")
         play.wait_for_the_end()
 
-    def reply(text):
-        replies.append(text)
-        if text.endswith("? "):
-            return ("\n",)
-        return None if "".join(replies).endswith("r1#") else ()
+    router = device(scene)
+    talk = copied(router)
+    assert talk.text.endswith("done\nr1#")
+    assert SYSLOG not in talk.text
+    assert router.typed[-2] == ("Destination filename", "")
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        f"\r\n{SYSLOG}\r\n",
+        "\r\n***\r\n***\r\n*** Message from tty0 to all terminals:\r\n***\r\nreload at five\r\n***\r\n\r\n",
+        "\r\nanything else, such as a console server's word\r\n",
+    ],
+)
+@pytest.mark.parametrize("pause_s", [0.0, 0.1, 0.6])
+def test_a_question_drawn_twice_gets_one_answer(device, noise, pause_s):
+    """The spare Enter would fall into the question behind it, which empties the flash."""
+    question = "Destination filename [x.bin]? "
+
+    def scene(play):
+        play.log_in()
+        play.line()
+        play.show(question)
+        time.sleep(pause_s)
+        play.show(noise + question)
+        play.line("Destination filename")
+        play.show("Erase flash: before copying? [confirm]")
+        play.key("Erase flash")
+        play.show("\r\n3 bytes copied in 0.1 secs (30 bytes/sec)\r\nr1#")
+        play.wait_for_the_end()
+
+    router = device(scene)
+    talk = copied(router)
+    assert [pair for pair in router.typed if pair[0] != "prompt"] == [
+        ("Destination filename", ""), ("Erase flash", "n"), ("the end", "exit")
+    ]  # fmt: skip
+    assert [one.name for one in talk.answered] == ["DESTINATION", "ERASE"]
+
+
+def test_a_question_that_text_covers_gets_no_answer(device):
+    """Not drawn again, it is broken off, and the error may be tried again."""
+
+    def scene(play):
+        play.log_in()
+        play.line()
+        play.show(f"Destination filename [x.bin]? \r\n{SYSLOG}\r\n")
+        play.key("question")
+        play.show("\r\nr1#")
+        play.wait_for_the_end()
 
     router = device(scene)
     session = DeviceSession(router.login)
-    session.converse("copy ftp://user:secret@192.0.2.1/x.bin flash:x.bin", reply, lambda: None)
-    assert "".join(replies).endswith("done\nr1#")
-    assert SYSLOG not in "".join(replies)
-    assert router.typed[-1] == ("Destination filename", "")
+    with pytest.raises(DialogueDisturbed, match="not the last thing shown"):
+        session.converse(COPY, *watched(dialogue()))
+    assert ("question", "\x1e") in router.typed
+    assert session.alive
     session.close()
+
+
+def test_a_question_that_nothing_of_ours_caused_gets_no_command(device):
+    """What would be typed next, would answer it."""
+
+    def scene(play):
+        play.log_in()
+        time.sleep(0.3)
+        play.show("\r\nReload scheduled. Proceed? [confirm]")
+        play.wait_for_the_end()
+
+    router = device(scene)
+    session = DeviceSession(router.login)
+    time.sleep(0.6)
+    with pytest.raises(OutputNotUnderstood, match=r"Proceed\? \[confirm\]"):
+        session.ask("show clock")
+    assert [text for into, text in router.typed if into == "the end"] == []
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda session: session.ask("show tech-support"),
+        lambda session: session.converse(COPY, dialogue(), lambda: None),
+    ],
+    ids=["ask", "converse"],
+)
+def test_output_without_end_is_bounded(device, monkeypatch, give):
+    """A device that never ceases to write is given up before it fills the memory."""
+    monkeypatch.setattr(driver, "MOST_ANSWER_CHARS", 500_000)
+    monkeypatch.setattr(conversation, "MOST_CHARS", 500_000)
+
+    def scene(play):
+        play.log_in()
+        play.line()
+        while True:
+            play.show("0123456789abcdef" * 2000 + "\r\n")
+
+    session = DeviceSession(device(scene).login)
+    with pytest.raises(OutputNotUnderstood) as caught:
+        give(session)
+    assert "MB" in str(caught.value)
+    assert not session.alive
 
 
 def test_a_prompt_drawn_anew_behind_the_whole_echo(device):
     """The line breaks in between the last key and Enter: the dialogue is not over with the prompt in front of it."""
-    replies: list[str] = []
     command = "delete flash:x.bin"
 
     def scene(play):
@@ -119,17 +230,12 @@ def test_a_prompt_drawn_anew_behind_the_whole_echo(device):
         play.show("r1#")
         play.wait_for_the_end()
 
-    def reply(text):
-        replies.append(text)
-        if text.endswith("? "):
-            return ("\n",)
-        return None if "".join(replies).endswith("\nr1#") else ()
-
     router = device(scene)
     session = DeviceSession(router.login)
-    session.converse(command, reply, lambda: None)
+    talk = DeleteDialogue(host="r1", path="flash:x.bin", prompt_pattern=session.prompt_pattern)
+    session.converse(command, talk, talk.check)
     assert router.typed[-1] == ("Delete filename", "")
-    assert "Delete filename" in "".join(replies)
+    assert "Delete filename" in talk.text
     session.close()
 
 
@@ -145,7 +251,7 @@ def test_a_command_without_an_echo_ends_the_session(device, monkeypatch):
 
     session = DeviceSession(device(scene).login)
     with pytest.raises(OutputNotUnderstood, match="'copy': expected the echo") as caught:
-        session.converse("copy ftp://user:secret@192.0.2.1/x.bin null:", lambda _: None, lambda: None)
+        session.converse("copy ftp://user:secret@192.0.2.1/x.bin null:", dialogue(), lambda: None)
     assert "secret" not in str(caught.value)
     assert not session.alive
 
@@ -257,6 +363,48 @@ def test_an_enable_secret_beyond_ascii_goes_out_as_utf_8(device):
     DeviceSession(replace(router.login, enable_secret="gehe\u00efm\u2713")).abandon()
     (secret,) = [text for into, text in router.typed if into == "Password"]
     assert secret.encode("latin-1").decode() == "gehe\u00efm\u2713"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["Password: \r\nNew password: ", "Enter your password? [confirm]", "Password:\r\nDiscard changes? [confirm]"],
+)
+def test_an_enable_secret_is_typed_into_nothing_but_its_own_question(device, monkeypatch, asked):
+    """It would be shown, or answer something else."""
+    monkeypatch.setattr(driver, "LOGIN_LIMIT_S", 1.0)
+
+    def scene(play):
+        play.show("\r\nr1>")
+        for _ in range(3):
+            play.line()
+            play.show("r1>")
+        play.line()
+        play.show(asked)
+        play.wait_for_the_end()
+
+    router = device(scene)
+    with pytest.raises(LoginRefused):
+        DeviceSession(replace(router.login, enable_secret="s3cret"))
+    assert "s3cret" not in [text for _, text in router.typed]
+
+
+def test_a_password_that_is_asked_for_twice_is_typed_once(device):
+    """The second question means that the secret was refused: a third try might lock somebody out."""
+
+    def scene(play):
+        play.show("\r\nr1>")
+        for _ in range(3):
+            play.line()
+            play.show("r1>")
+        play.line()
+        for _ in range(3):
+            play.show("Password: ")
+            play.line("Password", echo=False)
+
+    router = device(scene)
+    with pytest.raises(LoginRefused, match="the enable secret was refused"):
+        DeviceSession(replace(router.login, enable_secret="s3cret"))
+    assert router.typed.count(("Password", "s3cret")) == 1
 
 
 def test_facts_ask_for_nothing_that_is_not_shown(device):

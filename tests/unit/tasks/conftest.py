@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tasks.conversation import Exchange
 from tasks.errors import DeviceRefused
 from tasks.session import Facts
 from templates.rows import Refusal, first
@@ -33,12 +34,13 @@ class TableDevice:
             raise DeviceRefused(f"'{command}': {refusal.text}", host=self.name)
         return output
 
-    def converse(
-        self, command: str, reply: Callable[[str], tuple[str, ...] | None], on_wait: Callable[[], None]
-    ) -> None:
-        assert reply(f"{command}\r\n") == ()
+    def converse(self, command: str, dialogue: Exchange, on_wait: Callable[[], None]) -> None:
+        dialogue.take(f"{command}\r\n")
+        assert not dialogue.is_over
         on_wait()
-        assert reply(f"{self._answer(command)}\r\n{PROMPT}") is None
+        dialogue.take(f"{self._answer(command)}\r\n{PROMPT}")
+        assert dialogue.due is None
+        assert dialogue.is_over
 
     def facts(self) -> Facts:
         return Facts(hostname="r1", vendor="Cisco", model="C8000V", os_version="", serial_number="9X")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from tasks.configuration import difference, fingerprint
+from tasks.configuration import Fingerprint, difference, fingerprint, holds_syslog, new_lines
 
 CONFIG = (Path(__file__).parents[2] / "captures" / "config" / "csr1000v.txt").read_text()
 SALT = "00ff"
@@ -31,6 +32,12 @@ def test_the_same_configuration_is_equal():
         ("Current configuration : 4818 bytes", "Current configuration : 4850 bytes"),
         ("ntp clock-period 17179865", "ntp clock-period 17179870"),
         ("! NVRAM config last updated at 14:23:07 UTC Mon Jan 1 2024", "! No configuration change since last restart"),
+        ("! Letzte Änderung 14:23:07", "!Running configuration last done at: 2026-11-22"),
+        (
+            "Current configuration: 4818 bytes (compressed)\nversion 15.2",
+            "Uncompressed configuration from 3 kB\nversion 15.2",
+        ),
+        ("Something in other words 12:00\nversion 15.2", "Something in other words 13:00\nversion 15.2"),
     ],
 )
 def test_stamps_are_no_difference(before, after):
@@ -50,9 +57,77 @@ def test_a_line_that_is_gone_is_counted():
     assert str(changed("hostname r1\nip http server\nend", "hostname r1\nend")) == "none new; gone: 1"
 
 
-def test_another_order_is_a_difference():
-    """The same lines in another order are not the same configuration (access lists)."""
-    assert str(changed("permit a\ndeny b", "deny b\npermit a")) == "the same lines in another order"
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("access-list 1 permit host a\naccess-list 1 deny any", "access-list 1 deny any\naccess-list 1 permit host a"),
+        ("boot system flash:a\nboot system flash:b", "boot system flash:b\nboot system flash:a"),
+        ("ip access-list standard A\n permit a\n deny any", "ip access-list standard A\n deny any\n permit a"),
+        ("banner motd ^C\na\nb\n^C", "banner motd ^C\nb\na\n^C"),
+        ("interface Gi1\n shutdown\ninterface Gi2\n mtu 1500", "interface Gi1\n mtu 1500\ninterface Gi2\n shutdown"),
+    ],
+)  # fmt: skip
+def test_another_order_that_means_something_is_a_difference(before, after):
+    """Access lists, what is to be booted, text, and lines that went to another section."""
+    assert (
+        str(changed(f"version 15.2\n{before}\nend", f"version 15.2\n{after}\nend")) == "the same lines in another order"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("ip tcp mss 1000\nip http server", "ip http server\nip tcp mss 1000"),
+        ("interface Gi1\n shutdown\ninterface Gi2\n mtu 9000", "interface Gi2\n mtu 9000\ninterface Gi1\n shutdown"),
+        ("interface Gi1\n shutdown\n mtu 9000", "interface Gi1\n mtu 9000\n shutdown"),
+        ("access-list 1 permit any\naccess-list 2 permit any", "access-list 2 permit any\naccess-list 1 permit any"),
+        ("ip http server\n!\n!\nip tcp mss 1000", "ip http server\nip tcp mss 1000\n!"),
+    ],
+)  # fmt: skip
+def test_another_order_that_means_nothing_is_none(before, after):
+    """A release may print its sections in another order each time."""
+    assert not changed(f"version 15.2\n{before}\nend", f"version 15.2\n{after}\nend")
+
+
+def test_a_separator_in_a_section_is_no_end_of_it():
+    """What is indented behind `!` belongs to the command above it, whether the separator is printed or not."""
+    assert not changed(
+        "router bgp 1\n neighbor a\n!\n address-family ipv4\nend",
+        "router bgp 1\n neighbor a\n address-family ipv4\nend",
+    )
+
+
+def test_the_fingerprint_of_an_earlier_release_is_compared_as_it_was_taken():
+    """A journal that an earlier release wrote proves what it proved then: each line in its place."""
+    text = "Building configuration...\n!\nhostname r1\nip http server\nend"
+    kept = ["!", "hostname r1", "ip http server", "end"]
+    former = Fingerprint(
+        whole=sha256("\n".join([SALT, *kept]).encode()).hexdigest(),
+        lines=tuple(sha256(f"{SALT}\n{line}".encode()).hexdigest()[:16] for line in kept),
+    )
+    assert not difference(former, text, salt=SALT)
+    assert difference(former, text.replace("ip http server", "ip tcp mss 1000"), salt=SALT).added == (
+        "ip tcp mss 1000",
+    )
+
+
+def test_a_log_line_in_the_output_is_told():
+    """Whole, it does not count; glued to a line of the configuration it makes another reading necessary."""
+    log = "*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: Configured from console by bob"
+    assert not changed("version 15.2\nhostname r1\nend", f"version 15.2\n{log}\nhostname r1\nend")
+    glued = f"version 15.2\nhostname r1{log}\nend"
+    assert changed("version 15.2\nhostname r1\nend", glued)
+    assert holds_syslog(glued)
+    assert not holds_syslog(CONFIG + '\nevent manager applet A\n event syslog pattern "%SYS-5-CONFIG_I:"\n')
+
+
+def test_the_new_lines_in_full():
+    """Whoever looks for its own line in other words sees what is new in the first column, not text of a banner."""
+    now = "version 15.2\nbanner motd ^C\nip tcp mss 9\n^C\ntcp window 1250000\nend"
+    assert new_lines(fingerprint("version 15.2\nend", salt=SALT), now, salt=SALT) == (
+        "banner motd ^C",
+        "tcp window 1250000",
+    )
 
 
 def test_a_repeated_line_counts_as_often_as_it_stands():

@@ -32,7 +32,7 @@ class Rig:
         self.now_s += seconds
         self.acked_bytes += acked_bytes
         if heard:
-            self.watch.reply(heard)
+            self.watch.take(heard)
         self.watch.check()
 
 

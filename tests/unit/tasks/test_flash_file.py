@@ -35,14 +35,15 @@ class Router:
         assert command == "dir flash:x.bin"
         return self._answers.pop(0)
 
-    def converse(self, command, reply, on_wait) -> None:
+    def converse(self, command, dialogue, on_wait) -> None:
         self.typed.append(command)
         for piece in self._output:
-            answers = reply(piece)
-            if answers is None:
-                return
-            self.typed += answers
+            dialogue.take(piece)
             on_wait()
+            if (answer := dialogue.due) is not None:
+                self.typed.append(answer)
+                dialogue.typed()
+        assert dialogue.is_over
 
     @property
     def session(self) -> DeviceSession:
@@ -91,9 +92,14 @@ def test_questions_that_come_in_pieces():
     """Byte by byte or at once, each question is answered once."""
     talk = DeleteDialogue(host="r1", path="flash:x.bin", prompt_pattern=r"(?m)^r1#\s*$")
     text = "Delete filename [x.bin]? \r\nDelete flash:/x.bin? [confirm]\r\nr1#"
-    answers = [talk.reply(byte) for byte in text]
-    assert [answer for answer in answers if answer] == [("\n",), ("\n",)]
-    assert answers[-1] is None
+    answers = []
+    for byte in text:
+        talk.take(byte)
+        if (answer := talk.due) is not None:
+            answers.append(answer)
+            talk.typed()
+    assert answers == ["\n", "\n"]
+    assert talk.is_over
 
 
 def test_what_is_at_a_path():

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 import tasks.reach
+from tasks.conversation import Exchange
 from tasks.errors import DeviceRefused, TransferStalled
 from tasks.pull import Source
 from tasks.reach import LIMITS, Hindrance, Sighting, hindrance_of, reach_server
@@ -66,12 +67,11 @@ class FakeSession:
     def __init__(self, output: str) -> None:
         self._output = output
 
-    def converse(self, command: str, reply: Callable[[str], object], on_wait: Callable[[], None]) -> None:
+    def converse(self, command: str, dialogue: Exchange, on_wait: Callable[[], None]) -> None:
         assert command.endswith("null:")
-        text, self._output = self._output, ""
+        dialogue.take(self._output)
         deadline = time.monotonic() + 5
-        while reply(text) is not None and time.monotonic() < deadline:
-            text = ""
+        while not dialogue.is_over and time.monotonic() < deadline:
             on_wait()
 
 

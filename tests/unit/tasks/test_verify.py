@@ -39,7 +39,7 @@ def test_another_digest_is_a_corrupt_image(table_device, algorithm, digits):
 
 def test_the_speed_of_a_hash_that_took_a_while(table_device, monkeypatch):
     """Two seconds for eight megabytes are four megabytes a second."""
-    times = iter([10.0, 10.0, 10.0, 12.0, 12.0])
+    times = iter([10.0, 10.0, 10.0, 10.0, 12.0, 12.0])
     monkeypatch.setattr("tasks.hashing.time", SimpleNamespace(monotonic=lambda: next(times)))
     found = verify_file(table_device(result(GOOD)), path="bootflash:x.bin", md5=GOOD, size_bytes=8_000_000)
     assert (found.duration_s, found.hash_bytes_per_s) == (2.0, 4_000_000)
@@ -125,25 +125,38 @@ def test_each_word_on_a_signature(output, outcome):
     assert judge(output, "bootflash:x.bin").outcome is outcome
 
 
-def dots(*, interrupted: bool = False) -> Dots:
-    limits = HashLimits(start_s=10, silence_s=20, total_s=100)
-    return Dots(
-        prompt_pattern=r"(?m)^r1#\s*$",
-        limits=limits,
-        dot_bytes=DIGEST_DOT_BYTES,
-        interrupted=lambda: interrupted,
-        at_s=0,
-    )
+class Wait:
+    """A hash whose device and clock the test moves."""
+
+    def __init__(self, *, interrupted: bool = False) -> None:
+        self.now_s = 0.0
+        self.dots = Dots(
+            prompt_pattern=r"(?m)^r1#\s*$",
+            limits=HashLimits(start_s=10, silence_s=20, total_s=100),
+            dot_bytes=DIGEST_DOT_BYTES,
+            interrupted=lambda: interrupted,
+            clock=lambda: self.now_s,
+        )
+
+    def hears(self, text: str, at_s: float) -> None:
+        self.now_s = at_s
+        self.dots.take(text)
+
+    def looks(self, at_s: float) -> None:
+        self.now_s = at_s
+        self.dots.check()
 
 
 def test_dots_are_counted_and_thrown_away():
     """Two hundred thousand dots in many pieces leave one behind, and tell how far the device came."""
-    found = dots()
+    wait = Wait()
     for second in range(100):
-        assert found.reply("." * 2000, float(second)) == ()
-    assert (found.dots, found.text) == (200_000, ".")
-    assert found.bytes_hashed == 200_000 * 65_536
-    assert found.reply("Done!\r\nverify /md5 (flash:x) = 0\r\nr1#", 100.0) is None
+        wait.hears("." * 2000, float(second))
+        assert wait.dots.settles_in_s is None
+    assert (wait.dots.dots, wait.dots.text) == (200_000, ".")
+    assert wait.dots.bytes_hashed == 200_000 * 65_536
+    wait.hears("Done!\r\nverify /md5 (flash:x) = 0\r\nr1#", 100.0)
+    assert wait.dots.is_over
 
 
 @pytest.mark.parametrize(
@@ -152,19 +165,28 @@ def test_dots_are_counted_and_thrown_away():
 )
 def test_each_limit_has_its_own_words(heard_s, now_s, words):
     """Start, silence and total are told apart."""
-    found = dots()
+    wait = Wait()
     if heard_s is not None:
-        found.reply("verify /md5 flash:x\r\n..", heard_s)
+        wait.hears("verify /md5 flash:x\r\n..", heard_s)
     with pytest.raises(LimitReached, match=words):
-        found.check(now_s)
+        wait.looks(now_s)
+
+
+def test_a_hash_that_asks_something_is_given_up():
+    """Nothing of ours has it ask, so nothing is typed; the question stands in the sentence."""
+    wait = Wait()
+    wait.hears("Verify another file? [confirm]", 1)
+    wait.looks(5)
+    with pytest.raises(LimitReached, match=r"asks 'Verify another file\? \[confirm\]'"):
+        wait.looks(7)
 
 
 def test_within_its_limits_a_device_is_left_alone():
     """No limit is reached while dots come."""
-    found = dots()
-    found.reply("..", 90)
-    found.check(99)
-    assert found.dots == 2
+    wait = Wait()
+    wait.hears("..", 90)
+    wait.looks(99)
+    assert wait.dots.dots == 2
 
 
 def test_a_known_speed_shortens_the_patience_and_never_lengthens_it():
@@ -176,8 +198,5 @@ def test_a_known_speed_shortens_the_patience_and_never_lengthens_it():
 
 def test_a_hash_that_is_stopped_is_no_limit_of_the_device():
     """The operator's stop is told as that, not as an answer that nobody understood."""
-    found = Dots(
-        prompt_pattern="r1#", limits=hash_limits(1000), dot_bytes=DIGEST_DOT_BYTES, interrupted=lambda: True, at_s=0.0
-    )
     with pytest.raises(Ended, match="interrupted by the operator"):
-        found.check(1.0)
+        Wait(interrupted=True).looks(1.0)

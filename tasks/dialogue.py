@@ -1,0 +1,195 @@
+"""A dialogue behind one command: what the device shows, what may be typed into it, and when it is over. No I/O.
+
+Facts
+-----
+* A broadcast (`send *`) and, with `logging synchronous`, any log line make IOS draw again what stands on its last line,
+  a question too. Each drawing looks like a new question; it is still the one that one answer is for.
+* An answer too many falls into the next question. Enter at `Erase flash: before copying? [confirm]` empties the
+  flash.
+* So an answer is typed only into a question that is the last thing on the screen, once for each, and nothing more
+  before the device has moved on. What a device asks twice for good is told, never answered twice.
+* Without `logging synchronous` a log line stands behind the question, which is not drawn again: then nobody knows by
+  the screen what a key would be for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tasks.prompts import is_syslog, last_line
+
+SETTLED_S = 0.25
+"""So long a question or prompt must be the last thing shown: what IOS draws again comes in one burst with its cause."""
+
+COVERED_S = 3.0
+"""So long nothing may follow a prompt that other text than log lines stands behind, such as somebody's broadcast."""
+
+STUCK_S = 5.0
+"""A question that gets no answer from us is given up after so long: it might have been drawn again, or passed by."""
+
+_TAIL_CHARS = 8192
+"""A question or a prompt stands in so many of the last characters; a copy's marks may be millions."""
+
+_LOOKS_LIKE_A_QUESTION = re.compile(r"(\? ?(\[[^\]\n]*\])?|\[(confirm|yes/no|y/n)\]|\]\?):? ?\Z")
+
+
+class Asked(Protocol):
+    """A question that a dialogue knows: what it looks like, and what is typed into it."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called, for errors."""
+        ...
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Return what finds it; it counts only at the very end of what is shown."""
+        ...
+
+    @property
+    def answer(self) -> str:
+        """Return what is typed, a line end included where the device waits for one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question with its answer; see `Asked`."""
+
+    name: str
+    pattern: re.Pattern[str]
+    answer: str
+
+
+class Dialogue:
+    """What a device shows behind a command.
+
+    Args:
+        prompt_pattern: Regular expression of the privileged prompt, alone on a line.
+        questions: What the device may ask, each with its one answer.
+    """
+
+    def __init__(self, *, prompt_pattern: str, questions: Iterable[Asked] = ()) -> None:
+        self._prompt = re.compile(prompt_pattern)
+        self._questions = tuple(questions)
+        self._text = ""
+        self._answered: list[Asked] = []
+        self._answered_to = 0
+
+    @property
+    def text(self) -> str:
+        """Return all that was shown."""
+        return self._text
+
+    @property
+    def answered(self) -> tuple[Asked, ...]:
+        """Return the questions that were answered, in their order."""
+        return tuple(self._answered)
+
+    def take(self, received: str) -> None:
+        """Take the next piece of output."""
+        self._text += received.replace("\r\n", "\n").replace("\r", "\n")
+
+    @property
+    def due(self) -> str | None:
+        """Return what is to be typed into the question that is the last thing shown; None where nothing is."""
+        asked = self._asked()
+        return asked.answer if asked is not None and asked not in self._answered and self.objection is None else None
+
+    def typed(self) -> None:
+        """Note that the answer that is due was typed: the same question gets no other."""
+        asked = self._asked()
+        assert asked is not None
+        self._answered.append(asked)
+        self._answered_to = len(self._text)
+
+    @property
+    def objection(self) -> str | None:
+        """Return why the question that is the last thing shown must not be answered although we know it, or None."""
+        return None
+
+    @property
+    def settles_in_s(self) -> float | None:
+        """Return how long the last thing shown must stay that until it counts; None while the device is at work."""
+        if self.due is not None:
+            return SETTLED_S
+        behind = self._behind_prompt()
+        if behind is None:
+            return None
+        return SETTLED_S if not behind.strip() or self._only_syslog(behind) else COVERED_S
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the prompt is back, with nothing behind it but log lines."""
+        behind = self._behind_prompt()
+        return behind is not None and self._only_syslog(behind)
+
+    @property
+    def stuck_at(self) -> str | None:
+        """Return in words what the device seems to wait for and will not get from us; None where it is at work."""
+        shown = self._tail[self._start_of_tail() :]
+        if (asked := self._asked()) is not None:
+            question = repr(self._shown(last_line(self._text)))
+            if asked in self._answered:
+                return f"the device asks {question} again, which was answered already"
+            return f"the device asks {question}: {objection}" if (objection := self.objection) else None
+        if _LOOKS_LIKE_A_QUESTION.search(shown):
+            return f"the device asks {self._shown(last_line(shown))!r}, which we have no answer for"
+        if (covered := self._covered()) is not None and self._behind_prompt() is None:
+            return (
+                f"the device asked {self._shown(covered)!r} and wrote something else behind it: nothing is typed into "
+                "what is not the last thing shown"
+            )
+        return None
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Return whether what keeps the dialogue is only text behind a question that we have the answer for."""
+        return self._asked() is None and self._covered() is not None
+
+    @property
+    def _tail(self) -> str:
+        return self._text[-_TAIL_CHARS:]
+
+    def _start_of_tail(self) -> int:
+        """Return where in the tail begins what was shown since the last answer."""
+        return max(self._answered_to - max(len(self._text) - _TAIL_CHARS, 0), 0)
+
+    def _asked(self) -> Asked | None:
+        """Return the question that is the very last thing shown."""
+        tail = self._tail
+        return next((one for one in self._questions if _at_end(one.pattern, tail)), None)
+
+    def _covered(self) -> str | None:
+        """Return a question without an answer that something else was written behind."""
+        shown = self._tail[self._start_of_tail() :]
+        open_ones = [one for one in self._questions if one not in self._answered]
+        found = [match for one in open_ones for match in one.pattern.finditer(shown)]
+        if not found:
+            return None
+        latest = max(found, key=lambda match: match.end())
+        behind = shown[latest.end() :]
+        return last_line(latest[0]) if behind.strip() and behind.lstrip(" ").startswith("\n") else None
+
+    def _behind_prompt(self) -> str | None:
+        """Return what stands behind the last prompt since the last answer; None where there is none."""
+        tail, begin = self._tail, self._start_of_tail()
+        found = list(self._prompt.finditer(tail, begin))
+        return tail[found[-1].end() :] if found else None
+
+    @staticmethod
+    def _only_syslog(text: str) -> bool:
+        return all(is_syslog(line) for line in text.splitlines())
+
+    def _shown(self, text: str) -> str:
+        """Return text as it may be told."""
+        return text
+
+
+def _at_end(pattern: re.Pattern[str], text: str) -> bool:
+    """Tell whether a text ends with what a pattern finds, blanks and backspaces behind it left out."""
+    stripped = text.rstrip(" \b")
+    return any(match.end() >= len(stripped) for match in pattern.finditer(text))
