@@ -46,16 +46,32 @@ def snapshot_from_json(stored: dict[str, Any]) -> Snapshot:
     return Snapshot(
         running=_lines(stored["running"]),
         startup=_lines(stored["startup"]),
-        running_fingerprint=Fingerprint(whole=digests["whole"], lines=tuple(digests["lines"])),
+        running_fingerprint=Fingerprint(
+            whole=digests["whole"],
+            lines=tuple(digests["lines"]),
+            # Journals of earlier releases know neither of these, nor the archive.
+            blocks=tuple(digests.get("blocks", ())),
+            order=digests.get("order", ""),
+        ),
         salt=stored["salt"],
+        archives=tuple(stored.get("archives", ())),
     )
 
 
 def changes_from_json(stored: list[dict[str, Any]]) -> tuple[Change, ...]:
-    """Return the Changes that `to_json` was given."""
-    from tasks.tuning import Change
+    """Return the Changes that `to_json` was given.
 
-    return tuple(Change(keyword=one["keyword"], before=one["before"], ours=one["ours"]) for one in stored)
+    Raises:
+        ValueError: One would have us type what we never set: it was not written by us.
+    """
+    from tasks.tuning import Change, is_ours_to_type
+
+    changes = tuple(
+        Change(keyword=one["keyword"], before=one["before"], ours=one["ours"], shown=one.get("shown")) for one in stored
+    )
+    if not all(map(is_ours_to_type, changes)):
+        raise ValueError("a line that is none of those that staging sets")
+    return changes
 
 
 def _lines(stored: dict[str, Any]) -> TcpLines:

@@ -13,6 +13,7 @@ from staging.journal import Journal
 from staging.links import LinkRates
 from staging.planning.limits import Limits
 from staging.record import Failure
+from tasks.identity import LoginGuard
 
 
 class Server(Protocol):
@@ -92,6 +93,8 @@ class RunContext:
         earlier: Why the attempts before it failed.
         identity: What the device called itself when the run was planned, or None.
         leftover: Path and size of what a broken copy of this run left on the device before it was resumed, or None.
+        guard: Knows who answered at the device's first login of the run; one for all its attempts.
+        owner: Who began the run, for the mark that it leaves on devices while they are tuned.
     """
 
     run_id: str
@@ -114,3 +117,5 @@ class RunContext:
     earlier: tuple[Failure, ...] = ()
     identity: str | None = None
     leftover: str | None = None
+    guard: LoginGuard = field(default_factory=LoginGuard)
+    owner: str = ""

@@ -9,7 +9,6 @@ from staging.clocks import compare_clocks
 from staging.context import RunContext
 from staging.events import Progress, TransferEnd
 from staging.fleet.handover import is_nearly_over, is_soon_over
-from staging.identity import identity_of
 from staging.links import LinkCap
 from staging.plan import ASSUMED_RTT_S, source_of
 from staging.reconcile import Decision, Judgement
@@ -18,15 +17,16 @@ from staging.slot_run import SlotRun
 from staging.states import State
 from staging.store.kept import STAGE, KeptTransfer
 from tasks.addresses import own_addresses
-from tasks.check import CheckReport
+from tasks.check import CheckReport, Wanted, look_again
 from tasks.connection import NAME as CONNECTION
 from tasks.connection import session_of
 from tasks.copy_watch import least_rate_bytes_per_s
-from tasks.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnreachable
+from tasks.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnreachable, FileInTheWay
 from tasks.flash_file import remove
+from tasks.identity import identity_of
 from tasks.pull import PullReport, Witnessed, copy_limits, pull
 from tasks.tune import set_again, step_down
-from tasks.tuning import SOURCE_INTERFACE, WINDOW_SIZE, Change, TunePlan
+from tasks.tuning import WINDOW_SIZE, Change, TunePlan
 from tcp.probing import steady_bytes_per_s
 
 
@@ -40,6 +40,9 @@ class CopyRun(SlotRun):
         # Over all tickets: what an earlier copy left is ours, too, until it is proven gone.
         self._began = False
         self._may_be_writing = False
+        # By our server's account: a file that is larger than what the device got from us is not ours.
+        self._sent_bytes = 0
+        self._is_theirs = False
         self._target = ""
 
     def _pull(self, target: str) -> None:
@@ -84,7 +87,7 @@ class CopyRun(SlotRun):
         """Remove what a copy left, and nothing that could still be written to."""
         if self._ticket is not None:
             self._context.server.revoke(self._ticket.ticket_id)
-        self._do("remove", remove, path=target, no_larger_than_bytes=self._context.image.size_bytes)
+        self._do("remove", remove, path=target, no_larger_than_bytes=self._sent_bytes)
         self._began = False
 
     @property
@@ -102,8 +105,24 @@ class CopyRun(SlotRun):
         self._update(changes=changes)
         self._in_force = changes
 
+    def _look_again(self, target: str) -> None:
+        """Look at the target once more: a file may have come there, or the room gone, since the check.
+
+        Raises:
+            DeviceRefused: It cannot be put there any more.
+        """
+        if target == "null:":
+            return
+        image, file_system = self._context.image, self._checked().file_system
+        wanted = Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5, sha512=image.sha512)
+        refusal = look_again(session_of(self._task), file_system, wanted)
+        if refusal is not None:
+            self._is_theirs = True
+            raise DeviceRefused(f"since the check: {refusal}", host=self._record.host, step="pull")
+
     def _copy(self, target: str) -> None:
         context = self._context
+        self._look_again(target)
         self._issue_ticket()
         assert self._ticket is not None
         ticket = self._ticket
@@ -131,9 +150,10 @@ class CopyRun(SlotRun):
                 witness=self._witness,
                 interrupted=context.interrupted,
             )
-        except (CopyFailed, DeviceRefused):
+        except (CopyFailed, DeviceRefused) as error:
             # The device is back at its prompt: nothing of it goes on.
             self._may_be_writing = False
+            self._is_theirs = isinstance(error, FileInTheWay)
             raise
         finally:
             # The device may be back at its prompt a round trip before the server has its last acknowledgement.
@@ -190,11 +210,13 @@ class CopyRun(SlotRun):
     def _set_again(self) -> None:
         """Set our lines again where they are gone: a device that restarted is as it was before."""
         if self._in_force:
-            self._update(tune=self._do("tune", set_again, changes=self._in_force))
+            self._update(tune=self._do("tune", set_again, changes=self._in_force, remember=self._remember))
 
     def _take_transfer(self, seen: TransferProgress) -> None:
         """Keep the server's record, and what it tells about the link."""
         self._began = self._began or has_begun(seen)
+        if seen.record is not None:
+            self._sent_bytes = max(self._sent_bytes, seen.record.bytes_sent)
         if seen.record is not None and seen.record != self._record.transfer:
             self._context.links.note(self._host, seen.record)
             self._tell_transfer(seen.record)
@@ -216,7 +238,7 @@ class CopyRun(SlotRun):
     @property
     def _is_tuned(self) -> bool:
         """Whether lines are in force that change the speed; a source interface only makes the way."""
-        return any(change.keyword != SOURCE_INTERFACE for change in self._in_force)
+        return any(change.is_tuning for change in self._in_force)
 
     @property
     def _kind(self) -> str:

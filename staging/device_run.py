@@ -13,7 +13,6 @@ from nornir.core.task import Result, Task
 
 from ftpserver import FtpServerError
 from staging.context import RunContext
-from staging.identity import identity_of
 from staging.leftover_run import LeftoverRun
 from staging.plan import DevicePlan, plan_device
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
@@ -21,10 +20,12 @@ from staging.states import Outcome, Restored, State
 from staging.touched import JournalUnusable
 from tasks.check import CheckReport, Wanted, check
 from tasks.connection import session_of
-from tasks.errors import HostKeyRefused, LoginRefused
+from tasks.errors import HostKeyRefused, LoginRefused, RestoreIncomplete
 from tasks.flash_file import file_at
+from tasks.identity import identity_of
 from tasks.leftover import in_words
-from tasks.restore import RestoreReport, restore
+from tasks.mark import mark_line
+from tasks.restore import SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport, restore
 from tasks.snapshot import Snapshot, snapshot
 from tasks.tune import tune
 from tasks.tuning import TcpLines, TunePlan
@@ -57,6 +58,8 @@ def run_device(run: DeviceRun) -> Result:
 
 class DeviceRun(LeftoverRun):
     """The steps of one device, in their order."""
+
+    _before: Snapshot | None = None
 
     def execute(self) -> DeviceRecord:
         """Go through all steps and return the record."""
@@ -120,6 +123,9 @@ class DeviceRun(LeftoverRun):
         is_short = file.size_bytes is not None and file.size_bytes < self._context.image.size_bytes
         if not is_short or in_words(file) != self._context.leftover:
             return False
+        assert file.size_bytes is not None
+        # By the record of the run's former process, to the byte.
+        self._sent_bytes = file.size_bytes
         self._remove(target)
         self._update(notes=(*self._record.notes, f"removed what this run's broken copy had left: {in_words(file)}"))
         return True
@@ -184,6 +190,7 @@ class DeviceRun(LeftoverRun):
     def _stage(self) -> None:
         report = self._checked()
         before: Snapshot = self._do("snapshot", snapshot)
+        self._before = before
         # From the snapshot, not from the check: what somebody set in between is theirs and comes back.
         plan = self._planned(report, before.running)
         # Also where nothing is to be changed: the lease keeps a device that a dead run left tuned, or that another run
@@ -220,6 +227,7 @@ class DeviceRun(LeftoverRun):
             link=link,
             image=context.image.name,
             port=context.server.port,
+            mark=mark_line(context.run_id, context.owner),
         )
 
     def _feed(self, plan: TunePlan, target: str) -> None:
@@ -253,8 +261,19 @@ class DeviceRun(LeftoverRun):
     def _tune(self, plan: TunePlan) -> None:
         """Set the plan's lines; these, or a smaller window where the device takes no other, are on disk beforehand."""
         self._remember(plan.changes)
-        self._update(tune=self._do("tune", tune, plan=plan, remember=self._remember))
+        self._update(tune=self._do("tune", tune, plan=plan, before=self._before, remember=self._remember))
+        self._tell_tuned()
         self._move(State.TUNED)
+
+    def _tell_tuned(self) -> None:
+        """Tell what became of our lines where it is not just what was sent."""
+        found = self._record.tune
+        assert found is not None
+        words = [f"note: {one}" for one in found.other_words]
+        if not found.is_marked:
+            words.append("note: no mark could be left: another controller would not see that this run has the device")
+        for text in words:
+            self._tell("tune", "note", text)
 
     def _restore(self, before: Snapshot) -> None:
         """Restore and prove. A device that we changed is worth waiting for: it may be rebooting, or its lines full."""
@@ -262,7 +281,9 @@ class DeviceRun(LeftoverRun):
         refused = 0
         for pause_s in (*RESTORE_PAUSES_S, None) if touched else (None,):
             try:
-                report: RestoreReport = self._do("restore", restore, before=before, changes=self._record.changes)
+                report: RestoreReport = self._do(
+                    "restore", restore, before=before, changes=self._record.changes, settle_s=self._settle_s
+                )
             except Exception as error:  # noqa: BLE001 -- the journal keeps the device; the others go on
                 self._restore_failed(error, touched=touched)
                 self._forget_session()
@@ -276,8 +297,26 @@ class DeviceRun(LeftoverRun):
                 return
         self._move_to_failed()
 
+    @property
+    def _settle_s(self) -> float:
+        """Return how long after the last line the device is looked at again: by how late it showed ours."""
+        tuned = self._record.tune
+        return UNKNOWN_SETTLE_S if tuned is None else SETTLE_S + 2 * tuned.late_s
+
     def _restored(self, report: RestoreReport, *, touched: bool) -> None:
         self._update(restore=report)
+        if report.held_by is not None and touched:
+            # Our lines are gone and may come back: the journal keeps the device, for another look.
+            self._update(
+                restore_failure=Failure(
+                    step="restore", reason=report.held_by, hint=report.held_hint, kind=RestoreIncomplete.__name__
+                )
+            )
+            self._tell("restore", "note", f"note: {report.held_by}")
+            if self._record.failure is not None:
+                self._name_leftover()
+            self._move_to_failed()
+            return
         if report.is_proven:
             self._update(restored=Restored.RESTORED if touched else Restored.UNTOUCHED)
         elif not touched:

@@ -26,6 +26,7 @@ from staging.states import Outcome
 from tasks.check import Wanted
 from tasks.connection import session_of
 from tasks.copy_dialogue import checked_name
+from tasks.mark import local_owner, mark_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,7 @@ def _planned(
             link=link,
             image=wanted.name,
             port=port,
+            mark=mark_line("RUN", local_owner()),
         )
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plans
         return _without_plan(seen, failure_of("plan", error))

@@ -64,7 +64,7 @@ class LeftoverRun(CopyRun):
 
         A server that is gone cannot tell; the file is then named, and never removed.
         """
-        if target == "null:" or self._ticket is None or self._record.verify is not None:
+        if target == "null:" or self._ticket is None or self._is_theirs or self._record.verify is not None:
             return False
         return self._began or not server_tells
 

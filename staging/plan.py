@@ -51,6 +51,7 @@ def plan_device(
     link: LinkRate | None,
     image: str,
     port: int,
+    mark: str | None = None,
 ) -> DevicePlan:
     """Return what a run will do.
 
@@ -62,6 +63,7 @@ def plan_device(
         link: What its link carries, or None.
         image: Name of the image.
         port: FTP port of our server; 0 where it is not known yet.
+        mark: The line that tells others whose the device is while anything is set, or None.
 
     Raises:
         ConfigInvalid: No copy command can carry the image's name or the addresses.
@@ -82,6 +84,7 @@ def plan_device(
         extras=options.extras,
         source_interface=device.source_interface,
         may_back_off=options.window_bytes is None,
+        mark=mark,
     )
     restore = plan_restore(tune.changes, after(before, tune.changes)).commands
     return DevicePlan(target=target, window=window, tune=tune, copy=command, restore=restore)

@@ -104,8 +104,10 @@ class ProbeRun(DeviceRun):
         """Time both arms; whatever it raises, the caller restores."""
         self._update(probe=ProbeResult(image_bytes=self._wish.image_bytes))
         # Without this line the device does not reach us, so it belongs to neither arm.
-        path = tuple(change for change in plan.changes if change.keyword == SOURCE_INTERFACE)
+        path = tuple(change for change in plan.changes if not change.is_tuning)
         has_tuning = len(plan.changes) > len(path)
+        if not any(change.keyword == SOURCE_INTERFACE for change in path):
+            path = ()
         if self._wish.as_is or not has_tuning:
             if path:
                 self._tune(TunePlan(changes=path))

@@ -15,7 +15,6 @@ from nornir.core.task import Result, Task
 
 from inventory.errors import FlashferryError
 from staging.events import Emit, Event, never_failing, silent
-from staging.identity import identity_of, is_same
 from staging.interrupted import Interrupted
 from staging.journal import Journal
 from staging.record import Failure, failure_of
@@ -23,6 +22,7 @@ from staging.states import Restored
 from staging.touched import DamagedEntry, TouchedDevice
 from tasks.connection import session_of
 from tasks.errors import DeviceRefused
+from tasks.identity import identity_of, is_same
 from tasks.leftover import leftover
 from tasks.restore import RestoreReport, restore_device
 from tasks.session import DeviceSession

@@ -35,6 +35,7 @@ from staging.status import last_hash_speeds
 from staging.store.stored_run import read_run
 from staging.touched import JournalUnusable
 from tasks.copy_dialogue import checked_name
+from tasks.mark import local_owner
 
 __all__ = ["RunOptions", "checked_image", "run_fleet", "run_waves", "selected"]
 
@@ -251,6 +252,7 @@ class _Run:
             links=self._links,
             hash_speeds=self._hash_speeds,
             verb=self._options.verb,
+            owner=local_owner(),
             gates=Gates(self._request.limits, site_copies=fleet.site_copies(self._request)),
         )
 

@@ -22,6 +22,7 @@ from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, State
 from staging.touched import JournalUnusable
 from tasks.errors import Stopped
+from tasks.identity import guard_logins
 
 
 class StepRunner:
@@ -39,6 +40,7 @@ class StepRunner:
             seconds_by_step={},
         )
         self._ticket: Ticket | None = None
+        guard_logins(task, context.guard)
 
     @property
     def task(self) -> Task:

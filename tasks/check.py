@@ -2,7 +2,8 @@
 
 Each command costs a round trip or two, so what can be read together is: one look at the running configuration brings
 the TCP lines, the stamps, the VRFs and who decides about commands; what only some devices have (a stack, a lock, an
-archive, AAA) is asked of those only; a device that has the image already is asked nothing more.
+archive, AAA) is asked of those only; a device that has the image already is asked nothing more. Configurations are read
+whole: a filter would print a banner's text beside the lines that it was made for.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ from tasks.file_system import (
     room_refusal,
 )
 from tasks.hashing import hash_limits
+from tasks.mark import in_other_hands, is_mark
+from tasks.readings import Configured, read_running, read_startup
 from tasks.session import DeviceSession
 from tasks.source_address import interface_refusal, vrf_refusal
-from tasks.tuning import LINES_FILTER, tcp_lines
 from tasks.verify import Digests, VerifyReport, verify_image, verify_signature
 from templates.rows import ArchiveSection, DirError, DirFile, DirTotals, ExclusiveMode, first, rows
 from templates.version import parse_version
@@ -47,12 +49,6 @@ from templates.version import parse_version
 __all__ = ["CheckReport", "Wanted", "Way", "check", "check_device"]
 
 STEP = "check"
-
-_RUNNING = (
-    f"show running-config | include {LINES_FILTER}|^! Last conf|^! NVRAM|^! No conf|^vrf definition|^ip vrf"
-    "|^aaa authorization c|^privilege exec|^configuration mode|^archive"
-)
-_STARTUP = f"show startup-config | include {LINES_FILTER}|^! Last conf|^! NVRAM"
 
 
 def check(
@@ -122,29 +118,32 @@ class _Look:
         self._way = way
         self._interrupted = interrupted
         self._hashing = hashing
-        self._version = parse_version(session.ask("show version"))
+        self._version = parse_version(session.show_version())
         self._file_systems: str | None = None
         self._file_system = self._find_file_system()
         self._listing = self._list()
-        self._present = file_named(self._listing, wanted.name) if wanted is not None else None
+        self._present = _present(session, self._listing, wanted)
 
     def report(self, *, signature: bool) -> CheckReport:
         proof = self._proof(signature=signature)
-        running, startup = self._session.ask(_RUNNING, limit_s=60), self._session.ask(_STARTUP, limit_s=60)
+        running, startup = read_running(self._session), read_startup(self._session)
         configuration = self._configuration(running, startup) if proof is None else None
-        user = look_at_authorization(self._session, running, self._file_system) if proof is None else None
+        user = look_at_authorization(self._session, running.commands, self._file_system) if proof is None else None
         members = self._members() if proof is None else ()
-        refusal = None if proof is not None else self._refusal(running, configuration, user)
+        # Also where the image is there: what another controller's dead run left tuned must not pass for fine.
+        refusal = self._mark_refusal(running)
+        if proof is None:
+            refusal = refusal or self._refusal(running, configuration, user)
         return CheckReport(
             facts=self._session.facts(),
             version=self._version,
             file_system=self._file_system,
             free_bytes=free_bytes(self._listing),
-            running=tcp_lines(running),
-            startup=tcp_lines(startup),
+            running=running.tcp,
+            startup=startup.tcp,
             rtt_s=self._session.rtt_s,
             server_address=self._session.local_address,
-            already_there=proof is not None,
+            already_there=proof is not None and refusal is None,
             refusal=refusal,
             notes=self._notes(members, configuration, user) if proof is None else (),
             members=members,
@@ -171,15 +170,14 @@ class _Look:
         return self._file_systems
 
     def _list(self) -> str:
-        listing = self._session.ask(f"dir {self._file_system}", limit_s=60)
-        if (error := first(DirError, listing)) is not None and not rows(DirTotals, listing):
-            raise DeviceRefused(f"'dir {error.subject}': {error.reason}", host=self._session.name, step=STEP)
-        return listing
+        return _listing(self._session, self._file_system)
 
     def _proof(self, *, signature: bool) -> VerifyReport | None:
         """Compare size, then hash: a hash takes minutes on a slow device, a size nothing."""
         wanted, present = self._wanted, self._present
-        if wanted is None or present is None or present.size_bytes != wanted.size_bytes:
+        if wanted is None or present is None or present.name != wanted.name:
+            return None
+        if present.size_bytes != wanted.size_bytes or present.permissions.startswith("d"):
             return None
         with self._hashing():
             return self._proof_of(wanted, signature=signature)
@@ -198,15 +196,15 @@ class _Look:
             return ()
         return room_of_members(self._show_file_systems(), self._file_system)
 
-    def _configuration(self, running: str, startup: str) -> ConfigurationState:
-        saved, differing = saved_by_stamps(running, startup), None
+    def _configuration(self, running: Configured, startup: Configured) -> ConfigurationState:
+        saved, differing = saved_by_stamps(running.comments, startup.comments), None
         if saved is False:
             # The stamp moves without a change, too: let the device compare.
             differing = differing_lines(self._optional("show archive config differences"))
             saved = differing == 0
-        changed_at, changed_by = last_change(running)
-        is_exclusive = first(ExclusiveMode, running) is not None
-        has_archive = first(ArchiveSection, running) is not None
+        changed_at, changed_by = last_change(running.comments)
+        is_exclusive = first(ExclusiveMode, running.commands) is not None
+        has_archive = first(ArchiveSection, running.commands) is not None
         return ConfigurationState(
             saved=saved,
             differing_lines=differing,
@@ -224,25 +222,26 @@ class _Look:
             return ""
 
     def _refusal(
-        self, running: str, configuration: ConfigurationState | None, user: Authorization | None
+        self, running: Configured, configuration: ConfigurationState | None, user: Authorization | None
     ) -> str | None:
         if self._version.controller_managed:
             return "the device is managed by an SD-WAN controller, which owns its configuration"
         return (
             self._image_refusal()
             or (user.refusal if user else None)
-            or vrf_refusal(self._way.vrf, running)
+            or vrf_refusal(self._way.vrf, running.commands)
             or self._interface_refusal()
             or (configuration.refusal if configuration else None)
         )
 
+    def _mark_refusal(self, running: Configured) -> str | None:
+        mark = next((line for line in running.tcp.lines if is_mark(line)), None)
+        return in_other_hands(self._session.name, STEP, mark).message if mark is not None else None
+
     def _image_refusal(self) -> str | None:
-        wanted, present = self._wanted, self._present
-        if wanted is None:
+        if self._wanted is None:
             return None
-        if present is not None:
-            return _other_contents(f"{self._file_system}{wanted.name}", wanted, present)
-        return room_refusal(self._file_system, free_bytes(self._listing), wanted.size_bytes)
+        return _image_refusal(self._file_system, self._listing, self._wanted, self._present)
 
     def _interface_refusal(self) -> str | None:
         if self._way.source_interface is None:
@@ -256,6 +255,48 @@ class _Look:
         if self._wanted is not None:
             room = room_notes(self._file_system, free_bytes(self._listing), members, self._wanted.size_bytes)
         return (*room, *(configuration.notes if configuration else ()), *(user.notes if user else ()))
+
+
+def look_again(session: DeviceSession, file_system: str, wanted: Wanted) -> str | None:
+    """Return why an image cannot be put where the check found room for it, right before the copy; None where it can.
+
+    Args:
+        session: An open session.
+        file_system: With its colon.
+        wanted: The image.
+
+    Raises:
+        DeviceRefused: The file system cannot be listed any more.
+        OutputNotUnderstood: The device answered something we have no reading for.
+        DeviceUnreachable: The session was lost.
+    """
+    listing = _listing(session, file_system)
+    return _image_refusal(file_system, listing, wanted, _present(session, listing, wanted))
+
+
+def _listing(session: DeviceSession, file_system: str) -> str:
+    listing = session.ask(f"dir {file_system}", limit_s=60)
+    if (error := first(DirError, listing)) is not None and not rows(DirTotals, listing):
+        raise DeviceRefused(f"'dir {error.subject}': {error.reason}", host=session.name, step=STEP)
+    return listing
+
+
+def _present(session: DeviceSession, listing: str, wanted: Wanted | None) -> DirFile | None:
+    try:
+        return file_named(listing, wanted.name) if wanted is not None else None
+    except ValueError as error:
+        raise OutputNotUnderstood(f"'dir': {error}", host=session.name, step=STEP) from None
+
+
+def _image_refusal(file_system: str, listing: str, wanted: Wanted, present: DirFile | None) -> str | None:
+    if present is None:
+        return room_refusal(file_system, free_bytes(listing), wanted.size_bytes)
+    if present.name != wanted.name:
+        return (
+            f"{file_system}{present.name} exists, which a file system may take for {wanted.name}; nothing is "
+            "overwritten: rename or delete it first"
+        )
+    return _other_contents(f"{file_system}{wanted.name}", wanted, present)
 
 
 def prove_present(

@@ -19,6 +19,7 @@ from inventory.access import HostKeyPolicy, KeyRules, key_rules
 from inventory.errors import ConfigInvalid
 from inventory.view import view
 from tasks.host_keys import HostKeys
+from tasks.identity import guard_of
 from tasks.login import Login
 from tasks.session import DeviceSession
 
@@ -94,7 +95,10 @@ def _host_keys(name: str, rules: KeyRules, optional_args: dict[str, Any]) -> Hos
 def session_of(task: Task) -> DeviceSession:
     """Return the device's open session; open it, or open it anew where it was lost.
 
+    Who answers is proven at every login before anything but `show version` is sent: see `tasks.identity`.
+
     Raises:
+        OtherDevice: Another device answers than the one that the run began with; no session is left then.
         DeviceUnreachable: No SSH session could be opened.
         HostKeyRefused: The device's host key is not the known one; no password was sent.
         LoginRefused: User, password or enable secret were not accepted.
@@ -105,9 +109,18 @@ def session_of(task: Task) -> DeviceSession:
     if found is not None and found.connection is not None and not found.connection.alive:
         host.close_connection(NAME)
         found = None
-    if found is None:
+    is_new = found is None
+    if is_new:
         _open(host, task.nornir.config)
     session: DeviceSession = host.get_connection(NAME, task.nornir.config)
+    if is_new:
+        try:
+            guard_of(task).check(session)
+        except BaseException:
+            # Not proven: the next step must not find it open.
+            host.connections.pop(NAME, None)
+            session.abandon()
+            raise
     return session
 
 

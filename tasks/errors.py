@@ -21,6 +21,10 @@ class DeviceRefused(FlashferryError):
     """The device's owner must act: the device does not take a command, or is in a state that we do not touch."""
 
 
+class OtherDevice(DeviceRefused):
+    """Another device answers than the one that a run began with, or that a journal means: nothing was sent to it."""
+
+
 class OutputNotUnderstood(FlashferryError):
     """The device answered something that we have no reading for; nothing is guessed."""
 
@@ -31,6 +35,10 @@ class FlashBusy(OutputNotUnderstood):
 
 class DialogueDisturbed(OutputNotUnderstood):
     """Somebody's text stands behind a question, so that nothing could be typed into it: the next time may go well."""
+
+
+class FileInTheWay(DeviceRefused):
+    """The device's owner must act: a file is at the target that our copy did not put there; nothing is overwritten."""
 
 
 class CopyFailed(FlashferryError):

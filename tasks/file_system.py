@@ -6,7 +6,9 @@ Facts
   over the network has only the row with `*` in `show file systems`.
 * A stack in install mode takes the copy on its active member; `install add` hands it to the others, which need the
   room too. Their file systems are `flash-2:`, `flash-3:`, ...
-* `flash:` asked, `bootflash:` answered: compare names, not prefixes.
+* `flash:` asked, `bootflash:` answered: one is an alias of the other on most platforms; other prefixes are other
+  devices.
+* A FAT file system takes `IMAGE.BIN` and `image.bin` for one file.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ SPACE_MARGIN = 1.02
 _NOT_FLASH = frozenset(
     {"tftp", "ftp", "http", "https", "rcp", "scp", "sftp", "system", "tmpsys", "null", "unix", "nvram", "consolidated"}
 )
+_ALIASES = frozenset({"flash", "bootflash", "flash0"})
+"""Names of the active member's own flash; those of other members and of cards differ."""
+
 _MEMBER = re.compile(r"flash-?(\d+):")
 
 
@@ -58,8 +63,33 @@ def free_bytes(listing: str) -> int | None:
 
 
 def file_named(listing: str, name: str) -> DirFile | None:
-    """Return a file of `dir`, or None."""
-    return next((row for row in rows(DirFile, listing) if row.name == name), None)
+    """Return a file or folder of `dir`, or None; one whose name differs in the case of its letters only stands for it.
+
+    Raises:
+        ValueError: A row seems to name it and cannot be read: nobody could say that it is not there.
+    """
+    found = rows(DirFile, listing)
+    alike = [row for row in found if row.name.casefold() == name.casefold()]
+    if not alike and (row := next((line for line in listing.splitlines() if _names(line, name)), None)) is not None:
+        raise ValueError(f"expected a row of 'dir', found {row.strip()!r}")
+    return next((row for row in alike if row.name == name), alike[0] if alike else None)
+
+
+def _names(line: str, name: str) -> bool:
+    words = line.split()
+    return len(words) > 2 and words[-1].casefold() == name.casefold()
+
+
+def same_file(asked: str, answered: str) -> bool:
+    """Return whether a device answers about the file that it was asked about: the same name on the same file system.
+
+    Args:
+        asked: For example `flash:image.bin`.
+        answered: For example `bootflash:/image.bin`.
+    """
+    (where, name), (there, found) = (path.rpartition(":")[::2] for path in (asked, answered))
+    same_device = where.casefold() == there.casefold() or {where, there} <= _ALIASES
+    return same_device and name.lstrip("/") == found.lstrip("/")
 
 
 def room_of_members(listing: str, file_system: str) -> tuple[MemberRoom, ...]:

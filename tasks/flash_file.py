@@ -82,7 +82,7 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
     Args:
         session: An open session.
         path: Exactly the file that our copy began.
-        no_larger_than_bytes: Size of the image; a larger file is none of ours.
+        no_larger_than_bytes: As many bytes as our server gave the device; a larger file is none of ours.
 
     Raises:
         DeviceRefused: The file is larger than ours, or is still there afterwards.
@@ -94,7 +94,8 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
         return
     if present > no_larger_than_bytes:
         raise DeviceRefused(
-            f"{path} has {present} bytes, more than the image's {no_larger_than_bytes}: it is not ours and stays",
+            f"{path} has {present} bytes, more than the {no_larger_than_bytes} that it got from us: it is not ours and "
+            "stays",
             host=session.name,
             step=STEP,
         )

@@ -12,7 +12,7 @@ from nornir.core.task import Result, Task
 from tasks.connection import session_of
 from tasks.copy_dialogue import CopyDialogue, CopyOutcome, Question, copy_command
 from tasks.copy_watch import CopyLimits, CopyWatch, Witnessed, copy_limits, reason_of_silence
-from tasks.errors import CopyFailed, DeviceOverloaded, DeviceRefused
+from tasks.errors import CopyFailed, DeviceOverloaded, DeviceRefused, FileInTheWay
 from tasks.session import DeviceSession
 from templates.rows import CopyResult, Refusal, first
 
@@ -144,7 +144,7 @@ def command_for(source: Source, target: str) -> str:
 def _judged(host: str, dialogue: CopyDialogue, size_bytes: int, target: str, seen: Witnessed) -> CopyResult:
     outcome: CopyOutcome = dialogue.outcome()
     if outcome.refused is Question.OVERWRITE:
-        raise DeviceRefused(f"{target} exists; nothing is overwritten", host=host, step=STEP)
+        raise FileInTheWay(f"{target} exists; nothing is overwritten", host=host, step=STEP)
     if outcome.refused is not None:
         raise DeviceRefused(
             f"the device asked {outcome.refused.name.lower().replace('_', ' ')!r} and was told no", host=host, step=STEP

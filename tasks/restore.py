@@ -1,19 +1,39 @@
-"""Step `restore`: put every line back that is still as we set it, then prove that the configuration is what it was."""
+"""Step `restore`: put every line back that is still as we set it, then prove that the configuration is what it was.
+
+Facts
+-----
+* What a device shows may be late by seconds, in either direction. So what takes our lines back is sent also where they
+  are not shown: where they are gone it does nothing. And the proof is looked at a second time, once the device settled.
+* A difference that our own doing can explain is not called somebody else's: the device stays in the journal.
+"""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
-from tasks.configuration import Difference, difference
+from tasks.configuration import Difference, difference, holds_syslog, new_lines
 from tasks.connection import session_of
 from tasks.errors import RestoreIncomplete
+from tasks.readings import READINGS, Configured, read_running, read_startup
 from tasks.session import DeviceSession
-from tasks.snapshot import Snapshot, read_running_lines, read_startup_lines
-from tasks.tuning import Change, ForeignChange, TcpLines, plan_restore, tcp_lines
+from tasks.snapshot import Snapshot
+from tasks.threats import Threat, archived_lines, holds_ours, pending_change
+from tasks.tie import tie
+from tasks.tuning import Change, ForeignChange, RestorePlan, TcpLines, plan_restore
 
 STEP = "restore"
+
+SETTLE_S = 0.5
+"""So long after the last line was sent a device that showed our lines at once is looked at again."""
+
+UNKNOWN_SETTLE_S = 2.0
+"""The same where nobody knows how late it shows what is set."""
+
+LATE_PAUSES_S = (0.0, 0.5, 1.5, 3.0)
+"""Pauses in front of looks for lines that should be gone; each time they are taken back again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +41,14 @@ class RestoreReport:
     """What restoring did, and the proof.
 
     Attributes:
-        commands: Lines that were sent; none where everything was as before already.
+        commands: Lines that were sent; none where there was nothing to take back.
         foreign: Lines that somebody else changed meanwhile; they were left alone.
-        running: The `ip tcp` lines after.
+        running: The lines that staging may change, after.
         running_difference: The whole running configuration against the snapshot, stamps left out.
-        startup_changed: Whether the startup configuration's `ip tcp` lines changed: somebody saved while we were tuned.
+        startup_changed: Whether those lines of the startup configuration changed: somebody saved while we were tuned.
+        held_by: What could bring our lines back, so that the device stays in the journal; None where nothing can.
+        held_hint: What to do about it, or None.
+        passes: Whether that is over by itself after a while.
     """
 
     commands: tuple[str, ...]
@@ -33,46 +56,156 @@ class RestoreReport:
     running: TcpLines
     running_difference: Difference
     startup_changed: bool
+    held_by: str | None = None
+    held_hint: str | None = None
+    passes: bool = False
 
     @property
     def is_proven(self) -> bool:
-        """Return whether running configuration and startup lines equal the start."""
-        return not self.foreign and not self.running_difference and not self.startup_changed
+        """Return whether running configuration and startup lines equal the start, and nothing can change that."""
+        return not (self.foreign or self.running_difference or self.startup_changed or self.held_by)
 
 
-def restore(task: Task, before: Snapshot, changes: tuple[Change, ...]) -> Result:
+def restore(task: Task, before: Snapshot, changes: tuple[Change, ...], settle_s: float = UNKNOWN_SETTLE_S) -> Result:
     """Nornir task: return a RestoreReport. See `restore_device`."""
-    report = restore_device(session_of(task), before=before, changes=changes)
+    report = restore_device(session_of(task), before=before, changes=changes, settle_s=settle_s)
     return Result(host=task.host, result=report, changed=bool(report.commands))
 
 
-def restore_device(session: DeviceSession, *, before: Snapshot, changes: tuple[Change, ...]) -> RestoreReport:
+def restore_device(
+    session: DeviceSession, *, before: Snapshot, changes: tuple[Change, ...], settle_s: float = UNKNOWN_SETTLE_S
+) -> RestoreReport:
     """Undo our changes as far as they are still ours, and compare the whole configuration with the snapshot.
 
-    May be called at any time and again: what is as before is not touched.
+    May be called at any time and again.
+
+    Args:
+        session: An open session.
+        before: What the configuration was.
+        changes: What we set, or may have set.
+        settle_s: How long after the last line the device is looked at again, in seconds; nothing was set where there
+            are no changes, and one look is enough.
 
     Raises:
-        RestoreIncomplete: A line of ours is still in force after its undoing was sent.
+        RestoreIncomplete: A line of ours is still in force after its undoing was sent, or one is that may be ours.
         DeviceUnreachable: The session was lost; the journal still knows the device.
     """
-    plan = plan_restore(changes, read_running_lines(session))
-    if plan.commands:
-        session.configure(plan.commands)
-    after = session.running_config()
-    running = tcp_lines(after)
-    left = plan_restore(changes, running)
-    if left.commands:
-        needed = ", ".join(repr(line) for line in left.commands)
-        raise RestoreIncomplete(
-            f"sent {len(plan.commands)} lines to undo our changes, but the device still needs {needed}",
-            host=session.name,
-            step=STEP,
-            hint="Enter these lines by hand, then run 'flashferry recover'",
+    return _Restoring(session, before, changes, settle_s).report()
+
+
+class _Restoring:
+    """One go at putting one device back."""
+
+    def __init__(self, session: DeviceSession, before: Snapshot, changes: tuple[Change, ...], settle_s: float) -> None:
+        self._session, self._before, self._changes = session, before, changes
+        self._settle_s = settle_s
+        self._sent: list[str] = []
+        self._sent_at: float | None = None
+
+    def report(self) -> RestoreReport:
+        seen = self._undone()
+        startup = read_startup(self._session)
+        held = self._threat(seen, startup)
+        seen = self._second_look(seen)
+        return RestoreReport(
+            commands=tuple(self._sent),
+            foreign=self._plan(seen).foreign,
+            running=seen.tcp,
+            running_difference=self._difference(seen),
+            startup_changed=startup.tcp != self._before.startup,
+            held_by=held.reason if held is not None else None,
+            held_hint=held.hint if held is not None else None,
+            passes=held is not None and held.passes,
         )
-    return RestoreReport(
-        commands=plan.commands,
-        foreign=left.foreign,
-        running=running,
-        running_difference=difference(before.running_fingerprint, after, salt=before.salt),
-        startup_changed=read_startup_lines(session) != before.startup,
-    )
+
+    def _undone(self) -> Configured:
+        """Take our lines back until none is shown any more; return what is shown then.
+
+        Raises:
+            RestoreIncomplete: One still is, or something that may be ours.
+        """
+        # The first time also what is not shown: the device may be late, and what is gone is not harmed.
+        commands = self._plan(seen := read_running(self._session), is_sure=True).commands
+        for pause_s in LATE_PAUSES_S:
+            time.sleep(pause_s if self._sent else 0.0)
+            if commands:
+                self._send(commands)
+                seen = read_running(self._session)
+            commands = self._plan(seen).commands
+            if not commands:
+                break
+        return self._checked(seen)
+
+    def _send(self, commands: tuple[str, ...]) -> None:
+        self._session.configure(commands)
+        self._sent += [line for line in commands if line not in self._sent]
+        self._sent_at = time.monotonic()
+
+    def _checked(self, seen: Configured) -> Configured:
+        left = self._plan(seen)
+        if left.commands:
+            needed = ", ".join(repr(line) for line in left.commands)
+            raise RestoreIncomplete(
+                f"sent {len(self._sent)} lines to undo our changes, but the device still needs {needed}",
+                host=self._session.name,
+                step=STEP,
+                hint="Enter these lines by hand, then run 'flashferry recover'",
+            )
+        uncertain = [(one.ours, one.present) for one in left.uncertain] + self._renamed(seen)
+        if uncertain:
+            ours, present = uncertain[0]
+            raise RestoreIncomplete(
+                f"where '{ours}' was sent the device shows '{present}': what it made of our line, or somebody else's; "
+                "it was left alone",
+                host=self._session.name,
+                step=STEP,
+                hint=f"If nobody wants '{present}', put back by hand what was there, then run 'flashferry recover'; "
+                f"else let go of the device with 'flashferry recover --forget {self._session.name}'",
+            )
+        return seen
+
+    def _renamed(self, seen: Configured) -> list[tuple[str, str | None]]:
+        """Return new lines of no family of ours that may be one of ours, where nobody saw what became of that."""
+        unseen = [change for change in self._changes if change.shown is None]
+        if not unseen:
+            return []
+        new = new_lines(self._before.running_fingerprint, seen.text, salt=self._before.salt)
+        strange = [line for line in new if line not in seen.tcp.lines]
+        return [
+            (one.ours, one.shown) for one in tie(unseen, TcpLines(lines=()), new_lines=strange).changes if one.shown
+        ]
+
+    def _second_look(self, seen: Configured) -> Configured:
+        """Return what is shown once the device has settled, and no log line has fallen into it."""
+        if self._sent_at is not None:
+            time.sleep(max(0.0, self._sent_at + self._settle_s - time.monotonic()))
+            seen = read_running(self._session)
+            if self._plan(seen).commands:
+                seen = self._undone()
+        for _ in range(READINGS - 1):
+            if not holds_syslog(seen.text) or not self._difference(seen):
+                break
+            seen = read_running(self._session)
+        return self._checked(seen)
+
+    def _plan(self, seen: Configured, *, is_sure: bool = False) -> RestorePlan:
+        return plan_restore(self._changes, seen.tcp, others=seen.lines, is_sure=is_sure)
+
+    def _difference(self, seen: Configured) -> Difference:
+        return difference(self._before.running_fingerprint, seen.text, salt=self._before.salt)
+
+    def _threat(self, seen: Configured, startup: Configured) -> Threat | None:
+        """Return what could bring our lines back; nothing can where none was ever set."""
+        if not self._changes:
+            return None
+        if holds_ours(self._changes, startup.text):
+            return Threat(
+                reason="somebody saved while our lines were set, so the startup configuration holds them, and a reload "
+                "would bring them back",
+                hint="Save the running configuration ('write memory') if nothing else speaks against it, then run "
+                "'flashferry recover'",
+                passes=False,
+            )
+        return pending_change(self._session, seen) or archived_lines(
+            self._session, self._changes, seen, frozenset(self._before.archives)
+        )

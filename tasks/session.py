@@ -16,7 +16,7 @@ from tasks.conversation import Exchange, await_echo, hold
 from tasks.dialogue import Dialogue
 from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
 from tasks.login import Login, failed, lost, open_driver, too_late
-from tasks.prompts import EchoGate, open_question
+from tasks.prompts import EchoGate, is_syslog, open_question
 from tasks.refusals import refusal_in
 from tcp.info import parse_tcp_info
 
@@ -30,6 +30,9 @@ SHOW_VERSION = "show version"
 
 _NOT_NEEDED = {"show hosts": "", "show ip interface brief": ""}
 """NAPALM also asks for the domain name and all interfaces, which are thousands on some; we show neither."""
+
+_NO_STARTUP = re.compile(r"not present|no startup|memory is not (?:set up|valid)|invalid or not", re.IGNORECASE)
+"""`startup-config is not present`, `%% Non-volatile configuration memory is not present`."""
 
 SHORTEST_CONFIG_LINES = 10
 """The barest IOS configuration has some forty lines; fewer than this is a message or a part."""
@@ -121,32 +124,49 @@ class DeviceSession:
         least_us = info.min_rtt_us or info.rtt_us
         return least_us / 1e6 if least_us else None
 
-    def facts(self) -> Facts:
-        """Return NAPALM's facts, as far as they stand in `show version`, which is asked once per session."""
+    def show_version(self) -> str:
+        """Return the output of `show version`, which is asked once per session."""
         if SHOW_VERSION not in self._driver.known_answers:
-            self.ask(SHOW_VERSION)
+            self._driver.known_answers[SHOW_VERSION] = self.ask(SHOW_VERSION)
+        return self._driver.known_answers[SHOW_VERSION]
+
+    def facts(self) -> Facts:
+        """Return NAPALM's facts, as far as they stand in `show version`."""
+        self.show_version()
         self._driver.known_answers.update(_NOT_NEEDED)
         with self._exchange("facts"):
             found = self._driver.get_facts()
         return Facts(**{name: str(found[name]) for name in Facts.__slots__})
 
     def running_config(self) -> str:
-        """Return the whole running configuration.
+        """Return the whole running configuration as the device prints it, its stamps included.
 
         Raises:
             DeviceRefused: The user may not see it.
             OutputNotUnderstood: It does not look whole: a part, compared with a part, would prove nothing.
             DeviceUnreachable: The session was lost.
         """
-        with self._exchange("show running-config"):
-            text = str(self._driver.get_config(retrieve="running")["running"]).rstrip()
-        lines = text.splitlines()
+        return self._configuration("show running-config")
+
+    def startup_config(self) -> str:
+        """Return the whole startup configuration; empty where the device has none.
+
+        Raises:
+            DeviceRefused: The user may not see it.
+            OutputNotUnderstood: It does not look whole.
+            DeviceUnreachable: The session was lost.
+        """
+        return self._configuration("show startup-config", may_be_absent=True)
+
+    def _configuration(self, command: str, *, may_be_absent: bool = False) -> str:
+        text = self.ask(command, limit_s=60).rstrip()
+        lines = [line for line in text.splitlines() if line.strip() and not is_syslog(line)]
         if len(lines) >= SHORTEST_CONFIG_LINES and lines[-1].strip() == "end":
             return text
-        if (refusal := refusal_in(text)) is not None:
-            raise DeviceRefused(f"'show running-config': {refusal}", host=self.name)
+        if may_be_absent and len(lines) < SHORTEST_CONFIG_LINES and _NO_STARTUP.search(text):
+            return ""
         raise OutputNotUnderstood(
-            f"'show running-config': expected a configuration that ends with 'end', found {len(lines)} lines",
+            f"'{command}': expected a configuration that ends with 'end', found {len(lines)} lines",
             host=self.name,
         )
 
@@ -170,8 +190,6 @@ class DeviceSession:
         # A refusal is all that the device says, so only a short answer can be one.
         if len(output) < 500 and (refusal := refusal_in(output)) is not None:
             raise DeviceRefused(f"'{command}': {refusal}", host=self.name)
-        if command == SHOW_VERSION:
-            self._driver.known_answers[SHOW_VERSION] = output
         return output
 
     def configure(self, lines: tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from tasks.file_system import same_file
 from templates.rows import ImageHash, SignatureRefused, SignatureVerified, VerifyError, first, rows
 
 
@@ -56,7 +57,7 @@ def judge(output: str, path: str) -> SignatureReport:
     signed = ""
     hashed = ""
     for row in rows(SignatureVerified, output):
-        if row.file and _file_name(row.file) != _file_name(path):
+        if row.file and not same_file(path, row.file.rstrip(".")):
             continue
         if "ignature" in row.by:
             signed = signed or row.by
@@ -80,8 +81,3 @@ def _refusal(output: str) -> str | None:
         if origin != "Computed" and computed is not None and computed != digest:
             return f"{origin} {algorithm} {digest} and computed {algorithm} {computed} differ"
     return None
-
-
-def _file_name(path: str) -> str:
-    """Return a path without its prefix: `flash:x` asked, `bootflash:/x` answered is the same file (captures)."""
-    return path.partition(":")[2].lstrip("/").rstrip(".")

@@ -9,8 +9,12 @@ from nornir.core.task import Result, Task
 
 from tasks.configuration import Fingerprint, fingerprint
 from tasks.connection import session_of
+from tasks.errors import DeviceRefused
+from tasks.mark import in_other_hands, is_mark
+from tasks.readings import Configured, read_running, read_startup
 from tasks.session import DeviceSession
-from tasks.tuning import LINES_FILTER, TcpLines, tcp_lines
+from tasks.threats import archives, pending_change
+from tasks.tuning import TcpLines
 
 STEP = "snapshot"
 
@@ -24,12 +28,14 @@ class Snapshot:
         startup: Those of the startup configuration.
         running_fingerprint: Digests of the whole running configuration.
         salt: Random text that the digests are made with.
+        archives: Files of the configuration archive.
     """
 
     running: TcpLines
     startup: TcpLines
     running_fingerprint: Fingerprint
     salt: str
+    archives: tuple[str, ...] = ()
 
 
 def snapshot(task: Task) -> Result:
@@ -38,22 +44,30 @@ def snapshot(task: Task) -> Result:
 
 
 def take_snapshot(session: DeviceSession) -> Snapshot:
-    """Read the running configuration by NAPALM and the tuned lines of the startup configuration."""
+    """Read the running configuration, and the lines of the startup configuration that staging may change.
+
+    Raises:
+        DeviceRefused: A rollback of the whole configuration is pending, somebody holds its lock, or another run's mark
+            stands there: since the check, which would have told, time may have passed.
+        OutputNotUnderstood: A configuration does not look whole, or a text in it does not end.
+        DeviceUnreachable: The session was lost.
+    """
     salt = secrets.token_hex(8)
-    running = session.running_config()
+    running = read_running(session, without_syslog=True)
+    _check_undisturbed(session, running)
     return Snapshot(
-        running=tcp_lines(running),
-        startup=read_startup_lines(session),
-        running_fingerprint=fingerprint(running, salt=salt),
+        running=running.tcp,
+        startup=read_startup(session).tcp,
+        running_fingerprint=fingerprint(running.text, salt=salt),
         salt=salt,
+        archives=tuple(sorted(archives(session, running))),
     )
 
 
-def read_running_lines(session: DeviceSession) -> TcpLines:
-    """Return the lines that staging may change of the running configuration as they are now."""
-    return tcp_lines(session.ask(f"show running-config | include {LINES_FILTER}", limit_s=60))
-
-
-def read_startup_lines(session: DeviceSession) -> TcpLines:
-    """Return the lines that staging may change of the startup configuration as they are now."""
-    return tcp_lines(session.ask(f"show startup-config | include {LINES_FILTER}", limit_s=60))
+def _check_undisturbed(session: DeviceSession, running: Configured) -> None:
+    mark = next((line for line in running.tcp.lines if is_mark(line)), None)
+    if mark is not None:
+        raise in_other_hands(session.name, STEP, mark)
+    threat = pending_change(session, running)
+    if threat is not None:
+        raise DeviceRefused(threat.reason, host=session.name, step=STEP, hint=threat.hint)

@@ -1,20 +1,38 @@
-"""Step `tune`: set the lines of a TunePlan and re-read what came of each."""
+"""Step `tune`: set the lines of a TunePlan, and learn how the device shows each of them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nornir.core.task import Result, Task
 
+from tasks.configuration import new_lines
 from tasks.connection import session_of
 from tasks.errors import DeviceRefused
+from tasks.mark import in_other_hands, is_mark, mark_of
+from tasks.readings import Configured, read_running
 from tasks.session import DeviceSession
-from tasks.snapshot import read_running_lines
-from tasks.tuning import EXTRAS, SOURCE_INTERFACE, WINDOW_SIZE, Change, TcpLines, TunePlan, plan_restore, shows
+from tasks.snapshot import Snapshot
+from tasks.tie import Tie, tie
+from tasks.tuning import (
+    EXTRAS,
+    SOURCE_INTERFACE,
+    WINDOW_SIZE,
+    Change,
+    TcpLines,
+    TunePlan,
+    is_ours_to_type,
+    plan_restore,
+    shows,
+)
 from templates.rows import Refusal, first
 
 STEP = "tune"
+
+LATE_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
+"""Pauses between looks for our lines: a device may show its configuration as it was some seconds ago."""
 
 Remember = Callable[[tuple[Change, ...]], None]
 
@@ -25,29 +43,34 @@ class TuneReport:
 
     Attributes:
         running: The lines as re-read.
-        not_shown: Lines of ours that were taken without complaint and are not printed: a default of that release, or
-            ignored.
+        not_shown: Lines of ours that the device does not show, since they are the default of that release.
         refused: Lines that the device refused before it took a smaller window, each with the device's words.
+        other_words: Lines of ours that it shows otherwise than they were sent, each with what it shows.
+        is_marked: Whether others can see on the device whose it is.
+        late_s: How long after the lines were sent the device showed them, in seconds; 0 where it did at once.
     """
 
     running: TcpLines
     not_shown: tuple[str, ...]
     refused: tuple[str, ...] = ()
+    other_words: tuple[str, ...] = ()
+    is_marked: bool = False
+    late_s: float = 0.0
 
 
-def tune(task: Task, plan: TunePlan, remember: Remember | None = None) -> Result:
+def tune(task: Task, plan: TunePlan, before: Snapshot | None = None, remember: Remember | None = None) -> Result:
     """Nornir task: return a TuneReport. See `apply_plan`."""
-    report = apply_plan(session_of(task), plan, remember=remember)
+    report = apply_plan(session_of(task), plan, before=before, remember=remember)
     return Result(host=task.host, result=report, changed=bool(plan.changes))
 
 
-def set_again(task: Task, changes: tuple[Change, ...]) -> Result:
+def set_again(task: Task, changes: tuple[Change, ...], remember: Remember | None = None) -> Result:
     """Nornir task: return a TuneReport. See `reapply`."""
-    report = reapply(session_of(task), changes)
+    report = reapply(session_of(task), changes, remember=remember)
     return Result(host=task.host, result=report, changed=True)
 
 
-def reapply(session: DeviceSession, changes: tuple[Change, ...]) -> TuneReport:
+def reapply(session: DeviceSession, changes: tuple[Change, ...], *, remember: Remember | None = None) -> TuneReport:
     """Set those of our lines again that are as they were before us: the device restarted meanwhile.
 
     What somebody else set in between is left alone.
@@ -56,13 +79,19 @@ def reapply(session: DeviceSession, changes: tuple[Change, ...]) -> TuneReport:
         DeviceRefused: The device did not take a line; others may be in force.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
-    running = read_running_lines(session)
+    running = read_running(session).tcp
     gone = tuple(
         change
         for change in changes
         if running.of(change.keyword) == change.before and not shows(change, running.of(change.keyword))
     )
-    return apply_plan(session, TunePlan(changes=gone))
+    kept = tuple(change for change in changes if change not in gone)
+
+    def remember_all(again: tuple[Change, ...]) -> None:
+        if remember is not None:
+            remember((*kept, *again))
+
+    return apply_plan(session, TunePlan(changes=gone), remember=remember_all)
 
 
 def step_down(task: Task, changes: tuple[Change, ...], remember: Remember) -> Result:
@@ -86,52 +115,188 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     window = tuple(change for change in changes if change.keyword == WINDOW_SIZE)
-    undo = plan_restore(window, read_running_lines(session))
+    seen = read_running(session)
+    undo = plan_restore(window, seen.tcp, others=seen.lines)
     if undo.commands:
         session.configure(undo.commands)
-    left = plan_restore(window, read_running_lines(session))
+    seen = read_running(session)
+    left = plan_restore(window, seen.tcp, others=seen.lines)
     smaller = TunePlan(changes=changes, may_back_off=True).unscaled()
-    if left.commands or left.foreign or smaller is None:
+    if left.commands or left.foreign or left.uncertain or smaller is None:
         raise DeviceRefused(
             f"{window[0].ours!r} could not be taken back for a smaller one" if window else "there is no window of ours",
             host=session.name,
             step=STEP,
         )
     remember(smaller.changes)
-    return apply_plan(session, smaller)
+    return apply_plan(session, smaller, remember=remember)
 
 
-def apply_plan(session: DeviceSession, plan: TunePlan, *, remember: Remember | None = None) -> TuneReport:
-    """Send the plan's lines and re-read the configuration; step down to a smaller window where the plan allows it.
+def apply_plan(
+    session: DeviceSession, plan: TunePlan, *, before: Snapshot | None = None, remember: Remember | None = None
+) -> TuneReport:
+    """Send the plan's lines and learn how the device shows them; step down to a smaller window where that is allowed.
 
     The caller has the plan's changes on disk before it calls this, and undoes them whatever comes of it.
 
     Args:
         session: An open session.
         plan: What to set.
-        remember: Takes the changes that hold instead, before a smaller window is sent: they must be on disk by then.
+        before: What the configuration was, for a release that shows a line of ours in words of another family.
+        remember: Takes the changes that hold instead: before a smaller window is sent, and once it is known how the
+            device shows them. They must be on disk when it returns.
 
     Raises:
-        DeviceRefused: The device did not take a line; others may be in force.
+        DeviceRefused: The device did not take a line, or does not show it, or another controller has it in hand;
+            others may be in force.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     if not plan.changes:
-        return TuneReport(running=read_running_lines(session), not_shown=())
-    sent, told = plan.commands, []
-    while True:
-        refused = refusals(session.configure(sent), sent)
-        running = read_running_lines(session)
-        smaller = _next_plan(session.name, plan, refused, running)
-        told += [f"{line}: {words}" for line, words in refused.items()]
-        if smaller is None:
-            break
-        if remember is not None:
-            remember(smaller.changes)
-        plan, sent = smaller, tuple(line for line in smaller.commands if line.startswith(f"ip tcp {WINDOW_SIZE} "))
-        if not sent:
-            break
-    missing = tuple(change.ours for change in plan.changes if not shows(change, running.of(change.keyword)))
-    return TuneReport(running=running, not_shown=missing, refused=tuple(told))
+        return TuneReport(running=read_running(session).tcp, not_shown=())
+    _check_restorable(session.name, plan)
+    return _Tuning(session, before, remember).through(plan)
+
+
+class _Tuning:
+    """One go at setting lines on one device."""
+
+    def __init__(self, session: DeviceSession, before: Snapshot | None, remember: Remember | None) -> None:
+        self._session, self._before = session, before
+        self._remember = remember if remember is not None else _forget
+        self._told: list[str] = []
+
+    def through(self, plan: TunePlan) -> TuneReport:
+        plan, seen = self._sent(plan)
+        tied, seen, late_s = self._tied(plan.changes, seen)
+        tied, seen, defaults = self._without_unseen(tied, seen)
+        self._remember(tied.changes)
+        self._check_is_ours_alone(tied.changes, seen.tcp)
+        return TuneReport(
+            running=seen.tcp,
+            not_shown=tuple(change.ours for change in (*defaults, *tied.changes) if not change.shown),
+            refused=tuple(self._told),
+            other_words=tuple(f"'{one.ours}' is shown as '{one.shown}'" for one in tied.in_other_words),
+            is_marked=any(is_mark(change.ours) for change in tied.changes),
+            late_s=late_s,
+        )
+
+    def _sent(self, plan: TunePlan) -> tuple[TunePlan, Configured]:
+        """Send the lines, with smaller windows as long as they are refused; return what was taken and what is shown."""
+        sent = plan.commands
+        while True:
+            refused = refusals(self._session.configure(sent), sent)
+            seen = read_running(self._session)
+            plan, refused = self._without_refused_mark(plan, refused, seen.tcp)
+            smaller = _next_plan(self._session.name, plan, refused, seen.tcp)
+            self._told += [f"{line}: {words}" for line, words in refused.items()]
+            if smaller is None:
+                return plan, seen
+            self._remember(smaller.changes)
+            plan, sent = smaller, tuple(line for line in smaller.commands if line.startswith(f"ip tcp {WINDOW_SIZE} "))
+            if not sent:
+                return plan, seen
+
+    def _without_refused_mark(
+        self, plan: TunePlan, refused: dict[str, str], seen: TcpLines
+    ) -> tuple[TunePlan, dict[str, str]]:
+        """Return the plan without a mark that the device does not take: it goes without one."""
+        mark = next((line for line in refused if is_mark(line)), None)
+        if mark is None or mark in seen.lines:
+            # The words were another line's where it is there all the same.
+            return plan, refused
+        self._session.configure((f"no alias exec {mark_of(mark)}",))
+        plan = replace(plan, changes=tuple(one for one in plan.changes if not is_mark(one.ours)))
+        self._remember(plan.changes)
+        return plan, {line: words for line, words in refused.items() if not is_mark(line)}
+
+    def _tied(self, changes: tuple[Change, ...], seen: Configured) -> tuple[Tie, Configured, float]:
+        """Tie our lines to what is shown, with as many looks as it takes; return how late the device showed them."""
+        started, late_s = time.monotonic(), 0.0
+        found = self._look(changes, seen)
+        for pause_s in LATE_PAUSES_S:
+            if not found.untied or (late_s and len(found.untied) < len(changes)):
+                break
+            time.sleep(pause_s)
+            seen = read_running(self._session)
+            late_s = time.monotonic() - started
+            found = self._look(changes, seen)
+        return found, seen, late_s
+
+    def _look(self, changes: tuple[Change, ...], seen: Configured) -> Tie:
+        found = tie(changes, seen.tcp)
+        if not found.untied or self._before is None:
+            return found
+        new = new_lines(self._before.running_fingerprint, seen.text, salt=self._before.salt)
+        return tie(changes, seen.tcp, new_lines=[line for line in new if line not in seen.tcp.lines])
+
+    def _without_unseen(self, found: Tie, seen: Configured) -> tuple[Tie, Configured, tuple[Change, ...]]:
+        """Take back what is not shown; return what is left, and what is the default there and needs no line of ours.
+
+        Raises:
+            DeviceRefused: A line is not shown although it is no default: nobody could tell later whether it is gone.
+        """
+        if not found.untied:
+            return found, seen, ()
+        self._session.configure(tuple(_negated(change) for change in found.untied))
+        seen = read_running(self._session)
+        defaults = tuple(one for one in found.untied if seen.tcp.of(one.keyword) == f"no {one.ours}" != one.before)
+        if defaults:
+            self._session.configure(tuple(change.ours for change in defaults))
+            seen = read_running(self._session)
+        kept = tuple(change for change in found.changes if change not in found.untied)
+        lost = [one for one in found.untied if one not in defaults and not is_mark(one.ours)]
+        if lost:
+            self._take_back(found.changes, seen)
+            raise DeviceRefused(
+                f"the device takes {lost[0].ours!r} without a word and does not show it, so that nobody could prove it "
+                "gone; it was taken back at once",
+                host=self._session.name,
+                step=STEP,
+                hint=_hint(lost[0]),
+            )
+        return Tie(changes=kept, untied=()), seen, defaults
+
+    def _check_is_ours_alone(self, changes: tuple[Change, ...], seen: TcpLines) -> None:
+        """Check that nobody else began at the same moment.
+
+        Raises:
+            DeviceRefused: Another run's mark stands beside ours; our lines were taken back.
+        """
+        own = {change.ours for change in changes}
+        others = [line for line in seen.lines if is_mark(line) and line not in own]
+        if others:
+            self._session.configure(plan_restore(changes, seen, is_sure=True).commands)
+            raise in_other_hands(self._session.name, STEP, others[0])
+
+    def _take_back(self, changes: tuple[Change, ...], seen: Configured) -> None:
+        undo = plan_restore(changes, seen.tcp, others=seen.lines)
+        if undo.commands:
+            self._session.configure(undo.commands)
+
+
+def _forget(changes: tuple[Change, ...]) -> None:
+    """Remember nothing; for callers that keep no journal."""
+
+
+def _negated(change: Change) -> str:
+    """Return what takes back a line that is not shown."""
+    return f"no alias exec {change.keyword}" if is_mark(change.ours) else change.before or f"no {change.ours}"
+
+
+def _check_restorable(host: str, plan: TunePlan) -> None:
+    """Check, before anything is sent, that each line can be put back word for word.
+
+    Raises:
+        DeviceRefused: A line of the device's is in words that we never type.
+    """
+    strange = next((change for change in plan.changes if not is_ours_to_type(change)), None)
+    if strange is not None:
+        raise DeviceRefused(
+            f"expected a line for '{strange.keyword}' that can be put back as it is, found {strange.before!r}",
+            host=host,
+            step=STEP,
+            hint="Stage this device with --no-tune",
+        )
 
 
 def refusals(transcript: str, lines: tuple[str, ...]) -> dict[str, str]:

@@ -13,6 +13,9 @@ Facts
   (austind/iosfw issue 2). Cisco states no limit below the command's own.
 * The source address of a copy is a configuration line, `ip ftp source-interface NAME`, not an option of the command.
   It is set and put back like the others. The device prints the interface's whole name, whatever was typed.
+* A device may show a line in other words than it was typed: a value rounded or clamped, a word more, a blank within an
+  interface's name. What ours looks like is learnt when it is set (`tasks.tie`), and kept with it.
+* `alias exec NAME TEXT` changes nothing but what that word means at the prompt; we leave one as a mark (`tasks.mark`).
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import Enum
 
+from tasks.mark import is_mark, mark_of
+from templates.config_sections import global_lines
 from templates.rows import IpTcp, rows
 
 WINDOW_SIZE = "window-size"
@@ -37,12 +43,20 @@ MAX_WINDOW_BYTES = 1_073_741_823
 LARGEST_UNSCALED_BYTES = 65_535
 """Largest window without scaling: the least that an automatic choice backs off to."""
 
-LINES_FILTER = "^ip tcp|^no ip tcp|^ip ftp source-interface"
-"""What `| include` takes to print the lines that staging may change, all of them: whoever plans by them, sees them all.
-A question mark would call the CLI's help in the middle of the line, so no `^(no )?ip tcp`."""
+ROUNDING = 0.02
+"""A window that differs from ours by no more is ours, rounded by the device."""
 
-_SOURCE_LINE = re.compile(r"^ip ftp source-interface (\S+)[ \t\r]*$", re.MULTILINE)
+_BEGINNINGS = ("ip tcp", "no ip tcp", "ip ftp", "no ip ftp", "alias exec", "ip  ", "no  ")
+"""A device may print more than one blank between words."""
+
+_SOURCE_LINE = re.compile(r"(?:no )?ip ftp source-interface\b.*")
 _INTERFACE = re.compile(r"([A-Za-z-]+) ?(\d\S*)")
+
+_FAMILIES = (
+    re.compile(r"(?:no )?ip tcp (?P<keyword>window-size|selective-ack|timestamp|path-mtu-discovery)(?: [\w-]+){0,3}"),
+    re.compile(r"(?:no )?ip ftp (?P<keyword>source-interface)(?: [A-Za-z][\w-]*(?: ?\d[\w/.:]*)?)?"),
+)
+"""All that we ever set or put back, apart from our mark. What a journal says beyond that was not written by us."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +65,7 @@ class TcpLines:
 
     Attributes:
         lines: Whole lines, for example `ip tcp window-size 65535` or `no ip tcp timestamp`; all `ip tcp` lines, then
-            `ip ftp source-interface` where there is one.
+            `ip ftp source-interface` where there is one, then marks of runs that have the device in hand.
     """
 
     lines: tuple[str, ...]
@@ -67,10 +81,20 @@ class TcpLines:
 
 
 def tcp_lines(configuration: str) -> TcpLines:
-    """Return the lines that staging may change of a running or startup configuration, or of a part of one."""
-    tcp = tuple(_printed(row) for row in rows(IpTcp, configuration))
-    source = tuple(f"ip ftp {SOURCE_INTERFACE} {name}" for name in _SOURCE_LINE.findall(configuration))
-    return TcpLines(lines=tcp + source)
+    """Return the lines that staging may change of a running or startup configuration.
+
+    Raises:
+        ConfigNotUnderstood: A text in the configuration does not end.
+    """
+    return tcp_lines_of(global_lines(configuration))
+
+
+def tcp_lines_of(lines: Iterable[str]) -> TcpLines:
+    """Return those that staging may change of a configuration's global lines."""
+    known = tuple(" ".join(line.split()) for line in lines if line.startswith(_BEGINNINGS))
+    tcp = tuple(_printed(row) for row in rows(IpTcp, "\n".join(known)))
+    source = tuple(line for line in known if _SOURCE_LINE.fullmatch(line))
+    return TcpLines(lines=(*tcp, *source, *(line for line in known if is_mark(line))))
 
 
 def _printed(row: IpTcp) -> str:
@@ -78,17 +102,42 @@ def _printed(row: IpTcp) -> str:
 
 
 def _keyword(line: str) -> str:
+    if is_mark(line):
+        return mark_of(line)
     words = line.split()
     return words[3] if words[0] == "no" else words[2]
 
 
+def is_ours_to_type(change: Change) -> bool:
+    """Tell whether all that a change would have us type is of the families that we set; see `plan_restore`."""
+    if is_mark(change.ours):
+        return change.before is None and change.keyword == mark_of(change.ours)
+    lines = [line for line in (change.before, change.ours) if line is not None]
+    found = [next((match for one in _FAMILIES if (match := one.fullmatch(line))), None) for line in lines]
+    return all(match is not None and match["keyword"] == change.keyword for match in found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One setting that we change: the line before (None: absent) and the line we set."""
+    """One setting that we change.
+
+    Attributes:
+        keyword: What it is about.
+        before: The line before, or None where there was none.
+        ours: The line that we set.
+        shown: How the device shows ours, empty where it shows none, since it is the default there; None where nobody
+            has seen what became of it.
+    """
 
     keyword: str
     before: str | None
     ours: str
+    shown: str | None = None
+
+    @property
+    def is_tuning(self) -> bool:
+        """Return whether it makes a difference to the speed: a source interface and a mark do not."""
+        return self.keyword != SOURCE_INTERFACE and not is_mark(self.ours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +172,8 @@ class TunePlan:
         others = tuple(change for change in self.changes if change is not window)
         if _window_of(window.before) >= smaller:
             return replace(self, changes=others)
-        return replace(self, changes=(replace(window, ours=f"ip tcp {WINDOW_SIZE} {smaller}"), *others))
+        made = replace(window, ours=f"ip tcp {WINDOW_SIZE} {smaller}", shown=None)
+        return replace(self, changes=tuple(made if change is window else change for change in self.changes))
 
     def unscaled(self) -> TunePlan | None:
         """Return the plan with the largest window without scaling; None where it has none that may become smaller."""
@@ -140,6 +190,7 @@ def plan_tune(
     extras: Iterable[str] = (),
     source_interface: str | None = None,
     may_back_off: bool = False,
+    mark: str | None = None,
 ) -> TunePlan:
     """Return what to set so that the device advertises the window and offers SACK.
 
@@ -152,6 +203,7 @@ def plan_tune(
         extras: Names of EXTRAS to switch on too.
         source_interface: Where the copy is to come from; None leaves the device's own choice.
         may_back_off: Whether a smaller window will do where the device refuses this one.
+        mark: The line that tells others whose the device is while anything is set; None leaves none.
 
     Raises:
         ValueError: The window is outside what the command takes, or there is no such extra.
@@ -165,7 +217,11 @@ def plan_tune(
         wanted += [_change(present, key, f"ip tcp {key}") for key in (SELECTIVE_ACK, *_keywords(extras))]
     if source_interface is not None:
         wanted.append(_change(present, SOURCE_INTERFACE, f"ip ftp {SOURCE_INTERFACE} {source_interface}"))
-    return TunePlan(changes=tuple(change for change in wanted if not _is_on(change)), may_back_off=may_back_off)
+    changes = tuple(change for change in wanted if not _is_on(change))
+    if changes and mark is not None:
+        # First, so that whoever looks meanwhile sees it with the first of our lines.
+        changes = (Change(keyword=mark_of(mark), before=None, ours=mark), *changes)
+    return TunePlan(changes=changes, may_back_off=may_back_off)
 
 
 def _keywords(extras: Iterable[str]) -> tuple[str, ...]:
@@ -195,7 +251,7 @@ def shows(change: Change, line: str | None) -> bool:
     """Tell whether a line of the configuration is ours; an interface is printed whole where it was typed short."""
     if line is None or line == change.ours or change.keyword != SOURCE_INTERFACE:
         return line == change.ours
-    typed, printed = (_INTERFACE.fullmatch(text.split()[-1]) for text in (change.ours, line))
+    typed, printed = (_INTERFACE.fullmatch(text.partition(f"{SOURCE_INTERFACE} ")[2]) for text in (change.ours, line))
     if typed is None or printed is None or line.startswith("no "):
         return False
     short, long = sorted((typed[1].lower(), printed[1].lower()), key=len)
@@ -219,37 +275,125 @@ class ForeignChange:
         )
 
 
+class Standing(Enum):
+    """What stands where we meant to set a line.
+
+    Attributes:
+        BEFORE: What was there before: ours was never set, refused, undone, or is not shown (yet).
+        OURS: Our line, in whatever words.
+        UNCERTAIN: Something that the device may have made of our line, or somebody else's: nobody saw it being set.
+        FOREIGN: Somebody else's line.
+    """
+
+    BEFORE = "before"
+    OURS = "ours"
+    UNCERTAIN = "uncertain"
+    FOREIGN = "foreign"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
-    """What to send so that the lines are what they were, and what must be left alone."""
+    """What to send so that the lines are what they were, and what must be left alone.
+
+    Attributes:
+        commands: What to send; our mark is taken back last.
+        foreign: Lines of somebody else.
+        uncertain: Lines that may be ours in other words: left alone, and not to be forgotten.
+    """
 
     commands: tuple[str, ...]
     foreign: tuple[ForeignChange, ...]
+    uncertain: tuple[ForeignChange, ...] = ()
 
 
-def plan_restore(changes: tuple[Change, ...], present: TcpLines) -> RestorePlan:
+def plan_restore(
+    changes: tuple[Change, ...], present: TcpLines, *, others: Iterable[str] = (), is_sure: bool = False
+) -> RestorePlan:
     """Return how to undo our changes, whatever happened since they were planned.
 
     A line that is as before needs nothing (never sent, refused, undone by a reload, or restored already), so the
     plan is right after a crash at any moment and may be applied again and again.
+
+    Args:
+        changes: What we meant to set.
+        present: The lines as the device shows them.
+        others: All global lines that it shows, where one of ours may be shown in words of another family.
+        is_sure: Also take back what is shown as before: a device may be late in showing what is in force, and what
+            takes our line back does nothing where it is gone.
     """
-    commands: list[str] = []
-    foreign: list[ForeignChange] = []
-    for change in changes:
-        now = present.of(change.keyword)
-        if now == change.before:
-            continue
-        if shows(change, now) or (now is None and change.before == f"no {change.ours}"):
-            # The second case: the setting is on by default there, so our line is taken and not printed.
-            commands.append(_undo(change))
-        else:
-            foreign.append(ForeignChange(keyword=change.keyword, before=change.before, ours=change.ours, present=now))
-    return RestorePlan(commands=tuple(commands), foreign=tuple(foreign))
+    shown = frozenset(others)
+    found = [(change, present.of(change.keyword)) for change in changes]
+    stands = [(change, now, standing(change, now, shown)) for change, now in found]
+    wanted = {Standing.OURS, Standing.BEFORE} if is_sure else {Standing.OURS}
+    # A mark goes last: until then others are to see whose the device is.
+    undo = sorted((one for one in stands if one[2] in wanted), key=lambda one: is_mark(one[0].ours))
+
+    def left(kind: Standing) -> tuple[ForeignChange, ...]:
+        return tuple(
+            ForeignChange(keyword=one.keyword, before=one.before, ours=one.ours, present=now)
+            for one, now, stand in stands
+            if stand is kind
+        )
+
+    return RestorePlan(
+        commands=tuple(_undo(change, now) for change, now, _ in undo),
+        foreign=left(Standing.FOREIGN),
+        uncertain=left(Standing.UNCERTAIN),
+    )
 
 
-def _undo(change: Change) -> str:
+def standing(change: Change, now: str | None, others: frozenset[str] = frozenset()) -> Standing:
+    """Return what stands where we meant to set a line.
+
+    Args:
+        change: What we meant to set.
+        now: The line of that keyword as the device shows it, or None.
+        others: All global lines that it shows.
+    """
+    if change.shown and change.shown in others and change.shown != change.before:
+        return Standing.OURS
+    if now == change.before:
+        return Standing.BEFORE
+    if _is_ours(change, now):
+        return Standing.OURS
+    return Standing.UNCERTAIN if change.shown is None and _may_be_ours(change, now) else Standing.FOREIGN
+
+
+def _is_ours(change: Change, now: str | None) -> bool:
+    if now is None:
+        # On by default there: our line is taken and not printed.
+        return change.before == f"no {change.ours}"
+    if shows(change, now) or now == change.shown or (change.before is None and now == f"no {change.ours}"):
+        # The last case: on by default there as well, and it was our own undoing that switched it off.
+        return True
+    if change.keyword == WINDOW_SIZE:
+        return _is_rounded(change, now) or (change.shown is None and _has_lost_digits(change, now))
+    return change.keyword != SOURCE_INTERFACE and now.startswith(f"{change.ours} ")
+
+
+def _is_rounded(change: Change, now: str) -> bool:
+    ours = _window_of(change.ours)
+    return abs(_window_of(now) - ours) <= ours * ROUNDING
+
+
+def _has_lost_digits(change: Change, now: str) -> bool:
+    """Tell whether a window is ours with digits that were lost on the way to the device."""
+    ours, found = iter(change.ours.split()[-1]), now.rsplit(maxsplit=1)[-1]
+    return len(change.ours.split()[-1]) - len(found) in {1, 2} and all(digit in ours for digit in found)
+
+
+def _may_be_ours(change: Change, now: str | None) -> bool:
+    """Tell whether a device may have made a line of ours: it takes no larger window than it was given."""
+    return change.keyword == WINDOW_SIZE and now is not None and 0 < _window_of(now) < _window_of(change.ours)
+
+
+def _undo(change: Change, now: str | None) -> str:
     """Return the line that brings back what was there: the old line itself, or `no` of ours where there was none."""
-    return change.before if change.before is not None else f"no {change.ours}"
+    if change.before is not None:
+        return change.before
+    if now == f"no {change.ours}":
+        return change.ours
+    return f"no alias exec {change.keyword}" if is_mark(change.ours) else f"no {change.ours}"
 
 
 def _named(line: str | None) -> str:

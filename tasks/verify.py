@@ -9,10 +9,11 @@ from nornir.core.task import Result, Task
 
 from tasks.connection import session_of
 from tasks.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from tasks.file_system import same_file
 from tasks.hashing import SIGNATURE_DOT_BYTES, HashLimits, hash_limits, run_verify
 from tasks.session import DeviceSession
 from tasks.signature import Signature, SignatureReport, judge
-from templates.rows import Refusal, VerifyDigest, VerifyError, first, last
+from templates.rows import Refusal, VerifyDigest, VerifyError, first, rows
 
 STEP = "verify"
 MEASURABLE_S = 1.0
@@ -209,9 +210,17 @@ def _attempt(
 ) -> VerifyReport | Refusal:
     command = f"verify /{algorithm} {path}"
     done = run_verify(session, command, limits=limits, interrupted=interrupted)
-    found = last(VerifyDigest, done.text)
-    if found is not None and len(found.digest) == _DIGITS[algorithm]:
-        digest = found.digest.lower()
+    found = [row for row in rows(VerifyDigest, done.text) if len(row.digest) == _DIGITS[algorithm]]
+    ours = [row for row in found if same_file(path, row.file)]
+    if found and not ours:
+        raise OutputNotUnderstood(
+            f"'{command}': expected a digest of {path}, found one of {found[-1].file or 'a file without a name'}",
+            host=session.name,
+            step=STEP,
+            hint=f"Run 'verify /{algorithm} {path}' by hand and look at what the device says",
+        )
+    if ours:
+        digest = ours[-1].digest.lower()
         md5 = digest if algorithm == "md5" else ""
         return VerifyReport(path=path, md5=md5, duration_s=done.duration_s, algorithm=algorithm, digest=digest)
     if (error := first(VerifyError, done.text)) is not None:

@@ -27,6 +27,7 @@ from staging.planning.waves import Wave, may_go_on
 from staging.record import DeviceRecord, Failure, failure_of
 from staging.states import Outcome, Restored
 from staging.touched import JournalUnusable
+from tasks.identity import LoginGuard
 
 DeviceTask = Callable[[Task, RunContext], Result]
 
@@ -83,6 +84,7 @@ class WaveLoop:
         self._lock = threading.Lock()
         self._records: dict[str, DeviceRecord] = {}
         self._attempts: dict[str, int] = {}
+        self._guards: dict[str, LoginGuard] = {}
         self._to_retry: set[str] = set()
         before = request.resumed.before if request.resumed is not None else {}
         self._failed_before = frozenset(host for host, record in before.items() if record.outcome in _FAILED)
@@ -240,6 +242,7 @@ class WaveLoop:
             attempt=attempt,
             earlier=earlier,
             identity=self._request.identities.get(host),
+            guard=self._guards.setdefault(host, LoginGuard()),
             leftover=resumed.leftovers.get(host) if resumed is not None else None,
             interrupted=lambda: steering.is_stopping() or closing() is not None,
             closing=closing,

@@ -18,7 +18,6 @@ from inventory.image_choice import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
 from staging.events import Emit, Event
 from staging.fleet_check import CheckRecord, look
-from staging.identity import identity_of
 from staging.interrupted import Interrupted
 from staging.links import LinkRate, LinkRates
 from staging.planning.fleet_plan import Action, PlannedDevice
@@ -27,6 +26,7 @@ from staging.record import Failure, failure_of
 from staging.states import Outcome
 from tasks.check import CheckReport, Wanted
 from tasks.connection import session_of
+from tasks.identity import identity_of
 from tasks.session import DeviceSession
 from templates.version import parse_version
 

@@ -36,8 +36,11 @@ def test_stage_tunes_copies_verifies_and_restores(wan_rig):
     assert syn["window_scale"] is not None
     assert syn["sack_permitted"]
     assert device["transfer"]["bytes_acked"] == device["pull"]["device"]["size_bytes"] == 4_000_000
-    assert device["restore"]["commands"] == [f"no {change['ours']}" for change in device["changes"]]
-    assert len(device["changes"]) == 2
+    mark, *tuned = (change["ours"] for change in device["changes"])
+    assert mark.startswith("alias exec flashferry-")
+    assert tuned == ["ip tcp window-size 1250000", "ip tcp selective-ack"]
+    undone = [f"no {line}" for line in tuned] + [f"no {' '.join(mark.split()[:3])}"]
+    assert device["restore"]["commands"] == undone
     assert wan_rig.configurations() == before
 
 
@@ -91,7 +94,7 @@ def test_kill_and_recover(wan_rig):
     assert done.code == 0, done.err
     (device,) = done.json["devices"]
     assert device["restored"] == "restored"
-    assert len(device["restore"]["commands"]) == 2
+    assert [line.split()[1] for line in device["restore"]["commands"]] == ["ip", "ip", "alias"]
     assert (device["partial_file"] is None) == (rig.flash_bytes("image.bin") == 0)
     assert rig.configurations() == before
     assert rig.verb("recover").json["devices"] == []
@@ -298,12 +301,26 @@ def test_flash_that_fills_up_under_way(wan_rig):
     """Room is gone after the check: the device's own words are the reason, and the router is restored."""
     rig, before = wan_rig, wan_rig.configurations()
     with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(2_000_000)) as stage:
-        assert rig.until(lambda: "ip tcp window-size" in rig.configurations()[0], timeout_s=40)
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000, timeout_s=40)
         rig.world.fault(DEVICE, flash_full=True)
         out, err = stage.communicate(timeout=60)
     device = device_of(json.loads(out))
     assert (stage.returncode, device["outcome"], device["restored"]) == (3, "failed", "restored"), err
     assert "Not enough space on device" in device["failure"]["reason"]
+    assert rig.configurations() == before
+
+
+def test_room_that_is_gone_before_the_copy(wan_rig):
+    """Looked at again right before the copy: no image byte is sent for nothing."""
+    rig, before = wan_rig, wan_rig.configurations()
+    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(2_000_000)) as stage:
+        assert rig.until(lambda: "alias exec flashferry-" in rig.configurations()[0], timeout_s=40)
+        rig.world.fault(DEVICE, flash_full=True)
+        out, err = stage.communicate(timeout=60)
+    device = device_of(json.loads(out))
+    assert (stage.returncode, device["outcome"], device["restored"]) == (3, "failed", "restored"), err
+    assert "since the check: bootflash: has 0 bytes free" in device["failure"]["reason"]
+    assert device["transfer"] is None
     assert rig.configurations() == before
 
 

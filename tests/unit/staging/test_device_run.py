@@ -61,8 +61,8 @@ class Router:
                 self.lines[words[2]] = line
         return "\n".join(f"{line}\nr1(config)#" for line in lines)
 
-    def ask(self, command, *, limit_s=30.0):
-        return "\n".join(self.lines.values())
+    def running_config(self):
+        return "\n".join(["version 17.12", *self.lines.values(), "end"])
 
 
 class Journal:
@@ -109,6 +109,8 @@ class Server:
 
 class Steps:
     """Stands for a Nornir task: runs a step's script, by the step's name."""
+
+    parent_task = None
 
     def __init__(self, **scripts) -> None:
         self.host = Host(name="r1", hostname="192.0.2.1", platform="ios", defaults=Defaults())
@@ -448,7 +450,7 @@ def test_what_a_copy_left_is_on_disk_when_the_lease_ends(monkeypatch):
         run, kept = failed_run(DeviceUnreachable("lost"), server_account=account()), []
         run._target = "flash:x.bin"
         monkeypatch.setattr(run.context.journal, "release", lambda run_id, host, record, kept=kept: kept.append(record))
-        run._restored(SimpleNamespace(is_proven=True), touched=True)
+        run._restored(SimpleNamespace(is_proven=True, held_by=None), touched=True)
         assert [record.partial_file for record in kept] == [named]
 
 

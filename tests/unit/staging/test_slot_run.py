@@ -22,6 +22,15 @@ from staging.reconcile import Decision
 from tasks.errors import DeviceUnreachable
 
 
+class Steps:
+    """Stands for a Nornir task."""
+
+    parent_task = None
+
+    def __init__(self, host) -> None:
+        self.host = host
+
+
 class Watched:
     """A device's run whose steps only note that they were taken; its site has one slot for copies."""
 
@@ -45,7 +54,7 @@ class Watched:
             gates=self.gates,
             copied=lambda: self.copied.append(1),
         )
-        self.run = DeviceRun(SimpleNamespace(host=host), context)
+        self.run = DeviceRun(Steps(host), context)
         self.run._update(check=SimpleNamespace(running=None))
         self.run._planned = lambda report, before: None
         self.run._look = lambda: self.done.append("check")

@@ -42,6 +42,15 @@ class TableDevice:
         assert dialogue.due is None
         assert dialogue.is_over
 
+    def show_version(self) -> str:
+        return self.ask("show version")
+
+    def running_config(self) -> str:
+        return self.ask("show running-config")
+
+    def startup_config(self) -> str:
+        return self.ask("show startup-config")
+
     def facts(self) -> Facts:
         return Facts(hostname="r1", vendor="Cisco", model="C8000V", os_version="", serial_number="9X")
 

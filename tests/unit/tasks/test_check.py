@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
-from tasks.check import Wanted, Way, check_device
+from tasks.check import Wanted, Way, check_device, look_again
 from tasks.errors import DeviceRefused, OutputNotUnderstood
-from tasks.snapshot import read_running_lines
+from tasks.readings import read_running
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 IMAGE = Wanted(name="image.bin", size_bytes=1000, md5="a" * 32, sha512="b" * 128)
@@ -29,8 +28,8 @@ def answers(**changed: str) -> dict[str, str]:
     return {
         "show version": (CAPTURES / "show_version/c8000v.txt").read_text(),
         "dir bootflash:": changed.pop("dir", listing()),
-        "show running-config | include": changed.pop("running", SAVED),
-        "show startup-config | include": changed.pop("startup", SAVED),
+        "show running-config": changed.pop("running", SAVED),
+        "show startup-config": changed.pop("startup", SAVED),
         "show privilege": changed.pop("privilege", "Current privilege level is 15\n"),
         **{name.replace("_", " "): text for name, text in changed.items()},
     }
@@ -46,35 +45,86 @@ def test_a_fit_device_is_asked_five_things(table_device):
     assert len(device.asked) == 5
 
 
-class Device:
-    """Prints of a configuration what its filter asks for, as IOS does."""
-
-    def __init__(self, table_device, configuration: str) -> None:
-        self._inner, self._lines = table_device(answers()), configuration.splitlines()
-
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
-
-    def ask(self, command: str, *, limit_s: float = 30.0) -> str:
-        head, _, wanted = command.partition(" | include ")
-        if not head.endswith("-config"):
-            return self._inner.ask(command, limit_s=limit_s)
-        return "\n".join(line for line in self._lines if re.search(wanted, line))
-
-
 def test_every_line_that_a_run_may_change_is_read(table_device):
     """A dry run plans by what the check read, a run by its snapshot: both must see the same lines."""
     lines = ("no ip tcp timestamp", "ip tcp window-size 70000", "ip ftp source-interface Loopback0")
-    device = Device(table_device, SAVED + "\n".join(lines) + "\nhostname r1\n")
+    text = SAVED + "\n".join(lines) + "\nhostname r1\n"
+    device = table_device(answers(running=text, startup=text))
     report = check_device(device, IMAGE)
     assert report.running.lines == report.startup.lines == lines
-    assert read_running_lines(device) == report.running
+    assert read_running(device).tcp == report.running
+
+
+def test_a_banner_is_not_read_as_configuration(table_device):
+    """Neither as a line of ours, nor as an archive, a lock or a command that a level may use."""
+    text = (
+        SAVED + "banner motd ^C\nip tcp window-size 12345\narchive\naaa authorization commands 15 x\n^C\nhostname r1\n"
+    )
+    report = check_device(table_device(answers(running=text)), IMAGE)
+    assert report.running.lines == ()
+    assert report.authorization.aaa == ()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "    2  -rw-        1000                    image.bin\n",
+        "    2  -rw-        1000  <no date>         image.bin\n",
+        "    2  -rw-  -     1000  image.bin\n",
+        "    2  -rwx        1000  Mar 1 1993 00:03:12.1234567 +00:00  image.bin\n",
+    ],
+)
+def test_a_file_without_a_date_is_a_file(table_device, row):
+    """Old IOS prints none: the image is there, and no room need be made for it."""
+    told = answers(dir=listing(row, free=0)) | {
+        "verify /sha512": f"verify /sha512 (bootflash:/image.bin) = {'b' * 128}"
+    }
+    assert check_device(table_device(told), IMAGE).already_there
+
+
+def test_a_row_that_cannot_be_read_is_not_taken_for_none(table_device):
+    """It ends with the image's name: nobody could say that the image is not there."""
+    with pytest.raises(OutputNotUnderstood, match="expected a row of 'dir'"):
+        check_device(table_device(answers(dir=listing("2;-rw-;1000 of image.bin\n"))), IMAGE)
+
+
+@pytest.mark.parametrize("name", ["IMAGE.BIN", "Image.bin"])
+def test_a_file_whose_name_differs_in_case_only_is_in_the_way(table_device, name):
+    """A FAT flash would take it for the target and overwrite it."""
+    report = check_device(table_device(answers(dir=listing(file().replace("image.bin", name)))), IMAGE)
+    assert f"bootflash:{name} exists, which a file system may take for image.bin" in str(report.refusal)
+
+
+@pytest.mark.parametrize(
+    ("shown", "refusal"),
+    [
+        (listing(), None),
+        (listing(file(7)), "exists with other contents"),
+        (listing(file(7).replace("image.bin", "IMAGE.bin")), "may take for image.bin"),
+        (listing(free=10), "has 10 bytes free"),
+    ],
+)
+def test_the_look_right_before_the_copy(table_device, shown, refusal):
+    """A file may have come since the check, or the room gone."""
+    found = look_again(table_device({"dir bootflash:": shown}), "bootflash:", IMAGE)
+    assert found is None if refusal is None else refusal in str(found)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_device_in_another_controllers_hands_is_refused(table_device, there):
+    """Also where the image is there already: a dead run's lines must not pass for a device that is fine."""
+    mark = "alias exec flashferry-20261122-1 you@there\n"
+    told = answers(running=SAVED + mark, dir=listing(*([file()] if there else [])))
+    told |= {"verify /sha512": f"verify /sha512 (bootflash:/image.bin) = {'b' * 128}"}
+    report = check_device(table_device(told), IMAGE)
+    assert not report.already_there
+    assert "run 20261122-1 of you@there has this device in its hands" in str(report.refusal)
 
 
 def test_an_image_that_is_there_is_proven_and_nothing_more_is_asked(table_device):
     """Size and SHA-512 prove it; privilege and locks are of no concern, for nothing will be changed."""
     told = answers(dir=listing(file()), running=LATER) | {
-        "verify /sha512": f"...Done!\nverify /sha512 (x) = {'b' * 128}"
+        "verify /sha512": f"...Done!\nverify /sha512 (bootflash:image.bin) = {'b' * 128}"
     }
     device = table_device(told)
     report = check_device(device, IMAGE)
@@ -88,7 +138,7 @@ def test_an_image_that_is_there_is_proven_and_nothing_more_is_asked(table_device
 
 def test_md5_where_the_release_knows_no_sha512(table_device):
     """An old release refuses the keyword and is asked for MD5."""
-    told = answers(dir=listing(file())) | {"verify /md5": f"...Done!\nverify /md5 (x) = {'A' * 32}"}
+    told = answers(dir=listing(file())) | {"verify /md5": f"...Done!\nverify /md5 (bootflash:/image.bin) = {'A' * 32}"}
     report = check_device(table_device(told), IMAGE)
     assert report.already_there
     assert (report.proof.algorithm, report.proof.digest) == ("md5", "a" * 32)
@@ -97,7 +147,9 @@ def test_md5_where_the_release_knows_no_sha512(table_device):
 @pytest.mark.parametrize(("size", "words"), [(999, "999 bytes, expected 1000"), (1000, "1000 bytes, but another hash")])
 def test_another_file_of_that_name(table_device, size, words):
     """Other size or other hash: refused, with what was found, and never overwritten."""
-    told = answers(dir=listing(file(size))) | {"verify /sha512": f".Done!\nverify /sha512 (x) = {'c' * 128}"}
+    told = answers(dir=listing(file(size))) | {
+        "verify /sha512": f".Done!\nverify /sha512 (bootflash:image.bin) = {'c' * 128}"
+    }
     report = check_device(table_device(told), IMAGE)
     assert not report.already_there
     assert words in report.refusal

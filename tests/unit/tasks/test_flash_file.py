@@ -60,7 +60,7 @@ def test_a_file_of_ours_is_removed():
 def test_a_larger_file_is_not_ours():
     """More bytes than the image: nothing is typed."""
     router = Router(listing(1001))
-    with pytest.raises(DeviceRefused, match="1001 bytes, more than the image's 1000"):
+    with pytest.raises(DeviceRefused, match="1001 bytes, more than the 1000 that it got from us"):
         remove_file(router.session, "flash:x.bin", no_larger_than_bytes=1000)
     assert router.typed == []
 

@@ -7,8 +7,10 @@ from typing import cast
 
 import pytest
 
+from tasks.configuration import fingerprint
 from tasks.errors import DeviceRefused
 from tasks.session import DeviceSession
+from tasks.snapshot import Snapshot
 from tasks.tune import apply_plan, refusals, without_scaling
 from tasks.tuning import Change, TcpLines, TunePlan, plan_tune
 
@@ -39,12 +41,13 @@ class Router:
                 out += ["                       ^", INVALID, ""]
             elif line.startswith("no "):
                 self.lines.pop(line.split()[3], None)
+                self.lines.pop(line.split()[2], None)
             elif not self._ignores(line):
                 self.lines[line.split()[2]] = line
         return "\n".join([*out, "r1(config)#end", "r1#"])
 
-    def ask(self, command: str, *, limit_s: float = 30.0) -> str:
-        return "\n".join(self.lines.values())
+    def running_config(self) -> str:
+        return "\n".join(["version 17.12", *self.lines.values(), "end"])
 
     @property
     def session(self) -> DeviceSession:
@@ -69,9 +72,11 @@ def test_a_window_is_halved_until_the_device_takes_it(limit_bytes, taken):
     report = apply_plan(router.session, plan(), remember=remembered.append)
     assert report.running.window_bytes == taken
     assert report.not_shown == ()
-    assert [changes[0].ours for changes in remembered] == [lines[0] for lines in router.sent[1:]]
+    *steps, last = remembered
+    assert [changes[0].ours for changes in steps] == [lines[0] for lines in router.sent[1:]]
+    assert [change.shown for change in last] == [f"ip tcp window-size {taken}", "ip tcp selective-ack"]
     assert all(line.endswith(INVALID) for line in report.refused)
-    assert len(report.refused) == len(remembered)
+    assert len(report.refused) == len(steps)
 
 
 def test_a_window_that_was_asked_for_is_not_made_smaller():
@@ -98,7 +103,7 @@ def test_a_window_before_that_is_larger_than_the_next_step_stays():
     remembered: list[tuple[Change, ...]] = []
     report = apply_plan(router.session, wanted, remember=remembered.append)
     assert report.running.window_bytes == 400_000
-    assert [[change.keyword for change in changes] for changes in remembered] == [["selective-ack"]]
+    assert [[change.keyword for change in changes] for changes in remembered] == [["selective-ack"]] * 2
 
 
 def test_an_extra_that_is_refused_is_told_with_the_way_out():
@@ -120,10 +125,158 @@ def test_a_refusal_that_belongs_to_no_line_is_never_lost():
         apply_plan(router.session, plan())
 
 
-def test_a_line_that_is_taken_and_not_shown_is_told():
-    """No complaint and no line: a default of that release, or ignored."""
+def test_a_line_that_is_never_shown_is_taken_back_at_once(monkeypatch):
+    """Nobody could tell later whether it is gone; the window goes with it, and the device is refused."""
+    pauses: list[float] = []
+    monkeypatch.setattr("tasks.tune.time.sleep", pauses.append)
     router = Router(ignores=lambda line: "selective-ack" in line)
-    assert apply_plan(router.session, plan()).not_shown == ("ip tcp selective-ack",)
+    with pytest.raises(DeviceRefused, match=r"takes 'ip tcp selective-ack' without a word and does not show it"):
+        apply_plan(router.session, plan())
+    assert router.lines == {}
+    assert router.sent[-2:] == [("no ip tcp selective-ack",), ("no ip tcp window-size 1250000",)]
+    assert len(pauses) == 1, "the window is shown, so the device is not late by much"
+
+
+def test_a_line_that_is_shown_late_is_waited_for(monkeypatch):
+    """A configuration that is some seconds behind shows our lines in the end; how late it was is told."""
+    now = [0.0]
+    router = Router()
+    shown = [[], [], []]
+    monkeypatch.setattr("tasks.tune.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr("tasks.tune.time.monotonic", lambda: now[0])
+    true = router.running_config
+    router.running_config = lambda: (  # type: ignore[method-assign]
+        "version 17.12\nend" if shown and shown.pop() == [] else true()
+    )
+    report = apply_plan(router.session, plan())
+    assert report.running.window_bytes == 1_250_000
+    assert report.late_s == 3.5
+    assert report.not_shown == ()
+
+
+def test_a_default_that_is_not_shown_needs_no_line_of_ours(monkeypatch):
+    """`no` of it is a line there, so it is on by itself: it is switched on again, and forgotten."""
+    monkeypatch.setattr("tasks.tune.time.sleep", lambda seconds: None)
+    router = Router(ignores=lambda line: line == "ip tcp selective-ack")
+    plain = router.configure
+
+    def configure(lines: tuple[str, ...]) -> str:
+        said = plain(lines)
+        for line in lines:
+            if line == "no ip tcp selective-ack":
+                router.lines["selective-ack"] = line
+            elif line == "ip tcp selective-ack":
+                router.lines.pop("selective-ack", None)
+        return said
+
+    router.configure = configure  # type: ignore[method-assign]
+    remembered: list[tuple[Change, ...]] = []
+    report = apply_plan(router.session, plan(), remember=remembered.append)
+    assert router.lines == {"window-size": "ip tcp window-size 1250000"}
+    assert report.not_shown == ("ip tcp selective-ack",)
+    assert [change.keyword for change in remembered[-1]] == ["window-size"]
+
+
+@pytest.mark.parametrize(
+    "shown", ["ip tcp window-size 65535", "ip tcp window-size 1249280", "ip tcp window-size 125000"]
+)
+def test_a_window_in_other_words_is_tied_to_ours(shown):
+    """Clamped, rounded, or with a digit lost: what the device made of it is on disk, and told."""
+    router = Router()
+    plain = router.configure
+
+    def configure(lines: tuple[str, ...]) -> str:
+        said = plain(lines)
+        if "window-size" in router.lines:
+            router.lines["window-size"] = shown
+        return said
+
+    router.configure = configure  # type: ignore[method-assign]
+    remembered: list[tuple[Change, ...]] = []
+    report = apply_plan(router.session, plan(), remember=remembered.append)
+    assert remembered[-1][0].shown == shown
+    assert report.other_words == (f"'ip tcp window-size 1250000' is shown as '{shown}'",)
+
+
+def test_a_line_in_words_of_another_family_is_tied_by_what_is_new():
+    """The whole configuration tells which line came with ours."""
+    router = Router(ignores=lambda line: "selective-ack" in line)
+    before = Snapshot(
+        running=TcpLines(lines=()),
+        startup=TcpLines(lines=()),
+        running_fingerprint=fingerprint(router.running_config(), salt="s"),
+        salt="s",
+    )
+    plain = router.configure
+
+    def configure(lines: tuple[str, ...]) -> str:
+        said = plain(lines)
+        if "ip tcp selective-ack" in lines:
+            router.lines["sack"] = "tcp option selective-ack on"
+        return said
+
+    router.configure = configure  # type: ignore[method-assign]
+    remembered: list[tuple[Change, ...]] = []
+    apply_plan(router.session, plan(), before=before, remember=remembered.append)
+    assert remembered[-1][1].shown == "tcp option selective-ack on"
+
+
+MARK = "alias exec flashferry-20261122-1 me@here"
+OTHERS = "alias exec flashferry-20261122-2 you@there"
+
+
+def marked() -> TunePlan:
+    return plan_tune(TcpLines(lines=()), window_bytes=1_250_000, mark=MARK)
+
+
+def test_a_device_that_takes_no_mark_is_tuned_without_one():
+    """AAA may allow the lines that matter only; what is forgotten is taken back to be sure."""
+    router = Router(refuses=lambda line: line.startswith("alias"))
+    remembered: list[tuple[Change, ...]] = []
+    report = apply_plan(router.session, marked(), remember=remembered.append)
+    assert not report.is_marked
+    assert [change.keyword for change in remembered[-1]] == ["window-size", "selective-ack"]
+    assert ("no alias exec flashferry-20261122-1",) in router.sent
+
+
+def test_a_mark_that_is_not_shown_is_taken_back_and_forgotten(monkeypatch):
+    """It would be no mark, and nobody could prove it gone."""
+    monkeypatch.setattr("tasks.tune.time.sleep", lambda seconds: None)
+    router = Router(ignores=lambda line: line.startswith("alias"))
+    assert not apply_plan(router.session, marked()).is_marked
+    assert router.sent[-1] == ("no alias exec flashferry-20261122-1",)
+
+
+def test_who_finds_another_mark_beside_its_own_takes_its_lines_back():
+    """Two controllers began in the same moment: neither may take the other's lines for the device's own."""
+    router = Router()
+    router.lines["other"] = OTHERS
+    with pytest.raises(DeviceRefused, match=r"run 20261122-2 of you@there has this device in its hands"):
+        apply_plan(router.session, marked())
+    assert router.lines == {"other": OTHERS}
+
+
+def test_a_refusal_that_is_not_the_marks_does_not_have_it_forgotten():
+    """Without echoes any words are put down to the first line, which is the mark: it is there all the same."""
+    router = Router(refuses=lambda line: "selective-ack" in line)
+    with_echoes = router.configure
+    router.configure = lambda lines: "\n".join(  # type: ignore[method-assign]
+        text for text in with_echoes(lines).splitlines() if "(config)#" not in text
+    )
+    remembered: list[tuple[Change, ...]] = []
+    with pytest.raises(DeviceRefused):
+        apply_plan(router.session, marked(), remember=remembered.append)
+    assert remembered == []
+    assert "flashferry-20261122-1" in router.lines
+
+
+def test_a_line_that_could_not_be_put_back_is_not_touched():
+    """Words that we never type are refused before anything is sent."""
+    router = Router()
+    strange = TcpLines(lines=("ip tcp window-size 4128; reload",))
+    with pytest.raises(DeviceRefused, match="expected a line for 'window-size' that can be put back"):
+        apply_plan(router.session, plan_tune(strange, window_bytes=1_250_000))
+    assert router.sent == []
 
 
 def test_somebody_elses_window_ends_the_stepping_down():
@@ -148,7 +301,7 @@ def test_a_window_that_the_device_failed_with_is_taken_back_first():
         remembered.append(changes)
 
     report = without_scaling(router.session, tuned.changes, remember=remember)
-    assert held == [None]
+    assert held == [None, "ip tcp window-size 65535"]
     assert report.running.window_bytes == 65_535
     assert remembered[0][0].ours == "ip tcp window-size 65535"
 

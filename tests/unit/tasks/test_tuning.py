@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.tuning import Change, TcpLines, plan_restore, plan_tune, tcp_lines
+from tasks.mark import mark_line
+from tasks.tuning import Change, Standing, TcpLines, is_ours_to_type, plan_restore, plan_tune, standing, tcp_lines
 
 OURS = 1_250_000
 
@@ -27,6 +29,11 @@ def apply(configuration: dict[str, str], commands: tuple[str, ...], default_on: 
         if negated == (keyword in default_on):
             result[keyword] = command if not negated else f"no ip tcp {keyword}"
     return result
+
+
+def seen(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Return changes that the device was seen to show as they were sent."""
+    return tuple(replace(change, shown=change.ours) for change in changes)
 
 
 def as_lines(configuration: dict[str, str]) -> TcpLines:
@@ -80,12 +87,114 @@ def test_restoring_twice_sends_nothing_the_second_time():
 def test_a_line_that_somebody_else_changed_is_left_alone_and_named():
     """Neither ours nor the old one: it stays, and the sentence says what was found."""
     plan = plan_tune(lines("ip tcp window-size 65535"), window_bytes=OURS)
-    undo = plan_restore(plan.changes, lines("ip tcp window-size 99999", "ip tcp selective-ack"))
+    undo = plan_restore(seen(plan.changes), lines("ip tcp window-size 99999", "ip tcp selective-ack"))
     assert undo.commands == ("no ip tcp selective-ack",)
     assert str(undo.foreign[0]) == (
         "expected 'ip tcp window-size 1250000' as we set it, found 'ip tcp window-size 99999'; somebody changed it "
         "meanwhile, so it was left alone (it was 'ip tcp window-size 65535' before)"
     )
+
+
+@pytest.mark.parametrize(
+    ("present", "stands"),
+    [
+        ("ip tcp window-size 1249280", Standing.OURS),
+        ("ip tcp window-size 125000", Standing.OURS),
+        ("ip tcp window-size 65535", Standing.UNCERTAIN),
+        ("ip tcp window-size 99999", Standing.UNCERTAIN),
+        ("ip tcp window-size 4000000", Standing.FOREIGN),
+        (None, Standing.BEFORE),
+    ],
+)
+def test_a_window_that_nobody_saw_being_set(present, stands):
+    """Rounded, or with a digit lost, it is ours; a smaller one may be, a larger one is somebody else's."""
+    change = Change(keyword="window-size", before=None, ours=f"ip tcp window-size {OURS}")
+    assert standing(change, present) is stands
+
+
+@pytest.mark.parametrize(
+    "present", ["ip tcp window-size 65535", "ip tcp window-size 125000", "ip tcp window-size 4128"]
+)
+def test_a_window_that_was_seen_to_be_shown_as_sent_is_somebody_elses_when_it_changes(present):
+    """Only where the device's own rounding comes late it is ours."""
+    change = Change(
+        keyword="window-size", before=None, ours=f"ip tcp window-size {OURS}", shown=f"ip tcp window-size {OURS}"
+    )
+    assert standing(change, present) is Standing.FOREIGN
+    assert standing(change, "ip tcp window-size 1250304") is Standing.OURS
+
+
+def test_a_line_shown_in_other_words_is_undone():
+    """What it was seen to be shown as is ours, also where it belongs to no family that we know."""
+    clamped = Change(
+        keyword="window-size", before=None, ours=f"ip tcp window-size {OURS}", shown="ip tcp window-size 65535"
+    )
+    renamed = Change(keyword="selective-ack", before=None, ours="ip tcp selective-ack", shown="tcp sack on")
+    undo = plan_restore((clamped, renamed), lines("ip tcp window-size 65535"), others=["tcp sack on"])
+    assert undo.commands == (f"no ip tcp window-size {OURS}", "no ip tcp selective-ack")
+
+
+def test_to_be_sure_a_line_that_is_not_shown_is_taken_back_too():
+    """A device may be late in showing it; where it is gone that does nothing. Somebody else's line still stays."""
+    plan = plan_tune(lines("ip tcp window-size 65535"), window_bytes=OURS)
+    sure = plan_restore(plan.changes, lines("ip tcp window-size 65535"), is_sure=True)
+    assert sure.commands == ("ip tcp window-size 65535", "no ip tcp selective-ack")
+    foreign = plan_restore(seen(plan.changes), lines("ip tcp window-size 99999"), is_sure=True)
+    assert foreign.commands == ("no ip tcp selective-ack",)
+
+
+def test_what_our_own_undoing_switched_off_is_switched_on_again():
+    """SACK is on by default there: `no` of a line that made no difference is a line, and not how it was."""
+    change = Change(keyword="selective-ack", before=None, ours="ip tcp selective-ack")
+    assert plan_restore((change,), lines("no ip tcp selective-ack")).commands == ("ip tcp selective-ack",)
+
+
+def test_a_mark_comes_first_and_goes_last():
+    """Whoever looks sees it as long as any line of ours is set; a device that needs no line gets none."""
+    mark = mark_line("20261122-111939-8055", "ops@ctl 1;reload")
+    assert mark == "alias exec flashferry-20261122-111939-8055 ops@ctl-1-reload"
+    plan = plan_tune(lines(), window_bytes=OURS, mark=mark)
+    assert plan.commands == (mark, f"ip tcp window-size {OURS}", "ip tcp selective-ack")
+    undo = plan_restore(plan.changes, lines(*plan.commands)).commands
+    assert undo[-1] == "no alias exec flashferry-20261122-111939-8055"
+    assert len(undo) == 3
+    enough = lines("ip tcp window-size 4000000", "ip tcp selective-ack")
+    assert plan_tune(enough, window_bytes=OURS, mark=mark).changes == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(keyword="window-size", before="username eve privilege 15 secret x", ours="ip tcp window-size 9"),
+        Change(keyword="window-size", before="ip tcp window-size 9\nreload", ours="ip tcp window-size 9"),
+        Change(keyword="window-size", before=None, ours="reload"),
+        Change(keyword="window-size", before="ip tcp selective-ack", ours="ip tcp window-size 9"),
+        Change(keyword="chunk-size", before=None, ours="ip tcp chunk-size 9"),
+        Change(keyword="source-interface", before="ip ftp password 0 x", ours="ip ftp source-interface Gi0"),
+        Change(keyword="flashferry-x", before="alias exec flashferry-x reload", ours="alias exec flashferry-x me"),
+        Change(keyword="flashferry-y", before=None, ours="alias exec flashferry-x me"),
+        Change(keyword="sh", before=None, ours="alias exec sh reload"),
+    ],
+)
+def test_nothing_but_our_own_families_of_lines_is_ever_typed(change):
+    """A journal that says otherwise was not written by us."""
+    assert not is_ours_to_type(change)
+
+
+@given(
+    before=st.sampled_from([None, "no ip tcp timestamp", "ip tcp timestamp"]),
+    window_bytes=st.integers(68, 1_073_741_823),
+)
+def test_everything_that_is_planned_may_be_typed(before, window_bytes):
+    """The families are wide enough for all that we set, and for what we put back."""
+    plan = plan_tune(
+        lines(*([before] if before else [])),
+        window_bytes=window_bytes,
+        extras=("timestamps", "path-mtu-discovery"),
+        source_interface="GigabitEthernet0/0/0",
+        mark=mark_line("r", "me"),
+    )
+    assert all(map(is_ours_to_type, plan.changes))
 
 
 def test_a_device_that_is_good_enough_is_not_touched():
@@ -200,6 +309,20 @@ def test_lines_of_a_whole_configuration():
     found = tcp_lines("hostname r1\nip tcp window-size 65535\n!\ninterface Gi1\n ip tcp adjust-mss 1360\nend\n")
     assert found.lines == ("ip tcp window-size 65535",)
     assert found.window_bytes == 65535
+
+
+def test_a_banners_text_is_no_line_of_ours():
+    """It was once written back as a global line."""
+    found = tcp_lines("version 15.2\nbanner motd ^C\nip tcp window-size 12345\n^C\nip tcp selective-ack\nend\n")
+    assert found.lines == ("ip tcp selective-ack",)
+
+
+@pytest.mark.parametrize("printed", ["GigabitEthernet 0/0/0", "GigabitEthernet0/0/0", "gigabitethernet 0/0/0"])
+def test_an_interface_as_the_device_prints_it(printed):
+    """With a blank within, or in other letters, it is the same interface."""
+    plan = plan_tune(lines(), window_bytes=None, source_interface="Gi0/0/0")
+    now = tcp_lines(f"version 15.2\nip ftp source-interface {printed}\nend\n")
+    assert plan_restore(plan.changes, now).commands == ("no ip ftp source-interface Gi0/0/0",)
 
 
 def test_every_order_of_lines_gives_the_same_window():

@@ -52,6 +52,28 @@ def test_the_expected_digest_is_never_sent(table_device):
     assert device.asked == ["verify /md5 bootflash:x.bin"]
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        f"verify /md5 (bootflash:other.bin) = {GOOD}",
+        f"verify /md5 (usb0:x.bin) = {GOOD}",
+        f"verify /md5 (flash-2:x.bin) = {GOOD}",
+        f"Computed signature  = {GOOD}",
+    ],
+)
+def test_the_digest_of_another_file_proves_nothing(table_device, told):
+    """The right digest under another name, or on another device, is not that of our file."""
+    with pytest.raises(OutputNotUnderstood, match=r"expected a digest of bootflash:x\.bin, found one of"):
+        verify_file(table_device({"verify": f"....Done!\n{told}\n"}), path="bootflash:x.bin", md5=GOOD, size_bytes=100)
+
+
+def test_the_digest_of_our_file_is_found_beside_anothers(table_device):
+    """Somebody else's may run into our output; an alias of the file system is the same device."""
+    told = f"verify /md5 (bootflash:other.bin) = {'0' * 32}\nverify /md5 (flash:/x.bin) = {GOOD}\n"
+    found = verify_file(table_device({"verify": told}), path="bootflash:x.bin", md5=GOOD, size_bytes=100)
+    assert found.digest == GOOD
+
+
 def test_a_missing_file_is_refused(table_device):
     """The device's reason is the error."""
     told = {"verify": (CAPTURES / "md5_missing_file.txt").read_text()}

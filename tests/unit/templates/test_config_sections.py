@@ -62,7 +62,9 @@ def test_a_text_without_end_is_told():
 
 def test_sections_keep_what_belongs_to_them():
     """Indented lines and text belong to the global line above; comments are sections of their own."""
-    text = "! stamp\nversion 15.2\nrouter bgp 1\n neighbor 192.0.2.1\n!\n address-family ipv4\n!\nbanner motd ^C\nhi\n^C"
+    text = (
+        "! stamp\nversion 15.2\nrouter bgp 1\n neighbor 192.0.2.1\n!\n address-family ipv4\n!\nbanner motd ^C\nhi\n^C"
+    )
     found = sections(f"{text}\nend".replace("\n", "\r\n"))
     assert [(one.line, one.body) for one in found] == [
         ("! stamp", ()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staging.identity import identity_of, is_same
+from tasks.identity import identity_of, is_same
 from tasks.session import Facts
 
 

@@ -1,0 +1,169 @@
+"""Who answers: whether a device is the one that was meant, and still is at every later login of a run.
+
+Neither serial number nor host name is enough by itself. Virtual routers share serial numbers: copies of one machine
+have that of the first. Host names are changed, and kept by the router that takes the place of another. The serial
+number of a stack is that of its active member, and another one's after a fail-over. And an SSH host key proves little:
+a copy of a virtual machine has it, and both boxes of a pair may.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+from nornir.core.task import Task
+
+from tasks.errors import OtherDevice
+from tasks.session import Facts
+
+_NO_SERIAL = frozenset({"", "unknown", "none", "n/a"})
+_VIRTUAL = ("csr1000v", "c8000v", "c8kv", "isrv", "iosv", "vios", "iol", "linux unix", "xrv")
+"""What models of virtual routers have in their names, and no other."""
+
+_MEMBER_SERIAL = re.compile(r"(?mi)^\s*system serial number\s*:\s*(\S+)\s*$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a device calls itself.
+
+    Attributes:
+        name: `serial number/host name`, as the journal and plans have it.
+        members: Serial numbers of the members of a stack; empty where the device is none, or does not tell.
+    """
+
+    name: str
+    members: frozenset[str] = frozenset()
+
+
+class Identifiable(Protocol):
+    """What is needed of a session to tell who answers."""
+
+    name: str
+
+    def facts(self) -> Facts:
+        """Return what `show version` tells; it is asked once per session."""
+        ...
+
+    def show_version(self) -> str:
+        """Return the output of `show version`, which is asked once per session."""
+        ...
+
+
+def identity_of(facts: Facts) -> str:
+    """Return what a device calls itself: `serial number/host name`."""
+    return f"{facts.serial_number}/{facts.hostname}"
+
+
+def identity_seen(session: Identifiable) -> Identity:
+    """Return what the device at the other end of a session calls itself."""
+    return Identity(name=identity_of(session.facts()), members=member_serials(session.show_version()))
+
+
+def member_serials(version: str) -> frozenset[str]:
+    """Return the serial numbers of a stack's members by `show version`; empty where fewer than two are told."""
+    found = frozenset(_MEMBER_SERIAL.findall(version))
+    return found if len(found) > 1 else frozenset()
+
+
+def is_same(
+    expected: str,
+    found: Facts,
+    others: Callable[[], Iterable[str]] = tuple,
+    *,
+    members: frozenset[str] = frozenset(),
+    found_members: frozenset[str] = frozenset(),
+) -> bool:
+    """Tell whether a device is the one that was meant, also where its host name was changed since.
+
+    A serial number decides alone only where it is one device's: that of a virtual router, one that is missing, or one
+    that another device is known by, says nothing without the host name. A stack of the same host name is the same where
+    it shares a member with what it was: another one is active, or some were exchanged.
+
+    Args:
+        expected: What the device called itself, as `identity_of` gives it.
+        found: What the one that answers says.
+        others: Returns what other devices call themselves; asked only where the host name does not tell.
+        members: Serial numbers of the members that it had.
+        found_members: Of those that the one that answers has.
+    """
+    if expected == identity_of(found):
+        return True
+    serial, _, hostname = expected.rpartition("/")
+    if hostname == found.hostname and _shares_a_member(serial, members, found.serial_number, found_members):
+        return True
+    model = found.model.casefold()
+    if serial != found.serial_number or serial.casefold() in _NO_SERIAL or any(word in model for word in _VIRTUAL):
+        return False
+    return not any(other != expected and other.rpartition("/")[0] == serial for other in others())
+
+
+def _shares_a_member(serial: str, members: frozenset[str], found: str, found_members: frozenset[str]) -> bool:
+    if not (members or found_members):
+        return False
+    known = {one for one in (serial, *members) if one.casefold() not in _NO_SERIAL}
+    return bool(known & {found, *found_members})
+
+
+class LoginGuard:
+    """Knows who answered at the first login of a device's run, and holds every later login against it.
+
+    Args:
+        expected: Who has to answer at the first one, too; None: whoever does is the device.
+    """
+
+    def __init__(self, expected: Identity | None = None) -> None:
+        self.expected = expected
+
+    def check(self, session: Identifiable) -> None:
+        """Check who answers; the first one is remembered. Only `show version` is sent.
+
+        Raises:
+            OtherDevice: It is not the device of this run.
+            DeviceUnreachable: The session was lost.
+        """
+        found = identity_seen(session)
+        if self.expected is None:
+            self.expected = found
+            return
+        facts, expected = session.facts(), self.expected
+        if not is_same(expected.name, facts, members=expected.members, found_members=found.members):
+            raise OtherDevice(
+                f"expected {expected.name} (serial number/host name), found {found.name}: another device answers at "
+                "this address, to which nothing was sent",
+                host=session.name,
+                step="connect",
+                hint="Find out which device has this address; make the one that the run began with reachable there, "
+                "then run 'flashferry recover'",
+            )
+
+
+_guards: WeakKeyDictionary[Task, LoginGuard] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def guard_logins(task: Task, guard: LoginGuard) -> None:
+    """Have all logins of a device's run held against what a guard expects.
+
+    Args:
+        task: The Nornir task that is the run, or one below it.
+        guard: Who is expected; one that served earlier attempts at the same device goes on knowing it.
+    """
+    with _lock:
+        _guards[_run_of(task)] = guard
+
+
+def guard_of(task: Task) -> LoginGuard:
+    """Return who guards the logins of a device's run: one that takes the first who answers, unless told otherwise."""
+    with _lock:
+        return _guards.setdefault(_run_of(task), LoginGuard())
+
+
+def _run_of(task: Task) -> Task:
+    while task.parent_task is not None:
+        task = task.parent_task
+    return task

@@ -1,0 +1,73 @@
+"""The mark that a run leaves on a device it has in hand, for other controllers to see.
+
+A lease in a journal keeps two runs of one state directory off the same device. Another controller has a journal of its
+own: it would take our lines for the device's, we its lines for a colleague's, and neither could put the device back.
+So while lines of ours are set there is one more: `alias exec flashferry-RUN WHO`. It does nothing but give a meaning to
+a word that nobody types, it is journaled and taken back like the others, and a reload takes it away, for nothing is
+saved.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import socket
+
+from tasks.errors import DeviceRefused
+
+_MARK = re.compile(r"alias exec (flashferry-[\w-]+) ?(.*)")
+_PREFIX = "flashferry-"
+_NOT_PLAIN = re.compile(r"[^\w.@-]+")
+_LONGEST_OWNER = 60
+
+
+def mark_line(run_id: str, owner: str) -> str:
+    """Return the line that marks a device as in a run's hands.
+
+    Args:
+        run_id: The run.
+        owner: Who has it, for example `ops@controller1`; only letters, digits and `_.@-` are kept of it.
+    """
+    plain = _NOT_PLAIN.sub("-", owner).strip("-")[:_LONGEST_OWNER] or "unknown"
+    return f"alias exec {_PREFIX}{run_id} {plain}"
+
+
+def local_owner() -> str:
+    """Return who works on this controller, as `user@host`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def is_mark(line: str) -> bool:
+    """Tell whether a line of a configuration is the mark of a run."""
+    return _MARK.fullmatch(line) is not None
+
+
+def mark_of(line: str) -> str:
+    """Return the name of a mark, which holds the run: `flashferry-RUN`."""
+    found = _MARK.fullmatch(line)
+    if found is None:
+        raise ValueError(f"no mark of a run: {line!r}")
+    return found[1]
+
+
+def whose(line: str) -> str:
+    """Return whose a mark is, in words: the run, and who began it."""
+    found = _MARK.fullmatch(line)
+    owner = found[2] if found is not None and found[2] else "somebody unknown"
+    return f"run {mark_of(line).removeprefix(_PREFIX)} of {owner}"
+
+
+def in_other_hands(host: str, step: str, mark: str) -> DeviceRefused:
+    """Return the refusal of a device that carries another run's mark."""
+    return DeviceRefused(
+        f"{whose(mark)} has this device in its hands (its mark there is '{mark}')",
+        host=host,
+        step=step,
+        hint="Wait for that run to end. Where it died, run 'flashferry recover' on that controller; where that one is "
+        f"gone for good, compare the device's ip tcp lines by hand, then enter 'no alias exec {mark_of(mark)}'",
+    )

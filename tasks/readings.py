@@ -1,0 +1,73 @@
+"""A device's configurations as they are now, read whole: what is in a banner is not taken for a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tasks.configuration import holds_syslog
+from tasks.errors import OutputNotUnderstood
+from tasks.session import DeviceSession
+from tasks.tuning import TcpLines, tcp_lines_of
+from templates.config_sections import ConfigNotUnderstood, sections
+
+READINGS = 3
+"""So often a configuration is read that a log line fell into."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """A configuration as it was read; never stored, for it holds secrets.
+
+    Attributes:
+        text: All of it.
+        lines: Its global lines.
+        comments: Its comments in the first column, the stamps among them, as one text.
+        tcp: The lines that staging may change.
+    """
+
+    text: str = field(repr=False)
+    lines: tuple[str, ...] = field(repr=False)
+    comments: str = field(repr=False)
+    tcp: TcpLines
+
+    @property
+    def commands(self) -> str:
+        """Return its global lines as one text."""
+        return "\n".join(self.lines)
+
+
+def read_running(session: DeviceSession, *, without_syslog: bool = False) -> Configured:
+    """Return the running configuration as it is now.
+
+    Args:
+        session: An open session.
+        without_syslog: Read it again, a few times at most, where a log line fell into it.
+
+    Raises:
+        OutputNotUnderstood: It does not look whole, or a text in it does not end.
+        DeviceUnreachable: The session was lost.
+    """
+    for _ in range(READINGS - 1 if without_syslog else 0):
+        found = _configured(session, session.running_config())
+        if not holds_syslog(found.text):
+            return found
+    return _configured(session, session.running_config())
+
+
+def read_startup(session: DeviceSession) -> Configured:
+    """Return the startup configuration as it is now; an empty one where the device has none."""
+    return _configured(session, session.startup_config())
+
+
+def _configured(session: DeviceSession, text: str) -> Configured:
+    try:
+        found = sections(text)
+    except ConfigNotUnderstood as error:
+        raise OutputNotUnderstood(
+            f"the configuration cannot be read: {error}",
+            host=session.name,
+            hint="Look at the banners, macros and certificates of the device's configuration",
+        ) from None
+    lines = tuple(one.line for one in found if one.line and not one.is_comment)
+    comments = "\n".join(one.line for one in found if one.is_comment)
+    return Configured(text=text, lines=lines, comments=comments, tcp=tcp_lines_of(lines))

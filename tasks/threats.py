@@ -1,0 +1,119 @@
+"""What could bring our lines back behind a restore that is proven: a rollback, a lock, an archive, the startup.
+
+Facts
+-----
+* `configure terminal revert timer N` keeps the configuration as it is at that moment and puts all of it back when
+  nobody confirms in time: armed while our lines were in force, it puts them back too.
+* `show archive config rollback timer` tells of a pending one (lines as NAPALM reads them); without `archive` in the
+  configuration none can be armed.
+* Whoever holds the configuration lock may be in the middle of a rollback, and nobody else can take anything back.
+* `archive config`, `write-memory` and `time-period` keep the configuration in a file; `configure replace` of that file
+  brings our lines back, and so does a reload where somebody saved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tasks.configuration_state import lock_holder, pending_rollback
+from tasks.errors import DeviceRefused
+from tasks.readings import Configured
+from tasks.session import DeviceSession
+from tasks.tuning import Change, Standing, standing, tcp_lines
+from templates.config_sections import ConfigNotUnderstood
+from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, rows
+
+MOST_ARCHIVES = 14
+"""So many configurations an archive keeps at most (Cisco command reference, `maximum`)."""
+
+
+_NETWORK = frozenset({"tftp", "ftp", "http", "https", "rcp", "scp", "sftp"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threat:
+    """Something that could bring our lines back.
+
+    Attributes:
+        reason: What it is, in words.
+        hint: What to do about it.
+        passes: Whether it is over by itself after a while: then another look tells.
+    """
+
+    reason: str
+    hint: str
+    passes: bool
+
+
+def pending_change(session: DeviceSession, running: Configured) -> Threat | None:
+    """Return what is about to change the whole configuration, or None: a pending rollback, or somebody's lock."""
+    commands = running.commands
+    if first(ArchiveSection, commands) is not None:
+        armed = pending_rollback(_asked(session, "show archive config rollback timer"))
+        if armed is not None:
+            return Threat(
+                reason=f"a rollback of the whole configuration is pending ({armed}), which may bring our lines back",
+                hint="Have it confirmed ('configure confirm') or wait until it is over, then run 'flashferry recover'",
+                passes=True,
+            )
+    if first(ExclusiveMode, commands) is not None:
+        holder = lock_holder(_asked(session, "show configuration lock"))
+        if holder is not None:
+            return Threat(
+                reason=f"the configuration is locked by {holder}, who may be about to roll it back",
+                hint="Wait until that session has left configuration mode, then run 'flashferry recover'",
+                passes=True,
+            )
+    return None
+
+
+def archives(session: DeviceSession, running: Configured) -> frozenset[str]:
+    """Return the files of the archive; none where there is no archive, or it may not be seen."""
+    if first(ArchiveSection, running.commands) is None:
+        return frozenset()
+    return frozenset(row.path for row in rows(ArchiveEntry, _asked(session, "show archive")))
+
+
+def archived_lines(
+    session: DeviceSession, changes: tuple[Change, ...], running: Configured, known: frozenset[str]
+) -> Threat | None:
+    """Return the archive files, of those that were made while our lines were set, which hold any of them.
+
+    Args:
+        session: An open session.
+        changes: What was set.
+        running: The running configuration.
+        known: The archive's files as they were before.
+    """
+    fresh = sorted(archives(session, running) - known)[-MOST_ARCHIVES:] if changes else []
+    holding = [path for path in fresh if _is_elsewhere(path) or holds_ours(changes, _asked(session, f"more {path}"))]
+    if not holding:
+        return None
+    return Threat(
+        reason=f"the archive's {' and '.join(holding)} was made while our lines were set and holds them",
+        hint=f"Delete {'it' if len(holding) == 1 else 'them'} on the device, so that nobody goes back to it, then run "
+        "'flashferry recover'",
+        passes=False,
+    )
+
+
+def _is_elsewhere(path: str) -> bool:
+    """Tell whether a file is on a server: it is not fetched, and counts as one that was made meanwhile."""
+    return path.partition(":")[0] in _NETWORK
+
+
+def holds_ours(changes: tuple[Change, ...], configuration: str) -> bool:
+    """Tell whether a stored configuration holds lines of ours; one that cannot be read holds none that we know of."""
+    try:
+        lines = tcp_lines(configuration)
+    except ConfigNotUnderstood:
+        return False
+    return any(standing(change, lines.of(change.keyword)) is Standing.OURS for change in changes if change.shown != "")
+
+
+def _asked(session: DeviceSession, command: str) -> str:
+    """Return the output of a command that not every release has, or that the user may not give; empty then."""
+    try:
+        return session.ask(command, limit_s=60)
+    except DeviceRefused:
+        return ""

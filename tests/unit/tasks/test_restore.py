@@ -1,0 +1,264 @@
+"""Putting back: what is shown late, in other words, or comes back later is not called restored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from tasks import restore as step
+from tasks.errors import DeviceRefused, RestoreIncomplete
+from tasks.restore import RestoreReport, restore_device
+from tasks.session import DeviceSession
+from tasks.snapshot import Snapshot, take_snapshot
+from tasks.tuning import Change
+
+WINDOW = "ip tcp window-size 1250000"
+SACK = "ip tcp selective-ack"
+CHANGES = (
+    Change(keyword="window-size", before=None, ours=WINDOW, shown=WINDOW),
+    Change(keyword="selective-ack", before=None, ours=SACK, shown=SACK),
+)
+STOCK = ("version 17.12", "hostname r1", "ip http server", "end")
+NO_TIMER = "%No Rollback Confirmed Change pending"
+TIMER = "Time configured(or reconfigured): now\nTimer type: absolute timer\nTimer value: 1 min\nUser: bob"
+
+
+class Box:
+    """A device whose configuration is a list of lines, shown so many looks late."""
+
+    name = "r1"
+
+    def __init__(self, *extra: str, late_looks: int = 0) -> None:
+        self.running = [*STOCK[:-1], *extra, STOCK[-1]]
+        self.startup = list(STOCK)
+        self.answers: dict[str, str] = {}
+        self.sent: list[str] = []
+        self.late_looks = late_looks
+        self._shown: list[str] | None = None
+
+    def set(self, *lines: str) -> None:
+        self.running[-1:-1] = lines
+
+    def configure(self, lines: tuple[str, ...]) -> str:
+        if self.late_looks and self._shown is None:
+            self._shown = list(self.running)
+        for line in lines:
+            self.sent.append(line)
+            wanted = line.removeprefix("no ")
+            self.running = [one for one in self.running if one != wanted]
+            if wanted == line:
+                self.set(line)
+        return ""
+
+    def running_config(self) -> str:
+        if self._shown is not None and self.late_looks > 0:
+            self.late_looks -= 1
+            return "\n".join(self._shown)
+        return "\n".join(self.running)
+
+    def startup_config(self) -> str:
+        return "\n".join(self.startup)
+
+    def ask(self, command: str, *, limit_s: float = 30.0) -> str:
+        if command not in self.answers:
+            raise DeviceRefused(f"'{command}': % Invalid input")
+        return self.answers[command]
+
+    @property
+    def session(self) -> DeviceSession:
+        return cast("DeviceSession", self)
+
+    def snapshot(self) -> Snapshot:
+        return take_snapshot(self.session)
+
+    def put_back(self, before: Snapshot, changes: tuple[Change, ...] = CHANGES) -> RestoreReport:
+        return restore_device(self.session, before=before, changes=changes)
+
+
+@pytest.fixture(autouse=True)
+def waited(monkeypatch) -> list[float]:
+    pauses: list[float] = []
+    monkeypatch.setattr(step.time, "sleep", pauses.append)
+    return pauses
+
+
+def tuned(*extra: str, late_looks: int = 0) -> tuple[Box, Snapshot]:
+    box = Box(*extra, late_looks=late_looks)
+    before = box.snapshot()
+    box.set(WINDOW, SACK)
+    return box, before
+
+
+def test_our_lines_are_taken_back_and_looked_at_twice(waited):
+    """The second look comes after the device settled, not at once."""
+    box, before = tuned()
+    report = box.put_back(before)
+    assert report.is_proven
+    assert set(report.commands) == {f"no {WINDOW}", f"no {SACK}"}
+    assert tuple(box.running) == STOCK
+    assert max(waited) == pytest.approx(step.UNKNOWN_SETTLE_S, abs=0.1)
+
+
+@pytest.mark.parametrize("late_looks", [1, 2, 3])
+def test_a_configuration_that_is_shown_late_is_waited_for(late_looks):
+    """Our lines are still shown after they were taken back: they are taken back again, until they are gone."""
+    box, before = tuned(late_looks=late_looks)
+    assert box.put_back(before).is_proven
+    assert tuple(box.running) == STOCK
+
+
+def test_what_is_shown_for_ever_is_not_restored():
+    """The lease stays, and the sentence names the lines."""
+    box, before = tuned(late_looks=99)
+    with pytest.raises(RestoreIncomplete, match=f"still needs 'no {WINDOW}'"):
+        box.put_back(before)
+
+
+def test_lines_that_are_not_shown_are_taken_back_to_be_sure():
+    """The device shows a configuration of before they were set: they are in force all the same."""
+    box, before = tuned()
+    true, stale = box.running_config, ["\n".join(STOCK)]
+    box.running_config = lambda: stale.pop() if stale else true()
+    assert box.put_back(before).is_proven
+    assert tuple(box.running) == STOCK
+
+
+def test_lines_that_come_back_before_the_second_look_are_taken_back_again():
+    """As when a rollback fires just behind our own restore."""
+    box, before = tuned()
+    true, looks = box.running_config, []
+
+    def look() -> str:
+        looks.append(1)
+        if len(looks) == 3:
+            box.set(WINDOW)
+        return true()
+
+    box.running_config = look
+    assert box.put_back(before).is_proven
+    assert tuple(box.running) == STOCK
+
+
+def test_nothing_is_sent_to_a_device_that_nothing_was_set_on(waited):
+    """Nor is it looked at twice."""
+    box = Box()
+    report = box.put_back(box.snapshot(), ())
+    assert (report.is_proven, report.commands, box.sent) == (True, (), [])
+    assert not any(waited)
+
+
+def test_a_line_that_may_be_ours_in_other_words_keeps_the_lease():
+    """Nobody saw what the device made of it: it is left alone, and the device is not let go of."""
+    box = Box()
+    before = box.snapshot()
+    box.set("ip tcp window-size 65535")
+    unseen = tuple(replace(change, shown=None) for change in CHANGES)
+    with pytest.raises(RestoreIncomplete, match=r"the device shows 'ip tcp window-size 65535'"):
+        box.put_back(before, unseen)
+    assert "ip tcp window-size 65535" in box.running
+
+
+def test_a_new_line_that_may_be_ours_renamed_keeps_the_lease():
+    """It belongs to no family of ours, but it holds our word, and nobody saw what became of that."""
+    box = Box()
+    before = box.snapshot()
+    box.set("tcp option selective-ack on")
+    unseen = tuple(replace(change, shown=None) for change in CHANGES)
+    with pytest.raises(RestoreIncomplete, match="tcp option selective-ack on"):
+        box.put_back(before, unseen)
+
+
+def test_somebody_elses_line_does_not_keep_it():
+    """What our own doing cannot explain is named, stays, and ends the lease."""
+    box, before = tuned()
+    box.set("snmp-server location rack 7")
+    report = box.put_back(before)
+    assert (report.held_by, report.is_proven) == (None, False)
+    assert report.running_difference.added == ("snmp-server location ...",)
+
+
+def test_a_log_line_in_the_output_is_no_difference():
+    """It is read again, a few times at most."""
+    box, before = tuned()
+    true, looks = box.running_config, []
+
+    def look() -> str:
+        looks.append(1)
+        noise = "hostname r1*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: Configured from console"
+        return true().replace("hostname r1", noise) if len(looks) == 3 else true()
+
+    box.running_config = look
+    assert box.put_back(before).is_proven
+
+
+ARCHIVE = "archive"
+
+
+def test_a_pending_rollback_keeps_the_lease():
+    """It was armed while our lines were in force, and puts them back when nobody confirms."""
+    box, before = tuned(ARCHIVE)
+    box.answers = {"show archive config rollback timer": TIMER, "show archive": ""}
+    report = box.put_back(before)
+    assert not report.is_proven
+    assert (report.passes, report.running_difference) == (True, report.running_difference)
+    assert "armed by 'bob'" in str(report.held_by)
+    box.answers["show archive config rollback timer"] = NO_TIMER
+    assert box.put_back(before).is_proven
+
+
+def test_somebodys_lock_keeps_the_lease():
+    """Who holds it may be about to roll back."""
+    box, before = tuned("configuration mode exclusive auto")
+    lock = "Parser Configure Lock\nUser : bob\nTTY : 2\nType : EXCLUSIVE\nState : LOCKED\nUser debug info : configure\n"
+    box.answers = {"show configuration lock": lock}
+    report = box.put_back(before)
+    assert (report.is_proven, report.passes) == (False, True)
+    assert "locked by user 'bob'" in str(report.held_by)
+
+
+def test_a_startup_configuration_with_our_lines_keeps_the_lease():
+    """A reload would bring them back; the hint says what to do, and nothing is saved by us."""
+    box, before = tuned()
+    box.startup = list(box.running)
+    report = box.put_back(before)
+    assert (report.is_proven, report.passes, report.startup_changed) == (False, False, True)
+    assert "a reload would bring them back" in str(report.held_by)
+    box.startup = list(STOCK)
+    assert box.put_back(before).is_proven
+
+
+@pytest.mark.parametrize(
+    ("held", "is_held"), [((*STOCK[:-1], WINDOW, "end"), True), (STOCK, False)], ids=["with our lines", "without"]
+)
+def test_an_archive_file_that_was_made_meanwhile(held, is_held):
+    """Whoever goes back to it brings our lines back, if it has any of them; files of before are none's business."""
+    box = Box(ARCHIVE)
+    box.answers = {
+        "show archive config rollback timer": NO_TIMER,
+        "show archive": " Archive #  Name\n   1        flash:old-1 <- Most Recent\n",
+    }
+    before = box.snapshot()
+    assert before.archives == ("flash:old-1",)
+    box.set(WINDOW, SACK)
+    box.answers["show archive"] = "   1        flash:old-1\n   2        flash:new-2 <- Most Recent\n"
+    box.answers["more flash:new-2"] = "\n".join(held)
+    report = box.put_back(before)
+    assert (report.held_by is not None) is is_held
+    assert not is_held or "flash:new-2" in str(report.held_by)
+
+
+def test_a_device_with_a_pending_rollback_is_not_taken_in_hand():
+    """It was armed between the check and now."""
+    box = Box(ARCHIVE)
+    box.answers = {"show archive config rollback timer": TIMER, "show archive": ""}
+    with pytest.raises(DeviceRefused, match="armed by 'bob'"):
+        box.snapshot()
+
+
+def test_a_device_with_another_runs_mark_is_not_taken_in_hand():
+    """Its lines are that run's, and would be taken for the device's own."""
+    box = Box("alias exec flashferry-20261122-1 you@there", WINDOW)
+    with pytest.raises(DeviceRefused, match="run 20261122-1 of you@there"):
+        box.snapshot()
