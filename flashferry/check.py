@@ -10,10 +10,11 @@ import typer
 from flashferry.check_notes import print_check_notes
 from flashferry.fleet import FleetOptions, fleet, fleet_options
 from flashferry.interrupt import stop_on_signals
-from flashferry.options import AddressOption, JsonOption, PortOption
+from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
 from flashferry.output import EventLines, finish, say
 from flashferry.tables import print_checks
 from flashferry.verify_options import Md5Option, Sha512Option
+from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.exit_codes import exit_code
@@ -37,6 +38,7 @@ def check(
     ] = False,
     server_address: AddressOption = None,
     ftp_port: PortOption = None,
+    state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Look at devices: platform, room, TCP lines, whether the image is there already. Changes nothing."""
@@ -44,14 +46,14 @@ def check(
         raise ConfigInvalid("--server-address and --ftp-port are for --reach: without it no device comes to us")
     if image is None and (md5 is not None or sha512 is not None):
         raise ConfigInvalid("--md5 and --sha512 are hashes of an image: give --image too")
-    nornir = fleet(which)
+    nornir, state = fleet(which), state_directory(state_dir)
     wanted = wanted_image(image, published(md5, sha512)) if image else None
     with stop_on_signals(tell=_tell) as stop:
         if reach:
             options = RunOptions(verb="check", device=DeviceOptions(server_address=server_address), port=ftp_port)
-            records = reach_fleet(nornir, wanted, options, emit=EventLines(), interrupted=stop.is_set)
+            records = reach_fleet(nornir, wanted, options, state=state, emit=EventLines(), interrupted=stop.is_set)
         else:
-            records = check_fleet(nornir, wanted, emit=EventLines(), interrupted=stop.is_set)
+            records = check_fleet(nornir, wanted, state=state, emit=EventLines(), interrupted=stop.is_set)
         code = exit_code((record.outcome for record in records), interrupted=stop.is_set())
 
     def human() -> None:

@@ -14,7 +14,7 @@ from flashferry.interrupt import graceful_interrupt
 from flashferry.options import JsonOption, StateOption
 from flashferry.output import EventLines, finish
 from flashferry.tables import print_recovery
-from inventory.errors import FlashferryError
+from inventory.errors import ConfigInvalid, FlashferryError
 from staging.exit_codes import ExitCode
 from staging.forget import forget
 from staging.journal import Journal, state_directory
@@ -37,10 +37,23 @@ def recover(
             "to it. RUN/DEVICE where several runs left one of that name. May be repeated.",
         ),
     ] = None,
+    vouched: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device-is",
+            metavar="DEVICE",
+            help="Whoever answers at this device's address is the one that is meant, whatever it calls itself: another "
+            "member of its stack, or the router that took over its configuration. May be repeated.",
+        ),
+    ] = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Find every device that a dead run left tuned, restore it and prove it."""
+    if gone and vouched:
+        raise ConfigInvalid(
+            "--forget cannot be combined with --device-is: one lets go of a device, the other restores it"
+        )
     if gone:
         with Journal(state_directory(state_dir)) as journal:
             let_go = forget(journal, gone)
@@ -53,7 +66,14 @@ def recover(
         if nornir.inventory.hosts:
             # Nobody is asked for a password before there is something to recover.
             with_credentials(nornir, which, failed=unusable.setdefault)
-        records = recover_fleet(nornir, journal, emit=EventLines(), interrupted=stop.is_set, unusable=unusable)
+        records = recover_fleet(
+            nornir,
+            journal,
+            emit=EventLines(),
+            interrupted=stop.is_set,
+            unusable=unusable,
+            vouched=frozenset(vouched or ()),
+        )
     whole = all(record.restored is Restored.RESTORED for record in records)
     code = ExitCode.OK if whole else ExitCode.RESTORE_INCOMPLETE
     finish("recover", code, {"devices": records}, as_json=json, human=lambda: print_recovery(records))

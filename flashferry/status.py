@@ -42,13 +42,14 @@ def status(
     """Show runs, devices in hand and what is left to recover. Reads the journal only, and exits with 0 either way."""
     found = read_status(state_directory(state_dir), runs)
     left = [{"run_id": run.run_id, "host": device.host, "address": device.address} for run, device in found.to_recover]
+    left += [{"run_id": one.run_id, "host": one.host, "address": one.address} for one in found.lost]
     result: dict[str, object] = {"status": found, "to_recover": left}
     finish("status", ExitCode.OK, result, as_json=json, human=lambda: print_status(found))
 
 
 def print_status(found: Status) -> None:
     """Print each run with its devices, and at the end what needs to be recovered."""
-    if not found.runs:
+    if not found.runs and not found.lost:
         what = "the journal has no run" if found.has_journal else "no journal: nothing was staged or probed from here"
         console().print(f"{found.directory}: {what} yet")
         return
@@ -91,12 +92,15 @@ def _widths(rows: list[_Row]) -> dict[str, int]:
 
 
 def _print_left(found: Status) -> None:
-    left = found.to_recover
+    left = (*found.to_recover, *found.lost)
     by_run: dict[str, list[str]] = {}
-    for run, device in left:
+    for run, device in found.to_recover:
         by_run.setdefault(run.run_id, []).append(f"{device.host} ({device.state}, {device.address})")
-    if by_run:
+    if left and found.runs:
         console().print()
+    for one in found.lost:
+        what = "it left a lock" if one.host == one.run_id else f"it had {one.host} ({one.address}) in its hands"
+        line(one.run_id, f"{what}, and the journal does not know: it was lost, damaged or replaced", BAD)
     for run_id, hosts in by_run.items():
         line(run_id, f"left in its hands: {names(hosts)}", BAD)
     console().print(

@@ -13,6 +13,7 @@ from nornir.core.task import Result, Task
 
 from ftpserver import FtpServerError
 from staging.context import RunContext
+from staging.leases import lease_by_name, lease_on, leases
 from staging.leftover_run import LeftoverRun
 from staging.plan import DevicePlan, plan_device
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
@@ -22,7 +23,7 @@ from tasks.check import CheckReport, Wanted, check
 from tasks.connection import session_of
 from tasks.errors import HostKeyRefused, LoginRefused, RestoreIncomplete
 from tasks.flash_file import file_at
-from tasks.identity import identity_of
+from tasks.identity import identity_of, member_serials
 from tasks.leftover import in_words
 from tasks.mark import mark_line
 from tasks.restore import SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport, restore
@@ -65,6 +66,7 @@ class DeviceRun(LeftoverRun):
         """Go through all steps and return the record."""
         try:
             self._connect()
+            self._ask_lease()
             self._check()
             if self._is_to_be_staged:
                 self._wait_and_stage()
@@ -102,6 +104,21 @@ class DeviceRun(LeftoverRun):
             self._task.host.close_connections()
         except Exception as error:  # noqa: BLE001 -- the session goes with the process at the latest
             self._tell("connect", "failed", sentence_of(error))
+
+    def _ask_lease(self) -> None:
+        """Ask who has the device in hand before anything is said of it: what a dead run left tuned may even be done.
+
+        Raises:
+            DeviceRefused: Another run has it, or left it before it was proven restored.
+        """
+        session = session_of(self._task)
+        held = leases(self._context.journal.directory, besides=self._context.run_id)
+        if not held:
+            return
+        found = lease_by_name(held, self._host)
+        found = found or lease_on(held, session.facts(), member_serials(session.show_version()))
+        if found is not None:
+            raise found.refusal(self._record.host)
 
     def _check(self) -> None:
         """Look at the device, and decide by what is there."""
@@ -202,6 +219,7 @@ class DeviceRun(LeftoverRun):
             snapshot=before,
             changes=plan.tune.changes,
             target=plan.target,
+            members=member_serials(session_of(self._task).show_version()),
         )
         restored = Restored.INCOMPLETE if plan.tune.changes else Restored.UNTOUCHED
         self._update(state=State.JOURNALED, restored=restored, window=plan.window, changes=plan.tune.changes)

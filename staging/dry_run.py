@@ -17,6 +17,7 @@ from inventory.view import view
 from staging.events import Emit, Event, never_failing, silent
 from staging.fleet_check import CheckRecord, look
 from staging.images import wanted_image
+from staging.leases import Lease, leases
 from staging.links import LinkRate, LinkRates
 from staging.plan import DevicePlan, plan_device
 from staging.record import Failure, failure_of
@@ -80,13 +81,14 @@ def dry_run_fleet(
     chosen = nornir.filter(filter_func=lambda host: host.name in images)
     for host in chosen.inventory.hosts.values():
         view(host)
+    held = leases(state_directory)
     links, started, emit = LinkRates(state_directory), time.monotonic(), never_failing(emit)
     port = options.port if options.port is not None else free_ftp_port()
 
     def one(task: Task) -> Result:
         name = task.host.name
         mine = replace(options, device=replace(options.device, tune=False)) if name in untuned else options
-        record = _planned(task, wanted[images[name]], mine, links, port, interrupted)
+        record = _planned(task, wanted[images[name]], mine, links, port, interrupted, held)
         task.host.close_connections()
         status, text = ("failed", record.failure.reason) if record.failure else ("done", "")
         emit(Event(host=task.host.name, step="plan", status=status, text=text, at_s=time.monotonic() - started))
@@ -97,9 +99,15 @@ def dry_run_fleet(
 
 
 def _planned(
-    task: Task, wanted: Wanted, options: RunOptions, links: LinkRates, port: int, interrupted: Callable[[], bool]
+    task: Task,
+    wanted: Wanted,
+    options: RunOptions,
+    links: LinkRates,
+    port: int,
+    interrupted: Callable[[], bool],
+    held: tuple[Lease, ...],
 ) -> DryRecord:
-    seen = look(task, wanted, interrupted)
+    seen = look(task, wanted, interrupted, held=held)
     if seen.outcome is not Outcome.DONE or seen.check is None:
         return _without_plan(seen, seen.failure)
     try:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
+from inventory.access import state_directory
 from inventory.errors import FlashferryError
 from inventory.view import view
 from staging.events import Emit, Event, never_failing, silent
 from staging.interrupted import Interrupted
+from staging.leases import Lease, lease_by_name, lease_on, leases
 from staging.reached import Reached
 from staging.record import Failure, failure_of
 from staging.states import Outcome
 from tasks.check import CheckReport, Wanted, Way, check_device
 from tasks.connection import session_of
 from tasks.errors import Stopped
+from tasks.identity import member_serials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +48,30 @@ def check_fleet(
     nornir: Nornir,
     wanted: Wanted | None,
     *,
+    state: Path | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[CheckRecord, ...]:
-    """Return a CheckRecord per device, in the order of the inventory; a device's fault is in its record."""
+    """Return a CheckRecord per device, in the order of the inventory; a device's fault is in its record.
+
+    Args:
+        nornir: The devices, with credentials.
+        wanted: The image that they are to have, or None for a look without one.
+        state: Folder where it stands which devices runs have in hand, read only; None: the usual one.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the operator wants to stop.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong, or the journal cannot be read.
+    """
+    held = leases(state_directory(state))
     started = time.monotonic()
     emit = never_failing(emit)
     for host in nornir.inventory.hosts.values():
         view(host)
 
     def one(task: Task) -> Result:
-        record = look(task, wanted, interrupted)
+        record = look(task, wanted, interrupted, held=held)
         task.host.close_connections()
         text = record.failure.reason if record.failure else ""
         status = "failed" if record.failure else "done"
@@ -66,14 +83,29 @@ def check_fleet(
     return tuple(results[name][0].result for name in nornir.inventory.hosts)
 
 
-def look(task: Task, wanted: Wanted | None, interrupted: Callable[[], bool] = lambda: False) -> CheckRecord:
-    """Return what a look at one device found; its session stays open. A device's fault is in the record."""
+def look(
+    task: Task,
+    wanted: Wanted | None,
+    interrupted: Callable[[], bool] = lambda: False,
+    *,
+    held: Sequence[Lease] = (),
+) -> CheckRecord:
+    """Return what a look at one device found; its session stays open. A device's fault is in the record.
+
+    Args:
+        task: The Nornir task of the device.
+        wanted: The image that it is to have, or None.
+        interrupted: Whether the operator wants to stop.
+        held: Devices that runs have in hand, or left: nothing else is said of those.
+    """
     name = task.host.name
     host = view(task.host)
     way = Way(vrf=host.vrf, source_interface=host.source_interface)
     try:
         if interrupted():
             raise Interrupted("stopped by the operator before this device", host=name, step="check")
+        if (lease := lease_by_name(held, host) or _lease_on(task, held)) is not None:
+            return _held(name, lease)
         report = check_device(session_of(task), wanted, way=way, interrupted=interrupted)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' check
         outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
@@ -85,3 +117,14 @@ def look(task: Task, wanted: Wanted | None, interrupted: Callable[[], bool] = la
         return CheckRecord(host=name, outcome=Outcome.REFUSED, check=report, failure=failure)
     outcome = Outcome.ALREADY_THERE if report.already_there else Outcome.DONE
     return CheckRecord(host=name, outcome=outcome, check=report, failure=None)
+
+
+def _lease_on(task: Task, held: Sequence[Lease]) -> Lease | None:
+    session = session_of(task)
+    return lease_on(held, session.facts(), member_serials(session.show_version())) if held else None
+
+
+def _held(name: str, lease: Lease) -> CheckRecord:
+    refusal = lease.refusal(name)
+    failure = Failure(step="check", reason=refusal.message, hint=refusal.hint, kind="PolicyViolation")
+    return CheckRecord(host=name, outcome=Outcome.REFUSED, check=None, failure=failure)

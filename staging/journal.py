@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
@@ -24,10 +24,14 @@ from staging.codec import to_json
 from staging.journal_attempts import begin_anew
 from staging.journal_devices import INSERT_DEVICE, UPDATE_DEVICE, NewDevice
 from staging.journal_runs import JournalRuns, now
+from staging.journal_seals import sound
 from staging.journal_transfers import Key, annotate, keep, key_of, slim
-from staging.states import State, is_allowed
+from staging.lease_files import LeaseFile, LeaseFiles
+from staging.run_lock import lock_of
+from staging.state_files import open_private
+from staging.states import ENDED, State, is_allowed
 from staging.store.kept import KeptTransfer, row_of
-from staging.touched import COLUMNS, DamagedEntry, TouchedDevice, read_row
+from staging.touched import COLUMNS, DamagedEntry, JournalUnusable, TouchedDevice, read_row
 from tasks.errors import DeviceRefused
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change
@@ -36,6 +40,18 @@ if TYPE_CHECKING:
     from staging.record import DeviceRecord
 
 __all__ = ["Journal", "state_directory"]
+
+
+def _unsound_devices(database: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    query = f"SELECT run_id, host, address FROM devices WHERE NOT {sound(database, 'devices')}"  # noqa: S608
+    return [(str(run_id), str(host), str(address)) for run_id, host, address in database.execute(query)]
+
+
+_IN_FILE = (
+    "run_id", "host", "address", "port", "platform", "state", "identity", "snapshot", "changes", "target", "members",
+    "attempt",
+)  # fmt: skip
+"""Columns that a lease's file has."""
 
 
 class Journal(JournalRuns):
@@ -48,6 +64,7 @@ class Journal(JournalRuns):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self._kept: set[Key] = set()
+        self._files = LeaseFiles(directory)
 
     def __enter__(self) -> Journal:
         """Return self."""
@@ -120,7 +137,15 @@ class Journal(JournalRuns):
         self._change(lambda database: begin_anew(database, run_id, host))
 
     def touch(
-        self, run_id: str, host: str, *, identity: str, snapshot: Snapshot, changes: tuple[Change, ...], target: str
+        self,
+        run_id: str,
+        host: str,
+        *,
+        identity: str,
+        snapshot: Snapshot,
+        changes: tuple[Change, ...],
+        target: str,
+        members: frozenset[str] = frozenset(),
     ) -> None:
         """Write what a device was and what we are about to set; on disk when this returns.
 
@@ -132,26 +157,29 @@ class Journal(JournalRuns):
             snapshot: What it was.
             changes: What we are about to set; may be empty, the lease holds all the same.
             target: Path of the copy, for `recover` to name what is left of it.
+            members: Serial numbers of a stack's members: another one may be active when it is to be known again.
 
         Raises:
             DeviceRefused: Another run has the device in its hands, or left it unrestored.
+            JournalUnusable: It could not be written; nothing may be sent to the device then.
         """
+        kept = {
+            "identity": identity,
+            "state": State.JOURNALED.value,
+            "snapshot": json.dumps(to_json(snapshot)),
+            "changes": json.dumps(to_json(changes)),
+            "target": target,
+            "members": json.dumps(sorted(members)),
+        }
+        self._keep_file(run_id, host, kept)
         try:
             self._write(
                 "UPDATE devices SET touched = 1, identity = ?, state = ?, snapshot = ?, changes = ?, target = ?, "
-                "updated_at = ? WHERE run_id = ? AND host = ?",
-                (
-                    identity,
-                    State.JOURNALED.value,
-                    json.dumps(to_json(snapshot)),
-                    json.dumps(to_json(changes)),
-                    target,
-                    now(),
-                    run_id,
-                    host,
-                ),
+                "members = ?, updated_at = ? WHERE run_id = ? AND host = ?",
+                (*kept.values(), now(), run_id, host),
             )
         except sqlite3.IntegrityError:
+            self._files.remove(run_id, host)
             raise DeviceRefused(
                 "another run has this device in its hands, or died before it was proven restored",
                 host=host,
@@ -165,10 +193,25 @@ class Journal(JournalRuns):
         A change of ours may be left out only where the device is proven not to hold it: a window that it refused, or
         a line that was not sent yet.
         """
+        self._keep_file(run_id, host, {"changes": json.dumps(to_json(changes))})
         self._write(
             "UPDATE devices SET changes = ?, updated_at = ? WHERE run_id = ? AND host = ? AND touched = 1",
             (json.dumps(to_json(changes)), now(), run_id, host),
         )
+
+    def _keep_file(self, run_id: str, host: str, kept: dict[str, Any]) -> None:
+        """Have the lease's file say what the row is about to say."""
+        query = f"SELECT {', '.join(_IN_FILE)} FROM devices WHERE run_id = ? AND host = ?"  # noqa: S608 -- our own words
+        found = self._read(lambda database: database.execute(query, (run_id, host)).fetchone())
+        if found is None:
+            raise ValueError(f"{host}: run {run_id} has no such device")
+        try:
+            self._files.write(dict(zip(_IN_FILE, found, strict=True)) | kept)
+        except OSError as error:
+            raise JournalUnusable(
+                f"the lease of {host} cannot be written in {self.directory}: {error.strerror}",
+                hint="Check the disk's room and the folder's rights",
+            ) from None
 
     def move(self, run_id: str, host: str, state: State) -> None:
         """Move a device to its next state.
@@ -199,6 +242,7 @@ class Journal(JournalRuns):
                 found is named even if we die behind it.
         """
         self._end(run_id, host, "touched = 0, record = COALESCE(?, record)", record)
+        self._files.remove(run_id, host)
 
     def recovered(self, run_id: str, host: str, record: object = None) -> None:
         """End the lease of a device of a dead run: it is proven restored, wherever that run left it.
@@ -211,8 +255,13 @@ class Journal(JournalRuns):
         self._recovery(run_id, host, State.RESTORED, record)
 
     def forgotten(self, run_id: str, host: str, record: object) -> None:
-        """End the lease of a device of a dead run without a proof: the operator answers for it; see `recovered`."""
+        """End the lease of a device of a dead run without a proof: the operator answers for it; see `recovered`.
+
+        Under the run's own name: of all that a run had in hand of which the journal knows nothing.
+        """
         self._recovery(run_id, host, State.FAILED, record)
+        if host == run_id:
+            lock_of(self.directory, run_id).unlink(missing_ok=True)
 
     def _recovery(self, run_id: str, host: str, state: State, record: object) -> None:
         kept = None if record is None else json.dumps(to_json(record))
@@ -223,6 +272,7 @@ class Journal(JournalRuns):
             "WHERE run_id = ? AND host = ?",
             (state.value, now(), kept, kept, run_id, host),
         )
+        self._files.remove(run_id, host)
 
     @contextmanager
     def recovery_lock(self) -> Iterator[None]:
@@ -231,7 +281,7 @@ class Journal(JournalRuns):
         Raises:
             ConfigInvalid: Another recovery is running.
         """
-        with (self.directory / "recover.lock").open("w") as held:
+        with open_private(self.directory / "recover.lock", "w") as held:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -269,9 +319,51 @@ class Journal(JournalRuns):
         return frozenset(str(found) for (found,) in self._read(lambda db: db.execute(query, (host,)).fetchall()))
 
     def damaged_entries(self) -> tuple[DamagedEntry, ...]:
-        """Return the devices in somebody's hands whose entry cannot be read; they hide no other."""
-        return tuple(row for row in self._touched_rows() if isinstance(row, DamagedEntry))
+        """Return what the journal cannot be believed about; costs a look at all of it.
+
+        Devices in somebody's hands whose entry cannot be read, which hide no other; devices whose row is not what was
+        written, so that nobody knows whether they are; and, under the run's own name, dead runs that it has lost.
+        """
+        found = self._touched_rows()
+        damaged = {(one.run_id, one.host): one for one in found if isinstance(one, DamagedEntry)}
+        readable = {(one.run_id, one.host) for one in found if isinstance(one, TouchedDevice)}
+        for run_id, host, address in self._read(_unsound_devices):
+            if (run_id, host) not in readable:
+                damaged.setdefault((run_id, host), DamagedEntry(run_id=run_id, host=host, address=address))
+        named = {run_id for run_id, _ in (*damaged, *readable)}
+        for run_id in self.lost_runs():
+            if run_id not in named:
+                damaged[run_id, run_id] = DamagedEntry(run_id=run_id, host=run_id, address="?")
+        return tuple(damaged.values())
 
     def _touched_rows(self) -> list[TouchedDevice | DamagedEntry]:
-        query = f"SELECT {COLUMNS} FROM devices WHERE touched = 1 ORDER BY updated_at"  # noqa: S608 -- our own constant
-        return [read_row(row) for row in self._read(lambda database: database.execute(query).fetchall())]
+        """Return what is in anybody's hands by the rows, and by the lease files where the rows do not tell."""
+
+        def held(database: sqlite3.Connection) -> list[tuple[Any, ...]]:
+            is_sound = sound(database, "devices")
+            query = f"SELECT {COLUMNS}, {is_sound} FROM devices WHERE touched = 1 ORDER BY updated_at"  # noqa: S608
+            return database.execute(query).fetchall()
+
+        found = {(row[0], row[1]): read_row(row) for row in self._read(held)}
+        for file in self._files.read():
+            key = (file.entry.run_id, file.entry.host)
+            known = found.get(key)
+            if (isinstance(known, DamagedEntry) and isinstance(file.entry, TouchedDevice)) or (
+                known is None and not self._is_over(file)
+            ):
+                found[key] = file.entry
+        return list(found.values())
+
+    def _is_over(self, file: LeaseFile) -> bool:
+        """Tell whether a lease that has only a file left is known to have ended: then the file is what a death left."""
+
+        def look(database: sqlite3.Connection) -> Any:
+            is_sound = sound(database, "devices")
+            query = f"SELECT state, attempt, {is_sound} FROM devices WHERE run_id = ? AND host = ?"  # noqa: S608
+            return database.execute(query, (file.entry.run_id, file.entry.host)).fetchone()
+
+        row = self._read(look)
+        if row is None or not row[2] or row[1] < file.attempt or row[0] not in ENDED:
+            return False
+        self._files.remove(file.entry.run_id, file.entry.host)
+        return True

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from inventory.errors import ConfigInvalid
 from staging.journal_schema import FILE, migrate
+from staging.journal_seals import seal_writes
+from staging.state_files import check_regular, open_private
 from staging.touched import JournalUnusable
 
 
@@ -19,7 +21,7 @@ def open_database(directory: Path) -> sqlite3.Connection:
     """Return the journal's database in a state directory; one that is not there is made.
 
     Raises:
-        ConfigInvalid: It is damaged, of a newer release, or cannot be used.
+        ConfigInvalid: It is damaged, of a newer release, a link, or cannot be used.
         OSError: It cannot be made private.
     """
     _make_private(directory)
@@ -42,6 +44,7 @@ def _prepare(database: sqlite3.Connection) -> None:
     with database:
         database.execute("BEGIN IMMEDIATE")
         migrate(database)
+    seal_writes(database)
 
 
 def _make_private(directory: Path) -> None:
@@ -49,8 +52,10 @@ def _make_private(directory: Path) -> None:
 
     SQLite gives its write-ahead log the rights that the database has when the log is made: later would be too late.
     """
-    (directory / FILE).touch(mode=0o600)
+    with open_private(directory / FILE, "a"):
+        pass
     for path in directory.glob(f"{FILE}*"):
+        check_regular(path)
         # The log of another process that ends just now may be gone.
         with suppress(FileNotFoundError):
             path.chmod(0o600)
@@ -66,6 +71,40 @@ def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:
         hint=f"Put a copy of it back, or look with 'show running-config | include ^ip tcp' for lines that a dead run "
         f"left on your devices; then move {path.name}* out of {directory} and start anew",
     )
+
+
+class FileWatch:
+    """Knows which file a journal is, and whether it still is that one.
+
+    SQLite goes on writing into a file that was removed or replaced, and what it writes is lost with this process.
+
+    Args:
+        directory: The state directory, with the journal's database in it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE
+        self._known = self._seen()
+
+    def check(self) -> None:
+        """Check that the journal is still where it was.
+
+        Raises:
+            JournalUnusable: It was removed, or another file put in its place.
+        """
+        if self._seen() != self._known:
+            raise JournalUnusable(
+                f"the journal {self._path} was removed or replaced while it was in use: nothing new is begun",
+                hint="What is in hand is restored all the same; what is not stands in the files of "
+                f"{self._path.parent / 'leases'}, which 'flashferry recover' reads",
+            )
+
+    def _seen(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
 
 @contextmanager

@@ -12,9 +12,11 @@ from typing import IO, Any, TypeVar
 
 from inventory.errors import ConfigInvalid
 from staging.codec import to_json
-from staging.journal_file import open_database, told
+from staging.journal_file import FileWatch, open_database, told
+from staging.journal_seals import unsound_rows
 from staging.journal_writer import GroupedWriter
-from staging.run_lock import is_run_alive, lock_of, taken_lock
+from staging.run_lock import is_run_alive, lock_of, locked_runs, taken_lock
+from staging.state_files import make_private_directory
 from staging.store.control import RunControl
 from staging.store.run_ids import unknown_run
 
@@ -32,10 +34,10 @@ class JournalRuns:
         self.directory = directory
         self._run_locks: dict[str, IO[str]] = {}
         try:
-            # 0700: host names and configuration lines are nobody else's business.
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (directory / "runs").mkdir(mode=0o700, exist_ok=True)
+            make_private_directory(directory)
+            make_private_directory(directory / "runs")
             self._db = open_database(directory)
+            self._watch = FileWatch(directory)
         except OSError as error:
             raise ConfigInvalid(
                 f"state directory {directory}: {error}", hint="Give a writable one with --state-dir"
@@ -50,11 +52,12 @@ class JournalRuns:
             request: What it takes to go on with the run after its death: inventory, images, options, plan; no secret.
         """
         run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        self._run_locks[run_id] = taken_lock(self.directory, run_id)
+        # The row first: a lock without one is what a lost journal leaves.
         self._write(
             "INSERT INTO runs (run_id, verb, started_at, request) VALUES (?, ?, ?, ?)",
             (run_id, verb, now(), None if request is None else json.dumps(to_json(dict(request)))),
         )
+        self._run_locks[run_id] = taken_lock(self.directory, run_id)
         return run_id
 
     def finish_run(self, run_id: str) -> None:
@@ -92,6 +95,19 @@ class JournalRuns:
         rows = [(json.dumps(to_json(record)), at, run_id, host) for host, record in records.items()]
         statement = "UPDATE devices SET record = ?, updated_at = ? WHERE run_id = ? AND host = ?"
         self._change(lambda database: database.executemany(statement, rows))
+
+    def lost_runs(self) -> tuple[str, ...]:
+        """Return dead runs that left a lock here and of which the journal knows nothing: it was lost, or is an old one.
+
+        A run that ends in good order removes its lock.
+        """
+        known = {run_id for (run_id,) in self._read(lambda db: db.execute("SELECT run_id FROM runs").fetchall())}
+        locked = locked_runs(self.directory)
+        return tuple(run_id for run_id in locked if run_id not in known and not self.is_alive(run_id))
+
+    def damaged_rows(self) -> int:
+        """Return how many rows are not what was written; costs a look at all of them."""
+        return sum(self._read(unsound_rows).values())
 
     def is_alive(self, run_id: str) -> bool:
         """Return whether the process that opened a run still lives."""
@@ -163,6 +179,7 @@ class JournalRuns:
         return self._change(lambda database: database.execute(statement, values).rowcount)
 
     def _change(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        self._watch.check()
         with told(self.directory):
             return self._writer.write(work)
 

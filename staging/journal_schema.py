@@ -84,14 +84,28 @@ CREATE TABLE transfers (
 CREATE INDEX transfers_over_time ON transfers (host, at);
 """
 
-_STEPS = (_FIRST, _FLEET)
+_SEALED = """
+ALTER TABLE devices ADD COLUMN members TEXT;
+ALTER TABLE runs ADD COLUMN seal TEXT;
+ALTER TABLE devices ADD COLUMN seal TEXT;
+ALTER TABLE attempts ADD COLUMN seal TEXT;
+ALTER TABLE transfers ADD COLUMN seal TEXT;
+"""
+"""Serial numbers of a stack's members, and a checksum over each row: see `staging.journal_seals`."""
+
+_STEPS = (_FIRST, _FLEET, _SEALED)
 SCHEMA_VERSION = len(_STEPS)
 
 _AS_FLEET = """
 CREATE TEMP VIEW runs AS SELECT rowid AS rowid, *, NULL AS request, 0 AS resumed, 0 AS paused, 0 AS stopping,
-    -1 AS approved_wave, NULL AS waiting_wave FROM main.runs;
-CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS site, 0 AS wave, NULL AS image, 1 AS attempt
-    FROM main.devices;
+    -1 AS approved_wave, NULL AS waiting_wave, NULL AS seal FROM main.runs;
+CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS site, 0 AS wave, NULL AS image, 1 AS attempt,
+    NULL AS members, NULL AS seal FROM main.devices;
+"""
+
+_AS_SEALED = """
+CREATE TEMP VIEW runs AS SELECT rowid AS rowid, *, NULL AS seal FROM main.runs;
+CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS members, NULL AS seal FROM main.devices;
 """
 
 
@@ -114,7 +128,10 @@ def show_as_present(database: sqlite3.Connection) -> None:
     Raises:
         sqlite3.OperationalError: It is of a newer release.
     """
-    if version_of(database) == 1:
+    version = version_of(database)
+    if version == 2:
+        _execute(database, _AS_SEALED)
+    if version == 1:
         _execute(database, _AS_FLEET)
         added = _FLEET[_FLEET.index("CREATE TABLE attempts") : _FLEET.index("CREATE INDEX")]
         _execute(database, added.replace("CREATE TABLE", "CREATE TEMP TABLE"))

@@ -13,11 +13,13 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from ftpserver import FtpServer, FtpServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
+from inventory.access import state_directory
 from inventory.errors import FlashferryError
 from inventory.view import HostView, view
 from staging.events import Emit, Event, never_failing, silent
 from staging.fleet_check import CheckRecord, look
 from staging.images import random_image
+from staging.leases import Lease, leases
 from staging.plan import source_of
 from staging.reached import Reached
 from staging.record import Failure, failure_of
@@ -44,10 +46,19 @@ def reach_fleet(
     wanted: Wanted | None,
     options: RunOptions,
     *,
+    state: Path | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[CheckRecord, ...]:
     """Return a CheckRecord per device, in the order of the inventory; fit ones with what `Reached` tells.
+
+    Args:
+        nornir: The devices, with credentials.
+        wanted: The image that they are to have, or None for a look without one.
+        options: Where our server is reached.
+        state: Folder where it stands which devices runs have in hand, read only; None: the usual one.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the operator wants to stop.
 
     Raises:
         ConfigInvalid: The inventory is wrong, or our server cannot start; no device was touched.
@@ -60,7 +71,7 @@ def reach_fleet(
             (image,), listen_address=options.listen_address, port=options.port, passive_ports=options.passive_ports
         ) as server,
     ):
-        visit = _Visit(server, image, wanted, options, never_failing(emit), interrupted)
+        visit = _Visit(server, image, wanted, options, never_failing(emit), interrupted, leases(state_directory(state)))
         results = nornir.run(task=visit, name="reach")
         return tuple(results[name][0].result for name in nornir.inventory.hosts)
 
@@ -78,8 +89,10 @@ class _Visit:
         options: RunOptions,
         emit: Emit,
         interrupted: Callable[[], bool],
+        held: tuple[Lease, ...],
     ) -> None:
         self._server = server
+        self._held = held
         self._image = image
         self._wanted = wanted
         self._options = options
@@ -89,7 +102,7 @@ class _Visit:
 
     def __call__(self, task: Task) -> Result:
         self._tell(task, "check", "started", "")
-        record = look(task, self._wanted, self._interrupted)
+        record = look(task, self._wanted, self._interrupted, held=self._held)
         self._tell_end(task, "check", record.failure)
         if record.check is not None and record.failure is None:
             record = self._reach(task, record, record.check)

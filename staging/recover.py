@@ -6,14 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 from nornir.core.task import Result, Task
 
-from inventory.errors import FlashferryError
+from inventory.errors import ConfigInvalid, FlashferryError
 from staging.events import Emit, Event, never_failing, silent
 from staging.interrupted import Interrupted
 from staging.journal import Journal
@@ -21,11 +21,18 @@ from staging.record import Failure, failure_of
 from staging.states import Restored
 from staging.touched import DamagedEntry, TouchedDevice
 from tasks.connection import session_of
-from tasks.errors import DeviceRefused
-from tasks.identity import identity_of, is_same
+from tasks.errors import OtherDevice, RestoreIncomplete
+from tasks.identity import identity_of, is_same, member_serials
 from tasks.leftover import leftover
+from tasks.readings import read_running
 from tasks.restore import RestoreReport, restore_device
 from tasks.session import DeviceSession
+from tasks.threats import pending_change
+
+PATIENCE_S = 900.0
+"""A rollback timer takes two hours at most, and mostly some minutes; who waits longer is told to come back."""
+
+LOOK_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +73,13 @@ def recover(
     interrupted: Callable[[], bool] = lambda: False,
     unusable: Mapping[str, FlashferryError] = MappingProxyType({}),
     only: str | None = None,
+    vouched: frozenset[str] = frozenset(),
+    patience_s: float = PATIENCE_S,
 ) -> tuple[RecoveryRecord, ...]:
     """Restore every device that a dead run left tuned.
+
+    A device on which a rollback is pending, or whose configuration somebody has locked, is waited for and looked at
+    again: what is in force when that is over counts.
 
     Args:
         nornir: Where credentials come from; a device that is no longer in the inventory is reached at the address in
@@ -77,43 +89,64 @@ def recover(
         interrupted: Whether the operator wants to stop: devices in hand are finished, others left for the next time.
         unusable: Why there is no login for a device, by its name in the inventory: it is left, and the others go on.
         only: The one run that is meant, or None: all dead runs.
+        vouched: Names of devices of which the operator says that whoever answers there is the one that is meant.
+        patience_s: How long to wait, in seconds, for what is over by itself; 0: not at all.
 
     Raises:
-        ConfigInvalid: Another recovery is running.
+        ConfigInvalid: Another recovery is running, or no dead run left a device that was vouched for.
     """
     with journal.recovery_lock():
         devices = _by_key(pending(journal, only))
+        if strange := sorted(vouched - {device.host for device in devices.values()}):
+            raise ConfigInvalid(
+                f"--device-is {strange[0]}: expected a device that a dead run left in its hands, found no such device",
+                hint="'flashferry status' names them",
+            )
         damaged = tuple(
             _damaged(entry)
             for entry in journal.damaged_entries()
             if only in (None, entry.run_id) and not journal.is_alive(entry.run_id)
         )
-        return (*damaged, *_recover_all(nornir, journal, devices, never_failing(emit), interrupted, unusable))
+        job = _Job(
+            journal=journal,
+            emit=never_failing(emit),
+            interrupted=interrupted,
+            unusable=unusable,
+            vouched=vouched,
+            patience_s=patience_s,
+        )
+        return (*damaged, *_recover_all(nornir, devices, job))
 
 
-def _recover_all(
-    nornir: Nornir,
-    journal: Journal,
-    devices: dict[str, TouchedDevice],
-    emit: Emit,
-    interrupted: Callable[[], bool],
-    unusable: Mapping[str, FlashferryError],
-) -> tuple[RecoveryRecord, ...]:
-    started = time.monotonic()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What all devices of a recovery share."""
 
-    def tell(host: str, status: str, text: str) -> None:
-        emit(Event(host=host, step="recover", status=status, text=text, at_s=time.monotonic() - started))
+    journal: Journal
+    emit: Emit
+    interrupted: Callable[[], bool]
+    unusable: Mapping[str, FlashferryError]
+    vouched: frozenset[str]
+    patience_s: float
+    started_s: float = field(default_factory=time.monotonic)
 
+    def tell(self, host: str, status: str, text: str) -> None:
+        """Tell what happened."""
+        at_s = time.monotonic() - self.started_s
+        self.emit(Event(host=host, step="recover", status=status, text=text, at_s=at_s))
+
+
+def _recover_all(nornir: Nornir, devices: dict[str, TouchedDevice], job: _Job) -> tuple[RecoveryRecord, ...]:
     def one(task: Task) -> Result:
         device = devices[task.host.name]
-        if interrupted():
+        if job.interrupted():
             record = _left(device, Interrupted("stopped by the operator before this device", step="recover"))
-        elif device.host in unusable:
-            record = _left(device, unusable[device.host])
+        elif device.host in job.unusable:
+            record = _left(device, job.unusable[device.host])
         else:
-            tell(device.host, "started", f"run {device.run_id} left it {device.state.value}")
-            record = _recover_device(task, device, journal)
-        tell(device.host, "failed" if record.failure else "done", record.failure.reason if record.failure else "")
+            job.tell(device.host, "started", f"run {device.run_id} left it {device.state.value}")
+            record = _recover_device(task, device, job)
+        job.tell(device.host, "failed" if record.failure else "done", record.failure.reason if record.failure else "")
         return Result(host=task.host, result=record)
 
     if not devices:
@@ -137,21 +170,23 @@ def _by_key(found: tuple[TouchedDevice, ...]) -> dict[str, TouchedDevice]:
     }
 
 
-def _recover_device(task: Task, device: TouchedDevice, journal: Journal) -> RecoveryRecord:
+def _recover_device(task: Task, device: TouchedDevice, job: _Job) -> RecoveryRecord:
     try:
         session = session_of(task)
-        _check_is_meant(session, device, journal)
-        report = restore_device(session, before=device.snapshot, changes=device.changes)
+        if device.host not in job.vouched:
+            _check_is_meant(session, device, job.journal)
+        report = _restored(session, device, job)
         partial = leftover(session, device.target or "null:")
         record = RecoveryRecord(
             host=device.host,
             run_id=device.run_id,
-            restored=Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE,
+            restored=_standing(report),
             restore=report,
-            failure=None,
+            failure=_held(report),
             partial_file=partial,
         )
-        journal.recovered(device.run_id, device.host, record)
+        if report.held_by is None:
+            job.journal.recovered(device.run_id, device.host, record)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' recovery
         return _left(device, error)
     finally:
@@ -160,24 +195,64 @@ def _recover_device(task: Task, device: TouchedDevice, journal: Journal) -> Reco
     return record
 
 
+def _restored(session: DeviceSession, device: TouchedDevice, job: _Job) -> RestoreReport:
+    """Restore a device, and once more when what could bring our lines back is over."""
+    report = restore_device(session, before=device.snapshot, changes=device.changes)
+    deadline = time.monotonic() + job.patience_s
+    while report.held_by is not None and report.passes and time.monotonic() < deadline:
+        job.tell(device.host, "waiting", f"{report.held_by}; it is looked at again when that is over")
+        if not _is_over(session, job, deadline):
+            break
+        report = restore_device(session, before=device.snapshot, changes=device.changes)
+    return report
+
+
+def _is_over(session: DeviceSession, job: _Job, deadline: float) -> bool:
+    """Wait until nothing is about to change the configuration; tell whether it came to that."""
+    while time.monotonic() < deadline and not job.interrupted():
+        time.sleep(LOOK_EVERY_S)
+        if pending_change(session, read_running(session)) is None:
+            return True
+    return False
+
+
+def _standing(report: RestoreReport) -> Restored:
+    if report.held_by is not None:
+        return Restored.INCOMPLETE
+    return Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE
+
+
+def _held(report: RestoreReport) -> Failure | None:
+    """Return why a device whose lines are gone stays in the journal, or None."""
+    if report.held_by is None:
+        return None
+    return Failure(step="restore", reason=report.held_by, hint=report.held_hint, kind=RestoreIncomplete.__name__)
+
+
 def _check_is_meant(session: DeviceSession, device: TouchedDevice, journal: Journal) -> None:
     """Look who answers at the journal's address before anything is sent.
 
     Raises:
-        DeviceRefused: It is another device: its lines are its own, and it proves nothing about the one that is meant.
+        OtherDevice: It is another device: its lines are its own, and it proves nothing about the one that is meant.
     """
     found = session.facts()
     expected = device.identity
-    if expected is None or is_same(expected, found, lambda: journal.other_identities(device.host)):
+    if expected is None or is_same(
+        expected,
+        found,
+        lambda: journal.other_identities(device.host),
+        members=device.members,
+        found_members=member_serials(session.show_version()),
+    ):
         return
-    raise DeviceRefused(
+    raise OtherDevice(
         f"at {device.address}:{device.port} expected {expected} (serial number/host name), found "
         f"{identity_of(found)}: another device, to which nothing was sent",
         host=device.host,
         step="recover",
-        hint="Make the device that the run tuned reachable at this address again, then run 'flashferry recover'; if it "
-        "is this one, give it its former host name for that time; if that one is gone for good, end its lease with "
-        f"'flashferry recover --forget {device.host}'",
+        hint="Make the device that the run tuned reachable at this address again, then run 'flashferry recover'; if "
+        f"this one is it, or took over its configuration, run 'flashferry recover --device-is {device.host}'; if that "
+        f"one is gone for good, end its lease with 'flashferry recover --forget {device.host}'",
     )
 
 
@@ -198,6 +273,16 @@ def _left(device: TouchedDevice, error: Exception) -> RecoveryRecord:
 
 
 def _damaged(entry: DamagedEntry) -> RecoveryRecord:
+    if entry.host == entry.run_id:
+        failure = Failure(
+            step="recover",
+            reason=f"run {entry.run_id} left its lock and the journal knows nothing of it: the journal was lost, or an "
+            "older one put in its place; which devices that run had in hand is not known",
+            hint="Put the journal back, or look with 'show running-config | include ^ip tcp|flashferry' on the devices "
+            f"of that night, then run 'flashferry recover --forget {entry.run_id}'",
+            kind="JournalUnusable",
+        )
+        return not_restored(entry, failure)
     failure = Failure(
         step="recover",
         reason=f"the journal's entry of {entry.address} is damaged",

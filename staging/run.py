@@ -30,6 +30,7 @@ from staging.journal import Journal
 from staging.journal_devices import NewDevice
 from staging.links import LinkRates
 from staging.record import DeviceRecord, RunImage, RunReport
+from staging.second_look import look_again
 from staging.serving import serving, site_caps
 from staging.status import last_hash_speeds
 from staging.store.stored_run import read_run
@@ -185,6 +186,10 @@ class _Run:
             records = loop.run()
             with suppress(JournalUnusable):
                 self._journal.finish_run(run_id)
+        with suppress(JournalUnusable):
+            records = look_again(
+                self._nornir, self._journal, run_id, records, emit=self._emit, interrupted=steering.is_stopping
+            )
         return self._report(run_id, images, records, stopped=loop.stopped, is_stopped=steering.is_stopping())
 
     def _nothing_left(self, is_stopped: bool) -> RunReport:

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import IO
 
+from staging.state_files import open_private
+
 _TRIES = 20
 _PAUSE_S = 0.01
 
@@ -25,7 +27,7 @@ def taken_lock(directory: Path, run_id: str) -> IO[str]:
         OSError: The file cannot be made.
     """
     for tries_left in reversed(range(_TRIES)):
-        held = lock_of(directory, run_id).open("a")
+        held = open_private(lock_of(directory, run_id), "a")
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -50,7 +52,7 @@ def is_run_alive(directory: Path, run_id: str) -> bool:
         run_id: The run.
     """
     try:
-        with lock_of(directory, run_id).open("r") as probe:
+        with open_private(lock_of(directory, run_id), "r") as probe:
             # Shared, so that two who ask at the same time don't take each other for the run.
             fcntl.flock(probe, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
@@ -58,6 +60,14 @@ def is_run_alive(directory: Path, run_id: str) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def locked_runs(directory: Path) -> tuple[str, ...]:
+    """Return the runs that have a lock file, alive or dead: one that ends in good order removes it."""
+    try:
+        return tuple(sorted(path.stem for path in (directory / "runs").glob("*.lock")))
+    except OSError:
+        return ()
 
 
 def _is_in_place(held: IO[str], path: Path) -> bool:

@@ -42,6 +42,10 @@ NEXT: dict[State, frozenset[State]] = {
 }
 
 
+ENDED = frozenset({State.RESTORED, State.DONE, State.FAILED})
+"""Where a device is in nobody's hands any more, unless the journal says that its lease is kept."""
+
+
 def is_allowed(present: State, following: State) -> bool:
     """Return whether a device may go from one state to another."""
     return following in NEXT[present]

@@ -6,11 +6,14 @@ A journal is neither made nor changed by asking: SQLite opens it with `mode=ro` 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from staging.lease_files import LeaseFiles
+from staging.run_lock import is_run_alive, locked_runs
+from staging.states import ENDED
 from staging.store.digging import number, parsed, text
 from staging.store.proofs import restore_source
 from staging.store.reading import reading
@@ -86,6 +89,21 @@ class RunStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostDevice:
+    """A device that a dead run had in its hands by the files beside the journal, which itself does not say so.
+
+    Attributes:
+        run_id: The run.
+        host: Inventory name at that time; the run's own name where nobody knows which devices it had.
+        address: Address at that time, or `?`.
+    """
+
+    run_id: str
+    host: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """What the journal knows.
 
@@ -93,11 +111,14 @@ class Status:
         directory: State directory.
         has_journal: Whether there is one; nothing was ever staged or probed from here without.
         runs: The latest runs and every run that still holds a device, the latest first.
+        lost: What dead runs left by the files beside the journal and not by the journal: it was lost, or damaged, or an
+            older one was put in its place.
     """
 
     directory: Path
     has_journal: bool
     runs: tuple[RunStatus, ...] = ()
+    lost: tuple[LostDevice, ...] = ()
 
     @property
     def to_recover(self) -> tuple[tuple[RunStatus, DeviceStatus], ...]:
@@ -123,8 +144,32 @@ def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
     """
     with reading(directory) as database:
         if database is None:
-            return Status(directory=directory, has_journal=False)
-        return Status(directory=directory, has_journal=True, runs=_runs(database, directory, latest))
+            return Status(directory=directory, has_journal=False, lost=_lost(directory, frozenset(), {}))
+        runs = _runs(database, directory, latest)
+        known = frozenset(run_id for (run_id,) in database.execute("SELECT run_id FROM runs"))
+        rows = database.execute("SELECT run_id, host, touched, state, attempt FROM devices").fetchall()
+    told = {(run_id, host): (bool(touched), state, attempt) for run_id, host, touched, state, attempt in rows}
+    return Status(directory=directory, has_journal=True, runs=runs, lost=_lost(directory, known, told))
+
+
+def _lost(
+    directory: Path, known: frozenset[str], told: Mapping[tuple[str, str], tuple[bool, str, int]]
+) -> tuple[LostDevice, ...]:
+    """Return what files beside the journal tell of dead runs and the journal does not."""
+    found = []
+    for file in LeaseFiles(directory).read():
+        one = file.entry
+        is_held, state, attempt = told.get((one.run_id, one.host), (False, "", 0))
+        is_over = state in ENDED and attempt >= file.attempt
+        if not is_held and not is_over and not is_run_alive(directory, one.run_id):
+            found.append(LostDevice(run_id=one.run_id, host=one.host, address=one.address))
+    named = {one.run_id for one in found}
+    found += [
+        LostDevice(run_id=run_id, host=run_id, address="?")
+        for run_id in locked_runs(directory)
+        if run_id not in known and run_id not in named and not is_run_alive(directory, run_id)
+    ]
+    return tuple(found)
 
 
 def last_as_is(directory: Path) -> dict[str, float]:

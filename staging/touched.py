@@ -12,8 +12,8 @@ from staging.states import State
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change
 
-COLUMNS = "run_id, host, address, port, platform, state, identity, snapshot, changes, target"
-"""What `read_row` takes, in this order."""
+COLUMNS = "run_id, host, address, port, platform, state, identity, snapshot, changes, target, members"
+"""What `read_row` takes, in this order, with behind it whether the row is sound."""
 
 
 class JournalUnusable(FlashferryError):
@@ -26,6 +26,7 @@ class TouchedDevice:
 
     Attributes:
         identity: What it calls itself, see `tasks.identity`; None where the journal does not say.
+        members: Serial numbers of the members of a stack; empty for another device.
         target: Path of the copy that was under way, or None.
     """
 
@@ -36,6 +37,7 @@ class TouchedDevice:
     platform: str
     state: State
     identity: str | None
+    members: frozenset[str]
     snapshot: Snapshot
     changes: tuple[Change, ...]
     target: str | None
@@ -52,8 +54,10 @@ class DamagedEntry:
 
 def read_row(row: tuple[Any, ...]) -> TouchedDevice | DamagedEntry:
     """Return the device of a journal row, or what is left of it."""
-    run_id, host, address, port, platform, state, identity, snapshot, changes, target = row
+    run_id, host, address, port, platform, state, identity, snapshot, changes, target, members, is_sound = row
     try:
+        if not is_sound:
+            raise ValueError("the row is not what was written")
         return TouchedDevice(
             run_id=run_id,
             host=host,
@@ -62,6 +66,7 @@ def read_row(row: tuple[Any, ...]) -> TouchedDevice | DamagedEntry:
             platform=platform,
             state=State(state),
             identity=identity,
+            members=frozenset(json.loads(members or "[]")),
             snapshot=snapshot_from_json(json.loads(snapshot)),
             changes=changes_from_json(json.loads(changes)),
             target=target,

@@ -15,6 +15,7 @@ from inventory.sites import Site, rate_missing, sites_of
 from inventory.time_window import closes_at, next_opening
 from inventory.view import HostView, view
 from staging.events import Emit, never_failing, silent
+from staging.leases import leases
 from staging.links import LinkRates
 from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, PlannedImage, TuneMode
 from staging.planning.forecast import Forecast, forecast
@@ -124,6 +125,7 @@ def _gathered(
             everyone=everyone,
             shelf=shelf,
             links=links,
+            held=leases(request.state_directory),
             logins=request.limits.logins,
             emit=never_failing(emit),
             interrupted=interrupted,

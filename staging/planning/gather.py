@@ -19,6 +19,7 @@ from inventory.view import HostView, view
 from staging.events import Emit, Event
 from staging.fleet_check import CheckRecord, look
 from staging.interrupted import Interrupted
+from staging.leases import Lease
 from staging.links import LinkRate, LinkRates
 from staging.planning.fleet_plan import Action, PlannedDevice
 from staging.planning.shelf import ImageShelf
@@ -29,8 +30,6 @@ from tasks.connection import session_of
 from tasks.identity import identity_of
 from tasks.session import DeviceSession
 from templates.version import parse_version
-
-SHOW_VERSION = "show version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +60,7 @@ class Looking:
         everyone: The image of all that have no explicit one, in place of rules; or None.
         shelf: The image files.
         links: What is known of the links.
+        held: Devices that runs have in hand, or left.
         logins: Logins at the same time.
         emit: Takes events.
         interrupted: Whether the operator wants to stop.
@@ -70,6 +70,7 @@ class Looking:
     everyone: ImageChoice | None
     shelf: ImageShelf
     links: LinkRates
+    held: tuple[Lease, ...]
     logins: int
     emit: Emit
     interrupted: Callable[[], bool]
@@ -129,7 +130,7 @@ def _found(task: Task, device: HostView, looking: Looking) -> Found:
         return _without_image(base, device, traits, found)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plan
         return Found(planned=_failed(base, failure_of("check", error)), view=device)
-    seen = look(task, wanted, looking.is_over)
+    seen = look(task, wanted, looking.is_over, held=looking.held)
     link = looking.links.of(device, session.peer_address)
     planned = _planned(base, seen, wanted, choice)
     return Found(planned=planned, view=device, platform=traits.platform, wanted=wanted, link_rate=link)
@@ -165,7 +166,7 @@ def traits_of(session: DeviceSession) -> Traits:
 
     Every IOS-XE names the Linux daemon that IOS runs in (`..._IOSD-...`) or its own family; IOS does neither.
     """
-    output = session.ask(SHOW_VERSION)
+    output = session.show_version()
     version = parse_version(output)
     is_xe = any(mark in output for mark in ("IOS-XE", "IOS XE", "IOSXE", "IOSD"))
     model = session.facts().model or (version.hardware[0] if version.hardware else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -67,6 +68,8 @@ class Router:
 
 class Journal:
     """Keeps what is on disk, and every state."""
+
+    directory = Path("/nonexistent")
 
     def __init__(self) -> None:
         self.changes: tuple[str, ...] = ()

@@ -77,6 +77,8 @@ def test_a_damaged_entry_can_be_let_go(journal, enter, touch_as):
     with closing(sqlite3.connect(journal.directory / "journal.sqlite3")) as database:
         database.execute("UPDATE devices SET snapshot = '{'")
         database.commit()
+    for file in (journal.directory / "leases").iterdir():
+        file.unlink()
     (record,) = forget(journal, ["r1"])
     assert "the journal's entry is damaged" in record.failure.reason
     assert journal.damaged_entries() == ()

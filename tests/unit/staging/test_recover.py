@@ -9,6 +9,7 @@ from flashferry.recover import only_pending
 from inventory.errors import ConfigInvalid
 from inventory.load import open_inventory
 from staging.credentials import Credentials, apply_credentials
+from staging.forget import forget
 from staging.journal import Journal
 from staging.recover import pending, recover
 from staging.states import Restored
@@ -42,12 +43,14 @@ def journal(tmp_path):
         yield opened
 
 
-def left_by_a_dead_run(journal, host, address, identity):
+def left_by_a_dead_run(journal, host, address, identity, members=frozenset()):
     """Enter a device as a run does that dies behind it: its lock goes with the process."""
     with Journal(journal.directory) as dying:
         run_id = dying.begin_run("stage")
         dying.add_device(run_id, host=host, address=address, port=22, platform="ios")
-        dying.touch(run_id, host, identity=identity, snapshot=BEFORE, changes=CHANGES, target="flash:x.bin")
+        dying.touch(
+            run_id, host, identity=identity, snapshot=BEFORE, changes=CHANGES, target="flash:x.bin", members=members
+        )
     return run_id
 
 
@@ -82,9 +85,9 @@ def test_a_failed_lookup_is_that_devices_failure(nornir, journal, monkeypatch):
     chosen = apply_credentials(only_pending(nornir, pending(journal)), [Sources()], failed=failures.setdefault)
     tried = []
 
-    def restored(task, device, journal):
+    def restored(task, device, job):
         tried.append(device.host)
-        journal.recovered(device.run_id, device.host)
+        job.journal.recovered(device.run_id, device.host)
         return staging.recover.RecoveryRecord(
             host=device.host,
             run_id=device.run_id,
@@ -118,10 +121,12 @@ def test_no_entry_hides_another(nornir, journal):
 class Answering:
     """A session with whoever answers at the address; notes what it was asked to restore."""
 
-    def __init__(self, identity, monkeypatch):
+    def __init__(self, identity, monkeypatch, *, members=(), held=()):
         serial, name = identity.split("/")
         self._facts = Facts(hostname=name, vendor="Cisco", model="ISR4321/K9", os_version="16.11", serial_number=serial)
         self.restored = []
+        self.members = members
+        self.held = list(held)
         monkeypatch.setattr(staging.recover, "session_of", lambda task: self)
         monkeypatch.setattr(staging.recover, "leftover", lambda session, path: None)
         monkeypatch.setattr(staging.recover, "restore_device", self.restore)
@@ -129,14 +134,21 @@ class Answering:
     def facts(self):
         return self._facts
 
+    def show_version(self):
+        return "".join(f"System Serial Number : {one}\n" for one in self.members)
+
     def restore(self, session, *, before, changes):
         self.restored.append(changes)
+        held = self.held.pop(0) if self.held else None
         return RestoreReport(
             commands=(),
             foreign=(),
             running=TcpLines(lines=()),
             running_difference=Difference(added=(), gone=0, reordered=False),
             startup_changed=False,
+            held_by=held,
+            held_hint="wait" if held else None,
+            passes=held is not None and "rollback" in held,
         )
 
 
@@ -171,3 +183,71 @@ def test_a_serial_number_that_another_device_has_does_not_tell_who_it_is(nornir,
         ("r2", Restored.RESTORED),
     ]
     assert answering.restored == [CHANGES]
+
+
+def test_a_stack_is_known_by_its_members(nornir, journal, monkeypatch):
+    """Another member is active, or one was exchanged: it is the stack that the run tuned."""
+    left_by_a_dead_run(journal, "r1", "192.0.2.1", "FOC1/r1", members=frozenset({"FOC1", "FOC2", "FOC3"}))
+    stack = Answering("FOC2/r1", monkeypatch, members=("FOC2", "FOC3"))
+    (record,) = recover(nornir, journal)
+    assert (record.restored, stack.restored) == (Restored.RESTORED, [CHANGES])
+
+
+def test_another_stack_of_that_name_is_not(nornir, journal, monkeypatch):
+    """No member is one that the run saw."""
+    left_by_a_dead_run(journal, "r1", "192.0.2.1", "FOC1/r1", members=frozenset({"FOC1", "FOC2"}))
+    stack = Answering("FOC8/r1", monkeypatch, members=("FOC8", "FOC9"))
+    (record,) = recover(nornir, journal)
+    assert (record.restored, stack.restored) == (Restored.INCOMPLETE, [])
+    assert "recover --device-is r1" in record.failure.hint
+
+
+def test_a_device_that_the_operator_vouches_for_is_restored(nornir, journal, monkeypatch):
+    """A router that was exchanged took over the configuration, our lines among it; only the one named is believed."""
+    for host in ("r1", "r2"):
+        left_by_a_dead_run(journal, host, "192.0.2.1", f"FGL1/{host}")
+    Answering("FGL9/new", monkeypatch)
+    records = recover(nornir, journal, vouched=frozenset({"r1"}))
+    assert [record.restored for record in records] == [Restored.RESTORED, Restored.INCOMPLETE]
+
+
+def test_nobody_vouches_for_a_device_that_no_run_left(nornir, journal):
+    """A name that is mistyped is told before anything is sent."""
+    left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
+    with pytest.raises(ConfigInvalid, match="--device-is r9: expected a device that a dead run left"):
+        recover(nornir, journal, vouched=frozenset({"r9"}))
+
+
+def test_a_rollback_that_is_pending_is_waited_for(nornir, journal, monkeypatch):
+    """Looked at again when it is over: what is in force then is put back, and the lease ends."""
+    left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
+    box = Answering("FGL1/r1", monkeypatch, held=["a rollback is pending"])
+    pauses, pending_looks = [], [object(), object(), None]
+    monkeypatch.setattr(staging.recover.time, "sleep", pauses.append)
+    monkeypatch.setattr(staging.recover, "read_running", lambda session: None)
+    monkeypatch.setattr(staging.recover, "pending_change", lambda session, running: pending_looks.pop(0))
+    told = []
+    (record,) = recover(nornir, journal, emit=lambda event: told.append((event.status, event.text)))
+    assert (record.restored, len(box.restored), len(pauses)) == (Restored.RESTORED, 2, 3)
+    assert any(status == "waiting" and "rollback" in text for status, text in told)
+    assert pending(journal) == ()
+
+
+@pytest.mark.parametrize(("held", "patience_s"), [("a rollback is pending", 0.0), ("the startup holds them", 900.0)])
+def test_what_does_not_pass_keeps_the_lease(nornir, journal, monkeypatch, held, patience_s):
+    """Also where nobody wants to wait: the device is told with the reason, and stays in the journal."""
+    run_id = left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
+    Answering("FGL1/r1", monkeypatch, held=[held])
+    (record,) = recover(nornir, journal, patience_s=patience_s)
+    assert (record.restored, record.failure.reason, record.failure.hint) == (Restored.INCOMPLETE, held, "wait")
+    assert [device.run_id for device in pending(journal)] == [run_id]
+
+
+def test_a_run_that_the_journal_lost_is_told(nornir, journal):
+    """Its lock is there, and nobody knows what it had in hand: never called nothing to recover."""
+    (journal.directory / "runs" / "20261122-1.lock").touch()
+    (record,) = recover(nornir, journal)
+    assert (record.run_id, record.restored) == ("20261122-1", Restored.INCOMPLETE)
+    assert "the journal knows nothing of it" in record.failure.reason
+    forget(journal, ["20261122-1"])
+    assert recover(nornir, journal) == ()

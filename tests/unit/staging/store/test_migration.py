@@ -39,7 +39,7 @@ def test_nothing_of_an_old_journal_is_lost(old_journal):
     runs, devices = rows(old_journal, "runs"), rows(old_journal, "devices", OLD_COLUMNS)
     with Journal(old_journal):
         pass
-    assert version(old_journal) == SCHEMA_VERSION == 2
+    assert version(old_journal) == SCHEMA_VERSION == 3
     assert rows(old_journal, "runs", "run_id, verb, started_at, finished_at") == runs
     assert rows(old_journal, "devices", OLD_COLUMNS) == devices
 

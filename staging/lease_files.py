@@ -1,0 +1,123 @@
+"""The leases a second time, in small files beside the journal: what is in hand is known though the journal is lost.
+
+A database may be restored from an old backup, lose its write-ahead log, or be removed while dead runs' devices are
+still tuned; it reads as one that knows of none. So what recovery needs is also in a file of its own for each device in
+hand, written and synced before the journal's row, and removed behind it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from staging.journal_seals import seal_of
+from staging.state_files import make_private_directory, open_private
+from staging.touched import DamagedEntry, TouchedDevice, read_row
+
+SCHEMA = "flashferry.lease/1"
+FOLDER = "leases"
+_COLUMNS = (
+    "run_id",
+    "host",
+    "address",
+    "port",
+    "platform",
+    "state",
+    "identity",
+    "snapshot",
+    "changes",
+    "target",
+    "members",
+)
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseFile:
+    """A lease as its file has it.
+
+    Attributes:
+        entry: The device in hand, or what is left of it.
+        attempt: Which attempt of the run at the device it is, from 1.
+    """
+
+    entry: TouchedDevice | DamagedEntry
+    attempt: int
+
+
+class LeaseFiles:
+    """The lease files of one state directory. Safe to use from all threads: each device has its own file.
+
+    Args:
+        directory: The state directory.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._folder = directory / FOLDER
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Write a lease, or what holds of it now; on disk when this returns.
+
+        Args:
+            row: The columns of the journal's row, and `attempt`.
+
+        Raises:
+            ConfigInvalid: Something else is in the folder's or the file's place.
+            OSError: It cannot be written.
+        """
+        make_private_directory(self._folder)
+        kept = {"schema": SCHEMA} | row
+        kept["seal"] = seal_of(*(kept[key] for key in sorted(kept)))
+        path = self._path(row["run_id"], row["host"])
+        fresh = path.with_suffix(".new")
+        with open_private(fresh, "w") as file:
+            json.dump(kept, file)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        self._sync_folder()
+
+    def remove(self, run_id: str, host: str) -> None:
+        """Remove a lease that ended; one that comes back by a power cut is found to be over."""
+        with suppress(OSError):
+            self._path(run_id, host).unlink(missing_ok=True)
+
+    def read(self) -> tuple[LeaseFile, ...]:
+        """Return all leases that have a file; one that cannot be read is told by what its name says."""
+        try:
+            paths = sorted(self._folder.glob("*.json"))
+        except OSError:
+            return ()
+        return tuple(_read(path) for path in paths)
+
+    def _path(self, run_id: str, host: str) -> Path:
+        name = quote(f"{run_id}@{host}", safe=" ")
+        if len(name) > _LONGEST_NAME:
+            name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+        return self._folder / f"{name}.json"
+
+    def _sync_folder(self) -> None:
+        number = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def _read(path: Path) -> LeaseFile:
+    try:
+        with open_private(path, "r") as file:
+            kept = json.load(file)
+        seal = kept.pop("seal")
+        if kept["schema"] != SCHEMA or seal != seal_of(*(kept[key] for key in sorted(kept))):
+            raise ValueError("not what was written")
+        return LeaseFile(entry=read_row((*(kept[key] for key in _COLUMNS), 1)), attempt=int(kept["attempt"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        run_id, _, host = path.stem.partition("%40")
+        return LeaseFile(entry=DamagedEntry(run_id=run_id, host=host or path.stem, address="?"), attempt=0)

@@ -1,0 +1,129 @@
+"""Who has a device in hand: asked before anything else is said of it, by every verb that logs in to devices.
+
+A device that a dead run left tuned looks like any other, and may even have the image: "already there" would be true,
+and hide that it is not what it was.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inventory.view import HostView
+from staging.lease_files import LeaseFiles
+from staging.run_lock import is_run_alive
+from staging.store.reading import reading
+from staging.touched import TouchedDevice
+from tasks.errors import DeviceRefused
+from tasks.identity import Identity, is_same
+from tasks.session import Facts
+
+_QUERY = "SELECT run_id, host, address, port, identity, members FROM devices WHERE touched = 1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A device in a run's hands, or left by one.
+
+    Attributes:
+        run_id: The run.
+        host: Inventory name at that time.
+        address: Its address at that time.
+        port: Its SSH port at that time.
+        identity: What it called itself, or None where nobody knows.
+        is_alive: Whether the run lives.
+    """
+
+    run_id: str
+    host: str
+    address: str
+    port: int
+    identity: Identity | None
+    is_alive: bool
+
+    def refusal(self, host: str) -> DeviceRefused:
+        """Return why nothing may be done with the device by anybody else."""
+        name = "" if host == self.host else f", as {self.host}"
+        if self.is_alive:
+            return DeviceRefused(
+                f"run {self.run_id} has this device in its hands{name}",
+                host=host,
+                step="check",
+                hint=f"Wait for that run, or stop it with 'flashferry run stop {self.run_id}'",
+            )
+        return DeviceRefused(
+            f"run {self.run_id} died with this device in its hands{name}, which may not be what it was",
+            host=host,
+            step="check",
+            hint="Run 'flashferry recover' first",
+        )
+
+
+def leases(directory: Path, *, besides: str | None = None) -> tuple[Lease, ...]:
+    """Return the devices that runs have in hand, or left, by the journal and by the files beside it.
+
+    Args:
+        directory: State directory; need not exist.
+        besides: The run that asks, whose own devices are left out; None: all runs.
+
+    Raises:
+        ConfigInvalid: There is a journal and it cannot be read.
+    """
+    with reading(directory) as database:
+        rows = _rows(database)
+    found = {(row[0], row[1]): row for row in rows}
+    for file in LeaseFiles(directory).read():
+        one = file.entry
+        if isinstance(one, TouchedDevice):
+            members = json.dumps(sorted(one.members))
+            found.setdefault(
+                (one.run_id, one.host), (one.run_id, one.host, one.address, one.port, one.identity, members)
+            )
+        else:
+            found.setdefault((one.run_id, one.host), (one.run_id, one.host, one.address, 0, None, None))
+    return tuple(_lease(directory, row) for row in found.values() if row[0] != besides)
+
+
+def lease_by_name(found: Iterable[Lease], device: HostView) -> Lease | None:
+    """Return a lease on a device of this name, or at this address; whoever answers there is not known yet."""
+    return next(
+        (one for one in found if one.host == device.name or (one.address, one.port) == (device.address, device.port)),
+        None,
+    )
+
+
+def lease_on(found: Iterable[Lease], facts: Facts, members: frozenset[str]) -> Lease | None:
+    """Return a lease on the very device that answered, whatever it was called then."""
+    return next(
+        (
+            one
+            for one in found
+            if one.identity is not None
+            and is_same(one.identity.name, facts, members=one.identity.members, found_members=members)
+        ),
+        None,
+    )
+
+
+def _rows(database: sqlite3.Connection | None) -> list[tuple[Any, ...]]:
+    return database.execute(_QUERY).fetchall() if database is not None else []
+
+
+def _lease(directory: Path, row: tuple[Any, ...]) -> Lease:
+    run_id, host, address, port, name, members = row
+    try:
+        known = frozenset(json.loads(members or "[]"))
+    except ValueError:
+        known = frozenset()
+    return Lease(
+        run_id=run_id,
+        host=host,
+        address=address,
+        port=port,
+        identity=Identity(name=name, members=known) if name else None,
+        is_alive=is_run_alive(directory, run_id),
+    )
