@@ -1,4 +1,4 @@
-"""Whether an answer of the CLI is a refusal: one known by its words, or nothing but lines with a percent sign."""
+"""Whether an answer of the CLI is a refusal, and which of several lines it is about. Pure."""
 
 from __future__ import annotations
 
@@ -23,3 +23,20 @@ def refusal_in(answer: str) -> str | None:
     if lines and all(line.startswith("%") and not _TOLD.match(line) for line in lines):
         return lines[0][:200]
     return None
+
+
+def refusals(transcript: str, lines: tuple[str, ...]) -> dict[str, str]:
+    """Return which lines were refused, with the device's words: what stands between a line's echo and the next one's.
+
+    A refusal that stands before any echo is put down to the first line: something was refused, and that is told.
+    """
+    found: dict[str, str] = {}
+    places = [transcript.find(line) for line in lines]
+    for index, line in enumerate(lines):
+        begin = 0 if index == 0 else places[index]
+        if begin < 0:
+            continue
+        following = [place for place in places[index + 1 :] if place > begin]
+        if (refusal := first(Refusal, transcript[begin : min(following, default=len(transcript))])) is not None:
+            found[line] = refusal.text
+    return found

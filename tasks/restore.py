@@ -18,6 +18,7 @@ from tasks.configuration import Difference, difference, holds_syslog, new_lines
 from tasks.connection import session_of
 from tasks.errors import RestoreIncomplete
 from tasks.readings import READINGS, Configured, read_running, read_startup
+from tasks.refusals import refusals
 from tasks.session import DeviceSession
 from tasks.snapshot import Snapshot
 from tasks.threats import Threat, archived_lines, holds_ours, pending_change
@@ -100,6 +101,7 @@ class _Restoring:
         self._session, self._before, self._changes = session, before, changes
         self._settle_s = settle_s
         self._sent: list[str] = []
+        self._refused: dict[str, str] = {}
         self._sent_at: float | None = None
 
     def report(self) -> RestoreReport:
@@ -132,19 +134,22 @@ class _Restoring:
                 self._send(commands)
                 seen = read_running(self._session)
             commands = self._plan(seen).commands
-            if not commands:
+            if not commands or self._refused:
                 break
         return self._checked(seen)
 
     def _send(self, commands: tuple[str, ...]) -> None:
-        self._session.configure(commands)
+        self._refused = refusals(self._session.configure(commands), commands)
         self._sent += [line for line in commands if line not in self._sent]
         self._sent_at = time.monotonic()
 
     def _checked(self, seen: Configured) -> Configured:
         left = self._plan(seen)
         if left.commands:
-            needed = ", ".join(repr(line) for line in left.commands)
+            needed = ", ".join(
+                repr(line) + (f" (the device says: {self._refused[line]})" if line in self._refused else "")
+                for line in left.commands
+            )
             raise RestoreIncomplete(
                 f"sent {len(self._sent)} lines to undo our changes, but the device still needs {needed}",
                 host=self._session.name,

@@ -13,6 +13,7 @@ from tasks.connection import session_of
 from tasks.errors import DeviceRefused
 from tasks.mark import in_other_hands, is_mark, mark_of
 from tasks.readings import Configured, read_running
+from tasks.refusals import refusals
 from tasks.session import DeviceSession
 from tasks.snapshot import Snapshot
 from tasks.tie import Tie, tie
@@ -27,7 +28,6 @@ from tasks.tuning import (
     plan_restore,
     shows,
 )
-from templates.rows import Refusal, first
 
 STEP = "tune"
 
@@ -297,23 +297,6 @@ def _check_restorable(host: str, plan: TunePlan) -> None:
             step=STEP,
             hint="Stage this device with --no-tune",
         )
-
-
-def refusals(transcript: str, lines: tuple[str, ...]) -> dict[str, str]:
-    """Return which lines were refused, with the device's words: what stands between a line's echo and the next one's.
-
-    A refusal that stands before any echo is put down to the first line: something was refused, and that is told.
-    """
-    found: dict[str, str] = {}
-    places = [transcript.find(line) for line in lines]
-    for index, line in enumerate(lines):
-        begin = 0 if index == 0 else places[index]
-        if begin < 0:
-            continue
-        following = [place for place in places[index + 1 :] if place > begin]
-        if (refusal := first(Refusal, transcript[begin : min(following, default=len(transcript))])) is not None:
-            found[line] = refusal.text
-    return found
 
 
 def _next_plan(host: str, plan: TunePlan, refused: dict[str, str], running: TcpLines) -> TunePlan | None:

@@ -300,12 +300,10 @@ def test_a_refused_line_ends_before_the_copy(rig):
 def test_flash_that_fills_up_under_way(wan_rig):
     """Room is gone after the check: the device's own words are the reason, and the router is restored."""
     rig, before = wan_rig, wan_rig.configurations()
-    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(2_000_000)) as stage:
-        assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000, timeout_s=40)
-        rig.world.fault(DEVICE, flash_full=True)
-        out, err = stage.communicate(timeout=60)
-    device = device_of(json.loads(out))
-    assert (stage.returncode, device["outcome"], device["restored"]) == (3, "failed", "restored"), err
+    rig.world.fault(DEVICE, disk_full_after_bytes=500_000)
+    done = rig.verb("stage", "--image", rig.image(2_000_000))
+    device = device_of(done.json)
+    assert (done.code, device["outcome"], device["restored"]) == (3, "failed", "restored"), done.err
     assert "Not enough space on device" in device["failure"]["reason"]
     assert rig.configurations() == before
 

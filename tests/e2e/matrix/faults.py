@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.e2e.matrix.points import BOTH, NEITHER, SACK, WINDOW, between
+from tests.e2e.matrix.points import ALL, NEITHER, SACK, WINDOW, between
 
 IMAGE_BYTES = 600_000
 FLASH_BYTES_PER_S = 150_000
@@ -43,6 +43,7 @@ class Fault:
         perhaps: Points that it may pass.
         never_set: Lines of ours that do not come into force.
         stuck: Lines of ours that cannot be taken back until it is mended.
+        locks: Nothing can be configured until it is mended: nobody can make sure that a line is gone.
         fails_at: The step named by a run that is not killed; None: it ends with the image done; empty: either.
     """
 
@@ -59,6 +60,7 @@ class Fault:
     perhaps: frozenset[str] = NEITHER
     never_set: frozenset[str] = NEITHER
     stuck: frozenset[str] = NEITHER
+    locks: bool = False
     fails_at: str | None = None
 
 
@@ -113,7 +115,7 @@ FAULTS: tuple[Fault, ...] = (
         name="refused line",
         says="the router refuses our second line",
         switches={"refuse_config_pattern": "^ip tcp selective-ack"},
-        never=between("tune.done", "verify.done") | {"restore.between"},
+        never=between("tune.done", "verify.done"),
         perhaps=frozenset({"tune.reread"}),
         never_set=frozenset({SACK}),
         fails_at="tune",
@@ -122,8 +124,9 @@ FAULTS: tuple[Fault, ...] = (
         name="ignored line",
         says="the router takes our first line silently and does not enter it",
         switches={"ignore_config_pattern": "^ip tcp window-size"},
-        never=frozenset({"restore.between"}),
+        never=between("tune.done", "verify.done"),
         never_set=frozenset({WINDOW}),
+        fails_at="tune",
     ),
     Fault(
         name="undo refused",
@@ -139,7 +142,8 @@ FAULTS: tuple[Fault, ...] = (
         strikes={"config_locked_by": "colleague"},
         mended={"config_locked_by": None},
         never=between("restore.mode", "lease.ended"),
-        stuck=BOTH,
+        stuck=ALL,
+        locks=True,
     ),
     Fault(
         name="foreign line",
@@ -154,13 +158,17 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="foreign save",
-        says="a colleague saves the running configuration",
+        says="a colleague saves the running configuration, and again after the first recovery",
         strikes={"other_user_saves": True},
+        mended={"other_user_saves": True},
+        never=frozenset({"lease.ended"}),
     ),
     Fault(
         name="save, reboot",
-        says="a colleague saves, then the router restarts",
+        says="a colleague saves, then the router restarts; saved again after the first recovery",
         strikes={"other_user_saves": True, "reboot": AWAY_S},
+        mended={"other_user_saves": True},
+        never=frozenset({"lease.ended"}),
         perhaps=between("pull.asked", "verify.done"),
         fails_at="",
     ),

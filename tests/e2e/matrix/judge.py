@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from tests.e2e.matrix.cells import OLD_WINDOW, Cell
 from tests.e2e.matrix.faults import COLLEAGUES_LINE, COLLEAGUES_WINDOW
 from tests.e2e.matrix.finding import Ending, Finding
-from tests.e2e.matrix.points import NO_KILL, SACK, WINDOW
+from tests.e2e.matrix.points import NO_KILL
 from tests.e2e.matrix.rules import Expectation, Reach, expected
-
-OUR_LINES = {WINDOW: "ip tcp window-size 20000", SACK: "ip tcp selective-ack"}
 
 
 def complaints(cell: Cell, found: Finding) -> list[str]:
@@ -78,10 +76,6 @@ def _of_the_router(wanted: Expectation, found: Finding, *, has_window: bool) -> 
         running[COLLEAGUES_WINDOW] += 1
         running[OLD_WINDOW] -= has_window
     startup = Counter(found.before.startup)
-    for keyword in wanted.saved:
-        startup[OUR_LINES[keyword]] += 1
-    if WINDOW in wanted.saved:
-        startup[OLD_WINDOW] -= has_window
     pairs = (("running", running, found.before.running, found.after.running),
              ("startup", startup, found.before.startup, found.after.startup))  # fmt: skip
     for name, lines, before, after in pairs:
@@ -150,7 +144,8 @@ def _of_the_file(wanted: Expectation, found: Finding) -> Iterator[str]:
 def _restored(wanted: Expectation, *, incomplete: bool) -> str:
     if incomplete:
         return "incomplete"
-    return "restored but for somebody else's change" if wanted.named else "restored"
+    is_kept = wanted.named and (wanted.extra_line or wanted.foreign_window)
+    return "restored but for somebody else's change" if is_kept else "restored"
 
 
 def _difference(wanted: Counter[str], found: Counter[str]) -> str:

@@ -1,15 +1,16 @@
 """Where a run is killed: at every step's boundary, in mid-step, and around what the journal writes. Pure.
 
-The points stand in the order in which a run that meets no trouble passes them. Each says how far the device is by then:
-whether the journal holds it, and which of our two lines are in force.
+The points stand in the order in which a run that meets no trouble passes them. Each says how far the device is by
+then: whether the journal holds it, and which of our lines are in force: the two that tune, and the mark in front of
+them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-WINDOW, SACK = "window-size", "selective-ack"
-BOTH = frozenset({WINDOW, SACK})
+WINDOW, SACK, MARK = "window-size", "selective-ack", "mark"
+ALL = frozenset({WINDOW, SACK, MARK})
 NEITHER: frozenset[str] = frozenset()
 
 
@@ -93,28 +94,30 @@ POINTS: tuple[KillPoint, ...] = (
     _at("snapshot", "started"),
     _in("snapshot.mid", "snapshot: before startup is read", _write("snapshot", "^show startup")),
     _at("snapshot", "done"),
-    _in("entry.commit", "journal: before the entry is committed", AtJournal(call="touch", before_commit=True)),
+    _in("entry.commit", "journal: before the entry is committed", AtJournal(call="touch", before_commit=True), NEITHER),
     _in("entry.kept", "journal: the entry is on disk", AtJournal(call="touch"), NEITHER),
     _at("tune", "started", NEITHER),
-    _in("tune.mode", "tune: in configuration mode", _write("tune", _OURS), NEITHER),
-    _in("tune.between", "tune: between our two lines", _write("tune", _OURS, nth=2), frozenset({WINDOW})),
-    _in("tune.leaving", "tune: both lines in, before `end`", _write("tune", "^end"), BOTH),
-    _in("tune.reread", "tune: before the lines are re-read", _write("tune", "^show run"), BOTH),
-    _at("tune", "done", BOTH),
-    _at("pull", "started", BOTH),
-    _in("pull.asked", "pull: `copy` sent, its question is open", _write("pull", "^copy ", after=True), BOTH),
-    _in("pull.quarter", "pull: a quarter is on flash", AtFlash(share=0.25), BOTH),
-    _in("pull.most", "pull: three quarters are on flash", AtFlash(share=0.75), BOTH),
-    _at("pull", "done", BOTH),
-    _at("verify", "started", BOTH),
-    _in("verify.asked", "verify: `verify /md5` sent", _write("verify", "^verify ", after=True), BOTH),
-    _at("verify", "done", BOTH),
-    _at("restore", "started", BOTH),
-    _in("restore.mode", "restore: in configuration mode", _write("restore", _OURS), BOTH),
-    _in("restore.between", "restore: between the two lines", _write("restore", _OURS, nth=2), frozenset({SACK})),
-    _in("restore.leaving", "restore: both undone, before `end`", _write("restore", "^end"), NEITHER),
+    _in("tune.mode", "tune: the mark is left", _write("tune", _OURS), frozenset({MARK})),
+    _in("tune.between", "tune: between our two lines", _write("tune", _OURS, nth=2), frozenset({MARK, WINDOW})),
+    _in("tune.leaving", "tune: both lines in, before `end`", _write("tune", "^end"), ALL),
+    _in("tune.reread", "tune: before the lines are re-read", _write("tune", "^show run"), ALL),
+    _at("tune", "done", ALL),
+    _at("pull", "started", ALL),
+    _in("pull.asked", "pull: `copy` sent, its question is open", _write("pull", "^copy ", after=True), ALL),
+    _in("pull.quarter", "pull: a quarter is on flash", AtFlash(share=0.25), ALL),
+    _in("pull.most", "pull: three quarters are on flash", AtFlash(share=0.75), ALL),
+    _at("pull", "done", ALL),
+    _at("verify", "started", ALL),
+    _in("verify.asked", "verify: `verify /md5` sent", _write("verify", "^verify ", after=True), ALL),
+    _at("verify", "done", ALL),
+    _at("restore", "started", ALL),
+    _in("restore.mode", "restore: in configuration mode", _write("restore", _OURS), ALL),
+    _in("restore.between", "restore: between the two lines", _write("restore", _OURS, nth=2), frozenset({SACK, MARK})),
+    _in("restore.mark", "restore: both undone, the mark is left", _write("restore", "^no alias"), frozenset({MARK})),
+    _in("restore.leaving", "restore: all undone, before `end`", _write("restore", "^end"), NEITHER),
     _in("restore.proof", "restore: before the proof is read", _write("restore", "^show run", nth=2), NEITHER),
     _in("restore.startup", "restore: before startup is read", _write("restore", "^show startup"), NEITHER),
+    _in("restore.again", "restore: before the second look", _write("restore", "^show run", nth=3), NEITHER),
     _at("restore", "done", NEITHER),
     _in("lease.ended", "journal: the lease has ended", AtJournal(call="release")),
     _in("record.kept", "journal: the record is on disk", AtJournal(call="record")),

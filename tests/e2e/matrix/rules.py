@@ -1,7 +1,8 @@
 """What a cell of the matrix must end in, by rule: a function of kill point and fault, never taken from an output. Pure.
 
-Two sentences are the whole rule. What was there before is there after, but for what a colleague did. What a colleague
-did stays and is named, if we had the router in our hands then.
+Three sentences are the whole rule. What was there before is there after, but for what a colleague did. What a colleague
+did stays and is named, if we had the router in our hands then. While a line of ours is where it could come back from,
+the journal holds the router.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tests.e2e.matrix.faults import Fault
-from tests.e2e.matrix.points import BOTH, KillPoint, is_behind
+from tests.e2e.matrix.points import ALL, KillPoint, is_behind
 
 _STRIKES_AT = "pull.started"
 
@@ -34,7 +35,7 @@ class Expectation:
         may_be_incomplete: Whether it may say so, because the router is away for a while.
         extra_line: Whether a colleague's line stands in the running configuration, and nothing else is different.
         foreign_window: Whether a colleague's window stands there instead of the router's own.
-        saved: Lines of ours that a colleague saved; they stay in the startup configuration.
+        saved: Lines of ours that a colleague saved: until somebody saves again the journal holds the router.
         named: Whether what the colleague did must be named.
         fails_at: As in `Fault`, where the run is not killed.
     """
@@ -65,11 +66,12 @@ def expected(point: KillPoint, fault: Fault) -> Expectation:
     saved = _saved(point, fault, ends_itself=ends_itself) if "other_user_saves" in strikes else frozenset()
     changed = "other_user_configures" in strikes or bool(saved)
     in_hand = ends_itself or point.leased or is_behind(point, _STRIKES_AT)
-    stuck = bool(_stuck(point, fault, ends_itself=ends_itself))
+    stuck = bool(_stuck(point, fault, ends_itself=ends_itself)) or (fault.locks and (point.leased or ends_itself))
+    held = stuck or bool(saved)
     return Expectation(
         reach=killed,
-        pending=stuck or (point.leased and not ends_itself),
-        first_is_incomplete=stuck,
+        pending=held or (point.leased and not ends_itself),
+        first_is_incomplete=held,
         may_be_incomplete="reboot" in {**fault.strikes, **fault.strikes_at_kill},
         extra_line=fault.name == "foreign line",
         foreign_window=fault.name == "foreign value",
@@ -88,10 +90,10 @@ def strikes_at_kill(point: KillPoint, fault: Fault) -> dict[str, object]:
 def _saved(point: KillPoint, fault: Fault, *, ends_itself: bool) -> frozenset[str]:
     """Return the lines of ours that are in force when the colleague saves."""
     struck_in_run = ends_itself or is_behind(point, _STRIKES_AT)
-    return (BOTH if struck_in_run else point.ours) - fault.never_set
+    return (ALL if struck_in_run else point.ours) - fault.never_set
 
 
 def _stuck(point: KillPoint, fault: Fault, *, ends_itself: bool) -> frozenset[str]:
     """Return the lines of ours that are in force when the run is over, and cannot be taken back."""
-    were_set = BOTH if ends_itself or is_behind(point, "tune.between") else point.ours
+    were_set = ALL if ends_itself or is_behind(point, "tune.between") else point.ours
     return were_set & fault.stuck

@@ -16,7 +16,7 @@ from tests.e2e.matrix.cells import ALL_CELLS, CI_CELLS, Cell, named
 from tests.e2e.matrix.finding import Configurations, Ending, Finding, Recovery
 from tests.e2e.matrix.judge import complaints
 from tests.e2e.matrix.leaks import leaks
-from tests.e2e.matrix.points import ALL_POINTS, BOTH, NEITHER, WINDOW
+from tests.e2e.matrix.points import ALL, ALL_POINTS, MARK, NEITHER, WINDOW
 from tests.e2e.matrix.rules import Reach, expected, reach
 
 BEFORE = Configurations(
@@ -110,11 +110,11 @@ def test_reach(point: str, fault: str, wanted: Reach):
     [
         ("snapshot.done", NEITHER, False),
         ("entry.kept", NEITHER, False),
-        ("tune.between", frozenset({WINDOW}), True),
-        ("tune.done", BOTH, True),
-        ("restore.done", BOTH, True),
-        ("record.kept", BOTH, True),
-        ("none", BOTH, True),
+        ("tune.between", frozenset({MARK, WINDOW}), True),
+        ("tune.done", ALL, True),
+        ("restore.done", ALL, True),
+        ("record.kept", ALL, True),
+        ("none", ALL, True),
     ],
 )
 def test_what_a_colleague_saves(point: str, saved: frozenset[str], is_named: bool):
@@ -137,7 +137,8 @@ def test_whose_change_is_named(point: str, is_named: bool):
         ("restore.leaving", "undo refused", True),
         ("record.kept", "undo refused", True),
         ("none", "undo refused", True),
-        ("tune.mode", "locked", False),
+        ("tune.mode", "locked", True),
+        ("entry.kept", "locked", True),
         ("tune.between", "locked", True),
         ("none", "locked", True),
     ],

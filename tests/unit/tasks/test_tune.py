@@ -9,9 +9,10 @@ import pytest
 
 from tasks.configuration import fingerprint
 from tasks.errors import DeviceRefused
+from tasks.refusals import refusals
 from tasks.session import DeviceSession
 from tasks.snapshot import Snapshot
-from tasks.tune import apply_plan, refusals, without_scaling
+from tasks.tune import apply_plan, without_scaling
 from tasks.tuning import Change, TcpLines, TunePlan, plan_tune
 
 INVALID = "% Invalid input detected at '^' marker."
