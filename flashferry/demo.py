@@ -146,7 +146,7 @@ class _Demo:
         step = 4 + list(IMAGES).index(name)
         _title(f"{step}. flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {name}{why}")
         with (
-            random_image(size_bytes, f"demo-{name}.bin") as image,
+            random_image(size_bytes, self._journal.directory, f"demo-{name}.bin") as image,
             watching("restore", devices=1) as emit,
             graceful_interrupt(emit.say) as stop,
         ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from ftpserver import Catalogue, FtpServerError
 from inventory.errors import ConfigInvalid
 from staging.published import Published
 from staging.run import checked_image
+from staging.scratch import scratch_folder
 from tasks.check import Wanted
 
 _CHUNK_BYTES = 1 << 20
@@ -37,10 +37,10 @@ def wanted_image(path: Path, vendor: Published | None = None) -> Wanted:
 
 
 @contextmanager
-def random_image(size_bytes: int, name: str = "flashferry-probe.bin") -> Iterator[Path]:
-    """Yield a temporary file of random bytes: nothing on the way can shrink it."""
-    with tempfile.TemporaryDirectory(prefix="flashferry-") as folder:
-        path = Path(folder) / name
+def random_image(size_bytes: int, directory: Path, name: str = "flashferry-probe.bin") -> Iterator[Path]:
+    """Yield a file of random bytes, which nothing on the way can shrink, in a folder below a state directory."""
+    with scratch_folder(directory) as folder:
+        path = folder / name
         fill_randomly(path, size_bytes)
         yield path
 

@@ -16,6 +16,7 @@ from staging.journal_file import FileWatch, open_database, told
 from staging.journal_seals import unsound_rows
 from staging.journal_writer import GroupedWriter
 from staging.run_lock import is_run_alive, lock_of, locked_runs, taken_lock
+from staging.scratch import sweep
 from staging.state_files import make_private_directory
 from staging.store.control import RunControl
 from staging.store.run_ids import unknown_run
@@ -38,6 +39,7 @@ class JournalRuns:
             make_private_directory(directory / "runs")
             self._db = open_database(directory)
             self._watch = FileWatch(directory)
+            sweep(directory)
         except OSError as error:
             raise ConfigInvalid(
                 f"state directory {directory}: {error}", hint="Give a writable one with --state-dir"

@@ -68,7 +68,7 @@ def probe_fleet(
     """Test every device of an inventory; each record has a ProbeResult. Arguments and errors as in `run_fleet`."""
     device = replace(options.device, tune=wish.tuned, to_null=True)
     history = History.read(journal.directory)
-    with probe_files() as files:
+    with probe_files(journal.directory) as files:
 
         def probe_device(task: Task, context: RunContext) -> Result:
             return run_device(ProbeRun(task, context, wish, files, history))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from staging.images import fill_randomly
+from staging.scratch import scratch_folder
 from tcp.probing import LARGEST_BYTES, PILOT_BYTES
 
 
@@ -58,7 +58,7 @@ def name_of(size_bytes: int) -> str:
 
 
 @contextmanager
-def probe_files() -> Iterator[ProbeFiles]:
-    """Yield probe files in a temporary folder, which ends with the block."""
-    with tempfile.TemporaryDirectory(prefix="flashferry-") as folder:
-        yield ProbeFiles(Path(folder))
+def probe_files(directory: Path) -> Iterator[ProbeFiles]:
+    """Yield probe files in a folder below a state directory, which ends with the block."""
+    with scratch_folder(directory) as folder:
+        yield ProbeFiles(folder)

@@ -66,7 +66,7 @@ def reach_fleet(
     for host in nornir.inventory.hosts.values():
         view(host)
     with (
-        random_image(REACH_BYTES, "reach.bin") as image,
+        random_image(REACH_BYTES, state_directory(state), "reach.bin") as image,
         serving(
             (image,), listen_address=options.listen_address, port=options.port, passive_ports=options.passive_ports
         ) as server,

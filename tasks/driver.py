@@ -12,13 +12,13 @@ from contextlib import suppress
 from typing import Any
 
 import paramiko
-from napalm.ios.ios import IOSDriver
 from netmiko.channel import SSHChannel
 from netmiko.cisco.cisco_ios import CiscoIosSSH
 from netmiko.exceptions import ReadTimeout
 
 from tasks.errors import DeviceUnreachable, LoginRefused
 from tasks.host_keys import HostKeys
+from tasks.napalm_ios import ios_driver
 from tasks.prompts import Answer, AnswerReader, any_prompt, first_prompt, last_line, open_question
 from tasks.ssh_client import Client
 
@@ -59,6 +59,9 @@ _PASSWORD = re.compile(
 )
 """`Password:`, or what an AAA server has instead, but no question for another password."""
 _LOGIN_TAIL_CHARS = 4000
+
+
+IOSDriver: Any = ios_driver()
 
 
 class NoPrompt(ReadTimeout):

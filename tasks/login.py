@@ -25,9 +25,10 @@ the same each time."""
 
 def lost() -> tuple[type[Exception], ...]:
     """Return what the libraries raise when a session is gone, or was none."""
-    from napalm.base.exceptions import ConnectionException
     from netmiko.exceptions import NetmikoTimeoutException, ReadException, WriteException
     from paramiko.ssh_exception import SSHException
+
+    from tasks.napalm_ios import connection_exception
 
     return (
         OSError,
@@ -36,7 +37,7 @@ def lost() -> tuple[type[Exception], ...]:
         NetmikoTimeoutException,
         ReadException,
         WriteException,
-        ConnectionException,
+        connection_exception(),
     )
 
 

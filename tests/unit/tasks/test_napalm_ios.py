@@ -1,0 +1,25 @@
+"""Only the driver that is used is imported, and nobody else notices."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def said(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip()
+
+
+def test_no_other_vendors_driver_is_imported():
+    """Junos' alone takes longer than ours."""
+    code = "import tasks.driver, tasks.login, sys; tasks.login.lost(); print([m for m in sys.modules if 'junos' in m])"
+    assert said(code) == "[]"
+
+
+def test_a_script_that_imports_napalm_gets_all_of_it():
+    """Before us or behind us, its drivers are the ones that we use."""
+    after = "import tasks.driver, napalm; print(napalm.get_network_driver('ios') is tasks.driver.IOSDriver)"
+    before = "import napalm, tasks.driver; print(napalm.get_network_driver('ios') is tasks.driver.IOSDriver)"
+    eos = "import tasks.driver, napalm; print(napalm.get_network_driver('eos').__name__)"
+    assert [said(code) for code in (after, before, eos)] == ["True", "True", "EOSDriver"]
