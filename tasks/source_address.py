@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ntc_templates.parse import parse_output
-from textfsm import TextFSMError
-
+from templates.ntc import ntc_rows
 from templates.rows import VrfDefinition, rows
 
 _NAME = re.compile(r"([A-Za-z-]+)\s*([\d/.:]*)")
@@ -39,7 +37,7 @@ def interface_refusal(interface: str | None, brief: str) -> str | None:
     """
     if interface is None:
         return None
-    table = {str(row["interface"]): row for row in _table(brief)}
+    table = {str(row["interface"]): row for row in ntc_rows("show ip interface brief", brief)}
     found = next((name for name in table if same_interface(interface, name)), None)
     if found is None:
         known = ", ".join(list(table)[:8]) or "no interface at all"
@@ -58,10 +56,3 @@ def same_interface(given: str, full: str) -> bool:
     if short is None or long is None:
         return given.strip().lower() == full.strip().lower()
     return short[2] == long[2] and long[1].lower().startswith(short[1].lower())
-
-
-def _table(brief: str) -> list[dict[str, object]]:
-    try:
-        return list(parse_output(platform="cisco_ios", command="show ip interface brief", data=brief))
-    except (TextFSMError, ValueError):
-        return []

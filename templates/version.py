@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ntc_templates.parse import parse_output
-from textfsm import TextFSMError
-
+from templates.ntc import ntc_rows
 from templates.rows import ImageLine, OperatingMode, Release, StackMember, first, rows
 
 
@@ -38,10 +36,7 @@ def parse_version(output: str) -> SoftwareVersion:
     """Return what `show version` of an IOS or IOS-XE device tells; what is missing stays empty."""
     image = first(ImageLine, output)
     mode = first(OperatingMode, output)
-    try:
-        parsed = parse_output(platform="cisco_ios", command="show version", data=output)
-    except (TextFSMError, ValueError):
-        parsed = []
+    parsed = ntc_rows("show version", output)
     facts = parsed[0] if parsed else {}
     members = rows(StackMember, output)
     return SoftwareVersion(

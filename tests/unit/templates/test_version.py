@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ntc_templates.parse import parse_output
 
+from templates.ntc import ntc_rows
 from templates.version import parse_version
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "show_version"
@@ -52,3 +54,10 @@ def test_a_development_build_has_a_release():
     found = parse_version((CAPTURES / "c8000v.txt").read_text())
     assert (found.release, found.install_mode) == ("17.15.20240326:010319", True)
     assert not found.controller_managed
+
+
+@pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.txt")), ids=lambda path: path.stem)
+def test_a_template_read_by_itself_finds_what_its_librarys_reader_finds(path):
+    """The same template, without the index of all others."""
+    text = path.read_text()
+    assert list(ntc_rows("show version", text)) == parse_output("cisco_ios", "show version", text)
