@@ -1,6 +1,6 @@
 """The templates of ntc-templates, each read by itself.
 
-Its own reader finds a template by an index of all platforms and commands, a thousand expressions that it compiles first:
+Its own reader finds a template by an index of all platforms and commands, a thousand expressions, compiled first:
 a third of a second, at the first device of a run. We know which template we want.
 """
 
