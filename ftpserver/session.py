@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ftpserver import sockets
 from ftpserver.accounts import Account
-from ftpserver.catalogue import ImageFile, open_image
+from ftpserver.catalogue import ImageFile
 from ftpserver.control import BoundedControl
 from ftpserver.desk import Desk
 from ftpserver.errors import ImageUnreadable
+from ftpserver.image_files import open_as
 from ftpserver.logins import FixedGrant
 from ftpserver.records import EventKind, TransferState
 from ftpserver.retrieval import Retrieval
@@ -140,7 +141,7 @@ class ImageSession(BoundedControl):
     def _retrieve(self, account: Account, offset_bytes: int) -> None:
         image = account.grant.image
         try:
-            file = os.fdopen(open_image(image.path, image.identity), "rb", buffering=0)
+            file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
         except ImageUnreadable as error:
             self.desk.change(account, EventKind.FAILED, str(error), state=TransferState.FAILED)
             self.respond("451 Image not available any more.")
