@@ -1,4 +1,4 @@
-"""What may be an image: a regular file of the folder on offer, in the state that was hashed, and nothing in its place."""
+"""What may be an image: a regular file of the folder on offer, in the state that was hashed, nothing in its place."""
 
 import os
 import socket
@@ -74,11 +74,11 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path) -> None:
     catalogue = Catalogue((folder,))
     assert catalogue.names() == ("a.bin",)
     assert "out.bin: expected a file of this folder, found a link out of it" in catalogue.left_out[0]
-    with pytest.raises(SettingsInvalid, match="found a link out of it, to .*secret.txt; put the file itself there"):
+    with pytest.raises(SettingsInvalid, match=r"found a link out of it, to .*secret.txt; put the file itself there"):
         Catalogue((folder / "out.bin",))
     image = catalogue.image("a.bin")
     (folder / "out.bin").replace(folder / "a.bin")
-    with pytest.raises(ImageUnreadable, match="found a link out of it"):
+    with pytest.raises(ImageUnreadable, match=r"found a link out of it"):
         catalogue.image("a.bin")
     with pytest.raises(ImageUnreadable, match="changed on disk"):
         open_as(image.path, image.identity)
@@ -89,7 +89,7 @@ def test_a_folder_of_links_out_alone_has_no_image(folder: Path) -> None:
     only = folder.parent / "links"
     only.mkdir()
     (only / "a.bin").symlink_to(folder / "a.bin")
-    with pytest.raises(SettingsInvalid, match="found none .*found a link out of it"):
+    with pytest.raises(SettingsInvalid, match=r"found none .*found a link out of it"):
         Catalogue((only,))
 
 
@@ -131,7 +131,7 @@ def test_a_link_put_in_the_way_between_two_looks_is_not_followed(folder: Path) -
     (outside / "b.bin").write_bytes(b"not for routers")
     (folder / "sub").rename(folder / "was")
     (folder / "sub").symlink_to(outside)
-    with pytest.raises(OSError, match="Not a directory|symbolic links"):
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
         open_in(folder, place)
     (folder / "sub").unlink()
     (folder / "was").rename(folder / "sub")
@@ -144,14 +144,14 @@ def test_a_link_put_in_the_way_between_two_looks_is_not_followed(folder: Path) -
 def test_nothing_stays_open(folder: Path) -> None:
     """Looking at images, good or refused, leaves no descriptor behind."""
     os.mkfifo(folder / "odd.bin")
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for name in ("a.bin", "sub/b.bin", "odd.bin", "nothing"):
         try:
             os.close(open_in(folder, folder / name))
         except (OSError, ImageUnreadable):
             continue
     Catalogue((folder,)).image("a.bin")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_write_whose_time_was_set_back_is_another_state(folder: Path) -> None:
