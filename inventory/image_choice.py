@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from inventory.conditions import VersionCondition
+from inventory.described import described_image, is_image_name
 from inventory.errors import ConfigInvalid
 
 PLATFORMS = ("ios", "ios-xe")
@@ -150,7 +151,8 @@ def image_path(image: str, source: Path | None) -> Path | None:
         return None
     path = (source.parent if source else Path()) / Path(image).expanduser()
     if not path.parent.is_dir():
-        raise ConfigInvalid(f"image {image!r}: expected a folder {path.parent}, found none")
+        folder = f"a folder {path.parent}" if is_image_name(image) else "its folder to be there"
+        raise ConfigInvalid(f"image {described_image(image)}: expected {folder}, found none")
     return path
 
 
