@@ -14,6 +14,7 @@ from typing import Any
 
 from inventory.described import control_character, described, unknown_key
 from inventory.errors import ConfigInvalid
+from inventory.outside import keep_secret
 from inventory.time_window import DAYS, TimeWindow, check_windows
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -74,6 +75,20 @@ def read_line(text: str) -> str:
         f"expected one line of text, found {found} in it",
         hint="It may have come with the end of a line: give it without",
     )
+
+
+def check_login(username: str | None, password: str | None, enable_secret: str | None) -> None:
+    """Check that a login can be typed; from now on its secrets are masked wherever they come back.
+
+    Raises:
+        ConfigInvalid: One of the three holds what no line can hold; the sentence says which.
+    """
+    keep_secret(password, enable_secret)
+    for what, text in (("user name", username), ("password", password), ("enable secret", enable_secret)):
+        try:
+            read_line(text or "")
+        except ConfigInvalid as error:
+            raise ConfigInvalid(f"{what}: {error.message}", hint=error.hint) from None
 
 
 def read_word(value: object) -> str | None:
