@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar, cast
@@ -152,20 +152,23 @@ def shown_lines(text: str) -> str:
     return text if text.isprintable() else "\n".join(_visible(line) for line in text.split("\n"))
 
 
-def told(value: Any, name: str = "") -> Any:
+def told(value: Any, name: str = "", *, exact: Collection[str] = ()) -> Any:
     """Return JSON types for programs: every text without secrets, and otherwise exact.
 
     Args:
         value: JSON types.
         name: The key under which it stands.
+        exact: Keys whose values are left as they are, for we read them again: names of devices and files, say.
     """
+    if name in exact:
+        return value
     if isinstance(value, str):
         return _SECRETS.mask(value, is_name=name in _NAMES)
     if isinstance(value, dict):
-        return {_key(key): told(one, key) for key, one in value.items()}
+        return {_key(key): told(one, key, exact=exact) for key, one in value.items()}
     if isinstance(value, list):
         # Readings are thousands of numbers.
-        return value if name == "samples" else [told(one, name) for one in value]
+        return value if name == "samples" else [told(one, name, exact=exact) for one in value]
     return value
 
 

@@ -25,7 +25,13 @@ _KINDS = (
 
 
 class NotRegular(OSError):
-    """What a path names is no regular file; its `strerror` says what it is."""
+    """What a path names is no regular file; its `strerror` says what it is.
+
+    Attributes:
+        found: The same in a word or two.
+    """
+
+    found = "something else"
 
 
 def check_regular(path: Path) -> os.stat_result:
@@ -75,5 +81,7 @@ def is_below(path: Path, folders: Iterable[Path]) -> bool:
 def _checked(status: os.stat_result, path: Path) -> os.stat_result:
     if stat.S_ISREG(status.st_mode):
         return status
-    found = next((word for fits, word in _KINDS if fits(status.st_mode)), "something else")
-    raise NotRegular(errno.EINVAL, f"expected a regular file, found {found}", str(path))
+    found = next((word for fits, word in _KINDS if fits(status.st_mode)), NotRegular.found)
+    error = NotRegular(errno.EINVAL, f"expected a regular file, found {found}", str(path))
+    error.found = found
+    raise error
