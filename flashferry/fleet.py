@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from staging.credentials import Refused
 
+_TAKEN: dict[str, str] = {}
+"""Secrets that stood in our environment, and were taken out of it."""
+
 _CREDENTIALS = (
     "User name, password and enable secret come from the inventory, then the environment (FLASHFERRY_USERNAME, "
     "FLASHFERRY_PASSWORD, FLASHFERRY_ENABLE_SECRET), then --keyring, then --secrets-command, then a prompt; each fills "
@@ -209,14 +212,19 @@ def with_credentials(nornir: Nornir, which: FleetOptions, *, failed: Refused | N
     Raises:
         ConfigInvalid: A source of credentials cannot be used.
     """
-    from staging.credentials import Environment, Source, apply_credentials
+    from staging.credentials import ENABLE, PASSWORD, Environment, Source, apply_credentials
     from staging.secret_sources import CommandSource, KeyringSource, PromptSource
 
-    sources: list[Source] = [Environment()]
+    # The operator's own program gets what the operator gave; no other process started from here inherits it.
+    everything = dict(os.environ) | _TAKEN
+    for name in (PASSWORD, ENABLE):
+        if (found := os.environ.pop(name, None)) is not None:
+            _TAKEN[name] = everything[name] = found
+    sources: list[Source] = [Environment(everything)]
     if which.keyring:
         sources.append(KeyringSource())
     if which.secrets_command is not None:
-        sources.append(CommandSource(which.secrets_command))
+        sources.append(CommandSource(which.secrets_command, everything))
     return apply_credentials(nornir, [*sources, PromptSource()], failed=failed)
 
 

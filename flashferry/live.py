@@ -23,6 +23,7 @@ from flashferry.live_cells import Look
 from flashferry.live_layout import lines_of
 from flashferry.output import EventLines
 from flashferry.watchers import also_told
+from inventory.outside import shown
 from staging.events import Event
 from staging.following import Fleet, Roster
 
@@ -122,17 +123,21 @@ class LiveTable:
             self._fleet.take(event, self._clock())
         if event.host is None:
             if event.step == "run" and event.status == "waiting":
-                self._above.append(Text(event.text))
+                self._tell(event.text)
             elif event.step not in {"wave", "run"}:
-                self._above.append(Text(f"{event.step}: {event.text}"))
+                self._tell(f"{event.step}: {event.text}")
         elif event.status == "failed" and event.step not in {"device", "transfer"}:
-            self._above.append(Text(f"{event.host}: {event.step}: {event.text}", style=BAD))
+            self._tell(f"{event.host}: {event.step}: {event.text}", style=BAD)
         elif event.status == "note":
-            self._above.append(Text(f"{event.host}: {event.text}"))
+            self._tell(f"{event.host}: {event.text}")
 
     def say(self, text: str) -> None:
         """Print a line for people, above the view, when it is drawn next."""
-        self._above.append(Text(f"flashferry: {text}"))
+        self._tell(f"flashferry: {text}")
+
+    def _tell(self, text: str, style: str = "") -> None:
+        # A line each: they are printed together.
+        self._above.append(Text(shown(text), style=style))
 
     @contextmanager
     def drawn(self) -> Iterator[None]:

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from flashferry.hints import here
-from flashferry.layout import BAD, GOOD, WIDE_COLUMNS, console
+from flashferry.layout import BAD, GOOD, WIDE_COLUMNS, ShownConsole, ShownTable, console
+from inventory.outside import outward
 from staging.reports import words
 from staging.reports.headline import configuration_line, headline, saved_line, state_line
 from staging.reports.marks import PROOF_WORDS, proof_tone
@@ -30,11 +31,12 @@ def print_report(report: Report, thresholds: Sequence[Threshold] = ()) -> None:
 def report_text(report: Report, thresholds: Sequence[Threshold] = ()) -> str:
     """Return a report as plain text, as wide as a file may be."""
     out = StringIO()
-    _print(Console(file=out, width=_FILE_COLUMNS, highlight=False, markup=False, no_color=True), report, thresholds)
+    _print(ShownConsole(file=out, width=_FILE_COLUMNS, no_color=True), report, thresholds)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def _print(out: Console, report: Report, thresholds: Sequence[Threshold]) -> None:
+    report = outward(report)
     for part in _parts(report, thresholds, is_wide=out.width >= WIDE_COLUMNS):
         out.print(part)
 
@@ -93,7 +95,7 @@ def _attention(report: Report) -> Iterator[RenderableType]:
     order = list(Standing)
     urgent.sort(key=lambda device: order.index(device.standing))
     yield Text(f"\nNeeds attention: {words.devices(len(urgent))}", style="bold")
-    grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    grid = ShownTable(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for device in urgent:
@@ -155,7 +157,7 @@ def _tally(checks: Sequence[Check]) -> str:
 
 
 def _table(rows: Sequence[dict[str, str | Text]]) -> Table:
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    made = ShownTable(box=None, pad_edge=False, header_style="bold")
     for key in rows[0] if rows else ():
         made.add_column(key, overflow="fold", justify="right" if key in _FIGURES else "left")
     for row in rows:

@@ -19,9 +19,13 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from typing import Any, TypeVar, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from inventory.known_secrets import MASK, KnownSecrets
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = [
     "MASK",
@@ -74,6 +78,8 @@ _NAMES = frozenset(
     }
 )
 """Keys whose values are names, or words from a list of ours that programs compare: a short secret may equal one."""
+
+_FIGURES = re.compile(r"((int|float|bool|None|NoneType)( \| )?)+")
 
 _KEPT: dict[str, str] = {}
 """What was shown lately, and what became of it: a view shows the same names again and again."""
@@ -200,12 +206,18 @@ def _outward(value: Any) -> Any:
     if isinstance(value, tuple):
         made = tuple(_outward(one) for one in value)
         return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
-    if is_dataclass(value) and not isinstance(value, type):
+    if is_dataclass(value) and not isinstance(value, type) and not _is_figures(type(value)):
         found = {field.name: getattr(value, field.name) for field in fields(value)}
         made_of = {name: _outward(one) for name, one in found.items() if not isinstance(one, int | float | None)}
         changed = {name: one for name, one in made_of.items() if one is not found[name]}
         return replace(value, **changed) if changed else value
     return value
+
+
+@cache
+def _is_figures(kind: type[DataclassInstance]) -> bool:
+    """Return whether a dataclass has no text in it, as a reading has not; there are thousands of them."""
+    return all(_FIGURES.fullmatch(str(getattr(field.type, "__name__", field.type))) for field in fields(kind))
 
 
 def _visible(text: str) -> str:

@@ -1,6 +1,7 @@
 """What all tests share: tests of the lab skip with the reason where it cannot run, and fail in CI."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -38,3 +39,6 @@ def _no_secret_of_another_test() -> Iterator[None]:
     """Forget at the end what a test had masked: in life a process has one command, and its secrets."""
     yield
     forget_secrets()
+    # What a command has taken out of the environment.
+    if (module := sys.modules.get("flashferry.fleet")) is not None:
+        module._TAKEN.clear()
