@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flashferry.hints import here
-from inventory.outside import shown, shown_lines
+from inventory.outside import shown
 from staging.states import Outcome, Restored
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _ADDRESS = "its address,"
 class ShownConsole(Console):
     """One that shows what it is given and obeys nothing of it; it leaves a closed pipe to its caller.
 
-    A `str` is one line. In a `Text` line feeds count, so what came from outside is one line before it gets there.
+    Whatever is printed is a line, folded where it is too long: a line feed in it is somebody else's.
 
     Args:
         options: As those of rich's own.
@@ -82,13 +82,11 @@ class Verbatim:
 def _shown_cell(cell: RenderableType | None) -> RenderableType | None:
     if isinstance(cell, str):
         return shown(cell)
-    if isinstance(cell, Text) and (text := shown(cell.plain)) != cell.plain:
-        return Text(text, style=cell.style)
-    return cell
+    return _shown_text(cell) if isinstance(cell, Text) else cell
 
 
 def _shown_text(text: Text) -> Text:
-    found = shown_lines(text.plain)
+    found = shown(text.plain)
     if found == text.plain:
         return text
     return Text(found, style=text.style, justify=text.justify, overflow=text.overflow, no_wrap=text.no_wrap)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.segment import Segment
 from rich.style import Style
@@ -167,7 +167,7 @@ class LiveTable:
             for line in lines:
                 # A name may have signs that the terminal has not.
                 line.plain = line.plain.encode(self._out.encoding, "replace").decode(self._out.encoding)
-            self._out.print(Text("\n").join(lines))
+            self._out.print(Group(*lines))
 
     def _draw(self, live: Live) -> None:
         pause_s = next(pause_s for least, pause_s in _REDRAW_EVERY_S if self._fleet.total > least or not least)

@@ -44,15 +44,20 @@ def _print(out: Console, report: Report, thresholds: Sequence[Threshold]) -> Non
 def _parts(report: Report, thresholds: Sequence[Threshold], *, is_wide: bool) -> Iterator[RenderableType]:
     yield from _head(report)
     if len(report.sites) > 1 or (report.sites and report.sites[0].name):
-        yield Text("\nSites", style="bold")
+        yield from _heading("Sites")
         yield _table([_site_row(site, is_wide=is_wide) for site in report.sites])
     yield from _attention(report)
-    yield Text("\nDevices", style="bold")
+    yield from _heading("Devices")
     has_sites = any(device.site for device in report.devices)
     yield _table([_device_row(device, is_wide=is_wide, has_site=has_sites and is_wide) for device in report.devices])
     yield from _held(report, thresholds)
     for note in report.notes:
         yield Text(f"note: {note}")
+
+
+def _heading(text: str) -> Iterator[Text]:
+    yield Text("")
+    yield Text(text, style="bold")
 
 
 def _head(report: Report) -> Iterator[Text]:
@@ -94,7 +99,7 @@ def _attention(report: Report) -> Iterator[RenderableType]:
         return
     order = list(Standing)
     urgent.sort(key=lambda device: order.index(device.standing))
-    yield Text(f"\nNeeds attention: {words.devices(len(urgent))}", style="bold")
+    yield from _heading(f"Needs attention: {words.devices(len(urgent))}")
     grid = ShownTable(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -143,7 +148,7 @@ def _held(report: Report, thresholds: Sequence[Threshold]) -> Iterator[Renderabl
     if not thresholds:
         return
     found = [(device, check) for device in report.devices for check in checks_of(device, report.verb, thresholds)]
-    yield Text(f"\nChecks: {_tally([check for _, check in found])}", style="bold")
+    yield from _heading(f"Checks: {_tally([check for _, check in found])}")
     # What is wrong with images and configurations stands above, under what needs attention.
     names = {check.name for _, check in found[: len(checks_of(report.devices[0], report.verb, ()))]} if found else set()
     for device, check in found:

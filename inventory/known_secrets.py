@@ -138,17 +138,16 @@ class KnownSecrets:
 
         Args:
             text: The text.
-            is_name: Whether it is a name or a word from a closed list and not a sentence: then the short secrets, which
-                may be equal to one by chance, are left.
+            is_name: Whether it is a name or a word from a closed list and not a sentence: a short secret may be equal
+                to it as a whole by chance, and then it is left.
         """
         if "://" in text:
             text = _USER_INFO.sub(rf"\1{MASK}@", text)
         if self._by_gram and len(text) >= _GRAM:
             text = self._without_long(text)
-        if not is_name:
-            for word, pattern in self._words:
-                if word in text:
-                    text = pattern.sub(MASK, text)
+        for word, pattern in self._words:
+            if word in text and not (is_name and word == text):
+                text = pattern.sub(MASK, text)
         return text
 
     def clear(self) -> None:
