@@ -23,7 +23,6 @@ from flashferry.live_cells import Look
 from flashferry.live_layout import lines_of
 from flashferry.output import EventLines
 from flashferry.watchers import also_told
-from inventory.outside import shown
 from staging.events import Event
 from staging.following import Fleet, Roster
 
@@ -136,8 +135,7 @@ class LiveTable:
         self._tell(f"flashferry: {text}")
 
     def _tell(self, text: str, style: str = "") -> None:
-        # A line each: they are printed together.
-        self._above.append(Text(shown(text), style=style))
+        self._above.append(Text(text, style=style))
 
     @contextmanager
     def drawn(self) -> Iterator[None]:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from inventory.outside import shown
-
 Span = tuple[str, str]
 """A piece of text and its style; an empty style is none."""
 
@@ -34,7 +32,7 @@ class Look:
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
     """Return a text in exactly so many columns; one that is too long ends with an ellipsis."""
-    text = text if text.isprintable() else shown(text)
+    text = "".join(character if character.isprintable() else " " for character in text)
     length = cell_len(text)
     if length <= width:
         return " " * (width - length) + text if right else text + " " * (width - length)

@@ -26,7 +26,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from rich.box import ASCII
+from rich.console import Group
 from rich.live import Live
+from rich.panel import Panel
+from rich.text import Text
 
 import flashferry
 from flashferry import cli, sessions
@@ -631,11 +635,23 @@ def test_tables_stay_tables():
     for column in ("one", "two"):
         made.add_column(column, overflow="fold")
     made.add_row("a\x1b[31mb\u202e", "second")
+    made.add_row(Text("a\x1b[31mb\u202e\x9b", style="bold"), "second")
     made.add_row("x", "second")
     out.print(made)
     lines = written.getvalue().splitlines()
     assert len({line.index("second") for line in lines[1:]}) == 1
     assert r"a\x1b[31mb\u202e" in lines[1]
+    assert len(lines) == 4
+
+
+def test_whatever_a_console_prints_is_shown():
+    """A line, a text, and what others hold; a line feed in it does not begin a line."""
+    written = io.StringIO()
+    out = ShownConsole(file=written, width=10_000, height=10)
+    for one in (HOSTILE, Text(HOSTILE), Group(HOSTILE, Text(HOSTILE)), Panel(HOSTILE, box=ASCII)):
+        out.print(one)
+        out.print("x", one)
+    assert_harmless(written.getvalue())
 
 
 WRITERS = {
