@@ -83,7 +83,10 @@ _FIGURES = re.compile(r"((int|float|bool|None|NoneType)( \| )?)+")
 
 _KEPT: dict[str, str] = {}
 """What was shown lately, and what became of it: a view shows the same names again and again."""
+_KEPT_WORDS: dict[tuple[str, bool], str] = {}
+"""The same of what was told to programs: a document has the same keys and words for every device."""
 _MOST_KEPT = 4096
+_LONGEST_WORD = 40
 _LINE_SIGNS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -97,6 +100,7 @@ def keep_secret(*values: str | None, is_random: bool = False) -> None:
     for value in values:
         if value and _SECRETS.add(value, is_random=is_random):
             _KEPT.clear()
+            _KEPT_WORDS.clear()
 
 
 def keep_environment_secrets(environment: Mapping[str, str]) -> None:
@@ -134,6 +138,7 @@ def forget_secrets() -> None:
     """Forget all secrets: for tests, which share a process."""
     _SECRETS.clear()
     _KEPT.clear()
+    _KEPT_WORDS.clear()
 
 
 def masked(text: str) -> str:
@@ -169,9 +174,9 @@ def told(value: Any, name: str = "", *, exact: Collection[str] = ()) -> Any:
     if name in exact:
         return value
     if isinstance(value, str):
-        return _SECRETS.mask(value, is_name=name in _NAMES)
+        return _word(value, name in _NAMES)
     if isinstance(value, dict):
-        return {_key(key): told(one, key, exact=exact) for key, one in value.items()}
+        return {_word(key, True): told(one, key, exact=exact) for key, one in value.items()}
     if isinstance(value, list):
         # Readings are thousands of numbers.
         return value if name == "samples" else [told(one, name, exact=exact) for one in value]
@@ -194,8 +199,15 @@ def json_text(value: object, *, indent: int | None = None) -> str:
     return text if text.replace("\n", "").isprintable() else re.sub(r"[^\x20-\x7e\n]", _escaped_for_json, text)
 
 
-def _key(key: str) -> str:
-    return _SECRETS.mask(key, is_name=True)
+def _word(text: str, is_name: bool) -> str:
+    if len(text) > _LONGEST_WORD:
+        return _SECRETS.mask(text, is_name=is_name)
+    if (known := _KEPT_WORDS.get((text, is_name))) is None:
+        known = _SECRETS.mask(text, is_name=is_name)
+        if len(_KEPT_WORDS) >= _MOST_KEPT:
+            _KEPT_WORDS.clear()
+        _KEPT_WORDS[text, is_name] = known
+    return known
 
 
 def _outward(value: Any) -> Any:
