@@ -60,7 +60,6 @@ _NAMES = frozenset(
         "action",
         "algorithm",
         "congestion_control",
-        "file_system",
         "host",
         "kind",
         "meaning",
@@ -77,7 +76,11 @@ _NAMES = frozenset(
         "verb",
     }
 )
-"""Keys whose values are names, or words from a list of ours that programs compare: a short secret may equal one."""
+"""Keys whose values are names, or words from a list of ours that programs compare; no device puts anything there."""
+
+_FIELD = re.compile(r"[a-z][a-z0-9_]*")
+_PLAIN_WORDS = re.compile(r"[a-z][a-z _-]*")
+"""Such words in such places are left: `restored` may be somebody's password, and is what became of a device."""
 
 _FIGURES = re.compile(r"((int|float|bool|None|NoneType)( \| )?)+")
 
@@ -174,9 +177,12 @@ def told(value: Any, name: str = "", *, exact: Collection[str] = ()) -> Any:
     if name in exact:
         return value
     if isinstance(value, str):
-        return _word(value, name in _NAMES)
+        return _word(value, is_name=name in _NAMES)
     if isinstance(value, dict):
-        return {_word(key, True): told(one, key, exact=exact) for key, one in value.items()}
+        return {
+            key if _FIELD.fullmatch(key) else _word(key, is_name=True): told(one, key, exact=exact)
+            for key, one in value.items()
+        }
     if isinstance(value, list):
         # Readings are thousands of numbers.
         return value if name == "samples" else [told(one, name, exact=exact) for one in value]
@@ -199,9 +205,11 @@ def json_text(value: object, *, indent: int | None = None) -> str:
     return text if text.replace("\n", "").isprintable() else re.sub(r"[^\x20-\x7e\n]", _escaped_for_json, text)
 
 
-def _word(text: str, is_name: bool) -> str:
+def _word(text: str, *, is_name: bool) -> str:
     if len(text) > _LONGEST_WORD:
         return _SECRETS.mask(text, is_name=is_name)
+    if is_name and _PLAIN_WORDS.fullmatch(text):
+        return text
     if (known := _KEPT_WORDS.get((text, is_name))) is None:
         known = _SECRETS.mask(text, is_name=is_name)
         if len(_KEPT_WORDS) >= _MOST_KEPT:

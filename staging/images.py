@@ -35,7 +35,7 @@ def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it ther
     """
     allowed = tuple(folders)
     if not is_below(path, allowed):
-        places = ", ".join(dict.fromkeys(map(str, allowed))) or "no folder"
+        places = " or ".join(dict.fromkeys(str(folder.resolve()) for folder in allowed)) or "no folder"
         raise ConfigInvalid(
             f"image {described_image(path.name)}: expected it below {places}, found that its path leads elsewhere",
             hint=hint,

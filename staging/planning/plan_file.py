@@ -33,8 +33,8 @@ _OF_JSON_OPTION = frozenset({"schema", "exit_code", "meaning"})
 """What a plan has around it, in a file or as `flashferry plan --json` prints it: both can be read."""
 _CARRIED_OUT = frozenset(
     {
-        *("address", "created_at", "digest", "ends_at", "group", "host", "hosts", "identity", "image", "image_folders"),
-        *("late", "md5", "name", "path", "sha512", "site", "starts_at"),
+        *("action", "address", "by", "created_at", "digest", "ends_at", "group", "host", "hosts", "identity", "image"),
+        *("image_folders", "late", "md5", "name", "path", "schema", "sha512", "site", "starts_at", "tune"),
     }
 )
 """What a run goes by: it stays as it is, whatever secret it may look like."""

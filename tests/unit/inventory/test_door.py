@@ -104,6 +104,15 @@ def test_a_short_secret_may_equal_a_name():
     assert told({"step": "check", "reason": "not check"}) == {"step": "check", "reason": f"not {MASK}"}
 
 
+@pytest.mark.parametrize("secret", ["restored", "failed", "already", "outcome", "address", "check"])
+def test_words_of_ours_stay_what_programs_compare(secret):
+    """A password may be any word: keys, and what became of a device, are what they are; sentences are masked."""
+    keep_secret(secret)
+    document = {"outcome": "already there", "restored": "restored", "step": "check", "state": "failed", "address": "x"}
+    assert told(document) == document
+    assert told({"reason": f"it says {secret} here"}) == {"reason": f"it says {MASK} here"}
+
+
 def test_a_login_in_an_address_goes():
     """Whether anybody knows it or not; what stands for one stays."""
     assert masked("see https://ann:word@nb.example/x@y") == f"see https://{MASK}@nb.example/x@y"

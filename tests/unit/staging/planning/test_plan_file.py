@@ -247,6 +247,15 @@ def test_a_plan_holds_no_secret_and_is_carried_out_all_the_same(plan: FleetPlan,
     assert found.devices[1].reason == "it says *** of ***"
 
 
+@pytest.mark.parametrize("secret", ["always", "unreachable", "flashferry.plan", "canary-1", "images", "flash"])
+def test_no_password_keeps_a_plan_from_being_carried_out(plan: FleetPlan, tmp_path: Path, secret: str) -> None:
+    """Whatever word it is that a plan consists of."""
+    keep_secret(secret)
+    told = replace(plan, tune=TuneMode.ALWAYS)
+    save_plan(told, tmp_path / "plan.json")
+    assert load_plan(tmp_path / "plan.json") == told
+
+
 def test_a_plan_is_signs_alone(plan: FleetPlan, tmp_path: Path) -> None:
     """Whoever reviews it with `cat` is told what devices said, and obeys nothing of it; what is read is exact."""
     said = "Tromsø \x1b[2J\x9b\u202e"
