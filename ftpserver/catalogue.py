@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ftpserver.errors import ImageUnknown, ImageUnreadable, SettingsInvalid
 from ftpserver.hash_cache import Digests, HashCache
+from inventory.regular_file import NotRegular, descriptor_of, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -114,7 +115,7 @@ class Catalogue:
         return FileIdentity.of(status) != image.identity and time.time() - status.st_mtime >= rest_s
 
     def _hashed(self, name: str, path: Path, on_progress: "Callable[[int, int], None] | None") -> ImageFile:
-        with path.open("rb") as file:
+        with reading(path) as file:
             identity = _checked_identity(path, os.fstat(file.fileno()))
             digests = self._cache.get(identity.key)
             if digests is None:
@@ -149,7 +150,9 @@ def open_image(path: Path, identity: FileIdentity) -> int:
         ImageUnreadable: The file is gone, unreadable, or not the one that was hashed.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = descriptor_of(path)
+    except NotRegular:
+        raise ImageUnreadable(f"{path}: changed on disk since it was hashed") from None
     except OSError as error:
         raise ImageUnreadable(f"{path}: {error.strerror}") from error
     if FileIdentity.of(os.fstat(descriptor)) != identity:
@@ -166,8 +169,8 @@ def _images_in(path: Path) -> "Iterator[Path]":
                 raise SettingsInvalid(f"image_paths: {path}: expected image files in this directory, found none")
             yield from found
             return
-        with path.open("rb"):
-            yield path
+        os.close(descriptor_of(path))
+        yield path
     except OSError as error:
         raise SettingsInvalid(f"image_paths: {path}: {error.strerror}; give a readable file or directory") from None
 
