@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -9,8 +10,10 @@ from typing import Annotated
 
 import typer
 
+from flashferry.last_words import guard, tell_trace
 from flashferry.output import complain, say
 from inventory.errors import ConfigInvalid, FlashferryError
+from inventory.outside import keep_environment_secrets
 from staging.exit_codes import ExitCode
 
 VERBS = ("check", "probe", "plan", "stage", "recover", "status", "history", "report", "serve", "doctor")
@@ -63,6 +66,8 @@ def options(
 
 def main() -> None:
     """Run a command; every expected failure is one sentence on standard error and an exit code."""
+    keep_environment_secrets(os.environ)
+    guard()
     try:
         build(sys.argv[1:])()
     except ConfigInvalid as error:
@@ -77,3 +82,6 @@ def main() -> None:
     except KeyboardInterrupt:
         say("interrupted; nothing was changed")
         sys.exit(ExitCode.INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 -- a fault of ours: its trace, but through the door
+        tell_trace(error)
+        sys.exit(ExitCode.INTERNAL)

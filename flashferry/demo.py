@@ -169,7 +169,8 @@ def _must_be_well(code: ExitCode) -> None:
 
 
 def _title(text: str) -> None:
-    console().print(f"\n{text}", style="bold")
+    console().print()
+    console().print(text, style="bold")
 
 
 def _next() -> None:

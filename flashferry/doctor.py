@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from rich.table import Table
 from rich.text import Text
 
+from flashferry.layout import ShownTable, console
 from flashferry.options import JsonOption
 from flashferry.output import finish
-from flashferry.tables import console
 from staging.exit_codes import ExitCode
 from staging.host_check import Finding, look_at_host
 
@@ -28,7 +27,7 @@ def _lab_reason() -> str | None:
 
 
 def _print(findings: tuple[Finding, ...]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = ShownTable(box=None, pad_edge=False, header_style="bold")
     for column in ("", "what", "found", "what to do"):
         table.add_column(column, overflow="fold")
     for finding in findings:

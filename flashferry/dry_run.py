@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import typer
-
+from flashferry.output import echo
 from staging.dry_run import DryRecord
 from staging.states import Outcome
 
@@ -13,8 +12,9 @@ from staging.states import Outcome
 def print_dry_run(records: tuple[DryRecord, ...]) -> None:
     """Print what a run would send to each device, in the order in which it would."""
     for record in records:
-        typer.echo("\n".join(_lines(record)))
-    typer.echo("Nothing was changed.")
+        for text in _lines(record):
+            echo(text)
+    echo("Nothing was changed.")
 
 
 def _lines(record: DryRecord) -> Iterator[str]:

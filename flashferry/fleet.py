@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +12,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inventory.access import HOST_KEYS, KNOWN_HOSTS, HostKeyPolicy, known_hosts_in
+from inventory.access import (
+    HOST_KEYS,
+    KNOWN_HOSTS,
+    HostKeyPolicy,
+    confine_known_hosts,
+    known_hosts_in,
+    state_directory,
+)
 from inventory.errors import ConfigInvalid
 from inventory.load import SAMPLE, open_inventory, sample_directory
+from inventory.regular_file import descriptor_of
 from inventory.selection import Selection, narrowed
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
     from staging.credentials import Refused
+
+_TAKEN: dict[str, str] = {}
+"""Secrets that stood in our environment, and were taken out of it."""
 
 _CREDENTIALS = (
     "User name, password and enable secret come from the inventory, then the environment (FLASHFERRY_USERNAME, "
@@ -173,14 +185,16 @@ def opened(which: FleetOptions) -> Nornir:
     if not which.inventory:
         raise ConfigInvalid("no inventory: expected --inventory PATH", hint=f"'{SAMPLE}' is the lab's fleet")
     nornir = open_inventory(sample_directory() if which.inventory == SAMPLE else Path(which.inventory))
-    rules: dict[str, str] = {}
+    rules: dict[str, object] = {}
     if which.host_keys is not None:
         rules[HOST_KEYS] = which.host_keys.value
     if which.known_hosts is not None:
-        rules[KNOWN_HOSTS] = str(_readable(which.known_hosts))
+        rules[KNOWN_HOSTS] = _readable(which.known_hosts)
+    else:
+        confine_known_hosts(nornir.inventory, state_directory(which.state_dir))
     if which.state_dir is not None:
         # What the inventory says itself goes before.
-        nornir.inventory.defaults.data.setdefault(KNOWN_HOSTS, str(known_hosts_in(which.state_dir).absolute()))
+        nornir.inventory.defaults.data.setdefault(KNOWN_HOSTS, known_hosts_in(which.state_dir).absolute())
     data = [nornir.inventory.defaults.data, *(host.data for host in nornir.inventory.hosts.values())]
     for one in data:
         one.update(rules)
@@ -198,22 +212,28 @@ def with_credentials(nornir: Nornir, which: FleetOptions, *, failed: Refused | N
     Raises:
         ConfigInvalid: A source of credentials cannot be used.
     """
-    from staging.credentials import Environment, Source, apply_credentials
+    from staging.credentials import ENABLE, PASSWORD, Environment, Source, apply_credentials
     from staging.secret_sources import CommandSource, KeyringSource, PromptSource
 
-    sources: list[Source] = [Environment()]
+    # The operator's own program gets what the operator gave; no other process started from here inherits it.
+    everything = dict(os.environ) | _TAKEN
+    for name in (PASSWORD, ENABLE):
+        if (found := os.environ.pop(name, None)) is not None:
+            _TAKEN[name] = everything[name] = found
+    sources: list[Source] = [Environment(everything)]
     if which.keyring:
         sources.append(KeyringSource())
     if which.secrets_command is not None:
-        sources.append(CommandSource(which.secrets_command))
+        sources.append(CommandSource(which.secrets_command, everything))
     return apply_credentials(nornir, [*sources, PromptSource()], failed=failed)
 
 
 def _readable(path: Path) -> Path:
     """Return the path of a known_hosts file; it need not exist, for it is made with the first key."""
     try:
-        if path.exists():
-            path.open("rb").close()
+        os.close(descriptor_of(path))
+    except FileNotFoundError:
+        pass
     except OSError as error:
         raise ConfigInvalid(f"known hosts {path}: cannot be read: {error.strerror}") from None
     return path.absolute()

@@ -6,11 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 
-import typer
-
 from flashferry.live_figures import left, percent, rate
 from flashferry.live_layout import left_s
-from flashferry.output import say
+from flashferry.output import echo, say
 from staging.events import Event
 from staging.following import Fleet, Phase, Roster, Tally
 
@@ -53,7 +51,7 @@ class FleetLines:
                 self._summary_at_s = now_s
                 lines += self._summary()
             for who, text in lines:
-                typer.echo(f"{event.at_s:7.1f} s  {who:<12} {text}".rstrip(), err=True)
+                echo(f"{event.at_s:7.1f} s  {who:<12} {text}".rstrip(), err=True)
 
     def _is_over(self, host: str | None) -> bool:
         device = self._fleet.devices.get(host) if host is not None else None

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
+from flashferry.layout import ShownTable, console
 from flashferry.options import JsonOption
 from flashferry.output import finish
-from flashferry.tables import console
 from ftpserver import Catalogue, FtpServerError, ImageFile
 from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
@@ -45,7 +44,7 @@ def hashed(catalogue: Catalogue) -> tuple[ImageFile, ...]:
         ConfigInvalid: An image cannot be read.
     """
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),
@@ -79,7 +78,7 @@ def _hashed(catalogue: Catalogue, name: str, progress: Progress) -> ImageFile:
 
 
 def _print_names(found: list[dict[str, object]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = ShownTable(box=None, pad_edge=False, header_style="bold")
     table.add_column("image")
     table.add_column("bytes", justify="right")
     for one in found:
@@ -90,4 +89,5 @@ def _print_names(found: list[dict[str, object]]) -> None:
 def _print_digests(images: tuple[ImageFile, ...]) -> None:
     for one in images:
         console().print(f"{one.name}, {one.size_bytes:,} bytes", style="bold")
-        console().print(f"  md5    {one.md5}\n  sha512 {one.sha512}", soft_wrap=True)
+        console().print(f"  md5    {one.md5}")
+        console().print(f"  sha512 {one.sha512}", soft_wrap=True)

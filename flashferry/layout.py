@@ -1,15 +1,21 @@
-"""How results look: consoles, tables that fit the terminal, and figures in words."""
+"""How results look: consoles, tables that fit the terminal, and figures in words.
+
+Whatever a console of ours prints has passed the door to the outside (`inventory.outside`) before it is measured and
+wrapped: a secret is masked before it could be cut, and a cell is as wide as what is shown of it.
+"""
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from flashferry.hints import here
+from inventory.outside import shown
 from staging.states import Outcome, Restored
 
 if TYPE_CHECKING:
@@ -27,18 +33,69 @@ MOST_NAMES = 4
 _ADDRESS = "its address,"
 
 
-class _Console(Console):
-    """One that leaves a closed pipe to its caller: the library would exit with a code of its own."""
+class ShownConsole(Console):
+    """One that shows what it is given and obeys nothing of it; it leaves a closed pipe to its caller.
+
+    Whatever is printed is a line, folded where it is too long: a line feed in it is somebody else's.
+
+    Args:
+        options: As those of rich's own.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        # No markup, no emoji: a device may well print [brackets] and :colons:.
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def on_broken_pipe(self) -> None:
+        """Raise what a closed pipe is; the library would exit with a code of its own."""
         raise BrokenPipeError
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a text of ours as rich has it."""
+        return super().render_str(shown(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield what is written for something, and for all that is in it."""
+        return super().render(_shown_text(renderable) if isinstance(renderable, Text) else renderable, options)
+
+
+class ShownTable(Table):
+    """A table of cells that are a line each, as they are shown, so that its columns are as wide as they need to be."""
+
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        """Add a row."""
+        super().add_row(*map(_shown_cell, cells), **options)
+
+
+class Verbatim:
+    """A line that goes out as it is: a copy line, which has to have its login in it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_console__(self, out: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield it."""
+        yield Segment(self._text)
+        yield Segment.line()
+
+
+def _shown_cell(cell: RenderableType | None) -> RenderableType | None:
+    if isinstance(cell, str):
+        return shown(cell)
+    return _shown_text(cell) if isinstance(cell, Text) else cell
+
+
+def _shown_text(text: Text) -> Text:
+    found = shown(text.plain)
+    if found == text.plain:
+        return text
+    return Text(found, style=text.style, justify=text.justify, overflow=text.overflow, no_wrap=text.no_wrap)
 
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console on standard output or error; wide where it is no terminal, so that no row is cut."""
-    # No markup: a device may well print [brackets].
-    found = _Console(stderr=stderr, highlight=False, markup=False)
-    return found if found.is_terminal else _Console(stderr=stderr, highlight=False, markup=False, width=160)
+    found = ShownConsole(stderr=stderr)
+    return found if found.is_terminal else ShownConsole(stderr=stderr, width=160)
 
 
 def is_wide() -> bool:
@@ -48,7 +105,7 @@ def is_wide() -> bool:
 
 def table(columns: Iterable[str]) -> Table:
     """Return an empty table; cells fold rather than lose text."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    made = ShownTable(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(column, overflow="fold")
     return made
@@ -70,7 +127,7 @@ def show(rows: Iterable[dict[str, str | Text]], wide_only: frozenset[str] = froz
 
 def line(host: str, text: str, style: str = "") -> None:
     """Print a line about a device; a long one goes on under its own text."""
-    grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    grid = ShownTable(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row(Text(f"{host}:"), Text(here(text), style=style))

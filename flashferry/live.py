@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.segment import Segment
 from rich.style import Style
@@ -122,17 +122,20 @@ class LiveTable:
             self._fleet.take(event, self._clock())
         if event.host is None:
             if event.step == "run" and event.status == "waiting":
-                self._above.append(Text(event.text))
+                self._tell(event.text)
             elif event.step not in {"wave", "run"}:
-                self._above.append(Text(f"{event.step}: {event.text}"))
+                self._tell(f"{event.step}: {event.text}")
         elif event.status == "failed" and event.step not in {"device", "transfer"}:
-            self._above.append(Text(f"{event.host}: {event.step}: {event.text}", style=BAD))
+            self._tell(f"{event.host}: {event.step}: {event.text}", style=BAD)
         elif event.status == "note":
-            self._above.append(Text(f"{event.host}: {event.text}"))
+            self._tell(f"{event.host}: {event.text}")
 
     def say(self, text: str) -> None:
         """Print a line for people, above the view, when it is drawn next."""
-        self._above.append(Text(f"flashferry: {text}"))
+        self._tell(f"flashferry: {text}")
+
+    def _tell(self, text: str, style: str = "") -> None:
+        self._above.append(Text(text, style=style))
 
     @contextmanager
     def drawn(self) -> Iterator[None]:
@@ -162,7 +165,7 @@ class LiveTable:
             for line in lines:
                 # A name may have signs that the terminal has not.
                 line.plain = line.plain.encode(self._out.encoding, "replace").decode(self._out.encoding)
-            self._out.print(Text("\n").join(lines))
+            self._out.print(Group(*lines))
 
     def _draw(self, live: Live) -> None:
         pause_s = next(pause_s for least, pause_s in _REDRAW_EVERY_S if self._fleet.total > least or not least)

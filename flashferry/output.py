@@ -1,4 +1,9 @@
-"""What goes to the terminal: results on standard output, everything else on standard error."""
+"""What goes to the terminal: results on standard output, everything else on standard error.
+
+All of it passes the door to the outside (`inventory.outside`): no other module of the command line writes by itself,
+but for tables (`flashferry.layout`). The copy lines of `flashferry serve` are what was asked for: they go out as they
+are.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,7 @@ import typer
 
 from flashferry.hints import here
 from inventory.errors import FlashferryError
+from inventory.outside import shown, told
 from staging.codec import to_json
 from staging.events import Event
 from staging.exit_codes import ExitCode
@@ -25,16 +31,26 @@ _GONE = frozenset({errno.EPIPE, errno.EIO})
 """What writing to a closed pipe or terminal ends in."""
 
 
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print a line."""
+    typer.echo(shown(text), err=err)
+
+
+def copy_line(text: str, *, err: bool = False) -> None:
+    """Print a line to be pasted into a router, with the login in it that it needs: the one text that is not masked."""
+    typer.echo(text, err=err)
+
+
 def say(text: str) -> None:
     """Print a line for people on standard error; a closed terminal is no error."""
     with suppress(OSError):
-        typer.echo(f"flashferry: {here(text)}", err=True)
+        echo(f"flashferry: {here(text)}", err=True)
 
 
 def complain(error: FlashferryError, code: ExitCode) -> None:
     """Print an error in one sentence on standard error, and as JSON on standard output where that was asked for."""
     with suppress(OSError):
-        typer.echo(f"flashferry: error: {here(str(error))}", err=True)
+        echo(f"flashferry: error: {here(str(error))}", err=True)
         if "--json" in sys.argv:
             print(result_document("error", code, {"error": str(error)}))  # noqa: T201
 
@@ -66,7 +82,7 @@ def printed(write: Callable[[], object]) -> bool:
 def result_document(verb: str, code: ExitCode, result: dict[str, object]) -> str:
     """Return a result as the JSON document that `--json` prints: schema with version, exit code, then the result."""
     head = {"schema": f"flashferry.{verb}/{SCHEMA_VERSION}", "exit_code": int(code), "meaning": code.meaning}
-    return json.dumps(head | to_json(result), indent=2)
+    return json.dumps(told(head | to_json(result)), indent=2)
 
 
 class EventLines:
@@ -91,4 +107,4 @@ class EventLines:
         who = event.host or "run"
         mark = {"failed": "FAILED "}.get(event.status, "")
         with self._lock:
-            typer.echo(f"{event.at_s:7.1f} s  {who:<12} {event.step:<8} {mark}{event.text}".rstrip(), err=True)
+            echo(f"{event.at_s:7.1f} s  {who:<12} {event.step:<8} {mark}{event.text}".rstrip(), err=True)

@@ -19,12 +19,11 @@ from flashferry.wave_options import TuneOption, WaveOptions, wave_options
 from inventory.errors import ConfigInvalid
 from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
 from inventory.load import SAMPLE, sample_directory
-from staging.codec import to_json
 from staging.exit_codes import ExitCode, exit_code
 from staging.journal import state_directory
 from staging.planning.fleet_plan import Action, FleetPlan, TuneMode
 from staging.planning.fleet_planner import PlanRequest, plan_fleet
-from staging.planning.plan_file import save_plan
+from staging.planning.plan_file import plan_document, save_plan
 from staging.planning.until import parse_window
 from staging.published import published
 from staging.states import Outcome
@@ -103,7 +102,9 @@ def plan(
         found = plan_fleet(nornir, request, now=now, emit=progress, interrupted=stop.is_set)
         code = exit_code((_OUTCOMES[device.action] for device in found.devices), interrupted=stop.is_set())
     _keep(found, out, code)
-    finish("plan", code, to_json(found), as_json=json, human=lambda: print_plan(found, out))
+    document = plan_document(found)
+    digest = str(document["digest"])
+    finish("plan", code, document, as_json=json, human=lambda: print_plan(found, out, digest=digest))
 
 
 def _span(window: str | None, waves: WaveOptions, now: datetime) -> tuple[datetime | None, datetime | None]:

@@ -23,12 +23,13 @@ FEW_WAVES = 8
 """With more waves than this they are counted, not listed: their names tell who is in them."""
 
 
-def print_plan(plan: FleetPlan, out: Path | None = None) -> None:
+def print_plan(plan: FleetPlan, out: Path | None = None, *, digest: str = "") -> None:
     """Print a plan.
 
     Args:
         plan: The plan.
         out: Where it was kept, or None.
+        digest: What it was kept with, to be compared with what `stage` shows.
     """
     _print_images(plan)
     _print_sites(plan)
@@ -37,7 +38,7 @@ def print_plan(plan: FleetPlan, out: Path | None = None) -> None:
     _print_attention(plan)
     _print_totals(plan)
     _print_fit(plan)
-    _print_next(plan, out)
+    _print_next(plan, out, digest)
 
 
 def _print_images(plan: FleetPlan) -> None:
@@ -202,8 +203,9 @@ def _print_fit(plan: FleetPlan) -> None:
         line(f"  {word}", f"{remedy.change}: done at {_clock(plan, remedy.ends_s)}")
 
 
-def _print_next(plan: FleetPlan, out: Path | None) -> None:
+def _print_next(plan: FleetPlan, out: Path | None, digest: str) -> None:
     if out is not None:
+        console().print(f"SHA-256 {digest}")
         console().print(f"Kept in {out}: look at it, then run 'flashferry stage --plan {out}' with the same inventory")
     elif plan.of(Action.STAGE):
         console().print("Nothing was changed. With --out FILE the plan is kept, for 'flashferry stage --plan FILE'")

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from flashferry.hints import here
-from flashferry.layout import BAD, GOOD, WIDE_COLUMNS, console
+from flashferry.layout import BAD, GOOD, WIDE_COLUMNS, ShownConsole, ShownTable, console
+from inventory.outside import outward
 from staging.reports import words
 from staging.reports.headline import configuration_line, headline, saved_line, state_line
 from staging.reports.marks import PROOF_WORDS, proof_tone
@@ -30,11 +31,12 @@ def print_report(report: Report, thresholds: Sequence[Threshold] = ()) -> None:
 def report_text(report: Report, thresholds: Sequence[Threshold] = ()) -> str:
     """Return a report as plain text, as wide as a file may be."""
     out = StringIO()
-    _print(Console(file=out, width=_FILE_COLUMNS, highlight=False, markup=False, no_color=True), report, thresholds)
+    _print(ShownConsole(file=out, width=_FILE_COLUMNS, no_color=True), report, thresholds)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def _print(out: Console, report: Report, thresholds: Sequence[Threshold]) -> None:
+    report = outward(report)
     for part in _parts(report, thresholds, is_wide=out.width >= WIDE_COLUMNS):
         out.print(part)
 
@@ -42,15 +44,20 @@ def _print(out: Console, report: Report, thresholds: Sequence[Threshold]) -> Non
 def _parts(report: Report, thresholds: Sequence[Threshold], *, is_wide: bool) -> Iterator[RenderableType]:
     yield from _head(report)
     if len(report.sites) > 1 or (report.sites and report.sites[0].name):
-        yield Text("\nSites", style="bold")
+        yield from _heading("Sites")
         yield _table([_site_row(site, is_wide=is_wide) for site in report.sites])
     yield from _attention(report)
-    yield Text("\nDevices", style="bold")
+    yield from _heading("Devices")
     has_sites = any(device.site for device in report.devices)
     yield _table([_device_row(device, is_wide=is_wide, has_site=has_sites and is_wide) for device in report.devices])
     yield from _held(report, thresholds)
     for note in report.notes:
         yield Text(f"note: {note}")
+
+
+def _heading(text: str) -> Iterator[Text]:
+    yield Text("")
+    yield Text(text, style="bold")
 
 
 def _head(report: Report) -> Iterator[Text]:
@@ -92,8 +99,8 @@ def _attention(report: Report) -> Iterator[RenderableType]:
         return
     order = list(Standing)
     urgent.sort(key=lambda device: order.index(device.standing))
-    yield Text(f"\nNeeds attention: {words.devices(len(urgent))}", style="bold")
-    grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    yield from _heading(f"Needs attention: {words.devices(len(urgent))}")
+    grid = ShownTable(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for device in urgent:
@@ -141,7 +148,7 @@ def _held(report: Report, thresholds: Sequence[Threshold]) -> Iterator[Renderabl
     if not thresholds:
         return
     found = [(device, check) for device in report.devices for check in checks_of(device, report.verb, thresholds)]
-    yield Text(f"\nChecks: {_tally([check for _, check in found])}", style="bold")
+    yield from _heading(f"Checks: {_tally([check for _, check in found])}")
     # What is wrong with images and configurations stands above, under what needs attention.
     names = {check.name for _, check in found[: len(checks_of(report.devices[0], report.verb, ()))]} if found else set()
     for device, check in found:
@@ -155,7 +162,7 @@ def _tally(checks: Sequence[Check]) -> str:
 
 
 def _table(rows: Sequence[dict[str, str | Text]]) -> Table:
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    made = ShownTable(box=None, pad_edge=False, header_style="bold")
     for key in rows[0] if rows else ():
         made.add_column(key, overflow="fold", justify="right" if key in _FIGURES else "left")
     for row in rows:

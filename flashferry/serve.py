@@ -12,7 +12,7 @@ import typer
 
 from flashferry.images import digest_cache, hashed
 from flashferry.interrupt import stop_on_signals
-from flashferry.output import say
+from flashferry.output import copy_line, say
 from flashferry.serving import PASSWORD_VARIABLE, Desk, advertised_addresses, fixed_login, parsed_ports
 from flashferry.sessions import watch_sessions
 from flashferry.site_caps import LearnedCaps
@@ -117,7 +117,7 @@ def serve(
             if fixed is not None:
                 say("the fixed login fetches every image with the password you gave, for example:")
                 for line in desk.fixed_lines():
-                    typer.echo(line, err=True)
+                    copy_line(line, err=True)
             caps = None if capped else LearnedCaps(server, SiteRates(site_rates))
             watch_sessions(server, desk, caps, stop, as_json=as_json)
             _drain(server, stop)

@@ -7,15 +7,16 @@ import queue
 import threading
 from datetime import UTC, datetime
 
-import typer
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from flashferry.layout import ShownTable, Verbatim, console
+from flashferry.output import copy_line, echo
 from flashferry.serving import Desk, Offer
 from flashferry.site_caps import LearnedCaps
-from flashferry.tables import console
 from ftpserver import EventKind, FtpServer, ServerEvent, TransferProgress, TransferRecord, TransferState
+from inventory.outside import told
 from staging.codec import to_json
 
 SHOWN_SESSIONS = 30
@@ -91,23 +92,23 @@ class _JsonLines(_View):
         print(json.dumps({"event": "offer", "image": offer.ticket.image_name, "copy": offer.lines}), flush=True)  # noqa: T201
 
     def event(self, event: ServerEvent) -> None:
-        print(json.dumps({"event": event.kind.value} | to_json(event)), flush=True)  # noqa: T201
+        print(json.dumps(told({"event": event.kind.value} | to_json(event))), flush=True)  # noqa: T201
 
     def cap(self, text: str) -> None:
-        print(json.dumps({"event": "cap", "text": text}), flush=True)  # noqa: T201
+        print(json.dumps(told({"event": "cap", "text": text})), flush=True)  # noqa: T201
 
 
 class _PlainLines(_View):
     def offer(self, offer: Offer) -> None:
-        typer.echo("\n".join(offer.lines))
+        copy_line("\n".join(offer.lines))
 
     def event(self, event: ServerEvent) -> None:
         if event.kind is not EventKind.PROGRESS:
             at = datetime.fromtimestamp(event.at, UTC).strftime("%H:%M:%S")
-            typer.echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {event.text}", err=True)
+            echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {event.text}", err=True)
 
     def cap(self, text: str) -> None:
-        typer.echo(text, err=True)
+        echo(text, err=True)
 
 
 class _LiveTable(_View):
@@ -121,7 +122,7 @@ class _LiveTable(_View):
         image = offer.image
         self._print(f"{image.name}, {image.size_bytes:,} bytes, MD5 {image.md5}", style="bold")
         for line in offer.lines:
-            self._live.console.print(line, soft_wrap=True, highlight=False)
+            self._live.console.print(Verbatim(line), soft_wrap=True, end="")
 
     def event(self, event: ServerEvent) -> None:
         seen = event.progress
@@ -142,11 +143,11 @@ class _LiveTable(_View):
         self._print(text)
 
     def _print(self, text: str, style: str | None = None) -> None:
-        self._live.console.print(text, highlight=False, markup=False, style=style)
+        self._live.console.print(text, style=style)
 
     def _table(self) -> Table:
         wide = self._live.console.width >= WIDE_COLUMNS
-        table = Table(box=None, pad_edge=False, header_style="bold")
+        table = ShownTable(box=None, pad_edge=False, header_style="bold")
         for column in ("client", "image", "state", "done", "", "rate", "RTT", "sender", "verdict") if wide else (
             "client", "state", "done", "rate", "RTT", "verdict",
         ):  # fmt: skip

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 INVENTORY = "inventory"
 """Key under which a run's request keeps where its inventory is."""
 
+PLAN = "plan"
+"""Key under which it keeps the path and the digest of the plan that it carries out."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
@@ -128,6 +131,7 @@ def job_for_plan(which: FleetOptions, wish: Wish, options: RunOptions) -> Job:
     """
     assert wish.plan is not None
     plan = load_plan(wish.plan)
+    say(f"plan {wish.plan}: SHA-256 {plan.digest}, made at {plan.created_at}")
     nornir = fleet(which)
     now = datetime.now().astimezone()
     until = wish.waves.deadline(now)
@@ -150,7 +154,9 @@ def job_for_plan(which: FleetOptions, wish: Wish, options: RunOptions) -> Job:
     request = request_for_plan(nornir, plan, manner, is_rewaved=is_rewaved)
     if tune is TuneMode.NEVER:
         options = replace(options, device=replace(options.device, tune=False))
-    return Job(nornir=nornir, request=_with_inventory(request, which), options=options)
+    request = _with_inventory(request, which)
+    kept = {"path": str(wish.plan.absolute()), "digest": plan.digest}
+    return Job(nornir=nornir, request=replace(request, stored={**request.stored, PLAN: kept}), options=options)
 
 
 def kept_as_begun(options: RunOptions, *, tune: TuneMode | None, dry_run: bool) -> None:

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from ftpserver.grants import ServerGrants
     from ftpserver.settings import ServerSettings
 
+_ENVIRONMENT = frozenset(
+    {
+        *("HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ", "TZDIR"),
+        *("PYTHONDEVMODE", "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONHOME"),
+        *("PYTHONIOENCODING", "PYTHONPATH", "PYTHONPYCACHEPREFIX", "PYTHONSAFEPATH", "PYTHONUTF8", "PYTHONWARNINGS"),
+    }
+)
+"""What the server's process needs of our environment, besides the locale (`LC_*`). No password of a device is among it:
+it would stand in the process's environment for as long as it runs, and a fault there would have it at hand."""
+
 _START_S = 20.0
 _ANSWER_S = 20.0
 _STOP_S = 5.0
@@ -58,6 +68,10 @@ def bound_listener(address: str, port: int, dscp: int = 0) -> socket.socket:
         # Inherited by every connection, so that its SYN-ACK is marked too.
         sockets.set_dscp(listener, dscp)
     return listener
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name in _ENVIRONMENT or name.startswith("LC_")}
 
 
 class Child:
@@ -167,6 +181,7 @@ class Child:
                 stdout=subprocess.DEVNULL,
                 stderr=self._stderr,
                 pass_fds=(theirs.fileno(), listener.fileno()),
+                env=_environment(),
                 # Ctrl-C on the terminal is for the parent, which then decides what becomes of running transfers.
                 start_new_session=True,
             )

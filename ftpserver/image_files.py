@@ -3,30 +3,18 @@
 Facts
 -----
 
-- `open()` of a FIFO waits for a writer, of a terminal it may take control of it, and of some devices it does something.
-  O_NONBLOCK and O_NOCTTY keep it from that, and `fstat` of what was opened says what it is (open(2)).
+- `open()` of a FIFO waits for a writer, and of some devices it does something: `inventory.regular_file` looks first.
 - O_NOFOLLOW is about the last part of a path alone, so folders on the way are opened one by one.
 - A modification time can be set by anybody who may write (utimensat(2)), a change time by the kernel alone. Giving a
   file another name, another mode or no name at all also moves it, and leaves its content as it was.
 """
 
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from ftpserver.errors import ImageUnreadable
-
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISLNK, "a link"),
-    (stat.S_ISFIFO, "a FIFO"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISCHR, "a device"),
-)
-
+from inventory.regular_file import NotRegular, check_regular, descriptor_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileIdentity:
@@ -93,7 +81,10 @@ def place_of(path: Path, folder: Path) -> Path:
         raise ImageUnreadable(
             f"{path}: expected a file of this folder, found a link out of it, to {place}; put the file itself there"
         )
-    _require_regular(path, place.lstat())
+    try:
+        check_regular(place, follow_links=False)
+    except NotRegular as error:
+        raise ImageUnreadable(f"{path}: {error.strerror}") from None
     return place
 
 
@@ -105,15 +96,15 @@ def open_in(folder: Path, place: Path) -> int:
         OSError: It is missing or unreadable, or a link stands in its place or on the way to it.
     """
     held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    *folders, name = place.relative_to(folder).parts
+    *folders, _ = place.relative_to(folder).parts
     try:
         for part in folders:
             below = os.open(part, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=held)
             os.close(held)
             held = below
-        # Looked at before it is opened, for opening a device may do something; and behind it, for the file may change.
-        _require_regular(place, os.stat(name, dir_fd=held, follow_symlinks=False))
-        return _regular(place, os.open(name, _FLAGS, dir_fd=held))
+        return descriptor_of(place, follow_links=False, folder_fd=held)
+    except NotRegular as error:
+        raise ImageUnreadable(f"{place}: {error.strerror}") from None
     finally:
         os.close(held)
 
@@ -127,25 +118,10 @@ def open_as(place: Path, identity: FileIdentity) -> int:
     try:
         if FileIdentity.of(place.lstat()) != identity:
             raise ImageUnreadable(f"{place}: changed on disk since it was hashed")
-        descriptor = os.open(place, _FLAGS)
+        descriptor = descriptor_of(place, follow_links=False)
     except OSError as error:
         raise ImageUnreadable(f"{place}: {error.strerror}") from error
     if FileIdentity.of(os.fstat(descriptor)) != identity:
         os.close(descriptor)
         raise ImageUnreadable(f"{place}: changed on disk since it was hashed")
-    return descriptor
-
-
-def _require_regular(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        found = next((word for is_kind, word in _KINDS if is_kind(status.st_mode)), "something else")
-        raise ImageUnreadable(f"{path}: expected a regular file, found {found}")
-
-
-def _regular(path: Path, descriptor: int) -> int:
-    try:
-        _require_regular(path, os.fstat(descriptor))
-    except ImageUnreadable:
-        os.close(descriptor)
-        raise
     return descriptor

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from ftpserver.catalogue import ImageFile
 from ftpserver.errors import SettingsInvalid
 from ftpserver.tickets import TicketGrant, TicketRequest, checked_sources, seal
+from inventory.outside import keep_secret
 
 _IN_A_URL = re.compile(r"[A-Za-z0-9._~-]+")
 _LEAST_PASSWORD = 8
@@ -85,6 +86,7 @@ class FixedGrant:
 
 def admit(login: FixedLogin, images: tuple[ImageFile, ...]) -> FixedGrant:
     """Make of fixed credentials what the serving process may know."""
+    keep_secret(login.password)
     salt_hex, password_hash_hex = seal(login.password)
     return FixedGrant(
         username=login.username,

@@ -15,8 +15,9 @@ from typing import Any
 
 from nornir.core.inventory import Defaults, Host, Inventory
 
+from inventory.described import described
 from inventory.errors import ConfigInvalid
-from inventory.shapes import DATA_KEYS, unknown_key
+from inventory.shapes import DATA_KEYS, unknown_group, unknown_key
 from inventory.values import READERS, check_values
 
 CONTEXT_KEY = "flashferry"
@@ -103,7 +104,8 @@ def _take_own_keys(host: Host, source: str) -> None:
     own = context.get(CONTEXT_KEY) if isinstance(context, Mapping) else None
     if own is not None and not isinstance(own, Mapping):
         raise ConfigInvalid(
-            f"{source}: config context: key '{CONTEXT_KEY}': expected a mapping, found {own!r}", host=host.name
+            f"{source}: config context: key '{CONTEXT_KEY}': expected a mapping, found {described(own)}",
+            host=host.name,
         )
     for key in own or {}:
         if key not in DATA_KEYS:
@@ -118,9 +120,10 @@ def _join_groups(host: Host, inventory: Inventory, groups_file: Path, source: st
     """Have a host join the groups that it names and the one of its site; what it is in already stays."""
     named = host.data.pop("groups", None) or []
     names = re.split(r"[\s,;]+", named.strip()) if isinstance(named, str) else [str(one) for one in named]
-    for name in names:
+    for number, name in enumerate(names, start=1):
         if name not in inventory.groups:
-            raise ConfigInvalid(f"{source}: group {name!r} is not in {groups_file}", host=host.name)
+            known = frozenset(inventory.groups)
+            raise ConfigInvalid(f"{source}: {unknown_group(name, number, groups_file, known)}", host=host.name)
     site = host.data.get("site")
     if isinstance(site, str) and site in inventory.groups:
         names.append(site)

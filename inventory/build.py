@@ -18,9 +18,10 @@ from nornir.core.inventory import (
     ParentGroups,
 )
 
+from inventory.described import described
 from inventory.errors import ConfigInvalid
 from inventory.shapes import check_entry
-from inventory.yaml_file import read_mapping
+from inventory.yaml_file import line_of, read_mapping
 
 Entry = dict[str, Any]
 
@@ -53,7 +54,7 @@ def read_entries(*, hosts: Path | None, groups: Path, defaults: Path) -> Entries
     for path, entries in ((hosts or groups, found.hosts), (groups, known)):
         for name, entry in entries.items():
             check_entry(path, name, entry, groups_file=groups, known_groups=frozenset(known))
-    check_entry(defaults, "defaults", found.defaults, groups_file=groups)
+    check_entry(defaults, "defaults", found.defaults, groups_file=groups, is_whole_file=True)
     return found
 
 
@@ -91,9 +92,13 @@ def _named(path: Path) -> dict[str, Entry]:
     content = read_mapping(path)
     for name, entry in content.items():
         if not isinstance(name, str):
-            raise ConfigInvalid(f"{path}: expected a name in text, found {name!r}", hint="Put it in quotes")
+            raise ConfigInvalid(
+                f"{path}: expected a name in text, found {described(name)}{line_of(path, name)}",
+                hint="Put it in quotes",
+            )
         if entry is None:
             content[name] = {}
         elif not isinstance(entry, dict):
-            raise ConfigInvalid(f"{path}: expected a mapping, found {entry!r}", host=name)
+            message = f"{path}: expected a mapping, found {described(entry)}{line_of(path, name)}"
+            raise ConfigInvalid(message, host=name)
     return content

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from inventory.described import described
 from inventory.errors import ConfigInvalid
 from inventory.versions import Release, compare, read_release
 
@@ -97,7 +98,7 @@ def _comparison(text: str) -> Comparison:
     bound = read_release(found[2]) if found else None
     if found is None or bound is None:
         raise ConfigInvalid(
-            f"version: expected comparisons such as '>= 17.3, < 17.9.4', found {text.strip()!r}",
+            f"version: expected comparisons such as '>= 17.3, < 17.9.4', found {described(text.strip())}",
             hint="A pattern such as '17.9.*' stands alone, without a sign",
         )
     return Comparison(sign=found[1], bound=bound, text=f"{found[1]} {found[2]}")

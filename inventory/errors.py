@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from inventory.outside import masked
+
 
 class FlashferryError(Exception):
     """An expected failure, told in one sentence.
 
     Attributes:
-        message: What was expected and what was seen, without any secret.
+        message: What was expected and what was seen; no sentence of ours puts a secret in, a device's own words may.
         host: Inventory name of the device, or None where no single device is meant.
         step: The step at which it happened (`check`, `tune`, `pull`, ...), or None.
         hint: What to do next, or None.
@@ -23,9 +25,9 @@ class FlashferryError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """Return `host: step: message. hint`, leaving out what is not known."""
+        """Return `host: step: message. hint`, leaving out what is not known, and secrets, wherever they came from."""
         where = "".join(f"{part}: " for part in (self.host, self.step) if part)
-        return f"{where}{self.message}" + (f". {self.hint}" if self.hint else "")
+        return masked(f"{where}{self.message}" + (f". {self.hint}" if self.hint else ""))
 
     def at(self, *, host: str, step: str) -> FlashferryError:
         """Return self with the device and step filled in where they were not known."""

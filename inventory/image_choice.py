@@ -7,7 +7,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from inventory.conditions import VersionCondition
+from inventory.described import described_image, is_image_name
 from inventory.errors import ConfigInvalid
+from inventory.values import at_home
 
 PLATFORMS = ("ios", "ios-xe")
 """What `show version` tells a device to be; the inventory's `platform` is NAPALM's, and `ios` for both."""
@@ -148,9 +150,10 @@ def image_path(image: str, source: Path | None) -> Path | None:
     """
     if "/" not in image:
         return None
-    path = (source.parent if source else Path()) / Path(image).expanduser()
+    path = (source.parent if source else Path()) / at_home(image)
     if not path.parent.is_dir():
-        raise ConfigInvalid(f"image {image!r}: expected a folder {path.parent}, found none")
+        folder = f"a folder {path.parent}" if is_image_name(image) else "its folder to be there"
+        raise ConfigInvalid(f"image {described_image(image)}: expected {folder}, found none")
     return path
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from inventory.conditions import VersionCondition, read_condition
+from inventory.described import PLATFORM_WORDS, described, unknown_key
 from inventory.errors import ConfigInvalid
 from inventory.image_choice import PLATFORMS, ImageChoice, ImageRules, Rule, Traits, image_path
 from inventory.values import read_image
-from inventory.yaml_file import read_mapping
+from inventory.yaml_file import line_of, read_mapping
 
 __all__ = ["RULES_FILE", "ImageChoice", "ImageRules", "Traits", "load_image_rules", "rules_beside"]
 
@@ -33,10 +33,11 @@ def load_image_rules(path: Path) -> ImageRules:
     content = read_mapping(path)
     for key in content:
         if key != "rules":
-            raise ConfigInvalid(f"{path}: unknown key {key!r}; expected 'rules'")
+            raise ConfigInvalid(f"{path}: {unknown_key(key, ('rules',))}{line_of(path, key)}")
     entries = content.get("rules")
     if not isinstance(entries, list) or not entries:
-        raise ConfigInvalid(f"{path}: key 'rules': expected a list with at least one rule, found {entries!r}")
+        found = described(entries)
+        raise ConfigInvalid(f"{path}: key 'rules': expected a list with at least one rule, found {found}")
     try:
         rules = [_rule(number, entry, path) for number, entry in enumerate(entries, start=1)]
         _check_reached(rules)
@@ -62,7 +63,7 @@ def _rule(number: int, entry: object, path: Path) -> Rule:
     """Return one rule; `number` counts from 1 and stands in every complaint."""
     try:
         if not isinstance(entry, dict):
-            raise ConfigInvalid(f"expected a mapping, found {entry!r}")
+            raise ConfigInvalid(f"expected a mapping, found {described(entry)}")
         _check_keys(entry)
         image = read_image(entry.get("image"))
         if image is not None:
@@ -81,12 +82,10 @@ def _rule(number: int, entry: object, path: Path) -> Rule:
 def _check_keys(entry: dict[Any, Any]) -> None:
     for key in entry:
         if key not in _KEYS:
-            close = get_close_matches(str(key), _KEYS, n=1, cutoff=0.7)
-            meant = f"; did you mean '{close[0]}'?" if close else f"; expected some of {', '.join(_KEYS)}"
-            raise ConfigInvalid(f"unknown key {key!r}{meant}")
+            raise ConfigInvalid(unknown_key(key, _KEYS))
     stay = entry.get("stay", False)
     if not isinstance(stay, bool):
-        raise ConfigInvalid(f"stay: expected true or false, found {stay!r}")
+        raise ConfigInvalid(f"stay: expected true or false, found {described(stay)}")
     if stay == (entry.get("image") not in (None, "")):
         found = "both" if stay else "neither"
         raise ConfigInvalid(f"expected either an 'image' or 'stay: true', found {found}")
@@ -95,7 +94,7 @@ def _check_keys(entry: dict[Any, Any]) -> None:
 def _platform(value: object) -> str | None:
     if value is None or value in PLATFORMS:
         return None if value is None else str(value)
-    raise ConfigInvalid(f"platform: expected {' or '.join(PLATFORMS)}, found {value!r}")
+    raise ConfigInvalid(f"platform: expected {' or '.join(PLATFORMS)}, found {described(value, PLATFORM_WORDS)}")
 
 
 def _version(value: object) -> VersionCondition | None:
@@ -110,7 +109,7 @@ def _text(key: str, value: object, expected: str) -> str | None:
         return value.strip()
     # 17.9 without quotes is a number, and 17.10 would lose its zero.
     hint = "Put it in quotes" if isinstance(value, int | float) else None
-    raise ConfigInvalid(f"{key}: expected {expected}, found {value!r}", hint=hint)
+    raise ConfigInvalid(f"{key}: expected {expected}, found {described(value)}", hint=hint)
 
 
 def _check_reached(rules: Sequence[Rule]) -> None:

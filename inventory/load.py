@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from nornir.plugins.runners import ThreadedRunner
 
 from inventory.build import build, read_entries
 from inventory.errors import ConfigInvalid
+from inventory.outside import keep_environment_secrets
 
 SAMPLE = "sample"
 """Name under which the fleet that matches the lab can be asked for."""
@@ -37,6 +39,8 @@ def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
             plugin is missing or fails.
     """
     _quiet_nornir()
+    # A token for a plugin, a password for the devices: whatever comes back with them in it is masked.
+    keep_environment_secrets(os.environ)
     if path.is_file():
         from inventory.nornir_file import inventory_of
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping
@@ -18,13 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from nornir.core.exceptions import PluginNotRegistered
-from nornir.core.inventory import Inventory
+from nornir.core.inventory import Defaults, Group, Host, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister, TransformFunctionRegister
 
 from inventory.adopt import adopt
 from inventory.build import build, read_entries
+from inventory.described import control_character, described, described_file, unknown_key
 from inventory.errors import ConfigInvalid
-from inventory.yaml_file import read_mapping
+from inventory.outside import MASK, keep_secret, keep_secrets_in, masked
+from inventory.values import at_home
+from inventory.yaml_file import line_of, read_mapping
 
 SIMPLE = "SimpleInventory"
 _PLUGINS = "nornir.plugins.inventory"
@@ -50,7 +54,11 @@ _EXTRAS = {
 
 _SECTIONS = ("inventory", "core", "runner", "logging", "ssh", "user_defined")
 _KEYS = ("plugin", "options", "transform_function", "transform_function_options")
+_WORD = re.compile(r"[A-Za-z_.]+[0-9]?")
+"""Names of plugins and functions: no password worth the name is letters only."""
 _SHOWN = 200
+_SHORTEST = 4
+"""Options shorter than this are switches and numbers; to mask them would take whole sentences apart."""
 
 
 def inventory_of(path: Path) -> Inventory:
@@ -81,19 +89,22 @@ def _section(path: Path) -> dict[str, Any]:
     for key in content:
         if key not in _SECTIONS:
             raise ConfigInvalid(
-                f"{path}: unknown key {key!r} in a Nornir configuration file: expected 'inventory'",
+                f"{path}: a Nornir configuration file: {unknown_key(key, _SECTIONS)}{line_of(path, key)}",
                 hint="For hosts.yaml and its companions give the folder",
             )
     section = content.get("inventory")
     if not isinstance(section, dict):
         raise ConfigInvalid(
-            f"{path}: key 'inventory': expected a mapping with 'plugin' and 'options', found {section!r}"
+            f"{path}: key 'inventory': expected a mapping with 'plugin' and 'options', found {described(section)}"
         )
     for key in section:
         if key not in _KEYS:
-            raise ConfigInvalid(f"{path}: key 'inventory': unknown key {key!r}; expected some of {', '.join(_KEYS)}")
-    if not isinstance(section.setdefault("plugin", SIMPLE), str):
-        raise ConfigInvalid(f"{path}: key 'plugin': expected a name such as CSVInventory, found {section['plugin']!r}")
+            where = line_of(path, "inventory", key)
+            raise ConfigInvalid(f"{path}: key 'inventory': {unknown_key(key, _KEYS)}{where}")
+    plugin = section.setdefault("plugin", SIMPLE)
+    if not isinstance(plugin, str) or not _is_plugin_name(plugin):
+        found, where = described(plugin), line_of(path, "inventory", "plugin")
+        raise ConfigInvalid(f"{path}: key 'plugin': expected a name such as CSVInventory, found {found}{where}")
     for key in ("options", "transform_function_options"):
         # The value may hold a token, so its kind is all that is told.
         if not isinstance(section.get(key) or {}, dict):
@@ -104,12 +115,18 @@ def _section(path: Path) -> dict[str, Any]:
 def _with_files(path: Path, plugin: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with the files of a known plugin found beside the configuration file."""
     found = dict(options)
-    if plugin == SIMPLE and (unknown := sorted(set(options) - set(_FILES[SIMPLE]))):
-        raise ConfigInvalid(f"{path}: {plugin}: unknown option '{unknown[0]}'; expected {', '.join(_FILES[SIMPLE])}")
+    if plugin == SIMPLE and (unknown := [key for key in options if key not in _FILES[SIMPLE]]):
+        raise ConfigInvalid(f"{path}: {plugin}: options: {unknown_key(unknown[0], _FILES[SIMPLE])}")
     for key, usual in _FILES.get(plugin, {}).items():
-        file = path.parent / Path(str(options.get(key) or usual)).expanduser()
+        given = options.get(key) or usual
+        if not isinstance(given, str) or control_character(given) is not None:
+            raise ConfigInvalid(f"{path}: {plugin}: option '{key}': expected a file, found {described(given)}")
+        file = path.parent / at_home(given)
         if key not in _BESIDE and not file.is_file():
-            raise ConfigInvalid(f"{path}: {plugin}: option '{key}': expected a file, found none at {file}")
+            told = (
+                f"none at {file}" if described_file(given) == given else f"none at the path given, {described(given)}"
+            )
+            raise ConfigInvalid(f"{path}: {plugin}: option '{key}': expected a file, found {told}")
         found[key] = str(file)
     return found
 
@@ -133,9 +150,21 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
     except PluginNotRegistered:
         raise _missing(source, name) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- foreign code; the operator needs a sentence, not its trace
-        raise _failed(source, error, said.getvalue()) from None
+        raise _failed(source, error, said.getvalue(), options) from None
     _no_name_twice(source, plugin)
+    _keep_secrets(found)
     return found
+
+
+def _keep_secrets(found: Inventory) -> None:
+    """Have masked what a plugin found of passwords and the like."""
+    everything: list[Defaults | Group | Host] = [found.defaults, *found.groups.values(), *found.hosts.values()]
+    for one in everything:
+        keep_secret(one.password)
+        keep_secrets_in(one.data)
+        for options in one.connection_options.values():
+            keep_secret(options.password)
+            keep_secrets_in(options.extras)
 
 
 def _sign_in(plugin: Any) -> None:
@@ -156,14 +185,53 @@ def _missing(source: str, name: str) -> ConfigInvalid:
     return ConfigInvalid(f"{source}: this inventory plugin is not installed", hint=hint)
 
 
-def _failed(source: str, error: BaseException, said: str) -> ConfigInvalid:
+def _failed(source: str, error: BaseException, said: str, options: Mapping[str, Any]) -> ConfigInvalid:
+    """Return what a plugin raised or printed as a sentence, without what it was given besides files and addresses."""
     if isinstance(error, KeyError) and error.args == ("name",):
         return ConfigInvalid(
             f"{source}: expected a column 'name', found none",
             hint="The first line names the columns; save the file as UTF-8 without a byte order mark",
         )
-    told = " ".join((said if isinstance(error, SystemExit) else str(error)).split()).rstrip(".") or "no reason given"
-    return ConfigInvalid(f"{source}: {type(error).__name__}: {told[:_SHOWN]}", hint="Check the plugin's options")
+    told = masked(said if isinstance(error, SystemExit) else _text_of(error))
+    for value in _given(options):
+        told = told.replace(value, MASK)
+    # Cut behind that: half a token is none that could be found.
+    words = " ".join(told.split()).rstrip(".")[:_SHOWN] or "no reason given"
+    return ConfigInvalid(f"{source}: {type(error).__name__}: {words}", hint="Check the plugin's options")
+
+
+def _text_of(error: BaseException) -> str:
+    """Return an error's text; one whose own text cannot be had has none."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 -- foreign code
+        return ""
+
+
+def _given(options: Mapping[str, Any]) -> list[str]:
+    """Return the texts among a plugin's options that are no file and no address, as they are and as Python shows them.
+
+    Any of them may be a token, whatever its key is called, and so may a key that is no word; the longest first, for
+    one may hold another.
+    """
+    found: set[str] = set()
+    waiting: list[object] = [options]
+    seen: set[int] = set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping | list | tuple) and id(value) not in seen:
+            seen.add(id(value))
+            waiting += value.values() if isinstance(value, Mapping) else value
+            if isinstance(value, Mapping):
+                found |= {str(key) for key in value if not _WORD.fullmatch(str(key))}
+        elif isinstance(value, str) and "://" not in value and described_file(value) != value:
+            found |= {value, value.strip(), repr(value)[1:-1]}
+    return sorted((one for one in found if len(one) >= _SHORTEST), key=len, reverse=True)
+
+
+def _is_plugin_name(name: str) -> bool:
+    """Return whether a name can be that of a plugin: one that is installed, or a word like theirs."""
+    return _WORD.fullmatch(name) is not None or name in entry_points(group=_PLUGINS).names
 
 
 def _no_name_twice(source: str, plugin: Any) -> None:
@@ -184,6 +252,8 @@ def _transform(source: str, found: Inventory, section: Mapping[str, Any]) -> Non
         for host in found.hosts.values():
             function(host, **(section.get("transform_function_options") or {}))
     except PluginNotRegistered:
-        raise ConfigInvalid(f"{source}: transform function {name!r} is not installed") from None
+        told = repr(name) if _WORD.fullmatch(str(name)) else described(name)
+        raise ConfigInvalid(f"{source}: transform function {told} is not installed") from None
     except Exception as error:  # noqa: BLE001 -- foreign code, as above
-        raise _failed(f"{source}: transform function {name}", error, "") from None
+        options = section.get("transform_function_options") or {}
+        raise _failed(f"{source}: transform function", error, "", options) from None

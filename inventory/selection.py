@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -10,11 +11,24 @@ from nornir.core import Nornir
 from nornir.core.inventory import Host
 
 from inventory.errors import ConfigInvalid
+from inventory.outside import is_secret_key
 
 _ATTRIBUTES = ("name", "hostname", "platform", "port")
 _GROUP = "group"
 _SHOWN = 10
 _KNOWN_BY = ("slug", "name", "model", "value")
+_PUBLIC = frozenset(
+    {
+        *_ATTRIBUTES,
+        _GROUP,
+        *("cap_share", "host_keys", "image", "link_rate_bps", "max_copies", "site", "source_interface", "vrf"),
+        *("device_role", "device_type", "location", "role", "status", "tags", "tenant"),
+    }
+)
+"""Keys whose values may be told; one of the operator's own may hold anything."""
+_SHORTEST_SECRET = 3
+_KEY = re.compile(r"[A-Za-z][A-Za-z_-]*[0-9]{0,2}")
+"""What may be told as a key: `password:word`, without the blank, is one to YAML."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +62,7 @@ def narrowed(nornir: Nornir, selection: Selection) -> Nornir:
     facts = {name: _facts(host) for name, host in hosts.items()}
     for key in wanted:
         if not any(key in one for one in facts.values()):
-            keys = sorted({each for one in facts.values() for each in one})
+            keys = sorted({each for one in facts.values() for each in one if _KEY.fullmatch(each)})
             raise ConfigInvalid(
                 f"--filter: no device has {key!r}{_meant(key, keys)}; the inventory has {_listed(keys)}"
             )
@@ -81,7 +95,7 @@ def _facts(host: Host) -> dict[str, set[str]]:
     values: dict[str, object] = dict(host.extended_data())
     values |= {key: getattr(host, key) for key in _ATTRIBUTES}
     values[_GROUP] = [group.name for group in host.extended_groups()]
-    return {key: _texts(value) for key, value in values.items() if value is not None and not key.endswith("secret")}
+    return {key: _texts(value) for key, value in values.items() if value is not None and not is_secret_key(key)}
 
 
 def _texts(value: object) -> set[str]:
@@ -111,7 +125,9 @@ def _seen(facts: dict[str, dict[str, set[str]]], wanted: dict[str, set[str]]) ->
     parts = []
     for key in wanted:
         values = sorted({value for one in facts.values() for value in one.get(key, set())})
-        parts.append(f"{key} is {_listed(values, ' or ')}")
+        is_public = key in _PUBLIC or all(len(value) < _SHORTEST_SECRET for value in values)
+        told = _listed(values, " or ") if is_public else f"one of {len(values)} other values"
+        parts.append(f"{key} is {told}")
     return "In the inventory " + "; ".join(parts)
 
 

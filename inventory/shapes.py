@@ -2,71 +2,136 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from inventory.described import described, is_word, meant_key, unknown_key
 from inventory.errors import ConfigInvalid
-from inventory.values import READERS, check_values
+from inventory.values import READERS, check_values, read_line
+from inventory.yaml_file import line_of
+
+__all__ = ["DATA_KEYS", "check_entry", "unknown_group", "unknown_key"]
 
 _TEXT = ("hostname", "username", "password", "platform")
 _MAPPINGS = ("data", "connection_options")
 _KEYS = (*_TEXT, *_MAPPINGS, "port", "groups")
 
+_SHOWN = 10
+
 DATA_KEYS = tuple(READERS)
 """What flashferry reads of `data`."""
 
 
-def unknown_key(key: object, keys: tuple[str, ...]) -> str:
-    """Return the complaint about a key that is none of ours, with the one that was probably meant."""
-    return f"unknown key {key!r}{_meant(key, keys)}"
-
-
 def check_entry(
-    path: Path, name: str, entry: dict[str, Any], *, groups_file: Path, known_groups: frozenset[str] = frozenset()
+    path: Path,
+    name: str,
+    entry: dict[str, Any],
+    *,
+    groups_file: Path,
+    known_groups: frozenset[str] = frozenset(),
+    is_whole_file: bool = False,
 ) -> None:
     """Check one host, one group, or the defaults.
 
-    Values of secrets never appear in an error.
+    No value of an entry is quoted in an error: it may be a secret in the wrong place.
+
+    Args:
+        path: The file that it stands in.
+        name: Name of the host or the group, or `defaults`.
+        entry: What stands there.
+        groups_file: Where groups are defined.
+        known_groups: Their names.
+        is_whole_file: Whether it is all that the file holds, as the defaults are.
 
     Raises:
         ConfigInvalid: A key is unknown, misspelt, or of the wrong kind, or a group does not exist.
     """
-    for key in entry:
-        if key not in _KEYS:
-            raise ConfigInvalid(f"{path}: {unknown_key(key, _KEYS)}", host=name)
-    for key in _TEXT:
-        if entry.get(key) is not None and not isinstance(entry[key], str):
-            kind = type(entry[key]).__name__
-            raise ConfigInvalid(f"{path}: key '{key}': expected text, found {kind}", host=name, hint="Put it in quotes")
-    port = entry.get("port")
-    if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535):
-        raise ConfigInvalid(f"{path}: key 'port': expected 1 to 65535, found {port!r}", host=name)
-    for key in _MAPPINGS:
-        if not isinstance(entry.get(key) or {}, dict):
-            raise ConfigInvalid(f"{path}: key '{key}': expected a mapping, found {entry[key]!r}", host=name)
-    for kind, options in (entry.get("connection_options") or {}).items():
+    _Entry(path, name, entry, () if is_whole_file else (name,)).check(groups_file, known_groups)
+
+
+class _Entry:
+    """One host, one group or the defaults, and where it stands."""
+
+    def __init__(self, path: Path, name: str, entry: dict[str, Any], above: tuple[str, ...]) -> None:
+        self._path = path
+        self._name = name
+        self._entry = entry
+        self._above = above
+
+    def check(self, groups_file: Path, known_groups: frozenset[str]) -> None:
+        """Check it; arguments and errors as those of `check_entry`."""
+        entry = self._entry
+        for key in entry:
+            if key not in _KEYS:
+                raise self._wrong((key,), unknown_key(key, _KEYS))
+        self._check_text(entry)
+        self._check_port(entry.get("port"))
+        for key in _MAPPINGS:
+            if not isinstance(entry.get(key) or {}, dict):
+                raise self._wrong((key,), f"key '{key}': expected a mapping, found {described(entry[key])}")
+        for number, (kind, options) in enumerate((entry.get("connection_options") or {}).items(), start=1):
+            self._check_connection(kind, kind if is_word(kind) else f"number {number}", options)
+        self._check_groups(entry.get("groups"), groups_file, known_groups)
+        self._check_data(entry.get("data") or {})
+
+    def _check_text(self, entry: Mapping[str, Any], above: tuple[str, ...] = (), where: str = "") -> None:
+        """Check the keys that are text; what is typed into a line must be one."""
+        for key in _TEXT:
+            value = entry.get(key)
+            if value is None:
+                continue
+            if not isinstance(value, str):
+                kind = type(value).__name__
+                raise self._wrong((*above, key), f"{where}key '{key}': expected text, found {kind}", "Put it in quotes")
+            try:
+                read_line(value)
+            except ConfigInvalid as error:
+                raise self._wrong((*above, key), f"{where}key '{key}': {error.message}", error.hint) from None
+
+    def _check_port(self, port: object) -> None:
+        if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535):
+            raise self._wrong(("port",), f"key 'port': expected 1 to 65535, found {described(port)}")
+
+    def _check_connection(self, kind: str, told: str, options: object) -> None:
+        """Check the options of one kind of connection; `told` is what it is called in a complaint."""
+        above, where = ("connection_options", kind), f"connection_options: {told}: "
         if not isinstance(options, dict):
-            # A value there may be a password, so its kind is all that is told.
-            found = type(options).__name__
-            raise ConfigInvalid(f"{path}: connection_options: {kind}: expected a mapping, found {found}", host=name)
-    _check_groups(path, name, entry.get("groups"), groups_file, known_groups)
-    for key in entry.get("data") or {}:
-        if key not in DATA_KEYS and (meant := _meant(key, DATA_KEYS)):
-            raise ConfigInvalid(f"{path}: data key {key!r} is not one of ours{meant}", host=name)
-    check_values(entry.get("data") or {}, where=str(path), name=name)
+            raise self._wrong(above, f"{where}expected a mapping, found {type(options).__name__}")
+        self._check_text(options, above, where)
+        extras = options.get("extras")
+        if not isinstance(extras or {}, dict):
+            raise self._wrong((*above, "extras"), f"{where}key 'extras': expected a mapping, found {described(extras)}")
+
+    def _check_groups(self, groups: object, file: Path, known: frozenset[str]) -> None:
+        if groups is None:
+            return
+        if not isinstance(groups, list):
+            found = described(groups)
+            raise self._wrong(("groups",), f"key 'groups': expected a list such as [branch], found {found}")
+        for number, group in enumerate(groups, start=1):
+            if not isinstance(group, str) or group not in known:
+                raise self._wrong(("groups",), unknown_group(group, number, file, known))
+
+    def _check_data(self, data: Mapping[Any, Any]) -> None:
+        for key in data:
+            if key in DATA_KEYS:
+                continue
+            before, colon, _ = key.partition(":") if isinstance(key, str) else ("", "", "")
+            if meant_key(key, DATA_KEYS) is not None or (colon and before in DATA_KEYS):
+                raise self._wrong(("data", key), f"data key: {unknown_key(key, DATA_KEYS)}")
+        check_values(data, where=str(self._path), name=self._name, line=lambda key: self._line("data", key))
+
+    def _wrong(self, keys: tuple[str, ...], message: str, hint: str | None = None) -> ConfigInvalid:
+        return ConfigInvalid(f"{self._path}: {message}{self._line(*keys)}", host=self._name, hint=hint)
+
+    def _line(self, *keys: str) -> str:
+        return line_of(self._path, *self._above, *keys)
 
 
-def _check_groups(path: Path, name: str, groups: object, file: Path, known: frozenset[str]) -> None:
-    if groups is None:
-        return
-    if not isinstance(groups, list):
-        raise ConfigInvalid(f"{path}: key 'groups': expected a list such as [branch], found {groups!r}", host=name)
-    for group in groups:
-        if group not in known:
-            raise ConfigInvalid(f"{path}: group {group!r} is not in {file}", host=name)
-
-
-def _meant(key: object, keys: tuple[str, ...]) -> str:
-    close = get_close_matches(str(key), keys, n=1, cutoff=0.8)
-    return f"; did you mean '{close[0]}'?" if close else ""
+def unknown_group(group: object, number: int, file: Path, known: frozenset[str]) -> str:
+    """Return the complaint about a group that does not exist."""
+    if not known:
+        return f"key 'groups': group number {number}: {file} has no group"
+    names = ", ".join(sorted(known)[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
+    return f"key 'groups': group number {number} is not in {file}: expected some of {names}, found {described(group)}"

@@ -19,6 +19,7 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from difflib import get_close_matches
 from itertools import pairwise
 
+from inventory.described import described
 from inventory.errors import ConfigInvalid
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -57,7 +58,7 @@ class TimeWindow:
             raise ConfigInvalid("days: expected at least one of " + ", ".join(DAYS) + ", found none")
         for day in self.days:
             if day not in DAYS:
-                raise ConfigInvalid(f"days: expected some of {', '.join(DAYS)}, found {day!r}")
+                raise ConfigInvalid(f"days: expected some of {', '.join(DAYS)}, found {described(day)}")
 
     def closes_at(self, now: datetime) -> datetime | None:
         """Return when the present opening ends, in UTC; None where `now` is outside.
@@ -147,7 +148,7 @@ def clock(text: str) -> time:
         ConfigInvalid: It is none.
     """
     if (found := _CLOCK.fullmatch(text)) is None:
-        raise ConfigInvalid(f"expected a time such as '22:00', found {text!r}")
+        raise ConfigInvalid(f"expected a time such as '22:00', found {described(text)}")
     return time(int(found[1]), int(found[2]))
 
 
@@ -166,12 +167,12 @@ def zone(name: str) -> tzinfo:
     known = zoneinfo.available_timezones()
     if not known:
         raise ConfigInvalid(
-            f"timezone: {name!r} cannot be looked up, for this machine has no list of time zones",
+            "timezone: no name but UTC can be looked up, for this machine has no list of time zones",
             hint="Install the system's tzdata package, or the Python package tzdata beside flashferry",
         )
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
     meant = f"; did you mean '{close[0]}'?" if close else ""
-    raise ConfigInvalid(f"timezone: expected an IANA name such as Europe/Berlin, found {name!r}{meant}")
+    raise ConfigInvalid(f"timezone: expected an IANA name such as Europe/Berlin, found {described(name)}{meant}")
 
 
 def _merged(windows: Iterable[TimeWindow], now: datetime) -> list[tuple[datetime, datetime]]:

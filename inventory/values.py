@@ -12,7 +12,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from inventory.described import control_character, described, unknown_key
 from inventory.errors import ConfigInvalid
+from inventory.outside import keep_secret
 from inventory.time_window import DAYS, TimeWindow, check_windows
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -40,23 +42,53 @@ def read_policy(value: object) -> HostKeyPolicy:
         return HostKeyPolicy(value)
     except ValueError:
         known = " or ".join(one.value for one in HostKeyPolicy)
-        raise ConfigInvalid(f"expected {known}, found {value!r}") from None
+        raise ConfigInvalid(f"expected {known}, found {described(value)}") from None
 
 
 def read_path(value: object) -> Path | None:
-    """Return the path of a file, `~` taken as the shell does."""
-    if value is None:
-        return None
-    if isinstance(value, str) and value:
-        return Path(value).expanduser()
-    raise ConfigInvalid(f"expected the path of a file, found {value!r}")
+    """Return the path of a file, `~` taken as the shell does; a `Path`, which no file can hold, is somebody's own."""
+    if value is None or isinstance(value, Path):
+        return value
+    if isinstance(value, str) and value and control_character(value) is None:
+        return at_home(value)
+    raise ConfigInvalid(f"expected the path of a file, found {described(value)}")
 
 
 def read_secret(value: object) -> str | None:
     """Return a secret; a complaint about it never shows it."""
-    if value is None or isinstance(value, str):
-        return value
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return read_line(value)
     raise ConfigInvalid(f"expected text, found {type(value).__name__}", hint="Put it in quotes")
+
+
+def read_line(text: str) -> str:
+    """Return a text that is typed into a line, such as a password: a line break in it would end the line.
+
+    Raises:
+        ConfigInvalid: It holds a line break or another control character.
+    """
+    if (found := control_character(text)) is None:
+        return text
+    raise ConfigInvalid(
+        f"expected one line of text, found {found} in it",
+        hint="It may have come with the end of a line: give it without",
+    )
+
+
+def check_login(username: str | None, password: str | None, enable_secret: str | None) -> None:
+    """Check that a login can be typed; from now on its secrets are masked wherever they come back.
+
+    Raises:
+        ConfigInvalid: One of the three holds what no line can hold; the sentence says which.
+    """
+    keep_secret(password, enable_secret)
+    for what, text in (("user name", username), ("password", password), ("enable secret", enable_secret)):
+        try:
+            read_line(text or "")
+        except ConfigInvalid as error:
+            raise ConfigInvalid(f"{what}: {error.message}", hint=error.hint) from None
 
 
 def read_word(value: object) -> str | None:
@@ -65,7 +97,7 @@ def read_word(value: object) -> str | None:
         return None
     if isinstance(value, str) and WORD.fullmatch(value):
         return value
-    raise ConfigInvalid(f"expected one word of letters, digits, '.', '_', '-', found {value!r}")
+    raise ConfigInvalid(f"expected one word of letters, digits, '.', '_', '-', found {described(value)}")
 
 
 def read_interface(value: object) -> str | None:
@@ -74,7 +106,7 @@ def read_interface(value: object) -> str | None:
         return None
     if isinstance(value, str) and INTERFACE.fullmatch(value):
         return value
-    raise ConfigInvalid(f"expected an interface such as GigabitEthernet0/0, found {value!r}")
+    raise ConfigInvalid(f"expected an interface such as GigabitEthernet0/0, found {described(value)}")
 
 
 def read_rate(value: object) -> float | None:
@@ -92,7 +124,7 @@ def read_copies(value: object) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000:
-        raise ConfigInvalid(f"expected a whole number from 1 to 10000, found {value!r}")
+        raise ConfigInvalid(f"expected a whole number from 1 to 10000, found {described(value)}")
     return value
 
 
@@ -100,10 +132,11 @@ def read_image(value: object) -> str | None:
     """Return an image as written: a file name, or a path that ends in one."""
     if value is None or value == "":
         return None
-    if isinstance(value, str) and "\n" not in value and WORD.fullmatch(value.rpartition("/")[2]):
+    if isinstance(value, str) and control_character(value) is None and WORD.fullmatch(value.rpartition("/")[2]):
         return value
     raise ConfigInvalid(
-        f"expected an image's file name of letters, digits, '.', '_', '-', with its folder or without, found {value!r}"
+        "expected an image's file name of letters, digits, '.', '_', '-', with its folder or without, found "
+        f"{described(value)}"
     )
 
 
@@ -112,7 +145,7 @@ def read_windows(value: object) -> tuple[TimeWindow, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise ConfigInvalid(f"expected a list of windows, found {value!r}", hint=_WINDOW_HINT)
+        raise ConfigInvalid(f"expected a list of windows, found {described(value)}", hint=_WINDOW_HINT)
     if not value:
         raise ConfigInvalid(
             "expected at least one window, found none",
@@ -126,14 +159,16 @@ def read_windows(value: object) -> tuple[TimeWindow, ...]:
 def _window(number: int, value: object) -> TimeWindow:
     """Return one window; `number` counts from 1 and stands in every complaint."""
     if not isinstance(value, dict):
-        raise ConfigInvalid(f"window {number}: expected a mapping, found {value!r}", hint=_WINDOW_HINT)
+        raise ConfigInvalid(f"window {number}: expected a mapping, found {described(value)}", hint=_WINDOW_HINT)
     for key in value:
         if key not in _WINDOW_KEYS:
-            raise ConfigInvalid(f"window {number}: unknown key {key!r}", hint=f"Its keys are {', '.join(_WINDOW_KEYS)}")
+            raise ConfigInvalid(f"window {number}: {unknown_key(key, _WINDOW_KEYS)}")
     opens, closes = (_clock(number, key, value.get(key)) for key in _CLOCKS)
     zone = value.get("timezone")
     if zone is not None and not isinstance(zone, str):
-        raise ConfigInvalid(f"window {number}: timezone: expected a name such as Europe/Berlin, found {zone!r}")
+        raise ConfigInvalid(
+            f"window {number}: timezone: expected a name such as Europe/Berlin, found {described(zone)}"
+        )
     try:
         return TimeWindow(opens=opens, closes=closes, days=_days(value.get("days")), timezone=zone or "UTC")
     except ConfigInvalid as error:
@@ -146,24 +181,36 @@ def _clock(number: int, key: str, value: object) -> str:
         text = "00:00" if value == "24:00" and key == "until" else value
         return text.zfill(5) if re.fullmatch(r"\d:\d\d", text) else text
     hint = "Put it in quotes" if isinstance(value, int) else None
-    found = "none" if value is None else repr(value)
-    raise ConfigInvalid(f"window {number}: {key}: expected a time such as {_CLOCKS[key]}, found {found}", hint=hint)
+    raise ConfigInvalid(
+        f"window {number}: {key}: expected a time such as {_CLOCKS[key]}, found {described(value)}", hint=hint
+    )
 
 
 def _days(value: object) -> tuple[str, ...]:
     if value is None:
         return DAYS
     if not isinstance(value, list):
-        raise ConfigInvalid(f"days: expected a list such as [mon, tue], found {value!r}")
-    return tuple(one.lower() if isinstance(one, str) else str(one) for one in value)
+        raise ConfigInvalid(f"days: expected a list such as [mon, tue], found {described(value)}")
+    for one in value:
+        if not isinstance(one, str):
+            raise ConfigInvalid(f"days: expected some of {', '.join(DAYS)}, found {described(one)}")
+    return tuple(one.lower() for one in value)
 
 
 def _number(value: object, *, low: float, high: float) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ConfigInvalid(f"expected a number from {low:g} to {high:g}, found {value!r}")
+        raise ConfigInvalid(f"expected a number from {low:g} to {high:g}, found {described(value)}")
     return float(value)
+
+
+def at_home(path: str) -> Path:
+    """Return a path with `~` taken as the shell does, which leaves that of an unknown user as it is."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 _WINDOW_HINT = 'Write it as [{days: [mon, tue], from: "22:00", until: "05:00", timezone: Europe/Berlin}]'
@@ -185,19 +232,27 @@ READERS: Mapping[str, Callable[[object], object]] = {
 """What flashferry reads of `data`, checked wherever it stands; everything else there is the user's own."""
 
 
-def check_values(data: Mapping[Any, Any], *, where: str, name: str) -> None:
+def check_values(
+    data: Mapping[Any, Any],
+    *,
+    where: str,
+    name: str,
+    line: Callable[[str], str] = lambda key: "",  # noqa: ARG005
+) -> None:
     """Check those values of a host's, a group's or the defaults' `data` that are ours.
 
     Args:
         data: The mapping as it was written.
         where: The file, or what else it came from.
         name: The host or group.
+        line: Returns where a key stands, for behind the sentence.
 
     Raises:
-        ConfigInvalid: A value is wrong; the sentence names where, name and key.
+        ConfigInvalid: A value is wrong; the sentence names where, name and key, and never quotes the value.
     """
     for key, read in READERS.items():
         try:
             read(data.get(key))
         except ConfigInvalid as error:
-            raise ConfigInvalid(f"{where}: data key '{key}': {error.message}", host=name, hint=error.hint) from None
+            message = f"{where}: data key '{key}': {error.message}{line(key)}"
+            raise ConfigInvalid(message, host=name, hint=error.hint) from None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from inventory import values
+from inventory.described import PLATFORM_WORDS, described
 from inventory.errors import ConfigInvalid
 from inventory.time_window import TimeWindow
 from inventory.values import INTERFACE, WORD
@@ -128,7 +129,8 @@ def view(host: InventoryHost) -> HostView:
     platform = host.platform or ""
     if platform not in SUPPORTED_PLATFORMS:
         raise ConfigInvalid(
-            f"platform: expected {' or '.join(SUPPORTED_PLATFORMS)} (IOS and IOS-XE), found {platform or 'none'!r}",
+            f"platform: expected {' or '.join(SUPPORTED_PLATFORMS)} (IOS and IOS-XE), found "
+            f"{described(platform or None, PLATFORM_WORDS)}",
             host=host.name,
         )
     return HostView(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _START_TIMEOUT_S = 20.0
 _STOP_TIMEOUT_S = 3.0
 _LONGEST_LOG_BYTES = 2**20
+_SECRET = re.compile("PASSW|SECRET|TOKEN")
+"""Variables that a stand-in has no use for."""
 
 
 class Helper:
@@ -37,6 +40,7 @@ class Helper:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
             # Ctrl-C is for the owner, which ends its helpers itself, also while they start.
             start_new_session=True,
+            env={name: value for name, value in os.environ.items() if not _SECRET.search(name)},
         )  # fmt: skip
         in_main_thread = threading.current_thread() is threading.main_thread()
         self.tell({"owner_pid": os.getpid(), "tie_to_thread": in_main_thread} | settings)

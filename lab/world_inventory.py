@@ -30,8 +30,10 @@ def write_inventory(world: World, folder: Path) -> Path:
         for site in world.sites
     }
     _write(folder / "groups.yaml", groups)
-    # The devices' host keys are made anew with every world, so they are known in a file of its own.
-    _write(folder / "defaults.yaml", common | {"data": common["data"] | {"known_hosts": str(folder / "known_hosts")}})
+    # The devices' host keys are made anew with every world, so they are known in a file of its own, which an inventory
+    # names below the controller's state folder only.
+    known_hosts = f"known_hosts_of_{world.directory.name}"
+    _write(folder / "defaults.yaml", common | {"data": common["data"] | {"known_hosts": known_hosts}})
     return folder
 
 

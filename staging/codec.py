@@ -7,6 +7,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inventory.outside import told
+
 if TYPE_CHECKING:
     from tasks.snapshot import Snapshot
     from tasks.tuning import Change, TcpLines
@@ -30,6 +32,15 @@ def to_json(value: object) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+_READ_AGAIN = frozenset({"host", "image", "partial_file", "run_id", "ticket_id"})
+"""What a run that is gone on with compares with what it finds."""
+
+
+def kept_json(value: object) -> Any:
+    """Return what the journal keeps of a record: JSON types without secrets, however they came into it."""
+    return told(to_json(value), exact=_READ_AGAIN)
 
 
 def snapshot_from_json(stored: dict[str, Any]) -> Snapshot:

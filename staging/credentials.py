@@ -12,21 +12,25 @@ What is said nearest to a device wins: a router with a login of its own in the i
 environment. A password counts only for its own user: a source that names another user than the one found so far gives
 nothing to that device, or a right password would be tried with a wrong name until the account is locked.
 
-No source is a command line, which every user of the machine can read. Nothing here puts a secret into an error.
+No source is a command line, which every user of the machine can read. Nothing here puts a secret into an error, and
+every secret found is masked from then on, whatever text it comes back in. What no line can hold is refused, wherever it
+comes from: a secret is typed, and what stands behind a line break in it would be typed as a command.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Host
 
 from inventory.errors import ConfigInvalid
+from inventory.values import check_login, read_line
 from tasks.connection import ENABLE_SECRET
 
 USERNAME = "FLASHFERRY_USERNAME"
@@ -78,14 +82,32 @@ class Source(Protocol):
 
 
 class Environment:
-    """The environment; it says the same of all devices."""
+    """The environment; it says the same of all devices.
+
+    Args:
+        variables: What stands for it, or None: the process's own.
+    """
 
     workers = 1
 
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        self._variables = os.environ if variables is None else variables
+
     def look_up(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
-        """Return what the environment says."""
-        username, password, enable = (os.environ.get(name) or None for name in (USERNAME, PASSWORD, ENABLE))
+        """Return what the environment says.
+
+        Raises:
+            ConfigInvalid: A variable holds what no line can hold.
+        """
+        username, password, enable = (_line_in(self._variables, name) for name in (USERNAME, PASSWORD, ENABLE))
         return Credentials(username=username, password=password, enable_secret=enable)
+
+
+def _line_in(variables: Mapping[str, str], name: str) -> str | None:
+    try:
+        return read_line(variables.get(name) or "") or None
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"{name}: {error.message}", hint=error.hint) from None
 
 
 Refused = Callable[[str, ConfigInvalid], object]
@@ -110,13 +132,15 @@ def apply_credentials(
         ConfigInvalid: A source cannot be used.
     """
     hosts = nornir.inventory.hosts
-    known = {name: _of_host(host) for name, host in hosts.items()}
-    for source in sources:
+    asked = tuple(sources)
+    known = {name: _tried(name, partial(_of_host, host), failed) for name, host in hosts.items()}
+    for source in asked:
         known |= _asked(source, {name: one for name, one in known.items() if not one.is_complete}, failed)
     for name, found in known.items():
         _set(hosts[name], found)
     defaults = nornir.inventory.defaults
-    _set(defaults, _of_defaults(defaults).filled(Environment().look_up("", Credentials())))
+    environment = next((one for one in asked if isinstance(one, Environment)), Environment())
+    _set(defaults, _of_defaults(defaults).filled(environment.look_up("", Credentials())))
     return nornir
 
 
@@ -129,29 +153,52 @@ def _asked(source: Source, known: dict[str, Credentials], failed: Refused | None
     """Return what is known of devices after a source was asked about them."""
 
     def ask(name: str, so_far: Credentials) -> Credentials:
-        try:
-            return source.look_up(name, so_far)
-        except ConfigInvalid as error:
-            if failed is None:
-                raise
-            failed(name, error)
-            return Credentials()
+        return _tried(name, lambda: _checked(name, source.look_up(name, so_far)), failed)
 
     with ThreadPoolExecutor(source.workers) as pool:
         found = pool.map(ask, known, known.values())
         return {name: one.filled(more) for (name, one), more in zip(known.items(), found, strict=True)}
 
 
+def _tried(name: str, look: Callable[[], Credentials], failed: Refused | None) -> Credentials:
+    """Return what is found of a device; where that fails and somebody takes failures, nothing."""
+    try:
+        return look()
+    except ConfigInvalid as error:
+        if failed is None:
+            raise
+        failed(name, error)
+        return Credentials()
+
+
 def _of_host(host: Host) -> Credentials:
     # What NAPALM's connection options say goes before, as it does when the session is opened.
     given = host.get_connection_parameters("napalm")
     secret = ((given.extras or {}).get("optional_args") or {}).get("secret") or host.get(ENABLE_SECRET)
-    return Credentials(username=given.username or None, password=given.password, enable_secret=_text(host.name, secret))
+    enable = _text(host.name, secret)
+    return _checked(
+        host.name, Credentials(username=given.username or None, password=given.password, enable_secret=enable)
+    )
 
 
 def _of_defaults(defaults: Defaults) -> Credentials:
-    secret = _text(None, defaults.data.get(ENABLE_SECRET))
-    return Credentials(username=defaults.username or None, password=defaults.password, enable_secret=secret)
+    enable = _text(None, defaults.data.get(ENABLE_SECRET))
+    return _checked(
+        None, Credentials(username=defaults.username or None, password=defaults.password, enable_secret=enable)
+    )
+
+
+def _checked(host: str | None, found: Credentials) -> Credentials:
+    """Return credentials that can be typed; from now on they are masked wherever they come back.
+
+    Raises:
+        ConfigInvalid: One holds what no line can hold.
+    """
+    try:
+        check_login(found.username, found.password, found.enable_secret)
+    except ConfigInvalid as error:
+        raise ConfigInvalid(error.message, host=host, hint=error.hint) from None
+    return found
 
 
 def _set(target: Host | Defaults, found: Credentials) -> None:

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from inventory.errors import ConfigInvalid
+from inventory.outside import told
 from staging.codec import to_json
 from staging.events import Event
 
@@ -70,7 +71,7 @@ def event_line(event: Event, *, run_id: str, at: datetime) -> bytes:
         at: When it happened, with a time zone.
     """
     head = {"schema": SCHEMA, "at": at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")}
-    body = {name: to_json(getattr(event, name)) for name in _FIELDS}
+    body = told({name: to_json(getattr(event, name)) for name in _FIELDS})
     body |= {"run_id": event.run_id or run_id or None, "at_s": round(event.at_s, 3)}
     return json.dumps(head | body, separators=(",", ":")).encode() + b"\n"
 

@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ftpserver import Catalogue, FtpServerError
+from inventory.described import described_image
 from inventory.errors import ConfigInvalid
+from inventory.regular_file import is_below
 from staging.published import Published
 from staging.run import checked_image
 from staging.scratch import scratch_folder
 from tasks.check import Wanted
 
 _CHUNK_BYTES = 1 << 20
+
+
+def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it there") -> Path:
+    """Return an image file that an inventory or a rule names, or a plan: one below the folders that were given.
+
+    What an operator names with an option is theirs to name; what somebody wrote into a file must not bring any file of
+    the controller to a router. Links are followed before the look.
+
+    Args:
+        path: Where it is to be.
+        folders: Folders of images, as given.
+        hint: What to do where it is elsewhere.
+
+    Raises:
+        ConfigInvalid: It is elsewhere, missing, no regular file, empty or unreadable.
+    """
+    allowed = tuple(folders)
+    if not is_below(path, allowed):
+        places = " or ".join(dict.fromkeys(str(folder.resolve()) for folder in allowed)) or "no folder"
+        raise ConfigInvalid(
+            f"image {described_image(path.name)}: expected it below {places}, found that its path leads elsewhere",
+            hint=hint,
+        )
+    return checked_image(path)
 
 
 def wanted_image(path: Path, vendor: Published | None = None) -> Wanted:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
-from staging.codec import to_json
+from staging.codec import kept_json, to_json
 from staging.journal_attempts import begin_anew
 from staging.journal_devices import INSERT_DEVICE, UPDATE_DEVICE, NewDevice
 from staging.journal_runs import JournalRuns, now
@@ -110,7 +110,7 @@ class Journal(JournalRuns):
             (run_id, one.host, one.address, one.port, one.platform, one.site, one.wave, one.image, record.state.value)
             for one, record in devices
         ]
-        records = [(json.dumps(to_json(record)), run_id, one.host) for one, record in devices]
+        records = [(json.dumps(kept_json(record)), run_id, one.host) for one, record in devices]
 
         def enter(database: sqlite3.Connection) -> None:
             database.executemany(INSERT_DEVICE, ((*row, at) for row in rows))
@@ -264,7 +264,7 @@ class Journal(JournalRuns):
             lock_of(self.directory, run_id).unlink(missing_ok=True)
 
     def _recovery(self, run_id: str, host: str, state: State, record: object) -> None:
-        kept = None if record is None else json.dumps(to_json(record))
+        kept = None if record is None else json.dumps(kept_json(record))
         self._write(
             "UPDATE devices SET touched = 0, state = ?, updated_at = ?, "
             "record = CASE WHEN ? IS NULL THEN record "

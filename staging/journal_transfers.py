@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from staging.codec import to_json
+from staging.codec import kept_json
 from staging.store.digging import number, text
 from staging.store.kept import COLUMNS, utc
 
@@ -38,8 +38,8 @@ def slim(run_id: str, host: str, record: object, kept: Collection[Key]) -> Any:
     """
     transfer = getattr(record, "transfer", None)
     if transfer is None or key_of(run_id, host, transfer) not in kept:
-        return to_json(record)
-    return to_json(replace(cast("DeviceRecord", record), transfer=replace(transfer, samples=())))
+        return kept_json(record)
+    return kept_json(replace(cast("DeviceRecord", record), transfer=replace(transfer, samples=())))
 
 
 def annotate(database: sqlite3.Connection, run_id: str, host: str, record: Any) -> None:

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from ftpserver import FtpServerError, TransferRecord
 from inventory.errors import FlashferryError
+from inventory.outside import masked
 from staging.clocks import Clocks
 from staging.links import LinkRate
 from staging.probe_result import ProbeResult
@@ -142,9 +143,9 @@ def failure_of(step: str, error: BaseException) -> Failure:
 def sentence_of(error: BaseException | None) -> str:
     """Return an error in a sentence. An unexpected one may quote anything, so only its kind and place are told."""
     if isinstance(error, FlashferryError):
-        return error.message
+        return masked(error.message)
     if isinstance(error, FtpServerError):
-        return str(error)
+        return masked(str(error))
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
     place = f" at {PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"internal error {type(error).__name__}{place}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +14,7 @@ from nornir.core.task import Result, Task
 from ftpserver import FtpServer, ImageFile
 from ftpserver.descriptors import raise_soft_limit
 from inventory.errors import ConfigInvalid
+from inventory.regular_file import NotRegular, check_regular, descriptor_of
 from inventory.view import WORD, HostView, view
 from staging.context import RunContext
 from staging.device_run import stage_device
@@ -65,17 +67,19 @@ def checked_image(path: Path) -> Path:
     """Return the path of a readable image with a size.
 
     Raises:
-        ConfigInvalid: It is missing, not a file, empty or unreadable.
+        ConfigInvalid: It is missing, no regular file, empty or unreadable.
     """
     try:
-        if not path.is_file():
-            raise ConfigInvalid(f"image {path}: expected a file, found {'a folder' if path.is_dir() else 'nothing'}")
-        if path.stat().st_size == 0:
+        if check_regular(path).st_size == 0:
             raise ConfigInvalid(f"image {path}: expected an image, found an empty file")
-        with path.open("rb"):
-            return path
+        os.close(descriptor_of(path))
+    except FileNotFoundError:
+        raise ConfigInvalid(f"image {path}: expected a file, found nothing") from None
+    except NotRegular as error:
+        raise ConfigInvalid(f"image {path}: expected a file, found {error.found}") from None
     except OSError as error:
         raise ConfigInvalid(f"image {path}: cannot be read: {error.strerror}") from None
+    return path
 
 
 def run_fleet(

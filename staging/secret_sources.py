@@ -12,11 +12,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
 from inventory.errors import ConfigInvalid
+from inventory.outside import shown
 from staging.credentials import Credentials
 
 KEYRING_SERVICE = "flashferry"
@@ -82,6 +84,7 @@ class CommandSource:
 
     Args:
         command: The program and its arguments, quoted as in a shell.
+        environment: What it gets for an environment, or None: ours.
 
     Raises:
         ConfigInvalid: The command is empty or wrongly quoted.
@@ -89,7 +92,8 @@ class CommandSource:
 
     workers = 8
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = None if environment is None else dict(environment)
         try:
             self._words = shlex.split(command)
         except ValueError as error:
@@ -116,7 +120,11 @@ class CommandSource:
     def _output(self, name: str) -> bytes:
         try:
             process = subprocess.Popen(
-                [*self._words, name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+                [*self._words, name],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+                env=self._environment,
             )
         except OSError as error:
             raise self._wrong(name, f"cannot be run: {error.strerror}") from None
@@ -185,10 +193,10 @@ class PromptSource:
     def _ask(name: str, username: str | None) -> Credentials:
         try:
             if not username:
-                sys.stderr.write(f"flashferry: no credentials for {name} and perhaps others; user name: ")
+                sys.stderr.write(f"flashferry: no credentials for {shown(name)} and perhaps others; user name: ")
                 sys.stderr.flush()
                 username = sys.stdin.readline().strip()
-            password = getpass.getpass(f"Password of {username}: ", stream=sys.stderr)
+            password = getpass.getpass(f"Password of {shown(username)}: ", stream=sys.stderr)
             enable = getpass.getpass("Enable secret (Enter if none): ", stream=sys.stderr)
         except EOFError:
             return Credentials()

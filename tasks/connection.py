@@ -15,8 +15,16 @@ from nornir.core.inventory import Host
 from nornir.core.plugins.connections import ConnectionPluginRegister
 from nornir.core.task import Task
 
-from inventory.access import HostKeyPolicy, KeyRules, key_rules
+from inventory.access import (
+    ALT_KEY_FILE,
+    HostKeyPolicy,
+    KeyRules,
+    key_rules,
+    known_hosts_file,
+    state_directory,
+)
 from inventory.errors import ConfigInvalid
+from inventory.regular_file import check_regular
 from inventory.view import view
 from tasks.host_keys import HostKeys
 from tasks.identity import guard_of
@@ -26,6 +34,11 @@ from tasks.session import DeviceSession
 NAME = "flashferry"
 KEY_RULES = "key_rules"
 ENABLE_SECRET = "enable_secret"  # noqa: S105 -- the name of an inventory key, not a secret
+
+FILES = ("key_file", "ssh_config_file")
+"""netmiko's options for files that are read."""
+
+STEP = "connect"
 
 SESSION_LOG = ("session_log", "session_log_file_mode", "session_log_record_writes")
 """netmiko's options for a file of all that is typed; a copy's ticket is typed, and stands in no file of ours."""
@@ -86,10 +99,29 @@ def _host_keys(name: str, rules: KeyRules, optional_args: dict[str, Any]) -> Hos
         policy = HostKeyPolicy.STRICT
     if optional_args.pop("system_host_keys", False):
         path = Path("~/.ssh/known_hosts").expanduser()
-    given = optional_args.pop("alt_key_file", "")
+    given = optional_args.pop(ALT_KEY_FILE, None)
     if optional_args.pop("alt_host_keys", False) and given:
-        path = Path(given).expanduser()
+        path = _confined(name, given) or path
+    _check_files(name, optional_args)
     return HostKeys(path=path, policy=policy, device=name)
+
+
+def _confined(name: str, given: object) -> Path | None:
+    try:
+        return known_hosts_file(given, state_directory())
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"{ALT_KEY_FILE}: {error.message}", host=name, step=STEP, hint=error.hint) from None
+
+
+def _check_files(name: str, optional_args: dict[str, Any]) -> None:
+    """Refuse what a library would wait for without end: a pipe in place of a key or a configuration."""
+    for key in FILES:
+        try:
+            if optional_args.get(key):
+                check_regular(Path(str(optional_args[key])).expanduser())
+        except (OSError, ValueError, RuntimeError) as error:
+            found = error.strerror if isinstance(error, OSError) else "expected the path of a file"
+            raise ConfigInvalid(f"optional_args: {key}: {found}", host=name, step=STEP) from None
 
 
 def session_of(task: Task) -> DeviceSession:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.access import HostKeyPolicy
+from inventory.regular_file import reading
 from tasks.errors import HostKeyRefused
 from tasks.known_hosts import HostKey, KnownKey, damaged_lines, keys_of, line_for
 
@@ -100,7 +101,8 @@ class HostKeys:
 
     def _text(self) -> str:
         try:
-            return self.path.read_text(encoding="utf-8", errors="surrogateescape")
+            with reading(self.path) as file:
+                return file.read().decode("utf-8", "surrogateescape")
         except FileNotFoundError:
             return ""
         except OSError as error:
@@ -128,7 +130,7 @@ def _locked(path: Path) -> Iterator[None]:
 def _append(path: Path, line: str, *, ends_in_line: bool) -> None:
     """Append a line, behind a line end that is missing; all that is there stays byte for byte."""
     data = f"{chr(10) if ends_in_line else ''}{line}\n".encode()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     try:
         if os.write(descriptor, data) != len(data):
             raise OSError(errno.ENOSPC, "no room for the whole line")

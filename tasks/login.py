@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from inventory.errors import ConfigInvalid
+from inventory.values import check_login
 from tasks.errors import DeviceUnreachable, LoginRefused
 from tasks.host_keys import HostKeys
 
@@ -86,10 +88,12 @@ def open_driver(login: Login) -> Driver:
     """Return a driver with an open, privileged session.
 
     Raises:
+        ConfigInvalid: User, password or enable secret hold what no line can hold; nothing was opened.
         HostKeyRefused: The device's host key is not the known one; no password was sent.
         LoginRefused: User, password or enable secret were not accepted.
         DeviceUnreachable: No SSH session could be opened.
     """
+    _check_lines(login)
     from tasks.driver import Driver
 
     driver = Driver(
@@ -123,6 +127,14 @@ def open_driver(login: Login) -> Driver:
         driver.device.paramiko_cleanup()
         raise
     return driver
+
+
+def _check_lines(login: Login) -> None:
+    """Refuse what would end the line that it is typed into; the last look before anything is sent."""
+    try:
+        check_login(login.username, login.password, login.enable_secret)
+    except ConfigInvalid as error:
+        raise ConfigInvalid(error.message, host=login.name, step="connect", hint=error.hint) from None
 
 
 def _typed(secret: str) -> str:

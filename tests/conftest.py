@@ -1,11 +1,13 @@
 """What all tests share: tests of the lab skip with the reason where it cannot run, and fail in CI."""
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from inventory.outside import forget_secrets
 from lab.namespaces import probe
 
 
@@ -30,3 +32,13 @@ def documentation() -> Callable[[str], str]:
         return path.read_text()
 
     return page
+
+
+@pytest.fixture(autouse=True)
+def _no_secret_of_another_test() -> Iterator[None]:
+    """Forget at the end what a test had masked: in life a process has one command, and its secrets."""
+    yield
+    forget_secrets()
+    # What a command has taken out of the environment.
+    if (module := sys.modules.get("flashferry.fleet")) is not None:
+        module._TAKEN.clear()

@@ -9,17 +9,25 @@ from pathlib import Path
 
 from nornir.core import Nornir
 
+from inventory.described import described_image
 from inventory.errors import ConfigInvalid
+from inventory.values import at_home
 from inventory.view import HostView, view
 from staging.fleet.left_out import left_out_of
 from staging.fleet.request import FleetRequest
 from staging.fleet.retry import RetryPolicy
+from staging.images import named_image
 from staging.planning.fleet_plan import Action, FleetPlan, TuneMode
 from staging.planning.limits import Limits
 from staging.planning.plan_file import check_against
 from staging.planning.waves import WaveDevice, WavePolicy, waves
 from staging.status import last_hash_speeds
 from staging.store.history import History
+
+_ELSEWHERE = (
+    "Put it there, or make a plan and give its folder too: 'flashferry plan --image-dir DIR'; an inventory names no "
+    "other files of this machine"
+)
 
 OVERHEAD_S = 30.0
 """What a device takes besides copy and hash: login, check, tuning, restoring and proving at a long round trip."""
@@ -54,10 +62,11 @@ def request_for_image(
         image: The image of all others.
         manner: How the run goes about it.
         state_directory: Where history is; read only.
-        folders: Where an image is looked for that an inventory names without a folder, besides that of `image`.
+        folders: Where an image is looked for that an inventory names, besides the folder of `image`; it may be nowhere
+            else, however it is written and whatever links lead there.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, or a device's own image is in none of the folders.
+        ConfigInvalid: The inventory is wrong, or a device's own image is in none of the folders, or no regular file.
     """
     views = [view(host) for host in nornir.inventory.hosts.values()]
     images = {one.name: _image_of(one, image, (image.parent, *folders)) for one in views}
@@ -123,17 +132,21 @@ def request_for_plan(nornir: Nornir, plan: FleetPlan, manner: Manner, *, is_rewa
 def _image_of(device: HostView, image: Path, folders: tuple[Path, ...]) -> Path:
     if device.image is None:
         return image
-    own = Path(device.image)
-    if own.is_absolute():
-        return own
+    own = at_home(device.image)
+    allowed = (*folders, image.resolve().parent)
     for folder in folders:
-        if (folder / own).is_file():
-            return folder / own
+        # A path from the root stays what it is.
+        if (folder / own).exists():
+            try:
+                return named_image(folder / own, allowed, hint=_ELSEWHERE)
+            except ConfigInvalid as error:
+                raise ConfigInvalid(error.message, host=device.name, hint=error.hint) from None
     looked = ", ".join(str(folder) for folder in folders)
     raise ConfigInvalid(
-        f"image {device.image}, which the inventory names: expected it in {looked}, found it in none of them",
+        f"image {described_image(device.image)}, which the inventory names: expected it in {looked}, found it in none "
+        "of them",
         host=device.name,
-        hint="Put it there, or give its whole path in the inventory",
+        hint="Put it there",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from inventory.outside import shown
 from staging.events import Event
 from staging.following.roster import Expected
 
@@ -33,8 +34,8 @@ class Device:
         last_step: The step that ends its way where the run does not tell the end itself: `restore`, `reach`, `check`.
 
     Attributes:
-        host: Inventory name.
-        site: Its site; empty for none.
+        host: Inventory name, as it is shown.
+        site: Its site, as it is shown; empty for none.
         planned_bytes: What is to be copied to it; None where that is not known.
         phase: Where it stands.
         step: What it does, or did last.
@@ -77,7 +78,7 @@ class Device:
     )
 
     def __init__(self, expected: Expected, last_step: str) -> None:
-        self.host, self.site = expected.host, expected.site
+        self.host, self.site = shown(expected.host), shown(expected.site)
         self.planned_bytes = expected.size_bytes
         self._last_step = last_step
         self.phase = Phase.QUEUED

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
+from inventory.outside import shown
 from staging.events import Event
 from staging.following.device import OVER, Device, Phase
 from staging.following.roster import Expected, Roster
@@ -86,7 +88,7 @@ class Fleet:
         unnamed: Devices of the run that the roster does not name.
 
     Attributes:
-        devices: By name.
+        devices: By name, as the events have it.
         sites: Tallies by site, the one without a name among them, in the order of the roster.
         whole: The tally of all.
         run_id: The run's identifier; empty until it is told.
@@ -118,6 +120,9 @@ class Fleet:
             event: The event.
             now_s: The time, on any clock that goes up.
         """
+        # Of a copy's progress only figures are kept; other texts are kept as people are shown them.
+        if event.status != "progress" and (text := shown(event.text)) != event.text:
+            event = replace(event, text=text)
         if event.host is None:
             self._take_run(event)
             return
@@ -135,7 +140,7 @@ class Fleet:
     def _add(self, expected: Expected) -> Device:
         device = self.devices[expected.host] = Device(expected, self._last_step)
         if device.site not in self.sites:
-            self.sites[device.site] = Tally(self._caps.get(device.site))
+            self.sites[device.site] = Tally(self._caps.get(expected.site))
         for tally in (self.sites[device.site], self.whole):
             tally.count(device, 1)
         return device

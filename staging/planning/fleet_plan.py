@@ -6,7 +6,7 @@ it was made; the run checks each device again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from staging.planning.limits import Limits
@@ -191,6 +191,8 @@ class FleetPlan:
         starts_at: When the run is to begin, ISO 8601: now, or when the window opens.
         ends_at: When it must have ended, ISO 8601, or None: no end is given for the run as a whole.
         images: All images, each once.
+        image_folders: The folders that they are in, absolute and with all links followed.
+        digest: SHA-256 of all the rest, as `staging.planning.plan_file` works it out; empty before it is written.
         limits: How much goes on at the same time.
         policy: How waves are made and when the run stops.
         tune: Which devices are tuned.
@@ -215,6 +217,8 @@ class FleetPlan:
     sites: tuple[SiteForecast, ...] = ()
     waves: tuple[Wave, ...] = ()
     devices: tuple[PlannedDevice, ...] = ()
+    image_folders: tuple[str, ...] = ()
+    digest: str = field(default="", compare=False)
 
     def of(self, action: Action) -> tuple[PlannedDevice, ...]:
         """Return the devices with which this is to be done."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from nornir.core import Nornir
 
 from inventory.errors import ConfigInvalid
-from inventory.image_choice import ImageChoice, ImageRules, Traits
+from inventory.image_choice import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import Site, rate_missing, sites_of
 from inventory.time_window import closes_at, next_opening
 from inventory.view import HostView, view
@@ -106,6 +106,14 @@ def plan_fleet(
     return _plan(request, situation, found, known, images, starts_at, now)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Images:
+    """The images of a plan, and the folders that they are in."""
+
+    images: tuple[PlannedImage, ...]
+    folders: tuple[str, ...]
+
+
 def _gathered(
     nornir: Nornir,
     request: PlanRequest,
@@ -113,12 +121,16 @@ def _gathered(
     links: LinkRates,
     emit: Emit,
     interrupted: Callable[[], bool],
-) -> tuple[tuple[Found, ...], tuple[PlannedImage, ...]]:
+) -> tuple[tuple[Found, ...], _Images]:
     """Look at the devices while the images are hashed; return both."""
     everyone = None
     if request.image is not None:
         everyone = ImageChoice(image=request.image.name, reason="the image for all", path=request.image)
-    with image_shelf(request.folders, request.vendor) as shelf:
+    folders = request.folders
+    if request.image is not None:
+        # What the operator names is where it is, also where it is a link.
+        folders = (*folders, request.image.parent, request.image.resolve().parent)
+    with image_shelf(folders, request.vendor) as shelf:
         _begin_early(shelf, everyone, request.rules, views)
         looking = Looking(
             rules=request.rules,
@@ -130,7 +142,8 @@ def _gathered(
             emit=never_failing(emit),
             interrupted=interrupted,
         )
-        return gather(nornir, looking), shelf.images()
+        found, images = gather(nornir, looking), shelf.images()
+        return found, _Images(images=images, folders=shelf.folders_of(images))
 
 
 def _plan(
@@ -138,7 +151,7 @@ def _plan(
     situation: Situation,
     found: tuple[Found, ...],
     known: Known,
-    images: tuple[PlannedImage, ...],
+    images: _Images,
     starts_at: datetime,
     now: datetime,
 ) -> FleetPlan:
@@ -149,7 +162,8 @@ def _plan(
         created_at=now.astimezone(UTC).isoformat(timespec="seconds"),
         starts_at=starts_at.isoformat(timespec="seconds"),
         ends_at=None if request.until is None else request.until.isoformat(timespec="seconds"),
-        images=images,
+        images=images.images,
+        image_folders=images.folders,
         limits=request.limits,
         policy=request.policy,
         tune=request.tune,
@@ -219,6 +233,10 @@ def _begin_early(
     for explicit in {one.image: None for one in views.values()}:
         if explicit is not None:
             shelf.begin(shelf.find(rules.choose(_ANY, explicit=explicit)))
+    for rule in rules.rules:
+        path = image_path(rule.image, rules.source) if rule.image is not None else None
+        if path is not None:
+            shelf.confine(path)
 
 
 def first_opening(views: Iterable[HostView], now: datetime) -> datetime:

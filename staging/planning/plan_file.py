@@ -1,7 +1,12 @@
 """A plan as a file: written to be read by people and compared line by line, read with everything checked that can be.
 
 Each device is a block of its own with its keys in a fixed order, so that two plans of a fleet differ in `diff` where
-the devices do.
+the devices do, and in their digests.
+
+A plan says which files of the controller go to which routers. So it carries the SHA-256 of its own content, which
+`plan` prints and `stage` prints again before it does anything: who reviewed it sees that it is the one. It is that of
+the content as JSON with sorted keys and without blanks, ASCII alone, without the key `digest` itself and those that
+`--json` adds. Its images are files of their names below the folders that it names.
 """
 
 from __future__ import annotations
@@ -13,8 +18,11 @@ import tempfile
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from inventory.errors import ConfigInvalid
+from inventory.outside import json_text, told
+from inventory.regular_file import is_below, reading
 from staging.codec import to_json
 from staging.planning.fleet_plan import SCHEMA, Action, FleetPlan, PlannedImage
 from staging.planning.plan_codec import decoded
@@ -23,12 +31,35 @@ _NAME, _VERSION = SCHEMA.split("/")
 _CHUNK_BYTES = 1 << 20
 _OF_JSON_OPTION = frozenset({"schema", "exit_code", "meaning"})
 """What a plan has around it, in a file or as `flashferry plan --json` prints it: both can be read."""
+_CARRIED_OUT = frozenset(
+    {
+        *("action", "address", "by", "created_at", "digest", "ends_at", "group", "host", "hosts", "identity", "image"),
+        *("image_folders", "late", "md5", "name", "path", "schema", "sha512", "site", "starts_at", "tune"),
+    }
+)
+"""What a run goes by: it stays as it is, whatever secret it may look like."""
 _AGAIN = "Make the plan anew with 'flashferry plan'"
+
+
+def plan_document(plan: FleetPlan) -> dict[str, object]:
+    """Return a plan as JSON types, with its digest."""
+    return sealed({"schema": SCHEMA, "digest": ""} | told(to_json(plan), exact=_CARRIED_OUT))
 
 
 def plan_text(plan: FleetPlan) -> str:
     """Return a plan as the text of its file."""
-    return json.dumps({"schema": SCHEMA} | to_json(plan), indent=1, ensure_ascii=False) + "\n"
+    return json_text(plan_document(plan), indent=1) + "\n"
+
+
+def sealed(content: dict[str, object]) -> dict[str, object]:
+    """Return a plan's content with its digest as it is now."""
+    return content | {"digest": _digest(content)}
+
+
+def _digest(content: dict[str, object]) -> str:
+    own = {key: value for key, value in content.items() if key == "schema" or key not in _OF_JSON_OPTION}
+    own.pop("digest", None)
+    return hashlib.sha256(json.dumps(own, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def save_plan(plan: FleetPlan, path: Path) -> None:
@@ -58,11 +89,13 @@ def load_plan(path: Path) -> FleetPlan:
     """Return the plan in a file, its images compared with what they were.
 
     Raises:
-        ConfigInvalid: The file is missing, damaged or of another release, or an image is missing or another one now.
+        ConfigInvalid: The file is missing, damaged, changed or of another release, or an image is missing, another one
+            now, or not where the plan says that its images are.
     """
     plan = _read(path)
     _check_whole(path, plan)
     for image in plan.images:
+        _check_place(path, image, plan.image_folders)
         check_image(image)
     return plan
 
@@ -71,27 +104,40 @@ def check_image(image: PlannedImage) -> None:
     """Compare an image with what it was when the plan was made.
 
     Raises:
-        ConfigInvalid: It is missing, or its size or contents are another's.
+        ConfigInvalid: It is missing, no regular file, or its size or contents are another's.
     """
     path = Path(image.path)
     try:
-        size_bytes = path.stat().st_size
-        if size_bytes != image.size_bytes:
-            raise ConfigInvalid(
-                f"image {path}: it has changed since the plan was made: expected {image.size_bytes:,} bytes with MD5 "
-                f"{image.md5}, found {size_bytes:,} bytes with MD5 {_md5(path)}",
-                hint=_AGAIN,
-            )
-        if (found := _md5(path)) != image.md5:
-            raise ConfigInvalid(
-                f"image {path}: it has changed since the plan was made: expected MD5 {image.md5}, found {found}",
-                hint=_AGAIN,
-            )
+        with reading(path) as file:
+            size_bytes, found = os.fstat(file.fileno()).st_size, _md5(file)
     except OSError as error:
         raise ConfigInvalid(
             f"image {path}: expected the file that the plan is for, MD5 {image.md5}: {error.strerror}",
             hint="Put it back, or make the plan anew with 'flashferry plan'",
         ) from None
+    if size_bytes != image.size_bytes:
+        raise ConfigInvalid(
+            f"image {path}: it has changed since the plan was made: expected {image.size_bytes:,} bytes with MD5 "
+            f"{image.md5}, found {size_bytes:,} bytes with MD5 {found}",
+            hint=_AGAIN,
+        )
+    if found != image.md5:
+        raise ConfigInvalid(
+            f"image {path}: it has changed since the plan was made: expected MD5 {image.md5}, found {found}",
+            hint=_AGAIN,
+        )
+
+
+def _check_place(plan: Path, image: PlannedImage, folders: Collection[str]) -> None:
+    """Refuse a plan that calls a file by another name, or takes one from where its images are not."""
+    path = Path(image.path)
+    problem = ""
+    if not path.is_absolute() or path.name != image.name:
+        problem = "expected its whole path, which ends in its name, found another"
+    elif not all(Path(folder).is_absolute() for folder in folders) or not is_below(path, map(Path, folders)):
+        problem = "expected it in one of the plan's image folders, found that its path leads elsewhere"
+    if problem:
+        raise ConfigInvalid(f"plan {plan}: image {image.name}: {problem}", hint=_AGAIN)
 
 
 def check_against(plan: FleetPlan, hosts: Collection[str]) -> None:
@@ -114,10 +160,11 @@ def check_against(plan: FleetPlan, hosts: Collection[str]) -> None:
 
 def _read(path: Path) -> FleetPlan:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        with reading(path) as file:
+            content = json.loads(file.read().decode("utf-8"))
     except OSError as error:
         raise ConfigInvalid(f"plan {path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigInvalid(f"plan {path}: damaged: {error}", hint=_AGAIN) from None
     schema = content.get("schema") if isinstance(content, dict) else None
     if not isinstance(schema, str) or not schema.startswith(f"{_NAME}/"):
@@ -126,10 +173,25 @@ def _read(path: Path) -> FleetPlan:
         raise ConfigInvalid(
             f"plan {path}: expected the schema {SCHEMA}, found {schema}", hint=f"Another release made it. {_AGAIN}"
         )
+    _check_digest(path, content)
     try:
         return decoded(FleetPlan, {key: value for key, value in content.items() if key not in _OF_JSON_OPTION})
     except ConfigInvalid as error:
         raise ConfigInvalid(f"plan {path}: damaged: {error.message}", hint=_AGAIN) from None
+
+
+def _check_digest(path: Path, content: dict[str, object]) -> None:
+    stated, found = content.get("digest"), _digest(content)
+    if not isinstance(stated, str) or not stated:
+        raise ConfigInvalid(
+            f"plan {path}: expected its SHA-256 under the key 'digest', found none",
+            hint=f"An earlier release made it, or somebody took it out. {_AGAIN}",
+        )
+    if stated != found:
+        raise ConfigInvalid(
+            f"plan {path}: it has changed since it was made: expected SHA-256 {stated[:64]}, found {found}",
+            hint=f"{_AGAIN}; if the change is yours, and meant, put the digest found under its key 'digest'",
+        )
 
 
 def _check_whole(path: Path, plan: FleetPlan) -> None:
@@ -150,9 +212,8 @@ def _check_whole(path: Path, plan: FleetPlan) -> None:
         raise ConfigInvalid(f"plan {path}: {problem}", hint=_AGAIN)
 
 
-def _md5(path: Path) -> str:
+def _md5(file: BinaryIO) -> str:
     digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
+    while chunk := file.read(_CHUNK_BYTES):
+        digest.update(chunk)
     return digest.hexdigest()

@@ -8,14 +8,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from inventory.described import described_image
 from inventory.errors import ConfigInvalid
 from inventory.image_choice import ImageChoice
-from staging.images import wanted_image
+from inventory.regular_file import is_below
+from staging.images import named_image, wanted_image
 from staging.planning.fleet_plan import PlannedImage
 from staging.published import Published
-from staging.run import checked_image
 from tasks.check import Wanted
 from tasks.copy_dialogue import checked_name
+
+_HINT = "Put it there, or give its folder too, with --image-dir"
 
 
 class ImageShelf:
@@ -23,7 +26,7 @@ class ImageShelf:
 
     Args:
         pool: Where files are hashed.
-        folders: Where an image written without a folder is looked for, in this order.
+        folders: Where an image written without a folder is looked for, in this order; all images are in one of them.
         vendor: What the vendor published; only where there is one image.
     """
 
@@ -89,16 +92,32 @@ class ImageShelf:
             )
         return tuple(found)
 
+    def confine(self, path: Path) -> None:
+        """Refuse a path that leads out of the folders; whether a file is there is not asked.
+
+        Raises:
+            ConfigInvalid: It does; kept in `error` too.
+        """
+        if not is_below(path, self._folders):
+            self.find(ImageChoice(image=path.name, reason="", path=path))
+
+    def folders_of(self, images: Iterable[PlannedImage]) -> tuple[str, ...]:
+        """Return the folders, links followed, that some images are in."""
+        paths = [Path(image.path) for image in images]
+        found = dict.fromkeys(folder for folder in self._folders if any(is_below(path, (folder,)) for path in paths))
+        return tuple(dict.fromkeys(str(folder.resolve()) for folder in found))
+
     def _found(self, choice: ImageChoice) -> Path:
         if choice.path is not None:
-            return checked_image(choice.path)
+            return named_image(choice.path, self._folders, hint=_HINT)
         for folder in self._folders:
-            if (folder / choice.image).is_file():
-                return checked_image(folder / choice.image)
+            if (folder / choice.image).exists():
+                return named_image(folder / choice.image, self._folders, hint=_HINT)
         places = ", ".join(map(str, self._folders)) or "no folder"
         raise ConfigInvalid(
-            f"image {choice.image} ({choice.reason}): expected a file of this name in {places}, found none",
-            hint="Give the folder of the images with --image-dir, or write the image with its folder",
+            f"image {described_image(choice.image)} ({choice.reason}): expected a file of this name in {places}, found "
+            "none",
+            hint="Give the folder of the images with --image-dir",
         )
 
 

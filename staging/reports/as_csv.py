@@ -1,8 +1,8 @@
 """The report as CSV (RFC 4180): a row per device, units in the headings, nothing that a spreadsheet would run.
 
-A cell that begins with `=`, `+`, `-`, `@`, a tab or a line break is a formula to a spreadsheet, and a host name or a
-device's own words may begin so; such a text gets an apostrophe in front (OWASP, CSV injection). Numbers are written as
-numbers. What was not measured is an empty cell.
+A cell that begins with `=`, `+`, `-`, `@`, their wide forms, a tab or a line break is a formula to a spreadsheet, also
+behind blanks, and a host name or a device's own words may begin so; such a text gets an apostrophe in front (OWASP, CSV
+injection). Numbers are written as numbers. What was not measured is an empty cell.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import io
 import re
 from collections.abc import Callable
 
+from inventory.outside import outward
 from staging.reports.model import DeviceReport, Report
 
 Cell = str | int | float | None
 
-_FORMULA = re.compile(r"[=+\-@\t\r\n]")
+_FORMULA = re.compile("\\s*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 
 
 def _mb_s(bytes_per_s: float | None) -> float | None:
@@ -69,7 +70,7 @@ def report_csv(report: Report) -> str:
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(COLUMNS)
-    for device in report.devices:
+    for device in outward(report).devices:
         writer.writerow([safe(column(device)) for column in COLUMNS.values()])
     return out.getvalue()
 

@@ -11,6 +11,7 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from inventory.outside import outward
 from staging.reports import words
 from staging.reports.graphs import MOST_POINTS, Limit, transfer_graphs
 from staging.reports.headline import configuration_line, headline, saved_line, state_line
@@ -37,6 +38,7 @@ _TITLES = {"stage": "Staging report", "probe": "Speed test report"}
 
 def report_html(report: Report) -> str:
     """Return the report as one HTML page."""
+    report = outward(report)
     ordered = _ordered(report)
     opened = _opened(ordered)
     style, script = _style(), _part("report.js")

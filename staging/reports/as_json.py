@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
+from inventory.outside import json_text, told
 from staging.codec import to_json
 from staging.reports.model import Report
 from tcp.sample import Sample
@@ -38,15 +38,15 @@ FORMS: dict[Any, Any] = {Sample: Reading}
 
 def report_json(report: Report) -> str:
     """Return the report as one JSON document."""
-    return json.dumps(report_document(report), indent=2, ensure_ascii=False) + "\n"
+    return json_text(told(report_document(report)), indent=2) + "\n"
 
 
 def report_document(report: Report) -> dict[str, Any]:
     """Return the report as JSON types."""
     document: dict[str, Any] = to_json(report)
     for device, written in zip(report.devices, document["devices"], strict=True):
-        for transfer, told in zip(device.transfers, written["transfers"], strict=True):
-            told["samples"] = [to_json(_reading(sample)) for sample in transfer.samples]
+        for transfer, made in zip(device.transfers, written["transfers"], strict=True):
+            made["samples"] = [to_json(_reading(sample)) for sample in transfer.samples]
     return {"schema": document.pop("schema"), **document}
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
+from inventory.outside import outward
 from staging.reports.model import DeviceReport, Report
 from staging.reports.thresholds import Check, Status, Threshold, checks_of
 from staging.reports.words import moment, rate
@@ -33,6 +34,7 @@ def report_junit(report: Report, thresholds: Sequence[Threshold] = ()) -> str:
         report: The report.
         thresholds: What every device is held against, beside image and configuration.
     """
+    report = outward(report)
     checked = [(device, checks_of(device, report.verb, thresholds)) for device in report.devices]
     order = list(dict.fromkeys(device.site for device, _ in checked))
     checked.sort(key=lambda one: order.index(one[0].site))

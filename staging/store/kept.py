@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from staging.codec import to_json
+from staging.codec import kept_json
 
 if TYPE_CHECKING:
     from ftpserver import TransferRecord
@@ -91,7 +91,7 @@ def row_of(run_id: str, host: str, kept: KeptTransfer) -> tuple[Any, ...]:
         record.max_window_bytes,
         record.sender.congestion_control,
         record.verdict.kind.value,
-        packed(to_json(record)),
+        packed(kept_json(record)),
     )
 
 

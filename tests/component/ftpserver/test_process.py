@@ -41,6 +41,15 @@ _PARENT = """
 """
 
 
+_ENVIRONED = """
+    import sys
+    from pathlib import Path
+    from ftpserver import FtpServer, ServerSettings
+    with FtpServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1")) as server:
+        print(Path(f"/proc/{server.pid}/environ").read_text(), flush=True)
+"""
+
+
 def _alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -298,3 +307,28 @@ def test_too_few_open_files_are_one_clear_sentence(bench: "Bench") -> None:
     ]
     assert done[0].startswith("ServerStartFailed open files: 500 sessions take 2032 descriptors, the hard limit is 200")
     assert done[1] == "200\n"
+
+
+def test_no_secret_is_in_the_servers_environment(tmp_path: Path) -> None:
+    """Passwords of devices, tokens and whatever else the operator has set stay with the parent; locale and path go."""
+    (tmp_path / "a.bin").write_bytes(b"image")
+    given = {
+        "FLASHFERRY_PASSWORD": "device-word",
+        "FLASHFERRY_ENABLE_SECRET": "enable-word",
+        "FLASHFERRY_SERVE_PASSWORD": "serve-word",
+        "NB_TOKEN": "token-word",
+        "SOME_OTHER_THING": "any-word",
+        "LC_TIME": "C.UTF-8",
+    }
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", textwrap.dedent(_ENVIRONED), str(tmp_path / "a.bin")],
+        env=os.environ | given,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = dict(one.partition("=")[::2] for one in done.stdout.strip().split("\0") if one)
+    assert "word" not in done.stdout
+    assert found["LC_TIME"] == "C.UTF-8"
+    assert found["PATH"] == os.environ["PATH"]
+    assert not [name for name in found if name.startswith("FLASHFERRY_")]

@@ -103,7 +103,8 @@ def test_an_inventory_is_ready_to_use(loopback_world: World, tmp_path: Path) -> 
     assert hosts == {"r1": {"hostname": device.address, "port": 2222, "groups": ["site"]}}
     assert groups == {"site": {"platform": "ios", "data": {"site": "site", "link_rate_bps": 50_000_000}}}
     assert defaults["password"] == device.password
-    assert defaults["data"] == {"enable_secret": device.enable_secret, "known_hosts": str(folder / "known_hosts")}
+    known_hosts = f"known_hosts_of_{loopback_world.directory.name}"
+    assert defaults["data"] == {"enable_secret": device.enable_secret, "known_hosts": known_hosts}
 
 
 def test_an_inventory_keeps_a_device_with_its_own_login_apart(new_world: Any, tmp_path: Path) -> None:

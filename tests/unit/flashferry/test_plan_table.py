@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from flashferry import layout, plan_table
+from flashferry.layout import ShownConsole
 from flashferry.plan_progress import PlanProgress
 from staging.events import Event
 from staging.planning.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, Remedy, TuneMode
@@ -19,7 +20,7 @@ Shown = Callable[[FleetPlan, int], list[str]]
 def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shown:
     def lines(plan: FleetPlan, width: int) -> list[str]:
         def narrow(*, stderr: bool = False) -> Console:
-            return Console(stderr=stderr, highlight=False, markup=False, width=width)
+            return ShownConsole(stderr=stderr, width=width)
 
         monkeypatch.setattr(layout, "console", narrow)
         monkeypatch.setattr(plan_table, "console", narrow)

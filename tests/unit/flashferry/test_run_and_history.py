@@ -42,9 +42,9 @@ def call(tmp_path, monkeypatch):
 
 
 def narrow(*, stderr=False):
-    from flashferry.layout import _Console
+    from flashferry.layout import ShownConsole
 
-    return _Console(stderr=stderr, highlight=False, markup=False, width=80)
+    return ShownConsole(stderr=stderr, width=80)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def _put_device(path: Path) -> None:
 
 
 _NO_IMAGES: dict[str, Callable[[Path], None]] = {
-    "a FIFO": os.mkfifo,
+    "a named pipe": os.mkfifo,
     "a socket": _put_socket,
     "a device": _put_device,
 }

@@ -8,6 +8,7 @@ from ftpserver.catalogue import FileIdentity, ImageFile
 from ftpserver.codec import encode, public
 from ftpserver.errors import SettingsInvalid
 from ftpserver.tickets import TicketRequest, issue, password_matches, plain_address, source_allowed
+from inventory.outside import masked
 
 IMAGE = ImageFile(
     name="a.bin",
@@ -99,3 +100,10 @@ def test_impossible_requests_are_refused(wrong: dict[str, object], message: str)
     """A ticket that could never be used is an error that says what was expected."""
     with pytest.raises(SettingsInvalid, match=message):
         TicketRequest(image_name="a.bin", **wrong)  # type: ignore[arg-type]
+
+
+def test_a_ticket_is_masked_from_its_first_moment_on() -> None:
+    """Whoever quotes it: neither user nor password comes through, nor half of the password."""
+    ticket, _ = issue(TicketRequest(image_name="a.bin"), IMAGE)
+    said = masked(f"ftp://x/{ticket.username}, {ticket.password}, {ticket.password[4:]}")
+    assert said == "ftp://x/***, ***, ***"

@@ -15,6 +15,7 @@ import pytest
 
 from inventory.errors import ConfigInvalid
 from inventory.load import open_inventory
+from inventory.outside import masked
 from staging import secret_sources
 from staging.credentials import Credentials, Environment, apply_credentials, missing_login
 from staging.secret_sources import CommandSource, KeyringSource, PromptSource
@@ -258,3 +259,62 @@ def test_no_prompt_without_a_terminal():
 def test_a_complete_login_is_not_asked_for():
     """Only what is missing is worth a question; an enable secret alone is none."""
     assert PromptSource().look_up("r1", Credentials(username="ann", password="")) == NOTHING
+
+
+HOSTILE = ["\n", "\r\n", "x\nreload\n", "\x00", "\x1b[2J", "\x7f", "\x85", "\u2028"]
+
+
+@pytest.mark.parametrize("end", HOSTILE)
+@pytest.mark.parametrize("field", ["username", "password", "enable_secret"])
+def test_what_no_line_can_hold_is_refused_from_every_source(tmp_path, monkeypatch, field, end):
+    """It would be typed, and what stands behind a line break with it; the sentence says which and never shows it."""
+    value = f"Word-{field}{end}"
+    nornir = opened(tmp_path, "r1: {hostname: h}")
+    with pytest.raises(ConfigInvalid, match=r"^r1: .*expected one line of text, found a .* in it") as caught:
+        apply_credentials(nornir, [Fixed(**{field: value})])
+    assert "Word" not in str(caught.value)
+    (tmp_path / "hosts.yaml").write_text("r1: {hostname: h}")
+    nornir = open_inventory(tmp_path)
+    host = nornir.inventory.hosts["r1"]
+    if field == "enable_secret":
+        host.data[field] = value
+    else:
+        setattr(host, field, value)
+    with pytest.raises(ConfigInvalid, match="expected one line of text") as caught:
+        apply_credentials(nornir, [])
+    assert "Word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["FLASHFERRY_USERNAME", "FLASHFERRY_PASSWORD", "FLASHFERRY_ENABLE_SECRET"])
+def test_a_variable_with_a_line_end_is_named(tmp_path, monkeypatch, name):
+    """A file that was read into it with its last line break is the commonest case."""
+    monkeypatch.setenv(name, "Word-in-it\n")
+    with pytest.raises(ConfigInvalid, match=rf"{name}: expected one line of text, found a line break") as caught:
+        apply_credentials(opened(tmp_path, "r1: {hostname: h}"))
+    assert "Word" not in str(caught.value)
+
+
+def test_a_recovery_goes_on_without_the_one_device(tmp_path):
+    """Who takes failures gets it with its device; all others keep their logins."""
+    nornir = opened(tmp_path, "r1: {hostname: h}\nr2: {hostname: h, username: ann, password: p-word}")
+    nornir.inventory.hosts["r1"].password = "bad\nword"
+    refused = {}
+    apply_credentials(nornir, [], failed=refused.__setitem__)
+    assert list(refused) == ["r1"]
+    assert missing_login(nornir) == ("r1",)
+
+
+def test_secrets_of_all_sources_are_masked_from_then_on(tmp_path):
+    """Whoever quotes one, a device or a library: the value is known."""
+    nornir = opened(tmp_path, "r1: {hostname: h, username: ann}\nr2: {hostname: h, username: bob, password: hosts-own}")
+    apply_credentials(nornir, [Fixed(username="ann", password="from-a-source", enable_secret="for-enabling")])
+    assert masked("hosts-own from-a-source for-enabling") == "*** *** ***"
+
+
+def test_a_secrets_command_may_have_an_environment_of_its_own(tmp_path):
+    """Ours loses what we took out of it; the operator's own program gets what the operator gave."""
+    path = tmp_path / "secrets"
+    path.write_text(f"#!{sys.executable}\nimport json, os\nprint(json.dumps({{'password': os.environ['VAULT']}}))\n")
+    path.chmod(0o700)
+    source = CommandSource(str(path), {"VAULT": "opened", "PATH": os.environ["PATH"]})
+    assert source.look_up("r1", NOTHING) == Credentials(password="opened")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from inventory.access import HostKeyPolicy, KeyRules
+from inventory.errors import ConfigInvalid
 from tasks import connection
 from tasks.connection import KEY_RULES, FlashferryConnection
-from tasks.login import Login
+from tasks.errors import HostKeyRefused
+from tasks.host_keys import HostKeys
+from tasks.login import Login, open_driver
 
 
 def test_no_log_of_what_is_typed(monkeypatch: pytest.MonkeyPatch):
@@ -22,3 +26,47 @@ def test_no_log_of_what_is_typed(monkeypatch: pytest.MonkeyPatch):
     FlashferryConnection().open("192.0.2.1", "u", "p", 22, "ios", {KEY_RULES: rules, "optional_args": given})
     assert logins[0].optional_args == {"conn_timeout": 7}
     assert "session_log" in given
+
+
+@pytest.mark.parametrize("field", ["username", "password", "enable_secret"])
+def test_nothing_is_opened_with_what_no_line_can_hold(field: str):
+    """The last look before anything is sent, whoever made the login: the enable secret is typed into a line."""
+    keys = HostKeys(path=Path("known_hosts"), policy=HostKeyPolicy.STRICT, device="r1")
+    given = {"username": "u", "password": "p", "enable_secret": None} | {field: "Word\nreload"}
+    login = Login(name="r1", address="192.0.2.1", port=22, host_keys=keys, **given)
+    with pytest.raises(ConfigInvalid, match=r"^r1: connect: .*expected one line of text, found a line break") as caught:
+        open_driver(login)
+    assert "Word" not in str(caught.value)
+
+
+RULES = KeyRules(policy=HostKeyPolicy.STRICT, known_hosts=Path("known_hosts"))
+
+
+@pytest.mark.parametrize("given", ["/etc/shadow", "../outside", 7])
+def test_netmikos_file_of_known_hosts_is_below_the_state(monkeypatch, tmp_path, given):
+    """It is one more way to name a file that is read and written to; nothing is opened."""
+    monkeypatch.setenv("FLASHFERRY_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(connection, "DeviceSession", lambda login: pytest.fail("opened"))
+    arguments = {"alt_host_keys": True, "alt_key_file": given}
+    with pytest.raises(ConfigInvalid, match=r"^r1: connect: alt_key_file: expected "):
+        FlashferryConnection().open(
+            "h", "u", "p", 22, "ios", {"name": "r1", KEY_RULES: RULES, "optional_args": arguments}
+        )
+
+
+@pytest.mark.parametrize("key", ["key_file", "ssh_config_file"])
+def test_a_pipe_is_no_key_file(monkeypatch, tmp_path, key):
+    """A library would open it and wait without end."""
+    monkeypatch.setattr(connection, "DeviceSession", lambda login: pytest.fail("opened"))
+    os.mkfifo(tmp_path / "pipe")
+    extras = {"name": "r1", KEY_RULES: RULES, "optional_args": {key: str(tmp_path / "pipe")}}
+    with pytest.raises(ConfigInvalid, match=rf"{key}: expected a regular file, found a named pipe"):
+        FlashferryConnection().open("h", "u", "p", 22, "ios", extras)
+
+
+def test_known_hosts_are_not_waited_for(tmp_path):
+    """A pipe in their place is refused, with what it is; the device is not logged in to."""
+    os.mkfifo(tmp_path / "pipe")
+    keys = HostKeys(path=tmp_path / "pipe", policy=HostKeyPolicy.ACCEPT_NEW, device="r1")
+    with pytest.raises(HostKeyRefused, match="cannot be read: expected a regular file, found a named pipe"):
+        keys.known("192.0.2.1")

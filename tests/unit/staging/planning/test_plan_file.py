@@ -2,16 +2,20 @@
 
 import hashlib
 import json
+import os
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inventory.errors import ConfigInvalid
+from inventory.outside import keep_secret
 from staging.planning.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, TuneMode
 from staging.planning.limits import Limits
-from staging.planning.plan_file import check_against, load_plan, plan_text, save_plan
+from staging.planning.plan_file import check_against, load_plan, plan_text, save_plan, sealed
 from staging.planning.waves import Wave, WavePolicy
 
 
@@ -35,6 +39,7 @@ def plan(image: PlannedImage) -> FleetPlan:
         starts_at="2026-11-21T22:00:00+00:00",
         ends_at=None,
         images=(image,),
+        image_folders=(str(Path(image.path).resolve().parent),),
         limits=Limits(site_copies=3),
         policy=WavePolicy(max_failures=0.25, size=4),
         tune=TuneMode.AUTO,
@@ -72,7 +77,9 @@ def test_a_changed_device_changes_its_own_lines_only(plan: FleetPlan) -> None:
     first, second = plan.devices
     changed = replace(plan, devices=(replace(first, wave=1), second))
     pairs = zip(plan_text(plan).splitlines(), plan_text(changed).splitlines(), strict=True)
-    assert [(one.strip(), other.strip()) for one, other in pairs if one != other] == [('"wave": 0,', '"wave": 1,')]
+    changes = [(one.strip(), other.strip()) for one, other in pairs if one != other]
+    assert changes[0][0].startswith('"digest": "')
+    assert changes[1:] == [('"wave": 0,', '"wave": 1,')]
 
 
 def test_what_json_prints_can_be_read_as_a_plan(plan: FleetPlan, tmp_path: Path) -> None:
@@ -130,9 +137,134 @@ def test_a_plan_that_does_not_hold_together_is_refused(
 ) -> None:
     """Damage, another release and edits that make no sense are one sentence that names the key."""
     path = tmp_path / "plan.json"
-    path.write_text(json.dumps(json.loads(plan_text(plan)) | change))
+    path.write_text(json.dumps(sealed(json.loads(plan_text(plan)) | change)))
     with pytest.raises(ConfigInvalid, match=told):
         load_plan(path)
+
+
+def test_a_plan_carries_its_digest(plan: FleetPlan, tmp_path: Path) -> None:
+    """It is that of the content alone: anybody can work it out, `--json` around it does not count, and it is read."""
+    save_plan(plan, tmp_path / "plan.json")
+    content = json.loads((tmp_path / "plan.json").read_text())
+    stated = content.pop("digest")
+    assert stated == hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    assert load_plan(tmp_path / "plan.json").digest == stated
+
+
+def changed_path(content: dict[str, Any]) -> None:
+    content["images"][0]["path"] = "/etc/shadow"
+
+
+def changed_folder(content: dict[str, Any]) -> None:
+    content["image_folders"] = ["/"]
+
+
+def changed_wave(content: dict[str, Any]) -> None:
+    content["waves"][0]["name"] = "all"
+
+
+def changed_reason(content: dict[str, Any]) -> None:
+    content["devices"][1]["reason"] = "none"
+
+
+@pytest.mark.parametrize("change", [changed_path, changed_folder, changed_wave, changed_reason])
+def test_a_changed_plan_is_refused(plan: FleetPlan, tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Whatever was changed; the sentence names both digests and what to do."""
+    content = json.loads(plan_text(plan))
+    stated = content["digest"]
+    change(content)
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(
+        ConfigInvalid, match=rf"has changed since it was made: expected SHA-256 {stated}, found \w{{64}}"
+    ):
+        load_plan(path)
+
+
+@pytest.mark.parametrize("digest", [None, "", 5])
+def test_a_plan_without_its_digest_is_refused(plan: FleetPlan, tmp_path: Path, digest: object) -> None:
+    """It may be of an earlier release; it is made anew."""
+    content = json.loads(plan_text(plan)) | {"digest": digest}
+    if digest is None:
+        del content["digest"]
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ConfigInvalid, match=r"expected its SHA-256 under the key 'digest', found none\. .*anew"):
+        load_plan(path)
+
+
+@pytest.mark.parametrize("way", ["other name", "elsewhere", "up", "link", "relative", "no folder", "relative folder"])
+def test_a_plan_names_no_other_files(plan: FleetPlan, tmp_path: Path, way: str) -> None:
+    """Also one that is sealed: name and path agree, and links lead out of its image folders no more than paths do."""
+    images, other = tmp_path / "images", tmp_path / "other"
+    for folder in (images, other):
+        folder.mkdir()
+        (folder / "new.bin").write_bytes(b"image")
+    (images / "passwd").write_bytes(b"image")
+    (images / "linked").symlink_to(other)
+    path, folders = images / "new.bin", (str(images),)
+    load_sealed(plan, tmp_path, str(path), folders)
+    bad = {
+        "other name": (images / "passwd", folders),
+        "elsewhere": (other / "new.bin", folders),
+        "up": (images / ".." / "other" / "new.bin", folders),
+        "link": (images / "linked" / "new.bin", folders),
+        "relative": (Path("new.bin"), folders),
+        "no folder": (path, ()),
+        "relative folder": (path, (".",)),
+    }[way]
+    with pytest.raises(
+        ConfigInvalid, match=r"plan .*: image new\.bin: expected (its whole path|it in one of the plan's)"
+    ):
+        load_sealed(plan, tmp_path, str(bad[0]), bad[1])
+
+
+def load_sealed(plan: FleetPlan, folder: Path, image: str, folders: tuple[str, ...]) -> None:
+    (one,) = plan.images
+    save_plan(replace(plan, images=(replace(one, path=image),), image_folders=folders), folder / "plan.json")
+    load_plan(folder / "plan.json")
+
+
+@pytest.mark.parametrize("what", ["plan.json", "new.bin"])
+def test_nothing_is_waited_for(plan: FleetPlan, tmp_path: Path, what: str) -> None:
+    """A pipe in place of the plan, or of its image, is refused at once."""
+    save_plan(plan, tmp_path / "plan.json")
+    (tmp_path / what).unlink()
+    os.mkfifo(tmp_path / what)
+    with pytest.raises(ConfigInvalid, match="expected a regular file, found a named pipe"):
+        load_plan(tmp_path / "plan.json")
+
+
+def test_a_plan_holds_no_secret_and_is_carried_out_all_the_same(plan: FleetPlan, tmp_path: Path) -> None:
+    """What a device said is masked; names and files stay, also where a password is part of one."""
+    keep_secret("Sommer-2031", "new.bin")
+    first, second = plan.devices
+    told = replace(plan, devices=(first, replace(second, reason="it says Sommer-2031 of new.bin")))
+    save_plan(told, tmp_path / "plan.json")
+    assert "Sommer" not in (tmp_path / "plan.json").read_text()
+    found = load_plan(tmp_path / "plan.json")
+    assert (found.images, found.devices[0]) == (plan.images, first)
+    assert found.devices[1].reason == "it says *** of ***"
+
+
+@pytest.mark.parametrize("secret", ["always", "unreachable", "flashferry.plan", "canary-1", "images", "flash"])
+def test_no_password_keeps_a_plan_from_being_carried_out(plan: FleetPlan, tmp_path: Path, secret: str) -> None:
+    """Whatever word it is that a plan consists of."""
+    keep_secret(secret)
+    told = replace(plan, tune=TuneMode.ALWAYS)
+    save_plan(told, tmp_path / "plan.json")
+    assert load_plan(tmp_path / "plan.json") == told
+
+
+def test_a_plan_is_signs_alone(plan: FleetPlan, tmp_path: Path) -> None:
+    """Whoever reviews it with `cat` is told what devices said, and obeys nothing of it; what is read is exact."""
+    said = "Tromsø \x1b[2J\x9b\u202e"
+    told = replace(plan, devices=(plan.devices[0], replace(plan.devices[1], reason=said)))
+    text = plan_text(told)
+    assert text.replace("\n", "").isprintable()
+    assert "Tromsø" in text
+    (tmp_path / "plan.json").write_text(text)
+    assert load_plan(tmp_path / "plan.json") == told
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"plan"'])

@@ -1,0 +1,116 @@
+"""What was found, in words that give nothing away: a value of an inventory may be a password in the wrong place.
+
+So a complaint never quotes a value that could be a secret, and no key either: `password:word`, without the blank, is a
+key to YAML. It says where the value stands, what was expected there, and of what kind and how long it is; whoever has
+the file knows then which one is meant.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+_SHORTEST_SECRET = 3
+_IMAGE = re.compile(r"[\w./~+-]*\.(bin|pkg|tar|tgz|gz|zip|img|iso|ova|qcow2|smu|spa)", re.IGNORECASE | re.ASCII)
+_FILE = re.compile(r"[\w./~ +-]*\.(ya?ml|csv|tsv|txt|json|xlsx?|ods|toml|ini|conf|cfg)", re.IGNORECASE | re.ASCII)
+_LETTERS = re.compile(r"[A-Za-z][A-Za-z_-]*")
+_PUBLIC = re.compile(r"\d{1,2}:\d\d|[\d.,<>=!() ]*[.<>=!][\d.,<>=!() ]*")
+"""A time of day, and releases of a router's software compared: figures and signs that no password consists of."""
+
+PLATFORM_WORDS = frozenset(
+    {
+        *("arista_eos", "aruba_os", "asa", "cisco", "cisco_asa", "cisco_ios", "cisco_iosxe", "cisco_iosxr"),
+        *("cisco_nxos", "cisco_xe", "cisco_xr", "eos", "fortinet", "hp_procurve", "huawei", "ios-xe", "ios_xe"),
+        *("ios_xr", "iosxe", "iosxr", "juniper", "juniper_junos", "junos", "linux", "mikrotik_routeros", "nokia_sros"),
+        *("nxos", "nxos_ssh", "paloalto_panos", "panos", "sros", "vyos"),
+    }
+)
+"""Platforms by the names that Nornir, netmiko and NAPALM have for them: none of them is a secret."""
+
+
+def described(value: object, known: Iterable[str] = ()) -> str:
+    """Return what a value is, without quoting it where it could be a secret.
+
+    Args:
+        value: The value.
+        known: Words that are no secrets here, for they are public.
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int | float):
+        return str(value) if len(str(value)) <= _SHORTEST_SECRET else "a number"
+    if isinstance(value, str):
+        is_public = len(value) < _SHORTEST_SECRET or value.lower() in known or _PUBLIC.fullmatch(value)
+        return repr(value) if is_public else _text(value)
+    if isinstance(value, Mapping):
+        return f"a mapping with {_count(len(value), 'key')}"
+    if isinstance(value, list | tuple | set):
+        if not value:
+            return "an empty list"
+        return f"a list with {_count(len(value), 'entry', 'entries')}"
+    return f"a {type(value).__name__}"
+
+
+def is_image_name(image: str) -> bool:
+    """Return whether a text has the ending of an image's file name, and so is no secret."""
+    return _IMAGE.fullmatch(image) is not None
+
+
+def described_image(image: str) -> str:
+    """Return an image as written where it has the ending of one; else what it is."""
+    return image if is_image_name(image) else f"({_text(image)})"
+
+
+def described_file(file: object) -> str:
+    """Return a file as written where it has the ending of one; else what it is."""
+    return str(file) if _FILE.fullmatch(str(file)) else described(str(file))
+
+
+def unknown_key(key: object, keys: Iterable[str]) -> str:
+    """Return the complaint about a key that is none of ours, with the one that was probably meant."""
+    ours = tuple(keys)
+    if isinstance(key, str):
+        if (meant := meant_key(key, ours, cutoff=0.6)) is not None:
+            return f"unknown key '{key}'; did you mean '{meant}'?"
+        before, colon, _ = key.partition(":")
+        if colon:
+            where = f"'{before}:'" if before in ours else "the colon"
+            return f"unknown key, {described(key)}: the blank behind {where} is missing"
+    return f"unknown key, {described(key)}; expected some of {', '.join(ours)}"
+
+
+def meant_key(key: object, keys: Iterable[str], *, cutoff: float = 0.8) -> str | None:
+    """Return which key of ours was probably meant; None where none is like it, or it is no plain word."""
+    if not isinstance(key, str) or not is_word(key):
+        return None
+    return next(iter(get_close_matches(key, list(keys), n=1, cutoff=cutoff)), None)
+
+
+def is_word(key: object) -> bool:
+    """Return whether a key is letters alone, as all keys that anybody gives are."""
+    return isinstance(key, str) and _LETTERS.fullmatch(key) is not None
+
+
+def control_character(text: str) -> str | None:
+    """Return which character of a text no line can hold, in words; None where there is none."""
+    for character in text:
+        if character in "\r\n\u2028\u2029\x0b\x0c\x85":
+            return "a line break"
+        if unicodedata.category(character) in {"Cc", "Cs"}:
+            return "a control character"
+    return None
+
+
+def _text(text: str) -> str:
+    found = control_character(text)
+    more = [found] if found else []
+    more += ["a blank"] if " " in text else []
+    return f"text of {_count(len(text), 'character')}" + (f" with {' and '.join(more)}" if more else "")
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

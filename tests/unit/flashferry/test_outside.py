@@ -1,0 +1,715 @@
+"""Every way out, tried with everything that is hostile: no secret, nothing obeyed, documents still parse.
+
+Ways out are taken from their registries: a verb, a form of a report, a view of the server or a watcher that this test
+does not know fails it.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+import logging
+import re
+import sqlite3
+import sys
+import threading
+import urllib.request
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from rich.box import ASCII
+from rich.console import Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.text import Text
+
+import flashferry
+from flashferry import cli, sessions
+from flashferry.cli import FAMILIES, VERBS, main
+from flashferry.fleet_lines import FleetLines
+from flashferry.last_words import guard
+from flashferry.layout import ShownConsole, ShownTable
+from flashferry.live import LiveTable
+from flashferry.output import EventLines, complain, say
+from flashferry.plan_progress import PlanProgress
+from flashferry.report import Format
+from flashferry.serving import Offer
+from ftpserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
+from ftpserver.catalogue import FileIdentity
+from inventory.conditions import VersionCondition
+from inventory.errors import ConfigInvalid
+from inventory.outside import keep_secret
+from staging import metrics
+from staging.dry_run import DryRecord
+from staging.event_log import event_line, event_log
+from staging.events import Event
+from staging.exit_codes import ExitCode
+from staging.fleet_check import CheckRecord
+from staging.following import Expected, Roster
+from staging.journal import Journal
+from staging.journal_devices import NewDevice
+from staging.metrics import run_metrics, serve_metrics
+from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice
+from staging.planning.limits import Limits
+from staging.planning.plan_file import load_plan
+from staging.planning.waves import WavePolicy
+from staging.record import DeviceRecord, Failure, RunReport
+from staging.recover import RecoveryRecord
+from staging.states import Outcome, Restored, State
+from staging.store.kept import KeptTransfer
+from tests.unit.flashferry.hostile import (
+    AT,
+    ENABLE,
+    HOSTILE,
+    LOGIN,
+    MARK,
+    SHORT,
+    TICKET,
+    TOKEN,
+    USER,
+    Built,
+    assert_harmless,
+    known,
+    secrets_in,
+    texts_in,
+)
+from tests.unit.staging.conftest import CHANGES, SNAPSHOT
+
+HOST = HOSTILE
+IDENTITY = FileIdentity(device=1, inode=2, size_bytes=3, mtime_ns=4)
+BUILT = Built(
+    {"ticket_id": "00ff", "outcome": "failed"},
+    {
+        Limits: Limits,
+        WavePolicy: WavePolicy,
+        VersionCondition: lambda: VersionCondition(text=HOSTILE, comparisons=()),
+        FileIdentity: lambda: IDENTITY,
+    },
+)
+OWN = ("lab", "doctor")
+"""Verbs that tell of this machine and of stand-ins of ours; nothing foreign comes into what they say."""
+
+
+@pytest.fixture(autouse=True)
+def _known() -> None:
+    known()
+
+
+@pytest.fixture
+def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder, an inventory whose names are hostile and whose secrets are real, and an image."""
+    monkeypatch.setenv("FLASHFERRY_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("FLASHFERRY_PLAIN", "1")
+    for name in ("FLASHFERRY_USERNAME", "FLASHFERRY_PASSWORD", "FLASHFERRY_ENABLE_SECRET"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "image.bin").write_bytes(b"image")
+    name = json.dumps(HOST.replace("\x00", ""))
+    login = f"username: ann, password: {json.dumps(LOGIN)}, data: {{enable_secret: {json.dumps(ENABLE)}"
+    (tmp_path / "hosts.yaml").write_text(
+        f"? {name}\n: {{hostname: 192.0.2.1, platform: ios, {login}, site: a, link_rate_bps: 8000000}}}}\n"
+    )
+    return tmp_path
+
+
+Say = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def flashferry_says(ground: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Return what runs a command and returns what it wrote; what it wrote for people is harmless in any case."""
+
+    def run(*words: str, is_document: bool = False) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["flashferry", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        assert left.value.code not in (1, 2), err
+        assert_harmless(err)
+        if not is_document:
+            assert_harmless(out.replace("\r\n", "\n"))
+        return out, err
+
+    return run
+
+
+def test_the_hostile_texts_are_hostile():
+    """The checks of this test would find each of them."""
+    for secret in (LOGIN, ENABLE, USER, TICKET, TOKEN, TICKET[4:]):
+        assert secrets_in(f"a {secret} b")
+    with pytest.raises(AssertionError):
+        assert_harmless(MARK)
+    with pytest.raises(AssertionError):
+        assert_harmless("flashferry: error: forged")
+    assert secrets_in(HOSTILE)
+
+
+# Results of verbs
+
+
+def event(**more: Any) -> Event:
+    """Return an event with hostile texts."""
+    values = {"host": HOST, "step": "check", "status": "note", "text": HOSTILE, "at_s": 1.0, "site": HOSTILE}
+    return Event(**values | {"verdict": HOSTILE} | more)
+
+
+EVENTS = (
+    event(),
+    event(status="failed"),
+    event(status="queued"),
+    event(status="retry"),
+    event(step="pull", status="started", text=HOSTILE),
+    event(step="probe", status="started"),
+    event(step="device", status="failed", outcome="failed", failure="LoginRefused", restored="incomplete"),
+    event(host=None, step="run", status="waiting"),
+    event(host=None, step="run", status="paused"),
+    event(host=None, step="wave", status="started", wave=1),
+    event(host=None, step="server", status="done"),
+)
+
+
+def record(**more: Any) -> DeviceRecord:
+    """Return a device's record with hostile texts."""
+    return BUILT.one(DeviceRecord, host=HOST, outcome=Outcome.FAILED, restored=Restored.INCOMPLETE, **more)
+
+
+def run_report(verb: str) -> RunReport:
+    return BUILT.one(RunReport, verb=verb, devices=(record(), record()))
+
+
+def fleet_plan() -> FleetPlan:
+    devices = tuple(BUILT.one(PlannedDevice, host=f"{HOST}{action}", action=action) for action in Action)
+    return BUILT.one(FleetPlan, devices=devices)
+
+
+def play(emit: Callable[[Event], None]) -> None:
+    for one in EVENTS:
+        emit(one)
+
+
+def told_by(result: object) -> Callable[..., object]:
+    """Return what stands in for a fleet's work: it tells hostile events, and returns hostile records."""
+
+    def work(*_: object, emit: Callable[[Event], None] = lambda one: None, **more: object) -> object:
+        play(emit)
+        return result
+
+    return work
+
+
+Case = tuple[str, Callable[[], object], tuple[str, ...]]
+CASES: dict[str, Case] = {
+    "check": ("flashferry.check.check_fleet", lambda: (BUILT.one(CheckRecord, host=HOST),), ()),
+    "check --reach": ("flashferry.check.reach_fleet", lambda: (BUILT.one(CheckRecord, host=HOST),), ("--reach",)),
+    "probe": ("flashferry.probe.probe_fleet", lambda: run_report("probe"), ()),
+    "plan": ("flashferry.plan.plan_fleet", fleet_plan, ("--image", "IMAGE")),
+    "stage": ("flashferry.stage.run_waves", lambda: run_report("stage"), ("--image", "IMAGE")),
+    "stage --dry-run": (
+        "flashferry.stage.dry_run_fleet",
+        lambda: (BUILT.one(DryRecord, host=HOST), BUILT.one(DryRecord, host=HOST, failure=None)),
+        ("--image", "IMAGE", "--dry-run"),
+    ),
+    "recover": ("flashferry.recover.recover_fleet", lambda: (BUILT.one(RecoveryRecord, host=HOST),), ()),
+}
+"""Verbs over devices: whose work is stood in for, what it returns, and what the verb is given."""
+
+FROM_JOURNAL = {
+    "status": ((),),
+    "history": ((), (HOST,)),
+    "run list": ((),),
+    "run show": (("latest",),),
+    "report": (("latest",),),
+}
+"""Verbs that read the journal alone."""
+
+ELSEWHERE = {
+    "serve": "test_views_of_the_server",
+    "images list": "test_images",
+    "images hash": "test_images",
+    "run pause": "test_a_run_is_steered",
+    "run continue": "test_a_run_is_steered",
+    "run stop": "test_a_run_is_steered",
+    "run approve": "test_a_run_is_steered",
+}
+"""Verbs with tests of their own below."""
+
+
+def test_no_verb_is_forgotten():
+    """Whoever adds a verb says here how hostile texts come to it."""
+    families = {
+        name: [one.name for one in cli.import_module(f"flashferry.{name}").app.registered_commands] for name in FAMILIES
+    }
+    verbs = {*VERBS, *(f"{name} {one}" for name, commands in families.items() for one in commands)}
+    tried = {*(name.partition(" --")[0] for name in CASES), *FROM_JOURNAL, *ELSEWHERE}
+    assert {verb for verb in verbs if verb.split()[0] not in OWN} == tried
+    assert all(test in globals() for test in ELSEWHERE.values())
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("columns", [80, 160])
+@pytest.mark.parametrize("case", CASES)
+def test_results(ground, monkeypatch, flashferry_says, case, columns, as_json):
+    """Of every verb over devices: tables at both widths, lines of events, and the document."""
+    target, result, more = CASES[case]
+    monkeypatch.setattr(target, told_by(result()))
+    monkeypatch.setenv("COLUMNS", str(columns))
+    given = [str(ground / "image.bin") if one == "IMAGE" else one for one in more]
+    words = [case.split()[0], "-i", str(ground), *given]
+    if case == "recover":
+        left_in_the_journal(ground / "state")
+    out, _ = flashferry_says(*words, *(["--json"] if as_json else []), is_document=as_json)
+    assert out.strip()
+    if as_json:
+        check_document(out)
+
+
+def left_in_the_journal(directory: Path) -> None:
+    """Have a dead run hold a device, so that there is something to recover."""
+    with Journal(directory) as journal:
+        run_id = journal.begin_run("stage")
+        journal.add_device(run_id, host=HOST, address="192.0.2.1", port=22, platform="ios")
+        journal.touch(run_id, HOST, identity="SN/r1", snapshot=SNAPSHOT, changes=CHANGES, target="flash:x.bin")
+
+
+def check_document(text: str) -> None:
+    """Check that a JSON document is of signs alone, holds no secret, and is exact otherwise."""
+    assert text.replace("\n", "").isprintable()
+    texts = list(texts_in(json.loads(text)))
+    assert secrets_in("\n".join(texts)) == []
+    assert any(MARK in one and "\u202e" in one for one in texts), "the data are as they were but for secrets"
+
+
+def test_a_plan_in_a_file(ground, monkeypatch, flashferry_says):
+    """It is signs alone, holds no secret, and carries its digest; `stage` shows that, and refuses it when changed."""
+    monkeypatch.setattr("flashferry.plan.plan_fleet", told_by(fleet_plan()))
+    words = ("plan", "-i", str(ground), "--image", str(ground / "image.bin"), "--out", str(ground / "p"))
+    out, _ = flashferry_says(*words)
+    text = (ground / "p").read_text()
+    digest = json.loads(text)["digest"]
+    assert f"SHA-256 {digest}" in out
+    assert text.replace("\n", "").isprintable()
+    reasons = [one["reason"] for one in json.loads(text)["devices"]]
+    assert secrets_in("\n".join(reasons)) == []
+    assert MARK in reasons[0]
+    (ground / "p").write_text(text.replace("4000000.0", "4000001.0"))
+    with pytest.raises(ConfigInvalid, match="has changed since it was made"):
+        load_plan(ground / "p")
+
+
+# What the journal has
+
+
+@pytest.fixture
+def journal(ground: Path) -> Path:
+    """A state folder with a run whose records are hostile, written as a run writes them."""
+    transfer = BUILT.one(TransferRecord, started_at=1_800_000_000.0, outcome="delivered")
+    whole = record(state=State.FAILED, transfer=transfer)
+    directory = ground / "state"
+    with Journal(directory) as opened:
+        run_id = opened.begin_run("stage", {"inventory": str(ground)})
+        opened.add_device(
+            run_id, host=HOST, address=HOSTILE, port=22, platform="ios", site=HOSTILE, wave=1, image=HOSTILE
+        )
+        kept = KeptTransfer(identity=HOSTILE, kind="stage", tuned=True, target=HOSTILE, image=HOSTILE, record=transfer)
+        opened.keep_transfer(run_id, HOST, kept)
+        opened.record(run_id, HOST, whole)
+        opened.leave_out(run_id, [(NewDevice(host="left", address="x", port=22, platform="ios"), record())])
+        opened.add_device(run_id, host="held", address="192.0.2.2", port=22, platform="ios")
+        opened.touch(run_id, "held", identity=HOSTILE, snapshot=SNAPSHOT, changes=CHANGES, target="flash:x.bin")
+        opened.recovered(run_id, "held", BUILT.one(RecoveryRecord, host="held"))
+        opened.again(run_id, HOST)
+        opened.record(run_id, HOST, whole)
+    return directory
+
+
+EXACT = {
+    "devices": {"host", "address", "site", "image", "identity", "snapshot", "changes", "target"},
+    "attempts": {"host"},
+    "transfers": {"host", "identity", "image", "target", "record"},
+    "runs": {"request"},
+}
+"""Columns that a recovery, or a run that is gone on with, goes by: they stay byte for byte."""
+
+
+def test_the_journal_keeps_no_secret(journal):
+    """Whatever a device quoted: records, reasons and accounts are kept without; what recovery needs, as it was."""
+    with closing(sqlite3.connect(journal / "journal.sqlite3")) as database:
+        database.row_factory = sqlite3.Row
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        assert {"runs", "devices", "attempts", "transfers"} <= set(tables)
+        for table in tables:
+            for row in database.execute(f"SELECT * FROM {table}"):
+                for column in set(row.keys()) - EXACT.get(table, set()):
+                    texts = [row[column]]
+                    if column == "record" and row[column]:
+                        texts = list(texts_in(json.loads(row[column])))
+                    assert secrets_in("\n".join(map(str, _without_names(texts)))) == [], (table, column)
+        held = database.execute("SELECT snapshot, changes FROM devices WHERE host = 'held'").fetchone()
+        assert "ip tcp window-size 65535" in held["snapshot"]
+        assert "ip tcp window-size 1250000" in held["changes"]
+        (packed,) = database.execute("SELECT record FROM transfers").fetchone()
+    from staging.store.kept import unpacked
+
+    assert secrets_in("\n".join(texts_in(unpacked(packed)))) == []
+
+
+def _without_names(texts: list[str]) -> list[str]:
+    """Leave out the names that a resumed run compares: the test's are hostile as a whole."""
+    return [one for one in texts if one != HOSTILE]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("verb", [verb for verb in FROM_JOURNAL if verb != "report"])
+def test_what_is_read_from_the_journal(journal, flashferry_says, verb, as_json):
+    """Runs, devices, their history: in tables and documents; a name of a device is what it was in a document."""
+    for more in FROM_JOURNAL[verb]:
+        out, _ = flashferry_says(*verb.split(), *more, *(["--json"] if as_json else []), is_document=as_json)
+        assert out.strip()
+        if as_json:
+            assert out.replace("\n", "").isprintable()
+            assert secrets_in("\n".join(texts_in(json.loads(out)))) == []
+
+
+def check_csv(text: str) -> None:
+    assert_harmless(text.replace("\r\n", "\n"))
+    rows = list(csv.reader(io.StringIO(text, newline="")))
+    assert len({len(row) for row in rows}) == 1
+    for cell in (cell for row in rows for cell in row):
+        is_number = re.fullmatch(r"-?[\d.]+(e-?\d+)?", cell)
+        assert not cell.lstrip().startswith(("=", "+", "-", "@")) or is_number, cell
+
+
+def check_junit(text: str) -> None:
+    root = ElementTree.fromstring(text)
+    assert not list(root.iter("script"))
+    texts = [part for one in root.iter() for part in (one.text or "", *one.attrib.values())]
+    assert_harmless("\n".join(texts))
+    assert_harmless(text)
+
+
+def check_html(text: str) -> None:
+    assert_harmless(text)
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert "{{ 7 * 7 }}" in text
+    assert "<b>markup" not in text
+
+
+READERS: dict[Format, Callable[[str], object]] = {
+    Format.TABLE: assert_harmless,
+    Format.JSON: check_document,
+    Format.CSV: check_csv,
+    Format.JUNIT: check_junit,
+    Format.HTML: check_html,
+}
+
+
+@pytest.mark.parametrize("form", Format)
+@pytest.mark.parametrize("to_file", [False, True])
+def test_reports(journal, ground, flashferry_says, form, to_file):
+    """In every form that there is, on standard output and in a file."""
+    words = ["report", "latest", "--format", form.value]
+    if to_file:
+        words += ["--output", str(ground / "report")]
+    text, _ = flashferry_says(*words, is_document=True)
+    if to_file:
+        text = (ground / "report").read_text(encoding="utf-8")
+    READERS[form](text)
+
+
+def test_a_run_is_steered(ground, monkeypatch, flashferry_says):
+    """What steering says is ours but for the run's identifier; that of an unknown run is shown, not obeyed."""
+    with Journal(ground / "state") as opened:
+        run_id = opened.begin_run("stage")
+        opened.add_device(run_id, host=HOST, address="x", port=22, platform="ios", wave=0)
+        for verb in ("pause", "continue", "approve", "stop"):
+            flashferry_says("run", verb, run_id)
+    monkeypatch.setattr(sys, "argv", ["flashferry", "run", "stop", HOSTILE])
+    with pytest.raises(SystemExit):
+        main()
+
+
+# Watchers of a run
+
+
+def test_plain_lines(capsys):
+    """Of few devices, of many, and of a plan."""
+    roster = Roster(devices=(Expected(host=HOST, site=HOSTILE),))
+    for watcher in (EventLines(), FleetLines(roster, "restore", 30, clock=iter(range(0, 10_000, 20)).__next__)):
+        play(watcher)
+        watcher.say(HOSTILE)
+    for many in (1, 30):
+        play(PlanProgress(many))
+    assert_harmless(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("devices", [1, 60])
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_live_view(devices, width):
+    """Of few and of many devices, at any width; what stands above it too. No line is wider than the terminal."""
+    written = io.StringIO()
+    out = ShownConsole(file=written, force_terminal=True, width=width, height=40, color_system="standard")
+    roster = Roster(
+        devices=tuple(Expected(host=f"{number}{HOST}", site=f"{number % 3}{HOSTILE}") for number in range(devices)),
+        caps_bytes_per_s={f"0{HOSTILE}": 1e6},
+    )
+    view = LiveTable(out, "restore", devices, roster=roster, clock=lambda: 5.0)
+    for number in range(devices):
+        for one in EVENTS[:7]:
+            view(event(host=f"{number}{HOST}", step=one.step, status=one.status, text=one.text))
+    play(view)
+    view.say(HOSTILE)
+    view.tell_above()
+    out.print(view)
+    assert written.getvalue().strip()
+    assert_harmless(written.getvalue(), is_terminal=True)
+
+
+def test_events_for_programs(tmp_path):
+    """Each line is one JSON object of signs alone; no secret is in it, and all else is exact."""
+    with event_log(tmp_path / "events", devices=1) as log:
+        play(log)
+        log.message(HOSTILE)
+    lines = (tmp_path / "events").read_text(encoding="ascii").splitlines()
+    assert len(lines) == len(EVENTS) + 1
+    for line in lines:
+        check_document(line)
+    assert event_line(event(), run_id="x", at=datetime.now(UTC)).decode().isascii()
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def scraped(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        return answer.read().decode("utf-8")
+
+
+def test_metrics():
+    """Labels are sites and kinds; whoever scrapes them gets lines of signs."""
+    assert {name for name in metrics.__all__ if name.endswith("_metrics")} == {"run_metrics", "serve_metrics"}
+    port = free_port()
+    roster = Roster(devices=(Expected(host=HOST, site=HOSTILE),), caps_bytes_per_s={HOSTILE: 1e6})
+    with run_metrics(f"127.0.0.1:{port}", roster, "restore") as taken:
+        play(taken)
+        text = scraped(port)
+    assert "site_cap_bytes_per_second{" in text
+    assert_harmless(text)
+    port = free_port()
+    with serve_metrics(f"127.0.0.1:{port}", None) as taken_by_server:
+        for one in server_events():
+            taken_by_server(one)
+        assert_harmless(scraped(port))
+
+
+# The server by itself
+
+
+def server_events() -> Iterator[ServerEvent]:
+    progress = BUILT.one(TransferProgress, record=BUILT.one(TransferRecord, started_at=1.8e9), rtt_s=0.1)
+    for kind in EventKind:
+        yield ServerEvent(kind=kind, at=1.8e9, text=HOSTILE, peer_address=HOSTILE, progress=progress)
+        yield ServerEvent(kind=kind, at=1.8e9, text=HOSTILE, peer_address=None, progress=None)
+
+
+@pytest.mark.parametrize("view", sessions._View.__subclasses__())
+@pytest.mark.parametrize("width", [80, 160])
+def test_views_of_the_server(view, width, capsys):
+    """Each of them prints the copy line that was asked for, with its ticket, and nothing else of it."""
+    written = io.StringIO()
+    out = ShownConsole(file=written, force_terminal=True, width=width)
+    made, live = opened_view(view, out)
+    for one in server_events():
+        made.event(one)
+    made.cap(HOSTILE)
+    live.stop()
+    said = capsys.readouterr()
+    for text in (said.out, said.err):
+        assert_harmless(text)
+        for line in text.splitlines() if view is sessions._JsonLines else ():
+            check_document(line)
+    assert_harmless(written.getvalue(), is_terminal=True)
+    assert said.out + said.err + written.getvalue().strip()
+    copy = f"copy ftp://{USER}:{TICKET}@192.0.2.1/image.bin flash:image.bin"
+    image = BUILT.one(ImageFile, name="image.bin", path=Path("/x"))
+    ticket = Ticket(ticket_id="00ff", username=USER, password=TICKET, image_name="image.bin")
+    made, live = opened_view(view, out)
+    made.offer(Offer(image=image, ticket=ticket, expires_s=1.0, lines=(copy,)))
+    live.stop()
+    assert copy in capsys.readouterr().out + written.getvalue()
+
+
+def opened_view(view: Any, out: ShownConsole) -> tuple[Any, Live]:
+    live = Live(console=out, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+    if view is not sessions._LiveTable:
+        return view(), live
+    live.start()
+    return view(live), live
+
+
+def test_images(ground, flashferry_says):
+    """Names of files come from a folder; markup and secrets in them are shown as what they are."""
+    folder = ground / "images"
+    folder.mkdir()
+    for name in ("[bold]x[bold].bin", "=cmd().bin", ":fire:.bin", "<script>.bin", f"x{TOKEN}.bin"):
+        (folder / name).write_bytes(b"x")
+    for verb in ("list", "hash"):
+        out, _ = flashferry_says("images", verb, str(folder))
+        assert "[bold]x[bold].bin" in out
+        assert ":fire:.bin" in out
+        out, _ = flashferry_says("images", verb, str(folder), "--json", is_document=True)
+        assert secrets_in(out) == []
+
+
+# Sentences, and what nobody expected
+
+
+def test_sentences(capsys, monkeypatch):
+    """What is said in a line, and an error with its hint, for people and for programs."""
+    monkeypatch.setattr(sys, "argv", ["flashferry", "--json"])
+    say(HOSTILE)
+    complain(ConfigInvalid(HOSTILE, host=HOSTILE, step=HOSTILE, hint=HOSTILE), ExitCode.USAGE)
+    out, err = capsys.readouterr()
+    assert_harmless(err)
+    check_document(out)
+
+
+def test_an_error_that_nobody_expected(monkeypatch, capsys, ground):
+    """Its trace is printed, for it is needed; its text may quote anything, and passes the door as well."""
+
+    def fail(*_: object, **more: object) -> None:
+        raise RuntimeError(HOSTILE)
+
+    monkeypatch.setattr("flashferry.check.check_fleet", fail)
+    monkeypatch.setattr(sys, "argv", ["flashferry", "check", "-i", str(ground)])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == ExitCode.INTERNAL
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "RuntimeError" in err
+    assert secrets_in(err) == []
+    assert MARK not in err
+    assert err.replace("\n", "").isprintable()
+
+
+def test_last_words_of_others(monkeypatch, capsys):
+    """Log lines of libraries, warnings, and errors of threads: shown and masked, where nobody else has taken them."""
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    monkeypatch.setattr(warnings, "formatwarning", warnings._formatwarning_orig)
+    monkeypatch.setattr(logging, "lastResort", logging._StderrHandler(logging.WARNING))
+    guard()
+    record_ = logging.LogRecord("paramiko", logging.ERROR, "x", 1, "Exception: %s", (HOSTILE,), None)
+    assert logging.lastResort is not None
+    logging.lastResort.handle(record_)
+    error = RuntimeError(HOSTILE)
+    found = SimpleNamespace(exc_type=RuntimeError, exc_value=error, exc_traceback=None, thread=None, err_msg=HOSTILE)
+    threading.excepthook(found)
+    sys.unraisablehook(found)
+    sys.stderr.write(warnings.formatwarning(HOSTILE, UserWarning, "x.py", 1))
+    err = capsys.readouterr().err
+    assert err.count("RuntimeError") == 2
+    assert secrets_in(err) == []
+    assert err.replace("\n", "").isprintable()
+
+
+def test_tables_stay_tables():
+    """A cell of signs that are written out is as wide as it looks: columns stand below each other."""
+    written = io.StringIO()
+    out = ShownConsole(file=written, width=100)
+    made = ShownTable(box=None, pad_edge=False)
+    for column in ("one", "two"):
+        made.add_column(column, overflow="fold")
+    made.add_row("a\x1b[31mb\u202e", "second")
+    made.add_row(Text("a\x1b[31mb\u202e\x9b", style="bold"), "second")
+    made.add_row("x", "second")
+    out.print(made)
+    lines = written.getvalue().splitlines()
+    assert len({line.index("second") for line in lines[1:]}) == 1
+    assert r"a\x1b[31mb\u202e" in lines[1]
+    assert len(lines) == 4
+
+
+def test_whatever_a_console_prints_is_shown():
+    """A line, a text, and what others hold; a line feed in it does not begin a line."""
+    written = io.StringIO()
+    out = ShownConsole(file=written, width=10_000, height=10)
+    for one in (HOSTILE, Text(HOSTILE), Group(HOSTILE, Text(HOSTILE)), Panel(HOSTILE, box=ASCII)):
+        out.print(one)
+        out.print("x", one)
+    assert_harmless(written.getvalue())
+
+
+WRITERS = {
+    "output.py": {"echo", "print", "write"},
+    "layout.py": set(),
+    "last_words.py": {"write"},
+    "sessions.py": {"print"},
+    "report.py": {"write"},
+    "cli.py": {"echo"},
+    "lab.py": {"echo"},
+    "lab_experiment.py": {"echo"},
+    "lab_peers.py": {"echo"},
+}
+"""Who may write by itself: the doors, the forms of a report, the server's JSON lines (tried above), and the lab."""
+
+RICH_DOOR = {"layout.py": {"Console", "Table"}, "live.py": set()}
+
+
+def test_nobody_writes_past_the_door():
+    """No module of the command line prints, writes or makes a console or a table but through the doors."""
+    folder = Path(flashferry.__file__).parent
+    for path in sorted(folder.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        written = {name for name in _called(tree) if name in {"print", "typer.echo", "echo", "write", "secho"}}
+        raw = {name.rpartition(".")[2] for name in written if name != "echo"}
+        assert raw <= WRITERS.get(path.name, set()), f"{path.name} writes by {raw}"
+        made = {name for name in _called(tree) if name in {"Console", "Table"}}
+        assert made <= RICH_DOOR.get(path.name, set()), f"{path.name} makes a {made} of its own"
+
+
+def _called(tree: ast.AST) -> Iterator[str]:
+    """Yield what is called: functions by name, `typer.echo` whole, `write` of the standard streams."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in ("print", "typer.echo", "typer.secho", "Console", "Table", "echo"):
+                yield called
+            elif called in ("sys.stdout.write", "sys.stderr.write"):
+                yield "write"
+
+
+def test_secrets_of_an_inventory_are_known_by_its_opening(ground, monkeypatch, flashferry_says):
+    """Without anybody having told the door: to open the inventory is enough, and so is the environment."""
+    from inventory.outside import forget_secrets, masked
+
+    forget_secrets()
+    monkeypatch.setenv("NB_TOKEN", TOKEN)
+    monkeypatch.setattr("flashferry.check.check_fleet", told_by(()))
+    keep_secret(SHORT)
+    keep_secret(USER, TICKET, is_random=True)
+    flashferry_says("check", "-i", str(ground))
+    assert masked(f"{LOGIN} {ENABLE} {TOKEN}") == "*** *** ***"
+
+
+def test_a_failure_keeps_no_secret():
+    """What a script of somebody's own gets from a run, too, is without: the first sentence is made masked."""
+    from staging.record import failure_of
+
+    found: Failure = failure_of("pull", ConfigInvalid(f"the device says {TICKET}"))
+    assert found.reason == "the device says ***"
+    assert AT
