@@ -16,6 +16,7 @@ from pathlib import Path
 from ftpserver.errors import ImageUnreadable
 from inventory.regular_file import NotRegular, check_regular, descriptor_of
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileIdentity:
     """What tells one state of a file on disk from another."""
