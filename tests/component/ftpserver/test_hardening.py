@@ -240,11 +240,14 @@ def test_a_port_that_refuses_is_425(bench: "Bench") -> None:
     with socket.create_server(("127.0.0.1", 0)) as placeholder:
         port = placeholder.getsockname()[1]
     with bench.login(ticket) as client:
+        assert client.sendport("127.0.0.1", port).startswith("200")
+        assert client.sendcmd(f"RETR {bench.image_name}").startswith("150")
         with pytest.raises(ftplib.error_temp, match="425"):
-            client.sendcmd(f"PORT 127,0,0,1,{port // 256},{port % 256}")
+            client.voidresp()
         failed = bench.until(ticket, lambda progress: bool(progress.last_error))
         assert failed.last_error == f"no data connection: 127.0.0.1 port {port} refused it"
-        assert failed.state is TransferState.LOGGED_IN
+        assert failed.state is TransferState.FAILED
+        assert bench.fetch(client) == bench.content
 
 
 @pytest.mark.parametrize(
