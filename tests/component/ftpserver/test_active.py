@@ -98,7 +98,10 @@ def test_quit_with_nothing_under_way_ends_the_session(bench: "Bench", closing: c
     client = closing.enter_context(contextlib.closing(bench.login(bench.ticket())))
     data = closing.enter_context(bench.slow_data_connection(client))
     assert client.sendcmd("QUIT").startswith("221")
-    assert (data.recv(1), client.sock.recv(1) if client.sock else None) == (b"", b"")
+    with contextlib.suppress(ConnectionResetError):  # it may not have been accepted yet
+        assert data.recv(1) == b""
+    assert client.sock is not None
+    assert client.sock.recv(1) == b""
 
 
 @pytest.mark.parametrize("mode", ["passive", "active"])
@@ -189,7 +192,6 @@ def test_sequences_of_port_and_retr_leave_nothing(bench: "Bench") -> None:
     with bench.connect() as client:
         client.login(_LAB.username, _LAB.password)
         bench.fetch(client)
-    bench.settles(lambda: not bench.server.is_busy())
     before = bench.descriptors()
     with contextlib.ExitStack() as stack:
         listening = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
