@@ -16,7 +16,7 @@ from pyftpdlib.handlers import FTPHandler
 
 from ftpserver import sockets
 from ftpserver.bans import CommandBudget
-from ftpserver.commands import COMMANDS, masked_command
+from ftpserver.commands import ABSENT, COMMANDS, masked_command
 from ftpserver.data import ImageChannel
 from ftpserver.descriptors import MOST_SESSIONS
 from ftpserver.desk import Desk
@@ -81,17 +81,31 @@ class BoundedControl(FTPHandler):
         limits = self.settings.limits
         self.desk.sessions += 1
         self._counted = self._anonymous = True
-        self.desk.anonymous[self.client_address] += 1
+        self.desk.lobby.enter(self.client_address, self)
         if (
-            self.desk.sessions > (limits.sessions or MOST_SESSIONS)
-            or self.desk.anonymous[self.client_address] > limits.anonymous_sessions_per_address
+            self.desk.lobby.count(self.client_address) > limits.anonymous_sessions_per_address
             or self.desk.locked_out(self.client_address)
+            or not self._has_place()
         ):
             self.respond("421 Service not available, try later.")
             self.close_when_done()
             return
         self.desk.connected(self.client_address, self.control_syn)
         self.call_later(limits.login_deadline_s, self._login_overdue)
+
+    def _has_place(self) -> bool:
+        """Tell whether there is a place for this session, perhaps that of one that has not logged in."""
+        if self.desk.sessions <= (self.settings.limits.sessions or MOST_SESSIONS):
+            return True
+        other = self.desk.lobby.to_displace(self.client_address, self.desk.is_named)
+        if other is not None:
+            other.displace()
+        return other is not None
+
+    def displace(self) -> None:
+        """Give the place up, now."""
+        self.respond("421 Service not available, try later.")
+        self.close()
 
     def handle_close(self) -> None:
         """Close, but not here and now: a reply that could not be sent ends here too, in the middle of a command.
@@ -139,9 +153,7 @@ class BoundedControl(FTPHandler):
     def _no_longer_anonymous(self) -> None:
         if self._anonymous:
             self._anonymous = False
-            self.desk.anonymous[self.client_address] -= 1
-            if not self.desk.anonymous[self.client_address]:
-                del self.desk.anonymous[self.client_address]
+            self.desk.lobby.leave(self.client_address, self)
 
     # Commands in, replies out, both within bounds.
 
@@ -159,6 +171,8 @@ class BoundedControl(FTPHandler):
         self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} {masked_command(cmd, arg)}")
         if not self._budget.take(self.desk.clock()):
             self._hang_up("421 Too many commands.")
+        elif cmd in ABSENT:
+            self.respond("502 Command not implemented.")
         elif cmd not in COMMANDS and cmd[-4:] not in ("ABOR", "QUIT"):
             self.respond("500 Command not understood.")
         else:

@@ -12,7 +12,6 @@ Facts
 
 import errno
 import os
-import random
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from pyftpdlib.handlers.ftp.dispatchers import PassiveDTP
 from pyftpdlib.ioloop import Acceptor, Connector
 
 from ftpserver import sockets
+from ftpserver.data_place import ports_in_random_order
 from ftpserver.tickets import names_source, plain_address
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class PassiveListener(PassiveDTP):
     def __init__(self, cmd_channel: "Client", extmode: bool = False) -> None:
         Acceptor.__init__(self, ioloop=cmd_channel.ioloop)
         self.cmd_channel = cmd_channel
+        self._is_disturbed = False
         self.timeout = cmd_channel.settings.limits.data_connect_s
         local_address = cmd_channel.socket.getsockname()[0]
         if not self._listen_somewhere(local_address):
@@ -57,7 +58,10 @@ class PassiveListener(PassiveDTP):
             return
         if addr[0] != channel.remote_ip:
             sock.close()
-            channel.note_trouble(f"data connection from the foreign address {plain_address(addr[0])} dropped")
+            # Once a port: a stranger who knocks without end is not to fill the log.
+            if not self._is_disturbed:
+                self._is_disturbed = True
+                channel.note_trouble(f"data connection from the foreign address {plain_address(addr[0])} dropped")
             return
         self.close()
         channel.take_data_connection(sock)
@@ -73,8 +77,7 @@ class PassiveListener(PassiveDTP):
 
     def _listen_somewhere(self, local_address: str) -> bool:
         ports = self.cmd_channel.settings.passive_ports
-        candidates = range(ports[0], ports[1] + 1) if ports else (0,)
-        for port in random.sample(candidates, len(candidates)):
+        for port in ports_in_random_order(*ports) if ports else (0,):
             self.create_socket(self.cmd_channel.socket.family)
             try:
                 self._listen(local_address, port)

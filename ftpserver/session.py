@@ -45,8 +45,8 @@ class ImageSession(BoundedControl):
         account, self.account = self.account, None
         if account is None:
             return
-        account.sessions -= 1
-        if account.sessions == 0 and account.progress.state is TransferState.LOGGED_IN:
+        account.sessions.discard(self)
+        if not account.sessions and account.progress.state is TransferState.LOGGED_IN:
             text = account.progress.last_error or "the client left without fetching the image"
             if self._fixed is not None:
                 self.desk.change(account, EventKind.FAILED, text, state=TransferState.FAILED)
@@ -101,7 +101,7 @@ class ImageSession(BoundedControl):
             self.desk.tell(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
         else:
             self.account = result
-            result.sessions += 1
+            result.sessions.add(self)
             self.username = result.grant.ticket_id
             if result.channel is None:
                 state = TransferState.LOGGED_IN
@@ -138,6 +138,7 @@ class ImageSession(BoundedControl):
         if self._fixed is not None:
             self._leave()
             self.account = self.desk.open(self._fixed, image, **self._who())
+            self.account.sessions.add(self)
         assert self.account is not None
         return self.account
 
@@ -149,9 +150,7 @@ class ImageSession(BoundedControl):
             self.desk.change(account, EventKind.FAILED, str(error), state=TransferState.FAILED)
             self.respond("451 Image not available any more.")
             return
-        if account.channel is not None:
-            # The same router again, after a crash or a lost path: its new attempt is the one that counts.
-            account.channel.cut("superseded by a new transfer with the same ticket")
+        self.desk.take_over(account, self)
         self.desk.change(
             account, EventKind.NOTICE, "image requested", tries_left=account.progress.tries_left - 1, record=None
         )
@@ -333,6 +332,23 @@ class ImageSession(BoundedControl):
             self._drop_waiting_retrieval()
             return
         self.data_connection_failed(reason, "421 Server is going down.")
+
+    def give_way(self, reason: str) -> None:
+        """End the RETR under way, whether it runs or waits for its data connection; nothing happens without one."""
+        if self._closed:
+            return
+        if self.waits_to_send:
+            self._shutdown_connecting_dtp()
+            self.data_connection_failed(reason, "426 Transfer ended by the server.")
+        elif self.data_channel is not None and self.data_channel.retrieval is not None:
+            self.data_channel.cut(reason)
+
+    def send_away(self, reason: str) -> None:
+        """End the RETR under way, and the session."""
+        self.give_way(reason)
+        if not self._closed:
+            self.respond("421 Ticket withdrawn.")
+            self.close_when_done()
 
     def note_trouble(self, text: str) -> None:
         """Note something about this session that may explain a failure."""

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from ftpserver.data_place import DataPlace, ProtocolUnsupported, parse_eprt, parse_port
+from ftpserver.data_place import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, ports_in_random_order
 
 
 def test_port_names_address_and_port() -> None:
@@ -64,3 +64,12 @@ def test_only_the_client_itself_is_called(address: str, port: int, said: str) ->
     refusal = DataPlace(address=ip_address(address), port=port).refusal(ip_address("192.0.2.7"))
     assert said in refusal
     assert bool(refusal) is bool(said)
+
+
+def test_a_wide_passive_range_is_walked_as_it_comes() -> None:
+    """Each port once, in an order that differs, and the first without looking at all the others."""
+    orders = [list(ports_in_random_order(50_000, 50_099)) for _ in range(5)]
+    assert all(sorted(order) == list(range(50_000, 50_100)) for order in orders)
+    assert len({tuple(order) for order in orders}) > 1
+    assert list(ports_in_random_order(4000, 4000)) == [4000]
+    assert 1024 <= next(ports_in_random_order(1024, 65535)) <= 65535
