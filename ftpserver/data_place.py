@@ -27,8 +27,11 @@ class DataPlace:
     port: int
 
     def refusal(self, client: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-        """Return in words why a client is not called there; empty if it is (RFC 2577 3: no bounce)."""
-        if self.address != client:
+        """Return in words why a client is not called there; empty if it is (RFC 2577 3: no bounce).
+
+        Some name no address at all (`::`), for they listen on all of theirs: the one they came from serves.
+        """
+        if self.address != client and not self.address.is_unspecified:
             return "Expected your own address."
         return "" if self.port >= _LOWEST_PORT else f"Expected a port from {_LOWEST_PORT}."
 

@@ -57,7 +57,12 @@ def test_a_malformed_eprt_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("address", "port", "said"),
-    [("192.0.2.7", 1024, ""), ("192.0.2.8", 1024, "your own address"), ("192.0.2.7", 1023, "a port from 1024")],
+    [
+        ("192.0.2.7", 1024, ""),
+        ("0.0.0.0", 1024, ""),
+        ("192.0.2.8", 1024, "your own address"),
+        ("192.0.2.7", 1023, "a port from 1024"),
+    ],
 )
 def test_only_the_client_itself_is_called(address: str, port: int, said: str) -> None:
     """Another address, or a port where services listen, is refused: no bounce."""
