@@ -57,7 +57,7 @@ class Wrapper(threading.Thread):
         for username, password in (("user", "12345"), ("anonymous", "anon@")):
             self._desk.admit(_login(username, password))
         family = socket.AF_INET6 if ":" in (host or "::") else socket.AF_INET
-        listener = socket.create_server((host, port), family=family, dualstack_ipv6=host == "")
+        listener = socket.create_server((host, port), family=family, dualstack_ipv6=host in ("", "::"))
         self.handler = session_class(self._desk, settings)
         self._ioloop: Any = IOLoop()
         self.server: Any = FTPServer(listener, self.handler, ioloop=self._ioloop)

@@ -163,7 +163,7 @@ class ImageSession(BoundedControl):
 
     def ftp_PASV(self, _line: str) -> None:  # noqa: N802
         """Listen for the client; the reply has room for an IPv4 address alone (RFC 959 4.1.2)."""
-        if self._version == 4:
+        if self._version == 4 or self._epsvall:
             self._listen(extended=False)
         else:
             self.respond("425 PASV is for IPv4; use EPSV.")
