@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.adversary import report
-from tests.adversary.case import Case, case_of
+from tests.adversary.case import Case, alone, case_of
 from tests.adversary.judge import complaints
+from tests.adversary.kinds import KINDS
 from tests.adversary.player import Ground, open_ground
 from tests.adversary.scenes import SCENES
 from tests.adversary.transcript import transcript
@@ -36,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=4, metavar="N", help="so many cases at a time (default: 4)")
     parser.add_argument("--seed", type=int, metavar="N", help="play this one alone")
     parser.add_argument("--only", action="append", metavar="BEHAVIOUR", help="of its behaviours only this; repeatable")
+    parser.add_argument("--alone", type=int, metavar="N", help="instead of seeds every kind alone, N times, plainly")
     parser.add_argument("--bare", action="store_true", help="leave all behaviours away: every seed must come out well")
     parser.add_argument("--scene", choices=SCENES, help="play a scene instead of a seed")
     parser.add_argument("--transcript", type=Path, metavar="FILE", help="write what was shown and typed")
@@ -68,19 +70,24 @@ def _case(seed: int, options: argparse.Namespace) -> Case:
     return replace(case, behaviours=tuple(one for one in case.behaviours if one.name in only))
 
 
+def _cases(options: argparse.Namespace) -> list[Case]:
+    if options.alone:
+        return [alone(kind, number) for kind in KINDS for number in range(options.alone)]
+    return [_case(seed, options) for seed in range(options.first, options.first + options.seeds)]
+
+
 def _play_many(ground: Ground, options: argparse.Namespace) -> int:
     known = report.load(options.results) if options.results and options.results.exists() else []
-    results = {one.seed: one for one in known}
+    results = {(one.seed, one.case): one for one in known}
     started = time.monotonic()
-    seeds = range(options.first, options.first + options.seeds)
-    cases = (_case(seed, options) for seed in seeds)
+    cases = _cases(options)
     for number, played in enumerate(ground.play_all(cases, jobs=options.jobs), start=1):
         result = report.result_of(played)
-        results[result.seed] = result
+        results[(result.seed, result.case)] = result
         mark = ",".join(map(str, sorted(result.judgements))) or "."
-        _write(f"{number:4}/{options.seeds} {mark:6} {result.seconds:6.1f} s  {played.case}\n")
+        _write(f"{number:4}/{len(cases)} {mark:6} {result.seconds:6.1f} s  {played.case}\n")
         _write("".join(f"            ({judgement}) {sentence}\n" for judgement, sentence in result.broken))
-    ordered = sorted(results.values(), key=lambda one: one.seed)
+    ordered = sorted(results.values(), key=lambda one: (one.seed, one.case))
     _write(f"\n{report.table(ordered)}\n{time.monotonic() - started:.0f} s\n")
     if options.results:
         report.save(options.results, ordered)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -13,15 +13,19 @@ from tests.adversary.behaviours import (
     SOURCE_INTERFACE,
     TWIN,
     Behaviour,
+    Kind,
     drawn,
     fits,
 )
 from tests.adversary.kinds import KINDS
 
 KILLS = (
-    "config:1", "config:1:line", "config:1:end", "copy", "copy:25", "copy:50", "copy:75", "copied", "verify",
-    "verified", "config:2", "config:2:line", "config:2:end", *(f"command:{number}" for number in range(4, 30, 3)),
-)  # fmt: skip
+    *("config:1", "config:1:line", "config:1:end", "copy", "copy:25", "copy:50", "copy:75", "copied", "verify"),
+    *("verified", "config:2", "config:2:line", "config:2:end"),
+    *("config:1:end", "copy:50", "copy:75", "copied", "verified", "config:2", "config:2:line"),
+    *(f"command:{number}" for number in (5, 14, 17, 20, 23, 26)),
+)
+"""Late moments stand there twice: there is more to be left behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +115,24 @@ class Case:
         return {name: value for behaviour in self.behaviours for name, value in behaviour.knobs}
 
 
+_WINDOWS: tuple[tuple[str, ...], ...] = (
+    (),
+    (),
+    ("ip tcp window-size 8000",),
+    ("ip tcp window-size 8000",),
+    ("ip tcp window-size 65535",),
+    ("ip tcp window-size 65535",),
+    ("ip tcp window-size 4000000",),
+)
+_OTHER_LINES: tuple[tuple[str, ...], ...] = (
+    (),
+    (),
+    ("ip tcp path-mtu-discovery",),
+    ("ip tcp timestamp", "ip tcp synwait-time 12"),
+    ("ip tcp selective-ack",),
+)
+
+
 def case_of(seed: int) -> Case:
     """Return the case of a seed."""
     dice = Random(f"adversary {seed}")
@@ -133,6 +155,26 @@ def case_of(seed: int) -> Case:
     )
 
 
+def alone(kind: Kind, number: int) -> Case:
+    """Return a case of one behaviour alone, on a device where there is everything to be tuned, with a plain run."""
+    dice = Random(f"alone {kind.name} {number}")
+    behaviour = drawn(kind, dice)
+    platform = dice.choice(sorted(kind.platforms or ("xe", "ios", "stack")))
+    start = _start(dice, platform, behaviour.needs)
+    return Case(
+        seed=-1000 - number,
+        start=replace(start, lines=dice.choice(((), ("ip tcp window-size 8000",)))),
+        behaviours=(behaviour,),
+        steps=(Step(verb="stage"), Step(verb="recover", mended=True)),
+        image_bytes=150_000,
+        options={
+            name: ("--retries", "0", *(["--remove-partial"] if REMOVES in behaviour.needs else [])) for name in "ab"
+        },
+        source_interface=SOURCE_INTERFACE in behaviour.needs,
+        credentials_by_environment=False,
+    )
+
+
 def _behaviours(dice: Random, platform: str) -> tuple[Behaviour, ...]:
     wanted = dice.choices((0, 1, 2, 3, 4), weights=(6, 34, 32, 20, 8))[0]
     kinds = [kind for kind in KINDS if not kind.platforms or platform in kind.platforms]
@@ -146,10 +188,7 @@ def _behaviours(dice: Random, platform: str) -> tuple[Behaviour, ...]:
 
 
 def _start(dice: Random, platform: str, needs: frozenset[str]) -> Start:
-    window = dice.choice(((), (), ("ip tcp window-size 8000",), ("ip tcp window-size 65535",),
-                          ("ip tcp window-size 4000000",)))  # fmt: skip
-    other = dice.choice(((), (), ("ip tcp path-mtu-discovery",), ("ip tcp timestamp", "ip tcp synwait-time 12"),
-                         ("ip tcp selective-ack",)))  # fmt: skip
+    window, other = dice.choice(_WINDOWS), dice.choice(_OTHER_LINES)
     twin = dice.choice(("serial", "hostname", "both"))
     return Start(
         platform=platform,
@@ -164,21 +203,22 @@ def _steps(dice: Random) -> tuple[Step, ...]:
     kill, mended = dice.choice(KILLS), dice.random() < 0.6
     recover = Step(verb="recover", mended=mended)
     stage, killed = Step(verb="stage"), Step(verb="stage", killed_at=kill)
+    beside = Step(verb="stage", beside_at=dice.choice(("config:1", "config:1:line", "copy", "copy:25", "copy:25")))
+    other, other_recover = Step(verb="stage", controller="b"), Step(verb="recover", controller="b")
     plots = {
-        (stage,): 30,
-        (stage, recover): 22,
+        (stage,): 32,
+        (stage, recover): 26,
         (stage, stage): 4,
-        (killed, recover): 14,
+        (killed, recover): 12,
         (killed, stage, recover): 6,
-        (killed, Step(verb="stage", controller="b"), recover): 4,
-        (killed, Step(verb="resume", mended=mended)): 5,
-        (killed, Step(verb="recover", killed_at="config:2:line"), recover): 4,
+        (killed, other, recover): 3,
+        (killed, Step(verb="resume", mended=mended)): 4,
+        (killed, Step(verb="recover", killed_at="config:2:line"), recover): 3,
         (Step(verb="stage", interrupted_at=kill), recover): 4,
-        (Step(verb="stage", beside_at=dice.choice(("config:1", "config:1:line", "copy", "copy:25", "copy:25"))),
-         Step(verb="stage", controller="b"), recover, Step(verb="recover", controller="b")): 6,
+        (beside, other, recover, other_recover): 5,
         (Step(verb="probe"), recover): 3,
         (Step(verb="check"),): 2,
-    }  # fmt: skip
+    }
     return dice.choices(list(plots), weights=list(plots.values()))[0]
 
 

@@ -285,6 +285,28 @@ def colleagues_file(dice: Random) -> Behaviour:
     return made(f"{spelt} case, at {at}", acts=(acts.PutFile(at=at, spelt=spelt),), ignores_case=spelt != "same")
 
 
+def there_already(dice: Random) -> Behaviour:
+    """Draw an image that a colleague has put there already."""
+    holds = dice.choice(("right", "right", "a wrong byte", "another"))
+    there = acts.PutFile(at="login", spelt="same", holds=holds)
+    if holds == "right" and dice.random() < 0.4:
+        shrinks = acts.ChangeFile(at="verify", how="shrinks")
+        return made("right, and shrinks as it is hashed", acts=(there, shrinks))
+    return made(holds, acts=(there,))
+
+
+def odd_rows(dice: Random) -> Behaviour:
+    """Draw odd rows of `dir`, with a colleague's file at the target, or with what a broken copy leaves there."""
+    how = dice.choice(("no date", "blank date", "odd permissions"))
+    if dice.random() < 0.5:
+        holds = dice.choice(("right", "another"))
+        return made(
+            f"{how}; {holds} image there", acts=(acts.PutFile(at="login", spelt="same", holds=holds),), bare_rows=how
+        )
+    drop = acts.Drop(at="copy:50", how="abort")
+    return made(f"{how}; lost at copy:50", acts=(drop,), bare_rows=how, keeps_part=True)
+
+
 # B16 and the rest.
 
 

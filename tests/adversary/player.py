@@ -330,7 +330,7 @@ def _access(dice: Random, *, needs_enable: bool) -> Access:
     process = os.getpid() % 60_000
     number = next(_ADDRESSES)
     return Access(
-        address=f"127.{40 + process % 200}.{process // 256 % 250}.{number % 250 + 1}",
+        address=f"127.{40 + process % 200}.{process // 200 % 250}.{number % 250 + 1}",
         username="ferry",
         password=_word(dice, "Login"),
         enable_secret=_word(dice, "Enable"),

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.adversary.case import Case, case_of
 from tests.adversary.finding import Ending
 from tests.adversary.judge import MEANINGS, Judgement, complaints
 from tests.adversary.kinds import KINDS
@@ -28,6 +27,7 @@ class Result:
     """What a seed came to, as the table needs it.
 
     Attributes:
+        case: The case in a line.
         behaviours: What was drawn.
         struck: What of it came into play.
         is_done: Whether the last staging run said that it was done.
@@ -35,6 +35,7 @@ class Result:
     """
 
     seed: int
+    case: str
     behaviours: tuple[str, ...]
     struck: tuple[str, ...]
     is_done: bool
@@ -53,6 +54,7 @@ def result_of(played: Played) -> Result:
     runs = [said for said in found.said if said.verb in {"stage", "resume", "probe"} and said.ending is Ending.ENDED]
     return Result(
         seed=played.case.seed,
+        case=str(played.case).partition(": ")[2],
         behaviours=tuple(one.name for one in played.case.behaviours),
         struck=tuple(sorted(found.struck)),
         is_done=bool(runs) and any(one.get("outcome") in {"done", "already there"} for one in runs[-1].records),
@@ -109,13 +111,8 @@ def _row(name: str, point: str, says: str, results: list[Result]) -> str:
 
 
 def _broken(result: Result) -> Iterator[str]:
-    yield f"- seed {result.seed}: {describe(case_of(result.seed))}"
+    yield f"- seed {result.seed}: {result.case}"
     yield from (f"  - ({number}) {sentence}" for number, sentence in result.broken)
-
-
-def describe(case: Case) -> str:
-    """Return a case in a line without its seed."""
-    return str(case).partition(": ")[2]
 
 
 def conditions(results: list[Result]) -> str:

@@ -101,15 +101,26 @@ class Lock(Act):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutFile(Act):
-    """A colleague's file appears at the target."""
+    """A colleague's file appears at the target.
+
+    Attributes:
+        spelt: `same`, `upper` or `title`.
+        holds: `another` image, the `right` one, or the right one with `a wrong byte`.
+    """
 
     spelt: str
+    holds: str = "another"
 
     def play(self, world: World) -> None:
         """Have it happen."""
         name = world.target_name
         spelt = {"upper": name.upper(), "title": name.title()}.get(self.spelt, name)
-        world.device.put_file(spelt, b"a colleague's own image" * 400)
+        content = b"a colleague's own image" * 400
+        if self.holds != "another":
+            content = world.images[name]
+        if self.holds == "a wrong byte":
+            content = content[:-1] + bytes([content[-1] ^ 1])
+        world.device.put_file(spelt, content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +139,7 @@ class ChangeFile(Act):
             file.content = file.content[: len(file.content) // 3]
         else:
             file.content = file.content[:-1] + bytes([file.content[-1] ^ 1])
+        world.device.guard_as_is(flash, file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,6 +95,7 @@ class Knobs:
         not_executable: `Abort Copy? [confirm]`.
         half_lines, slow: Output in pieces, or trickling.
         endless: A command whose output never ends, or `login`: the banner does not.
+        narrow: The terminal has 80 columns, whatever `terminal width` says.
         pages: Output is paged, whatever `terminal length` says.
         behind_prompt: Text that comes behind the prompt of an answered command, with how late; for which command.
         lookalike: A line like a prompt in the middle of a command's output.
@@ -147,6 +148,7 @@ class Knobs:
     half_lines: bool = False
     slow: tuple[Slow, ...] = ()
     endless: str = ""
+    narrow: bool = False
     pages: bool = False
     behind_prompt: tuple[str, str, float] | None = None
     lookalike: str = ""

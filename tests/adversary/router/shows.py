@@ -90,7 +90,7 @@ def directory(device: Device, path: str) -> str:
 def _row(device: Device, file: File) -> str:
     when = "Nov 21 2026 14:03:11 +00:00"
     permissions = "-rw-"
-    if file.owner is Owner.COPY and device.knobs.bare_rows:
+    if file.owner is not Owner.SYSTEM and device.knobs.bare_rows:
         device.strike("odd rows of dir")
         when = (
             "<no date>"

@@ -22,6 +22,7 @@ ABORTS = frozenset({"\x03", "\x1e"})
 BROADCAST = "\r\n\r\n\r\n***\r\n***\r\n*** Message from tty0 to all terminals:\r\n***\r\n{text}\r\n\r\n"
 """What `send *` of a colleague puts on every line."""
 
+_COLUMNS = 80
 _NOISE_SHARE = 0.3
 _NOISE_AFTER_KEYS = 3
 """Of so many commands so many keys are read before a syslog line breaks into them."""
@@ -247,7 +248,8 @@ class Terminal:
         self._line, self._typed = text, ""
         if kind in knobs.in_pieces:
             self._strike("question in pieces")
-            await self._dribble(text, piece=max(1, len(text) // 6), pause_s=0.05)
+            await self._dribble(text[:-2], piece=max(1, len(text) // 6), pause_s=0.05)
+            self.show(text[-2:])
         else:
             self.show(text)
         seen_s = time.monotonic()
@@ -309,7 +311,7 @@ class Terminal:
                 if not self._keys or self._is_noise_due():
                     break
             if is_echoed and echo:
-                self.show(echo)
+                self.show(self._echo_of(echo))
             if end:
                 self.show("^Z\n" if end == "\x1a" else "\n")
                 return self._typed if end in "\r\n" else None
@@ -317,6 +319,15 @@ class Terminal:
                 self._strike("syslog while typing")
                 self._is_noise_owed = False
                 self.disturb(self._knobs.noisy, _SYSLOG)
+
+    def _echo_of(self, keys: str) -> str:
+        """Return keys as they are echoed: a line wider than the terminal scrolls, with `$` at its left."""
+        if not self._knobs.narrow or len(self._line) + len(self._typed) <= _COLUMNS:
+            return keys
+        self._strike("narrow terminal")
+        room = _COLUMNS - len(self._line) - 1
+        shown = self._typed[: -len(keys)] if len(keys) < len(self._typed) else ""
+        return f"{keys[: max(0, room - len(shown))]}\r{self._line}${self._typed[-room:]}"
 
     def _is_noise_due(self) -> bool:
         return self._is_noise_owed and len(self._typed) >= _NOISE_AFTER_KEYS
