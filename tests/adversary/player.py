@@ -7,12 +7,9 @@ import hashlib
 import itertools
 import json
 import os
-import re
 import shutil
 import signal
-import sqlite3
 import time
-import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +22,7 @@ import asyncssh
 from tests.adversary.case import Case, Step
 from tests.adversary.controller import LONGEST_COMMAND_S, Controller, Process, Zygote, surroundings
 from tests.adversary.finding import Finding, Said
+from tests.adversary.leaks import leaks, whole
 from tests.adversary.router.configuration import Configuration, parsed
 from tests.adversary.router.device import Device, DeviceSight
 from tests.adversary.router.knobs import Knobs
@@ -33,7 +31,6 @@ from tests.adversary.router.terminal import Passage
 from tests.adversary.router.world import Access, Loop, World
 
 IMAGES = {"a": "newimage-universalk9.bin", "b": "otherimage-universalk9.bin"}
-_CUTS = re.compile(rb"\\[rnb]|\\u00[01][0-9a-f]|[\s\x08$]")
 _ADDRESSES = itertools.count(1)
 _WORK_OF_INTERFACE = {"xe": "GigabitEthernet0/0/0", "ios": "FastEthernet0/0", "stack": "GigabitEthernet1/0/1"}
 
@@ -193,7 +190,7 @@ class _Play:
             at_the_end=at_the_end,
             held=held,
             images={name: hashlib.sha512(content).hexdigest() for name, content in self._images.items()},
-            leaks=tuple(self._leaks(secrets)),
+            leaks=tuple(leaks(self._places(), secrets)),
             struck=frozenset(self._struck - {""}),
             is_calm=not self._case.behaviours,
             seconds=time.monotonic() - started,
@@ -303,20 +300,12 @@ class _Play:
             found |= {f"user of ticket {number}": user, f"password of ticket {number}": password}
         return found
 
-    def _leaks(self, secrets: dict[str, str]) -> Iterator[str]:
-        for place, content in self._places():
-            # A device may cut a secret by a line end; so is it found where JSON writes that as two letters.
-            joined = _CUTS.sub(b"", content)
-            for what, secret in secrets.items():
-                if secret.encode() in content or secret.encode() in joined:
-                    yield f"{what} is in {place}"
-
     def _places(self) -> Iterator[tuple[str, bytes]]:
         yield "the process list or a child's environment", self._surroundings
         for controller in self._controllers.values():
             for path in sorted(controller.folder.rglob("*")):
                 if path.is_file() and path.parent.name != "inventory" and path.name not in self._images:
-                    yield f"{path.relative_to(self._folder)}", _whole(path)
+                    yield f"{path.relative_to(self._folder)}", whole(path)
 
 
 def _wait_for_children(process: Process) -> None:
@@ -359,22 +348,3 @@ def _document(stdout: str) -> dict[str, Any] | None:
         found = json.loads(stdout)
         return found if isinstance(found, dict) else None
     return None
-
-
-def _whole(path: Path) -> bytes:
-    """Return a file's bytes; of a database the rows too, and what they hold compressed."""
-    content = path.read_bytes()
-    if not content.startswith(b"SQLite format 3\0"):
-        return content
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        return content + "\n".join(database.iterdump()).encode() + b"\n".join(_uncompressed(database))
-
-
-def _uncompressed(database: sqlite3.Connection) -> Iterator[bytes]:
-    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    for table in tables:
-        for row in database.execute(f"SELECT * FROM {table}"):
-            for value in row:
-                if isinstance(value, bytes):
-                    with contextlib.suppress(zlib.error):
-                        yield zlib.decompress(value)

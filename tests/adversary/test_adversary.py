@@ -13,7 +13,12 @@ from tests.adversary.transcript import transcript
 
 pytestmark = pytest.mark.long
 
-SEEDS_OF_CI = tuple(range(24))
+SEEDS_OF_CI = (
+    *(6, 18, 45, 50, 60, 102, 151, 152, 171, 179, 188, 232),
+    *(233, 265, 278, 281, 283, 335, 348, 373, 404, 453, 454, 497),
+)
+"""Short ones that meet every point of the trial between them: each but 6, 179, 232, 265 and 373 broke a judgement
+of the product as it was when the adversary came."""
 
 
 @pytest.fixture(scope="module")

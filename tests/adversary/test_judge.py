@@ -148,6 +148,13 @@ def test_an_archive_with_our_lines_has_to_be_told():
     assert broken(finding(told, device=device)) == set()
 
 
+def test_what_a_journal_holds_is_told_later():
+    """Nothing has to be told of a device that is still to be recovered: recovery will find it."""
+    device = sight(running=TUNED, startup=TUNED, archived_ours=(Archived(name="flash:saved-0", ours=(OURS,)),))
+    killed = said(ending=Ending.KILLED, code=None, document=None, after=device)
+    assert broken(finding(killed, device=device, held=HELD)) == set()
+
+
 def test_a_command_that_does_not_end():
     """Whoever waits for ever tells nothing."""
     assert broken(finding(said(ending=Ending.HUNG, code=None, document=None))) == {Judgement.RESTORED}

@@ -259,8 +259,7 @@ class CopyDialogue:
 
         copy = Copy(device, self._source, self._goal, self._shell.world.address, self._shell.world.moment, mark)
         job = asyncio.ensure_future(copy.run())
-        self._shell.world.jobs.add(job)
-        job.add_done_callback(self._shell.world.jobs.discard)
+        self._shell.world.keep(job)
         if device.knobs.early_result:
             await self._tell_early(copy, job)
             return
@@ -400,4 +399,6 @@ async def verify(shell: Shell, command: str) -> str:
         shown = f"{device.platform.flash}:{knobs.verify_names}"
         digest = shell.world.digest_asked_for(algorithm) or digest
     shell.world.moment("verified")
+    if len(words) > 3 and words[3].lower() != digest:
+        return f"Done!\n%Error verifying {shown}\nComputed signature  = {digest}\nSubmitted signature = {words[3]}\n"
     return f"Done!\nverify /{algorithm} ({shown}) = {digest}\n\n\n"

@@ -138,7 +138,6 @@ class Device:
         self.shown_running = 0
         self.changed = (datetime.now(UTC), "colleague")
         self.saved = self.changed
-        self.tickets: set[tuple[str, str]] = set()
         self._past: deque[tuple[float, tuple[str, ...]]] = deque([(0.0, self.running.printed())], maxlen=64)
         self._first_hostname = self.hostname
         self._stock_flash()

@@ -95,8 +95,9 @@ class Shell:
     # EXEC.
 
     async def _execute(self, command: str) -> None:
-        if any(command.startswith(gone) for gone in (*self.device.knobs.unknown, *self.device.platform.unknown)):
-            self.device.strike("unknown command")
+        if command.startswith((*self.device.knobs.unknown, *self.device.platform.unknown)):
+            if command.startswith(self.device.knobs.unknown):
+                self.device.strike("unknown command")
             self.terminal.show(CARET)
             return
         if command.startswith("show"):
@@ -107,8 +108,8 @@ class Shell:
 
     async def _answer(self, command: str) -> str:
         word = command.split(maxsplit=1)[0]
-        if word == "enable" and not self._is_privileged:
-            return await self._enable()
+        if word == "enable":
+            return "" if self._is_privileged else await self._enable()
         if word in {"exit", "logout", "quit"}:
             return await self._exit()
         if not self._is_privileged and word not in {"show", "terminal"}:
@@ -183,6 +184,9 @@ class Shell:
         return "Enter configuration commands, one per line.  End with CNTL/Z.\n"
 
     async def _configure(self, line: str) -> None:
+        if line.startswith("do "):
+            await self._execute(line.removeprefix("do ").strip())
+            return
         if line == "end":
             await self.surprise("end")
             self._leave_configuration()
@@ -198,8 +202,6 @@ class Shell:
         self.world.moment(f"config:{self._configuring}:line")
 
     def _taken(self, line: str) -> str:
-        if line.startswith("do "):
-            return CARET
         if self._section and not _GLOBAL.match(line):
             return self.device.take_below(self._section, line)
         self._section = ""

@@ -9,6 +9,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from tests.adversary.router.knobs import CARET
 from tests.adversary.router.storage import File, Flash, Owner
 
 if TYPE_CHECKING:
@@ -271,6 +272,33 @@ def _users(device: Device) -> str:
     )
 
 
+def _clock(_: Device) -> str:
+    now = datetime.now(UTC)
+    return f"*{now:%H:%M:%S}.{now.microsecond // 1000:03} UTC {now:%a %b} {now.day} {now:%Y}\n"
+
+
+def _inventory(device: Device) -> str:
+    return "".join(
+        f'NAME: "Chassis {number}", DESCR: "Chassis"\nPID: {device.model:<18}, VID: V01, SN: {serial}\n\n'
+        for number, serial in enumerate(device.serials, start=1)
+    )
+
+
+def _switch(device: Device) -> str:
+    if device.platform.members == 1:
+        return CARET
+    rows = [
+        "Switch/Stack Mac Address : 0011.2233.4400 - Local Mac Address\n",
+        "                                             H/W   Current\n",
+        "Switch#   Role    Mac Address     Priority Version  State\n",
+        "-------------------------------------------------------------------------------------\n",
+    ]
+    for number in range(device.platform.members):
+        mark, role = ("*", "Active") if number == device.active else (" ", "Member")
+        rows.append(f"{mark}{number + 1}       {role:<8} 0011.2233.440{number}     1      V01     Ready\n")
+    return "".join(rows)
+
+
 def _nothing(device: Device) -> str:
     return ""
 
@@ -293,7 +321,9 @@ _SHOWS: dict[str, Callable[[Device], str]] = {
     "show tcp brief": lambda _: _TCP,
     "show tcp brief numeric": lambda _: _TCP,
     "show hosts": lambda _: "Default domain is branch.example\n",
-    "show clock": lambda _: f"*{stamp(datetime.now(UTC))}\n",
+    "show clock": _clock,
+    "show inventory": _inventory,
+    "show switch": _switch,
     "show ip ssh": lambda _: "SSH Enabled - version 2.0\n",
     "show logging": _nothing,
 }

@@ -8,7 +8,7 @@ import hashlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -200,6 +200,17 @@ class World:
         for session in tuple(self._sessions.values()):
             with contextlib.suppress(HungUp):
                 session.terminal.disturb(how, text)
+
+    def keep(self, job: asyncio.Future[None]) -> None:
+        """Keep a copy under way; how it ends may be nobody's to hear."""
+        self.jobs.add(job)
+
+        def ended(job: asyncio.Future[None]) -> None:
+            self.jobs.discard(job)
+            if not job.cancelled():
+                job.exception()
+
+        job.add_done_callback(ended)
 
     def end_jobs(self) -> None:
         """End every copy."""
@@ -404,13 +415,3 @@ class Loop:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
-
-
-@contextlib.contextmanager
-def looped() -> Iterator[Loop]:
-    """Yield a loop for as long as the block runs."""
-    loop = Loop()
-    try:
-        yield loop
-    finally:
-        loop.close()
