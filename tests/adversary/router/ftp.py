@@ -59,7 +59,8 @@ class Control:
         """
         while True:
             try:
-                line = await asyncio.wait_for(self._reader.readline(), REPLY_LIMIT_S)
+                async with asyncio.timeout(REPLY_LIMIT_S):
+                    line = await self._reader.readline()
             except (TimeoutError, OSError):
                 raise FtpError("Timed out") from None
             text = line.decode("latin-1").rstrip("\r\n")
@@ -129,7 +130,9 @@ async def pieces(control: Control, source: Source, address: str) -> AsyncIterato
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
     try:
-        return await asyncio.wait_for(reader.read(PIECE_BYTES), REPLY_LIMIT_S)
+        # Not `wait_for`: before Python 3.12 it may swallow the cancellation that ends a copy with its session.
+        async with asyncio.timeout(REPLY_LIMIT_S):
+            return await reader.read(PIECE_BYTES)
     except TimeoutError:
         raise FtpError("Timed out") from None
     except OSError:
@@ -147,7 +150,8 @@ async def connected(address: str, host: str, port: int) -> tuple[asyncio.StreamR
     sock.setblocking(False)
     try:
         sock.bind((address, 0))
-        await asyncio.wait_for(asyncio.get_running_loop().sock_connect(sock, (host, port)), REPLY_LIMIT_S)
+        async with asyncio.timeout(REPLY_LIMIT_S):
+            await asyncio.get_running_loop().sock_connect(sock, (host, port))
         return await asyncio.open_connection(sock=sock, limit=RECEIVE_BUFFER_BYTES)
     except ConnectionRefusedError:
         sock.close()
