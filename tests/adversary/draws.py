@@ -249,15 +249,20 @@ _LIKE_OURS = (
 )  # fmt: skip
 
 
+def _like_ours(dice: Random, more: int) -> tuple[str, ...]:
+    """Return a line that looks like one of ours, and others that look like configuration."""
+    return (dice.choice(_LIKE_OURS[:4]), *dice.sample(_LIKE_OURS[4:], more))
+
+
 def banner(dice: Random) -> Behaviour:
     """Draw a banner."""
-    lines = tuple(dice.sample(_LIKE_OURS, dice.choice((1, 2, 3))))
+    lines = _like_ours(dice, dice.choice((0, 1, 2)))
     return made(", ".join(lines), stock=(("banner motd ^C", (*lines, "^C")),))
 
 
 def macro(dice: Random) -> Behaviour:
     """Draw a macro."""
-    lines = tuple(dice.sample(_LIKE_OURS, dice.choice((1, 2))))
+    lines = _like_ours(dice, dice.choice((0, 1)))
     return made(", ".join(lines), stock=(("macro name night-shift", (*lines, "@")),))
 
 

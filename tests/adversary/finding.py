@@ -31,7 +31,7 @@ class Said:
 
     Attributes:
         controller: Whose.
-        verb: `stage`, `resume`, `probe`, `check` or `recover`.
+        verb: `stage`, `resume`, `probe`, `check` or `recover`; `report` and `status` read the journal only.
         ending: How it ended.
         code: Its exit code, where it came to one.
         document: What it printed as JSON, or None.
@@ -57,6 +57,11 @@ class Said:
     before: tuple[DeviceSight, ...]
     after: tuple[DeviceSight, ...]
     is_alone: bool = True
+
+    @property
+    def acts(self) -> bool:
+        """Return whether it was to change something, and answers by its exit code for how it left it."""
+        return self.verb in {"stage", "resume", "probe", "recover"}
 
     @property
     def records(self) -> list[dict[str, Any]]:

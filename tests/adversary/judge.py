@@ -77,7 +77,7 @@ def _unrestored(found: Finding) -> Iterator[str]:
     for said in found.said:
         if said.ending is Ending.HUNG:
             yield f"{_who(said)} did not come to an end: nothing is told, and nobody knows what the device is"
-        elif said.ending is Ending.ENDED and said.code == 0:
+        elif said.acts and said.ending is Ending.ENDED and said.code == 0:
             for device in said.after:
                 if (what := left_of_ours(device)) and is_held(device, said.held):
                     yield f"{_who(said)}: exit code 0, though its journal holds {device.name}, which differs: {what}"
@@ -154,7 +154,7 @@ def _false_restore(found: Finding, said: Said, record: dict[str, Any]) -> Iterat
         if what and not _was_so(before, device):
             yield f"{_who(said)}: '{restored}', but {device.name} differs: {what}"
             return
-        last = [one for one in found.said if one.ending is not Ending.KILLED][-1:]
+        last = [one for one in found.said if one.acts and one.ending is not Ending.KILLED][-1:]
         at_the_end = next(one for one in found.at_the_end if one.name == device.name)
         if last == [said] and not what and (late := left_of_ours(at_the_end)):
             yield f"{_who(said)}: '{restored}', but half a minute later {device.name} differs: {late}"

@@ -208,8 +208,8 @@ def test_restored_that_does_not_stay():
     """A timer that fires half a minute later undoes what was called restored."""
     late = sight(running=TUNED)
     assert broken(finding(device=late, held=HELD)) == {Judgement.TRUE}
-    other_command = said("check", records=[])
-    assert broken(finding(said(), other_command, device=late, held=HELD)) == set()
+    assert broken(finding(said(), said("report", records=[]), device=late, held=HELD)) == {Judgement.TRUE}
+    assert broken(finding(said(), said("recover", records=[]), device=late, held=HELD)) == set()
 
 
 def test_a_false_untouched():

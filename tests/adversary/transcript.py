@@ -19,7 +19,7 @@ def transcript(played: Played) -> str:
     lines = [*_head(case), ""]
     for passage in _merged(played.transcript):
         lines += _lines(passage, played.secrets)
-    lines += ["", *(f"{said.verb} of {said.controller}: {_end(said)}" for said in found.said)]
+    lines += ["", *(f"{said.verb} of {said.controller}: {_end(said)}" for said in found.said if said.acts)]
     broken = complaints(found)
     lines += ["", *(str(one) for one in broken)] if broken else ["", "All four judgements hold."]
     return "\n".join(lines) + "\n"

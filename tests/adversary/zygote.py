@@ -22,7 +22,7 @@ from tests.adversary.limits import shorten
 
 _PR_SET_PDEATHSIG = 1
 _LONGEST_JOB_BYTES = 65_536
-_VERBS = ("stage", "probe", "check", "recover")
+_VERBS = ("stage", "probe", "check", "recover", "report", "status")
 _HEAVY = ("napalm.ios", "netmiko", "ntc_templates.parse", "staging.credentials", "staging.reach", "tasks.driver")
 
 
