@@ -214,10 +214,12 @@ def test_restored_that_does_not_stay():
 
 def test_a_false_untouched():
     """Lines that were not there before this command are its doing."""
-    left = sight(running=TUNED)
+    left = sight(running=TUNED, configured=1)
     new = said(code=3, records=[record(outcome="failed", restored="untouched")], after=left)
     assert broken(finding(new, device=left, held=HELD)) == {Judgement.TRUE}
     assert broken(finding(replace(new, before=(left,)), device=left, held=HELD)) == set()
+    by_a_timer = replace(new, after=(replace(left, configured=0),))
+    assert broken(finding(by_a_timer, device=left, held=HELD)) == set()
 
 
 def test_a_restored_beside_another_controller():

@@ -73,6 +73,7 @@ class DeviceSight:
         default_flash: Where `flash:` leads now, without colon.
         asked: Every question that was asked, with what was typed.
         written: What of ours wrote to startup configuration, or reloaded.
+        configured: How often a controller has entered configuration mode.
     """
 
     name: str
@@ -90,6 +91,7 @@ class DeviceSight:
     aliases: tuple[str, ...] = ()
     asked: tuple[Asked, ...] = ()
     written: tuple[str, ...] = ()
+    configured: int = 0
 
 
 class Device:
@@ -350,6 +352,7 @@ class Device:
             aliases=(self.platform.flash, *self.platform.aliases),
             asked=tuple(self.asked),
             written=tuple(self.written),
+            configured=self.sessions_configured,
         )
 
 
