@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -73,6 +74,16 @@ def test_a_configuration_is_printed_from_its_state():
     old = stock("ios")
     old.put("ip tcp window-size 8000")
     assert old.printed().index("ip tcp window-size 8000") < old.printed().index("interface FastEthernet0/0")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_blocks_in_another_order(platform: str):
+    """The same lines each time, and in another order than the time before."""
+    made = device(platform, reorders=True)
+    shown = [show(made, "show running-config", "ferry") or "" for _ in range(4)]
+    bodies = [text.splitlines()[8:] for text in shown]
+    assert {tuple(sorted(body)) for body in bodies} == {tuple(sorted(bodies[0]))}
+    assert all(one != other for one, other in pairwise(bodies))
 
 
 def test_what_is_on_by_default():

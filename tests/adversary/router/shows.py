@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import random
 import re
 from datetime import UTC, datetime, timedelta
@@ -133,9 +132,9 @@ def _running(device: Device) -> str:
     device.shown_running += 1
     lines = list(device.printed())
     knobs = device.knobs
-    if knobs.reorders and device.shown_running > 1:
+    if knobs.reorders:
         device.strike("blocks in another order")
-        lines = _reordered(lines)
+        lines = reordered(lines, by=device.shown_running)
     if knobs.drifting_clock:
         device.strike("drifting clock")
         drift = 17_180_000 + random.Random(device.shown_running).randrange(900)
@@ -159,14 +158,19 @@ def _stamps(device: Device) -> str:
     )
 
 
-def _reordered(lines: list[str]) -> list[str]:
-    """Return a configuration with its routes, and the first two lines of NTP or logging, in another order."""
-    places = [number for number, line in enumerate(lines) if line.startswith(("ip route", "username", "logging"))]
-    for one, other in itertools.pairwise(places):
-        if lines[one].split()[0:2] == lines[other].split()[0:2] or lines[one].split()[0] == lines[other].split()[0]:
-            lines[one], lines[other] = lines[other], lines[one]
-            break
-    return lines
+def reordered(lines: list[str], *, by: int) -> list[str]:
+    """Return a configuration whose interfaces stand in another order for each turn: so many are moved to the end."""
+    blocks: list[list[str]] = [[]]
+    for line in lines:
+        blocks[-1].append(line)
+        if line == "!":
+            blocks.append([])
+    places = [place for place, block in enumerate(blocks) if block and block[0].startswith("interface ")]
+    turned = [blocks[place] for place in places]
+    turned = turned[by % len(turned) :] + turned[: by % len(turned)]
+    for place, block in zip(places, turned, strict=True):
+        blocks[place] = block
+    return [line for block in blocks for line in block]
 
 
 def _startup(device: Device) -> str:
