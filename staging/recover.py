@@ -22,12 +22,13 @@ from staging.states import Restored
 from staging.touched import DamagedEntry, TouchedDevice
 from tasks.connection import session_of
 from tasks.errors import OtherDevice, RestoreIncomplete
-from tasks.identity import identity_of, is_same, member_serials
+from tasks.identity import Identity, identity_of, is_ours
 from tasks.leftover import leftover
 from tasks.readings import read_running
 from tasks.restore import RestoreReport, restore_device
 from tasks.session import DeviceSession
 from tasks.threats import pending_change
+from tasks.tuning import marks_in
 
 PATIENCE_S = 900.0
 """A rollback timer takes two hours at most, and mostly some minutes; who waits longer is told to come back."""
@@ -237,12 +238,11 @@ def _check_is_meant(session: DeviceSession, device: TouchedDevice, journal: Jour
     """
     found = session.facts()
     expected = device.identity
-    if expected is None or is_same(
-        expected,
-        found,
+    if expected is None or is_ours(
+        session,
+        Identity(name=expected, members=device.members),
+        marks_in(device.changes),
         lambda: journal.other_identities(device.host),
-        members=device.members,
-        found_members=member_serials(session.show_version()),
     ):
         return
     raise OtherDevice(

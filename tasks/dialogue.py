@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tasks.prompts import is_syslog, last_line
+from tasks.prompts import confirmations, is_syslog, last_line
 
 SETTLED_S = 0.25
 """So long a question or prompt must be the last thing shown: what IOS draws again comes in one burst with its cause."""
@@ -144,6 +144,23 @@ class Dialogue:
                 "what is not the last thing shown"
             )
         return None
+
+    @property
+    def passed_over(self) -> str | None:
+        """Return a question that something like a prompt stands behind though nobody answered it, or None.
+
+        The prompt may be somebody's text, and the question still open for whatever is typed next.
+        """
+        shown = self._tail[self._start_of_tail() :]
+        behind = self._behind_prompt()
+        if behind is None:
+            return None
+        shown = shown.removesuffix(behind)
+        known = [
+            match[0] for one in self._questions if one not in self._answered for match in one.pattern.finditer(shown)
+        ]
+        unknown = [text for text in confirmations(shown) if not any(one.pattern.search(text) for one in self._answered)]
+        return self._shown(last_line((known + unknown)[-1])) if known or unknown else None
 
     @property
     def is_disturbed(self) -> bool:

@@ -159,13 +159,14 @@ class _Restoring:
         uncertain = [(one.ours, one.present) for one in left.uncertain] + self._renamed(seen)
         if uncertain:
             ours, present = uncertain[0]
+            shown, it = (f"'{present}'", f"'{present}'") if present else ("no such line", "it so")
             raise RestoreIncomplete(
-                f"where '{ours}' was sent the device shows '{present}': what it made of our line, or somebody else's; "
-                "it was left alone",
+                f"where '{ours}' was sent the device shows {shown}: what it made of our line, or somebody else's "
+                "doing; it was left alone",
                 host=self._session.name,
                 step=STEP,
-                hint=f"If nobody wants '{present}', put back by hand what was there, then run 'flashferry recover'; "
-                f"else let go of the device with 'flashferry recover --forget {self._session.name}'",
+                hint=f"If nobody wants {it}, put back by hand what was there, then run 'flashferry recover'; else "
+                f"let go of the device with 'flashferry recover --forget {self._session.name}'",
             )
         return seen
 
@@ -194,7 +195,7 @@ class _Restoring:
         return self._checked(seen)
 
     def _plan(self, seen: Configured, *, is_sure: bool = False) -> RestorePlan:
-        return plan_restore(self._changes, seen.tcp, others=seen.lines, is_sure=is_sure)
+        return plan_restore(self._changes, seen.tcp, others=seen.lines, sent=self._sent, is_sure=is_sure)
 
     def _difference(self, seen: Configured) -> Difference:
         return difference(self._before.running_fingerprint, seen.text, salt=self._before.salt)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from tasks.conversation import Exchange, await_echo, hold
+from tasks.conversation import Exchange, QuestionLeft, await_echo, hold
 from tasks.dialogue import Dialogue
 from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
 from tasks.login import Login, failed, lost, open_driver, too_late
@@ -240,10 +240,10 @@ class DeviceSession:
             self.send(command + "\n")
             await_echo(self, command, gate, on_wait)
             hold(self, gate, dialogue, on_wait)
-        except BaseException:
+        except BaseException as error:
             # Whatever it was, also a fault of ours: the device must not go on behind our back, and must not be asked
             # anything while it may be at a question. Without the echo no prompt proves that it is at none.
-            if not self._interrupt(limit_s=10.0 if gate.is_open else 0.0):
+            if isinstance(error, QuestionLeft) or not self._interrupt(limit_s=10.0 if gate.is_open else 0.0):
                 self.abandon()
             raise
 

@@ -86,15 +86,24 @@ def archived_lines(
         known: The archive's files as they were before.
     """
     fresh = sorted(archives(session, running) - known)[-MOST_ARCHIVES:] if changes else []
-    holding = [path for path in fresh if _is_elsewhere(path) or holds_ours(changes, _asked(session, f"more {path}"))]
+    holding = [path for path in fresh if _is_elsewhere(path) or _may_hold(session, path, changes)]
     if not holding:
         return None
     return Threat(
-        reason=f"the archive's {' and '.join(holding)} was made while our lines were set and holds them",
+        reason=f"the archive's {' and '.join(holding)} was made while our lines were set and holds them, or nobody can "
+        "see that it does not",
         hint=f"Delete {'it' if len(holding) == 1 else 'them'} on the device, so that nobody goes back to it, then run "
         "'flashferry recover'",
         passes=False,
     )
+
+
+def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
+    """Tell whether a file of the archive holds lines of ours; one that may not be read counts as one that does."""
+    try:
+        return holds_ours(changes, session.ask(f"more {path}", limit_s=60))
+    except DeviceRefused:
+        return True
 
 
 def _is_elsewhere(path: str) -> bool:

@@ -105,7 +105,16 @@ def drawn(kind: Kind, dice: Random) -> Behaviour:
 
 
 def fits(behaviour: Behaviour, others: tuple[Behaviour, ...]) -> bool:
-    """Tell whether a behaviour can be had beside others: no knob is turned twice."""
+    """Tell whether a behaviour can be had beside others.
+
+    No knob is turned twice. And a colleague who switches off, in the moment of our undoing, what is on by default does
+    what our undoing does there: nobody could tell the two apart.
+    """
+    both = (*others, behaviour)
+    if any("on_by_default" in dict(one.knobs) for one in both) and any(
+        "no ip tcp selective-ack" in one.says and one.says.endswith("config:2:end") for one in both
+    ):
+        return False
     turned = {name for other in others for name, _ in other.knobs} - {"keeps_part"}
     has_stock = any(other.stock for other in others)
     return not turned & {name for name, _ in behaviour.knobs} and not (has_stock and behaviour.stock)

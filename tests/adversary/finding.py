@@ -38,7 +38,7 @@ class Said:
         stdout, stderr: All that it printed.
         image: Name of its image.
         held: What this controller's journal holds behind it.
-        held_before: What it held in front of it.
+        held_before: What any controller's journal held in front of it.
         before: The devices when it began.
         after: The devices when it had ended.
         is_alone: Whether no other controller was at work beside it.

@@ -238,7 +238,7 @@ class _Play:
         number = next(self._number)
         if step.mended:
             self._ground.loop.call(self._world.come_back)
-        before, held_before = self._sight(), controller.held()
+        before, held_before = self._sight(), tuple(one for other in self._controllers.values() for one in other.held())
         arguments = self._arguments(step, controller)
         if arguments is None:
             return

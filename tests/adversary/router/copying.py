@@ -387,7 +387,8 @@ async def verify(shell: Shell, command: str) -> str:
     shell.world.moment("verify")
     await shell.surprise("verify")
     file = goal.flash.find(goal.name)
-    assert file is not None
+    if file is None:
+        return f"%Error computing hash {shown} (No such file or directory)\n"
     for _ in range(max(1, file.size_bytes // _MARK_BYTES) if file.nominal_bytes is None else 3):
         await shell.output("verify", ".")
         await asyncio.sleep(0.02)

@@ -37,10 +37,12 @@ class Archived:
     Attributes:
         name: Its file.
         ours: Lines of ours that are in it and would not be without us.
+        text: All that is in it.
     """
 
     name: str
     ours: tuple[str, ...]
+    text: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -313,7 +315,8 @@ class Device:
             return
         missing = list(self.shadow.in_force())
         ours = tuple(line for line in self.running.in_force() if not _taken(missing, line))
-        self.archives.append(Archived(name=f"{self.platform.flash}:saved-{len(self.archives)}", ours=ours))
+        text = "\n".join(("!", *self.running.printed(), ""))
+        self.archives.append(Archived(name=f"{self.platform.flash}:saved-{len(self.archives)}", ours=ours, text=text))
 
     def reload(self) -> None:
         """Start anew from the startup configuration."""

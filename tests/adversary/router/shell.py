@@ -130,6 +130,8 @@ class Shell:
             return ""
         if words[0] == "dir":
             return directory(self.device, words[1] if len(words) > 1 else f"{self.device.platform.flash}:")
+        if words[0] == "more":
+            return next((one.text for one in self.device.archives if one.name == words[-1]), CARET)
         if words[:2] == ["show", "privilege"]:
             return f"Current privilege level is {15 if self._is_privileged else 1}\n"
         if command.startswith("write") or command == "reload":

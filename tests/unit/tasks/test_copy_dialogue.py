@@ -121,6 +121,24 @@ def test_a_copy_to_null_may_name_the_image_or_nothing(offered):
     assert answer_to(dialogue("null:"), "Destination filename [startup-config]? ") is None
 
 
+@pytest.mark.parametrize("question", ["File is in use. Delete it? [confirm]", DESTINATION, "Save? [yes/no]: "])
+def test_a_prompt_behind_a_question_that_nobody_answered_is_not_believed(question):
+    """Somebody's text may look like the prompt, and the next key would be the answer."""
+    talk = dialogue()
+    talk.take(f"\r\n{question}\r\nlunch?\r\nr1#")
+    assert talk.is_over
+    assert str(talk.passed_over).startswith(question.strip()[:10])
+
+
+def test_a_question_that_was_answered_is_not_passed_over():
+    """Also where it is drawn again behind its answer."""
+    talk = dialogue()
+    answer_to(talk, DESTINATION)
+    talk.take(f"\r\n{DESTINATION}\r\n%Error opening ftp://x (Timed out)\r\nr1#")
+    assert talk.is_over
+    assert talk.passed_over is None
+
+
 def test_an_unknown_question_is_left_open_and_shown():
     """What we have no answer for is not answered."""
     talk = dialogue()
