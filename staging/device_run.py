@@ -329,7 +329,12 @@ class DeviceRun(LeftoverRun):
         for pause_s in (*RESTORE_PAUSES_S, None) if touched else (None,):
             try:
                 report: RestoreReport = self._do(
-                    "restore", restore, before=before, changes=self._record.changes, settle_s=self._settle_s
+                    "restore",
+                    restore,
+                    before=before,
+                    changes=self._record.changes,
+                    settle_s=self._settle_s,
+                    is_again=self._record.restore_failure is not None,
                 )
             except Exception as error:  # noqa: BLE001 -- the journal keeps the device; the others go on
                 self._restore_failed(error, touched=touched)

@@ -171,7 +171,7 @@ class LoginGuard:
         if not is_ours(session, self.expected, self.marks):
             raise OtherDevice(
                 f"expected {self.expected.name} (serial number/host name), found {found.name}: another device answers "
-                "at this address, to which nothing was sent",
+                "at this address; nothing was set on it",
                 host=session.name,
                 step="connect",
                 hint="Find out which device has this address; make the one that the run began with reachable there, "

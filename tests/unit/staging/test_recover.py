@@ -143,7 +143,7 @@ class Answering:
     def show_version(self):
         return "".join(f"System Serial Number : {one}\n" for one in self.members)
 
-    def restore(self, session, *, before, changes):
+    def restore(self, session, *, before, changes, is_again):
         self.restored.append(changes)
         held = self.held.pop(0) if self.held else None
         return RestoreReport(

@@ -208,6 +208,8 @@ def test_what_the_device_makes_of_the_line_that_puts_back_keeps_the_lease(makes)
     box._times = 9
     with pytest.raises(RestoreIncomplete, match=f"the device shows '{makes}'"):
         box.put_back(before, OVER_OLD)
+    with pytest.raises(RestoreIncomplete, match=f"the device shows '{makes}'"):
+        restore_device(box.session, before=before, changes=OVER_OLD, is_again=True)
 
 
 def test_somebodys_window_that_was_there_before_we_came_back_is_theirs():
