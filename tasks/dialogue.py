@@ -22,7 +22,10 @@ from typing import Protocol
 from tasks.prompts import confirmations, is_syslog, last_line
 
 SETTLED_S = 0.25
-"""So long a question or prompt must be the last thing shown: what IOS draws again comes in one burst with its cause."""
+"""So long a question must be the last thing shown: what IOS draws again comes in one burst with its cause."""
+
+PROMPT_SETTLED_S = 0.1
+"""So long the prompt must be; a prompt that is drawn again is still one, and whatever is typed next waits for its echo."""
 
 COVERED_S = 3.0
 """So long nothing may follow a prompt that other text than log lines stands behind, such as somebody's broadcast."""
@@ -119,7 +122,7 @@ class Dialogue:
         behind = self._behind_prompt()
         if behind is None:
             return None
-        return SETTLED_S if not behind.strip() or self._only_syslog(behind) else COVERED_S
+        return PROMPT_SETTLED_S if not behind.strip() or self._only_syslog(behind) else COVERED_S
 
     @property
     def is_over(self) -> bool:

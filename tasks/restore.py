@@ -27,7 +27,7 @@ from tasks.tuning import Change, ForeignChange, RestorePlan, TcpLines, plan_rest
 
 STEP = "restore"
 
-SETTLE_S = 0.5
+SETTLE_S = 0.25
 """So long after the last line was sent a device that showed our lines at once is looked at again."""
 
 UNKNOWN_SETTLE_S = 2.0

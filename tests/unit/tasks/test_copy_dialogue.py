@@ -9,7 +9,7 @@ import pytest
 
 from inventory.errors import ConfigInvalid
 from tasks.copy_dialogue import MAX_COMMAND_LENGTH, CopyDialogue, Question, copy_command, mask
-from tasks.dialogue import COVERED_S, SETTLED_S
+from tasks.dialogue import COVERED_S, PROMPT_SETTLED_S
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "copy_ftp"
 IMAGE = "image-universalk9.SPA.bin"
@@ -167,7 +167,7 @@ def test_a_prompt_that_other_text_follows_counts_only_after_a_while():
     """A broadcast draws nothing again on some releases; output with a line like the prompt goes on at once."""
     talk = dialogue()
     talk.take("r1#")
-    assert talk.settles_in_s == SETTLED_S
+    assert talk.settles_in_s == PROMPT_SETTLED_S
     talk.take("\r\n*** Message from tty0\r\n")
     assert not talk.is_over
     assert talk.settles_in_s == COVERED_S
