@@ -25,7 +25,7 @@ SETTLED_S = 0.25
 """So long a question must be the last thing shown: what IOS draws again comes in one burst with its cause."""
 
 PROMPT_SETTLED_S = 0.1
-"""So long the prompt must be; a prompt that is drawn again is still one, and whatever is typed next waits for its echo."""
+"""So long the prompt must be it; one that is drawn again is still one, and what is typed next waits for its echo."""
 
 COVERED_S = 3.0
 """So long nothing may follow a prompt that other text than log lines stands behind, such as somebody's broadcast."""
