@@ -9,7 +9,7 @@ import pytest
 
 from inventory.errors import ConfigInvalid
 from tasks.copy_dialogue import MAX_COMMAND_LENGTH, CopyDialogue, Question, copy_command, mask
-from tasks.dialogue import COVERED_S, PROMPT_SETTLED_S
+from tasks.dialogue import COVERED_S, PROMPT_SETTLED_S, SETTLED_S
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "copy_ftp"
 IMAGE = "image-universalk9.SPA.bin"
@@ -166,11 +166,21 @@ def test_the_echo_of_the_command_is_not_the_prompt():
 def test_a_prompt_that_other_text_follows_counts_only_after_a_while():
     """A broadcast draws nothing again on some releases; output with a line like the prompt goes on at once."""
     talk = dialogue()
-    talk.take("r1#")
+    talk.take("300000 bytes copied in 1.2 secs\r\nr1#")
     assert talk.settles_in_s == PROMPT_SETTLED_S
     talk.take("\r\n*** Message from tty0\r\n")
     assert not talk.is_over
     assert talk.settles_in_s == COVERED_S
+
+
+@pytest.mark.parametrize(
+    "above", ["", SYSLOG, "***\r\n*** Message from tty0 to all terminals:\r\n***\r\nreload at five"]
+)
+def test_a_prompt_that_may_be_drawn_anew_has_to_stand_for_longer(above):
+    """The command may follow it once more, and what is typed next would be the answer to its first question."""
+    talk = dialogue()
+    talk.take(f"\r\n{above}\r\nr1#")
+    assert talk.settles_in_s == SETTLED_S > PROMPT_SETTLED_S
 
 
 def test_an_error_about_our_target_is_ours():
