@@ -21,7 +21,7 @@ from tests.adversary.finding import Ending, Held
 from tests.adversary.router.world import SSH_PORT, Access
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST_COMMAND_S = 120.0
+LONGEST_COMMAND_S = 180.0
 """With the limits of `limits.py` no wait, nor all waits of a command in a row, comes to this."""
 
 
