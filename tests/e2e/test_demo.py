@@ -30,7 +30,7 @@ def test_the_demo_ends_well(demo):
         assert f"\n{number}. " in demo.stdout
     for host in ("xe1", "ios1"):
         assert f"{host}: seen from behind its back, its running and startup configurations are what" in demo.stdout
-    assert "flashferry stage --inventory DIR --image FILE" in demo.stdout.splitlines()[-1]
+    assert demo.stdout.splitlines()[-1] == "  flashferry stage --inventory DIR --image FILE --host NAME"
 
 
 def test_its_figures(demo):
