@@ -38,7 +38,7 @@ from tasks.file_system import (
     room_refusal,
 )
 from tasks.hashing import hash_limits
-from tasks.mark import in_other_hands, is_mark
+from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
 from tasks.session import DeviceSession
 from tasks.source_address import interface_refusal, vrf_refusal
@@ -235,7 +235,7 @@ class _Look:
         )
 
     def _mark_refusal(self, running: Configured) -> str | None:
-        mark = next((line for line in running.tcp.lines if is_mark(line)), None)
+        mark = first_mark(running.tcp.lines)
         return in_other_hands(self._session.name, STEP, mark).message if mark is not None else None
 
     def _image_refusal(self) -> str | None:

@@ -116,14 +116,15 @@ def hold(line: Line, gate: EchoGate, dialogue: Exchange, on_wait: Callable[[], N
             _check_size(line, chars, MOST_CHARS)
             dialogue.take(text)
             if stood_since is not None and _stands(dialogue, stood_since):
-                return _check_nothing_is_left(line, dialogue)
+                break
             stood_since = stood_since if dialogue.is_over else None
         elif settles_in_s is not None and stood_since is not None and time.monotonic() - stood_since >= settles_in_s:
             if (answer := dialogue.due) is None:
-                return _check_nothing_is_left(line, dialogue)
+                break
             line.send(answer)
             dialogue.typed()
             stood_since = None
+    _check_nothing_is_left(line, dialogue)
 
 
 def _stands(dialogue: Exchange, since_s: float) -> bool:

@@ -19,7 +19,16 @@ from netmiko.exceptions import ReadTimeout
 from tasks.errors import DeviceUnreachable, LoginRefused
 from tasks.host_keys import HostKeys
 from tasks.napalm_ios import ios_driver
-from tasks.prompts import Answer, AnswerReader, any_prompt, confirmations, first_prompt, last_line, open_question
+from tasks.prompts import (
+    SHORT_ANSWER_CHARS,
+    Answer,
+    AnswerReader,
+    any_prompt,
+    confirmations,
+    first_prompt,
+    last_line,
+    open_question,
+)
 from tasks.ssh_client import Client
 
 SETTLED_S = 1.0
@@ -46,9 +55,6 @@ LENGTH = "terminal length 0"
 TERMINAL = ("terminal width 511", LENGTH, "terminal no monitor")
 """What is set for this session alone; syslog lines that would be written into every dialogue stay away."""
 
-
-LONGEST_QUESTION_CHARS = 500
-"""A longer answer is a configuration or a list, which may quote a question."""
 
 READ_AT_ONCE_BYTES = 256 * 1024
 """Taken from the channel in one go: a device that writes faster than we read must not keep us reading for ever."""
@@ -268,7 +274,7 @@ class Connection(CiscoIosSSH):
         Raises:
             NoPrompt: One does, and whatever is typed next might be its answer.
         """
-        if len(answer.text) < LONGEST_QUESTION_CHARS and (asked := confirmations(answer.text)):
+        if len(answer.text) < SHORT_ANSWER_CHARS and (asked := confirmations(answer.text)):
             raise NoPrompt(asked[-1])
 
     def read_until_pattern(

@@ -21,6 +21,9 @@ _FIRST_PROMPT = re.compile(r"(?:^|\n)[ \t]*(?=\S*[A-Za-z0-9])([^\s#>]{1,63})([#>
 """At the very end, and with a letter or a digit: a banner's `*****#` is none."""
 
 _QUESTION = re.compile(r"(?:--More--|\[[^\]\n]*\]\s?[?:]?|\?|(?:[Pp]assword|[Uu]sername|[Ll]ogin|filename):)[ \b]*\Z")
+SHORT_ANSWER_CHARS = 500
+"""An answer below this may be a refusal or a question as a whole; a longer one is a list, which may quote either."""
+
 _CONFIRMATION = re.compile(r"[^\n]*\[(?:confirm|yes/no|y/n|no|yes)\]")
 """What asks and is no part of anything else that a device prints for us, wherever it stands."""
 

@@ -104,8 +104,7 @@ def restore_device(
         RestoreIncomplete: A line of ours is still in force after its undoing was sent, or one is that may be ours.
         DeviceUnreachable: The session was lost; the journal still knows the device.
     """
-    undone = tuple(change.before for change in changes if change.before is not None) if is_again else ()
-    return _Restoring(session, before, changes, settle_s, undone).report()
+    return _Restoring(session, before, changes, settle_s, is_again=is_again).report()
 
 
 class _Restoring:
@@ -117,10 +116,12 @@ class _Restoring:
         before: Snapshot,
         changes: tuple[Change, ...],
         settle_s: float,
-        undone: tuple[str, ...],
+        *,
+        is_again: bool,
     ) -> None:
         self._session, self._before, self._changes = session, before, changes
-        self._settle_s, self._sent_before = settle_s, undone
+        self._settle_s = settle_s
+        self._sent_before = tuple(change.before for change in changes if change.before is not None) if is_again else ()
         self._sent: list[str] = []
         self._refused: dict[str, str] = {}
         self._sent_at: float | None = None

@@ -16,7 +16,7 @@ from tasks.conversation import Exchange, QuestionLeft, await_echo, hold
 from tasks.dialogue import Dialogue
 from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
 from tasks.login import Login, failed, lost, open_driver, too_late
-from tasks.prompts import EchoGate, is_syslog, open_question
+from tasks.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question
 from tasks.refusals import refusal_in
 from tcp.info import parse_tcp_info
 
@@ -188,7 +188,7 @@ class DeviceSession:
         with self._exchange(command):
             output = str(self._driver.device.exchange(command, limit_s=limit_s).text)
         # A refusal is all that the device says, so only a short answer can be one.
-        if len(output) < 500 and (refusal := refusal_in(output)) is not None:
+        if len(output) < SHORT_ANSWER_CHARS and (refusal := refusal_in(output)) is not None:
             raise DeviceRefused(f"'{command}': {refusal}", host=self.name)
         return output
 

@@ -26,7 +26,6 @@ from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, r
 MOST_ARCHIVES = 14
 """So many configurations an archive keeps at most (Cisco command reference, `maximum`)."""
 
-
 _NETWORK = frozenset({"tftp", "ftp", "http", "https", "rcp", "scp", "sftp"})
 
 
@@ -112,11 +111,11 @@ def _is_elsewhere(path: str) -> bool:
 
 
 def holds_ours(changes: tuple[Change, ...], configuration: str) -> bool:
-    """Tell whether a stored configuration holds lines of ours; one that cannot be read holds none that we know of."""
+    """Tell whether a stored configuration holds lines of ours; of one that is no configuration nobody can tell."""
     try:
         lines = tcp_lines(configuration)
     except ConfigNotUnderstood:
-        return False
+        return True
     return any(standing(change, lines.of(change.keyword)) is Standing.OURS for change in changes if change.shown != "")
 
 

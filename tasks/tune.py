@@ -11,7 +11,7 @@ from nornir.core.task import Result, Task
 from tasks.configuration import new_lines
 from tasks.connection import session_of
 from tasks.errors import DeviceRefused
-from tasks.mark import in_other_hands, is_mark, mark_of
+from tasks.mark import first_mark, in_other_hands, is_mark, mark_of
 from tasks.readings import Configured, read_running
 from tasks.refusals import refusals
 from tasks.session import DeviceSession
@@ -263,11 +263,10 @@ class _Tuning:
         Raises:
             DeviceRefused: Another run's mark stands beside ours; our lines were taken back.
         """
-        own = {change.ours for change in changes}
-        others = [line for line in seen.lines if is_mark(line) and line not in own]
-        if others:
+        other = first_mark(seen.lines, besides=(change.ours for change in changes))
+        if other is not None:
             self._session.configure(plan_restore(changes, seen, is_sure=True).commands)
-            raise in_other_hands(self._session.name, STEP, others[0])
+            raise in_other_hands(self._session.name, STEP, other)
 
     def _take_back(self, changes: tuple[Change, ...], seen: Configured) -> None:
         undo = plan_restore(changes, seen.tcp, others=seen.lines)

@@ -321,6 +321,17 @@ def test_an_archive_file_that_may_not_be_read_counts_as_one_with_our_lines():
     assert "flash:new-1" in str(box.put_back(before).held_by)
 
 
+def test_an_archive_file_that_is_no_configuration_counts_as_one_with_our_lines():
+    """A banner that does not end may hide them."""
+    box = Box(ARCHIVE)
+    box.answers = {"show archive config rollback timer": NO_TIMER, "show archive": " Archive #  Name\n"}
+    before = box.snapshot()
+    box.set(WINDOW, SACK)
+    box.answers["show archive"] = "   1        flash:new-1 <- Most Recent\n"
+    box.answers["more flash:new-1"] = f"version 17.12\nbanner motd ^C\n{WINDOW}\nend"
+    assert "flash:new-1" in str(box.put_back(before).held_by)
+
+
 def test_a_device_with_a_pending_rollback_is_not_taken_in_hand():
     """It was armed between the check and now."""
     box = Box(ARCHIVE)
