@@ -164,11 +164,12 @@ class DeviceRun(LeftoverRun):
 
     def _judge(self, report: CheckReport) -> None:
         """Take a refusal, or an image that is there already, for the device's end."""
-        refusal = self._drift(report) or report.refusal
+        drift = self._drift(report)
+        refusal, hint = (drift, None) if drift else (report.refusal, report.refusal_hint)
         if refusal:
             self._update(
                 outcome=Outcome.REFUSED,
-                failure=Failure(step="check", reason=refusal, hint=None, kind="PolicyViolation"),
+                failure=Failure(step="check", reason=refusal, hint=hint, kind="PolicyViolation"),
             )
             self._tell("check", "failed", f"refused: {refusal}")
         elif report.already_there:

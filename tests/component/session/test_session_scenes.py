@@ -343,7 +343,7 @@ def test_output_by_pages_is_told_as_that(device):
 
     session = DeviceSession(device(scene).login)
     with pytest.raises(OutputNotUnderstood, match=r"the device waits at '--More--'.*terminal length 0"):
-        session.ask("show running-config", limit_s=0.5)
+        session.ask("show running-config", limit_s=3)
 
 
 def test_a_character_that_a_packet_cuts_is_not_lost(device):
