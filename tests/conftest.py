@@ -19,7 +19,6 @@ import pytest
 from inventory.outside import forget_secrets
 from lab.namespaces import probe
 
-
 # Of the processors' time: what the host of a virtual machine took, and what the busiest moment of a calm run loses.
 _STARVED_STOLEN = 0.02
 _STARVED_WAITING = 0.5

@@ -38,7 +38,7 @@ def test_stage_tunes_copies_verifies_and_restores(wan_rig):
     assert device["transfer"]["bytes_acked"] == device["pull"]["device"]["size_bytes"] == 4_000_000
     mark, *tuned = (change["ours"] for change in device["changes"])
     assert mark.startswith("alias exec flashferry-")
-    # 50 Mbit/s, 100 ms and the margin ask for 1250000 bytes; each millisecond by which a login was answered late adds 12500.
+    # 50 Mbit/s, 100 ms and the margin ask for 1250000 bytes, and for 12500 more with each millisecond of a late answer.
     window_bytes = int(tuned[0].removeprefix("ip tcp window-size "))
     assert 1_250_000 <= window_bytes <= 2_500_000
     assert tuned[1:] == ["ip tcp selective-ack"]
