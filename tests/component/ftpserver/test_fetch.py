@@ -339,6 +339,7 @@ def test_a_new_attempt_supersedes_a_hanging_one(bench: "Bench", closing: context
     bench.delivered(ticket)
 
 
+@pytest.mark.clocked
 @pytest.mark.parametrize("bench", [{"profile": {"cap_bytes_per_s": 100_000, "mss_bytes": 1400}}], indirect=True)
 def test_a_cap_holds_and_is_read_back(bench: "Bench") -> None:
     """300 kB at 100 kB/s take more than two seconds, and the verdict names the cap."""
@@ -349,7 +350,7 @@ def test_a_cap_holds_and_is_read_back(bench: "Bench") -> None:
     assert record is not None
     assert record.sender.cap_bytes_per_s == record.sender.cap_asked_bytes_per_s == 100_000
     # Where a round trip takes microseconds the kernel sends up to 64 kB at once (tcp_tso_autosize).
-    assert 95_000 < record.rate_bytes_per_s < 130_000
+    assert 60_000 < record.rate_bytes_per_s < 130_000
     assert record.mss_bytes is not None
     assert record.mss_bytes <= 1400
     assert record.verdict.kind is VerdictKind.CAP
