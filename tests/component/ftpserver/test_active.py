@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SEQUENCES = int(os.environ.get("FLASHFERRY_ACTIVE_SEQUENCES", "150"))
 _CLIENTS, _COPIES = 20, 5
+_IDLE_SHARE = 0.05
 _LAB = FixedLogin(username="lab", password="Bench-2026.word")
 
 
@@ -122,7 +123,7 @@ def test_quit_behind_retr_ends_behind_the_transfer(bench: "Bench", closing: cont
 
 
 @pytest.mark.parametrize("bench", [{"size": 100_000, "limits": {"data_connect_s": 20.0}}], indirect=True)
-@pytest.mark.parametrize("active", [0, 10, 20])
+@pytest.mark.parametrize("active", [0, 5, 10, 15, 20])
 def test_clients_in_both_modes_do_not_disturb_each_other(bench: "Bench", active: int) -> None:
     """Twenty clients copy five times each, some of them active: every copy is whole and none waits in vain."""
     bench.server.admit(_LAB)
@@ -146,6 +147,13 @@ def test_clients_in_both_modes_do_not_disturb_each_other(bench: "Bench", active:
 def _processor_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _share_of_a_core(pid: int) -> float:
+    """Return what a process takes of a processor in the following second."""
+    busy_s, then_s = _processor_s(pid), time.monotonic()
+    time.sleep(1.0)
+    return (_processor_s(pid) - busy_s) / (time.monotonic() - then_s)
 
 
 def _sequence(dice: random.Random, bench: "Bench", ports: list[int]) -> bytes:
@@ -205,10 +213,10 @@ def test_sequences_of_port_and_retr_leave_nothing(bench: "Bench") -> None:
                 with contextlib.suppress(BlockingIOError):
                     listener.accept()[0].close()
     assert bench.settles(lambda: bench.descriptors() <= before), (before, bench.descriptors())
-    busy_s, then_s = _processor_s(bench.server.pid), time.monotonic()
-    time.sleep(1.0)
-    used = (_processor_s(bench.server.pid) - busy_s) / (time.monotonic() - then_s)
-    assert used < 0.25, f"{used:.0%} of a core with nobody connected"
+    shares = []
+    while not shares or (shares[-1] > _IDLE_SHARE and len(shares) < 10):
+        shares.append(_share_of_a_core(bench.server.pid))
+    assert shares[-1] <= _IDLE_SHARE, f"{shares} of a core with nobody connected"
     for passive in (True, False):
         with bench.connect() as client:
             client.login(_LAB.username, _LAB.password)
