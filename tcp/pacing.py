@@ -1,0 +1,341 @@
+"""The pace of a copy over a link whose rate nobody stated, found from what the copy itself sees. No sockets, no clock.
+
+Facts
+-----
+
+- A link that is full delivers at its own rate, whatever is sent: what was delivered in a round trip during which a
+  queue stood is the link's rate, and random loss does not change it.
+- Linux' BBR never sends faster than SO_MAX_PACING_RATE, and does not slow down on loss. A little under the link's rate
+  it leaves no queue and loses nothing of its own making; above it, it sends 2 to 5 % again on short queues.
+- The news of a queue is a round trip old. What is sent too much until then grows with the step taken: half a path's
+  content at steps of 1.5, more than all of it at steps of 2.9, BBR's own.
+- A queue that we made goes when we send less than the link carries. One that stays is somebody else's, or the link has
+  become longer. Beside it a pace of ours would be unfair, and CUBIC is as fair as any other flow (Copa, NSDI 2018,
+  tells the two apart in this way).
+- A receiver whose window is full, and a sender that has nothing to send, show no link: then nothing is concluded.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+
+HOLD_SHARE = 0.98
+"""Part of the found rate at which a copy goes on: enough to fill the link, little enough to leave no queue."""
+
+_FIRST_FLIGHT_SEGMENTS = 30
+"""What the first round trip may carry: ten segments (RFC 6928) at the gain of BBR's start-up, 2.89."""
+
+_KNOWN_SHARE = 0.5
+"""Where an earlier copy found the link, the first pace: too much by half only if the link lost three quarters since."""
+
+_QUICK_STEP, _STEP, _GENTLE_STEP = 2.5, 1.5, 1.1
+"""How far the pace goes above what was delivered: while little is on its way, in a search, and in a probe."""
+
+_QUICK_FLIGHT_SEGMENTS = 128
+"""So much on its way that twice of it no longer fits into a usual queue."""
+
+_DRAIN_SHARE = 0.75
+"""Part of the link's rate that is sent until a queue of ours is gone."""
+
+_LEAST_QUEUE_S = 0.004
+_QUEUE_SHARE = 1 / 16
+_QUEUE_SEGMENTS = 8
+"""A queue is one above all three: what a host is late by, a part of the round trip, and a burst with its answers."""
+
+_CONFIRM_LOOKS = 2
+
+_LOST_SHARE = 0.05
+"""Of what a round trip carried; more is a policer, or a queue too short to be seen."""
+
+_LOST_SEGMENTS = 8
+_HELD_LOST_SHARE = 0.02
+_TIMES_THE_PATH_S_OWN = 3.0
+_BLAME_S = 1.0
+"""A pace that was lowered because of losses is looked at after so long: if as much is lost, the path loses by itself."""
+
+_FIRST_PROBE_S, _LAST_PROBE_S = 1.0, 16.0
+_PROBE_ROUND_TRIPS = 10
+"""BBR sends above its own estimate in one of eight round trips."""
+
+_GAIN_SEEN = 1.05
+_PACE_REACHED = 0.9
+_YIELD_CHECK_S = 5.0
+_LAST_YIELD_CHECK_S = 20.0
+_YIELD_STEP = 2.0
+
+_QUICK_LOOK_S = (0.02, 0.1)
+_HOLD_LOOK_S = 0.5
+_BUCKET_S, _BUCKETS = 5.0, 6
+_LEAST_BYTES_PER_S = 1000
+
+
+class Phase(StrEnum):
+    """What a pace is doing."""
+
+    SEARCH = "search"
+    DRAIN = "drain"
+    HOLD = "hold"
+    YIELD = "yield"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathReading:
+    """What a sender sees of its path at one moment; counters are cumulative.
+
+    Attributes:
+        at_s: Time on any clock.
+        rtt_s: Smoothed round-trip time now, > 0.
+        base_rtt_s: Least round-trip time of late, see `BaseRtt`.
+        delivered_bytes: Payload that has arrived, holes left out.
+        sent_bytes: Payload sent, what was sent again included.
+        again_bytes: Payload sent again.
+        mss_bytes: Segment size, > 0.
+        held_back: Whether the receiver's window or a sender with nothing to send held it back since the last reading.
+    """
+
+    at_s: float
+    rtt_s: float
+    base_rtt_s: float
+    delivered_bytes: int
+    sent_bytes: int
+    again_bytes: int
+    mss_bytes: int
+    held_back: bool = False
+
+    @property
+    def queue_s(self) -> float:
+        """How long a packet waits in queues, by the round-trip time above the least one."""
+        return max(0.0, self.rtt_s - self.base_rtt_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """A decision.
+
+    Attributes:
+        bytes_per_s: Send no faster, payload bytes per second.
+        phase: What the pace is doing; `yield` asks for CUBIC, all others for BBR.
+        look_again_s: When the next reading is wanted.
+    """
+
+    bytes_per_s: int
+    phase: Phase
+    look_again_s: float
+
+
+class BaseRtt:
+    """The least round-trip time of the last half minute: a path that became longer is believed after that."""
+
+    def __init__(self) -> None:
+        self._buckets: deque[tuple[int, float]] = deque(maxlen=_BUCKETS)
+
+    def take(self, at_s: float, rtt_s: float) -> float:
+        """Take a round-trip time in and return the least one."""
+        number = int(at_s // _BUCKET_S)
+        if self._buckets and self._buckets[-1][0] == number:
+            self._buckets[-1] = (number, min(rtt_s, self._buckets[-1][1]))
+        else:
+            self._buckets.append((number, rtt_s))
+        while self._buckets[0][0] <= number - _BUCKETS:
+            self._buckets.popleft()
+        return min(least for _, least in self._buckets)
+
+
+class LinkPacer:
+    """Finds the rate of a link and the pace for it.
+
+    Args:
+        known_bytes_per_s: What an earlier copy found, to begin nearer to it; None begins as any connection does.
+    """
+
+    def __init__(self, known_bytes_per_s: float | None = None) -> None:
+        self.phase = Phase.SEARCH
+        self.found_bytes_per_s: float | None = None
+        self.found_at_s: float | None = None
+        self._known = known_bytes_per_s
+        self._pace = 0.0
+        self._readings: deque[PathReading] = deque()
+        self._since_s = 0.0
+        self._queued_looks = 0
+        self._clear_looks = 0
+        self._is_probe = False
+        self._probe_after_s = _FIRST_PROBE_S
+        self._check_after_s = _YIELD_CHECK_S
+        self._was_yielding = False
+        self._peak = 0.0
+        self._deepest_s = 0.0
+        self._own_loss = 0.0
+        self._blamed: tuple[float, float] | None = None
+        self._by_loss = False
+
+    def take(self, reading: PathReading) -> Pace:
+        """Take a reading in and decide."""
+        if not self._readings:
+            self._begin(reading)
+        self._remember(reading)
+        self._count_looks(reading)
+        step = {
+            Phase.SEARCH: self._search,
+            Phase.DRAIN: self._drain,
+            Phase.HOLD: self._hold,
+            Phase.YIELD: self._yield,
+        }[self.phase]
+        step(reading)
+        return Pace(
+            bytes_per_s=max(_LEAST_BYTES_PER_S, int(self._pace)),
+            phase=self.phase,
+            look_again_s=self._look_again_s(reading),
+        )
+
+    # Looking.
+
+    def _begin(self, reading: PathReading) -> None:
+        self._since_s = reading.at_s
+        self._pace = _FIRST_FLIGHT_SEGMENTS * reading.mss_bytes / reading.rtt_s
+        if self._known is not None:
+            self._pace = max(self._pace, _KNOWN_SHARE * self._known)
+
+    def _remember(self, reading: PathReading) -> None:
+        self._readings.append(reading)
+        keep_s = max(2.0, 4 * reading.rtt_s)
+        while len(self._readings) > 2 and reading.at_s - self._readings[1].at_s > keep_s:
+            self._readings.popleft()
+
+    def _count_looks(self, reading: PathReading) -> None:
+        queued = reading.queue_s > self._queue_limit_s(reading)
+        self._queued_looks = self._queued_looks + 1 if queued else 0
+        self._clear_looks = 0 if queued else self._clear_looks + 1
+
+    def _queue_limit_s(self, reading: PathReading) -> float:
+        burst_s = _QUEUE_SEGMENTS * reading.mss_bytes / max(self._pace, 1.0)
+        return max(_LEAST_QUEUE_S, _QUEUE_SHARE * reading.base_rtt_s, burst_s)
+
+    def _before(self, reading: PathReading, window_s: float) -> PathReading:
+        """Return the latest reading that is at least so old, or the oldest there is."""
+        found = self._readings[0]
+        for one in self._readings:
+            if reading.at_s - one.at_s < window_s:
+                break
+            found = one
+        return found
+
+    def _delivered(self, reading: PathReading, window_s: float) -> float:
+        """Return the rate of delivery over the last so many seconds, or since the beginning."""
+        then = self._before(reading, window_s)
+        span_s = max(reading.at_s - then.at_s, window_s / 2)
+        return (reading.delivered_bytes - then.delivered_bytes) / span_s if span_s > 0 else 0.0
+
+    def _lost(self, reading: PathReading, window_s: float) -> tuple[float, float]:
+        """Return share and segments sent again over the last so many seconds."""
+        then = self._before(reading, window_s)
+        sent, again = reading.sent_bytes - then.sent_bytes, reading.again_bytes - then.again_bytes
+        return (again / sent if sent > 0 else 0.0), again / reading.mss_bytes
+
+    def _look_again_s(self, reading: PathReading) -> float:
+        if self.phase in (Phase.HOLD, Phase.YIELD):
+            return _HOLD_LOOK_S
+        least_s, most_s = _QUICK_LOOK_S
+        return min(most_s, max(least_s, reading.base_rtt_s / 8))
+
+    # Deciding.
+
+    def _enter(self, phase: Phase, reading: PathReading) -> None:
+        self.phase, self._since_s = phase, reading.at_s
+        self._queued_looks = self._clear_looks = 0
+
+    def _search(self, reading: PathReading) -> None:
+        base_s = reading.base_rtt_s
+        delivered = self._delivered(reading, max(base_s / 2, _QUICK_LOOK_S[0]))
+        share, segments = self._lost(reading, max(base_s, _QUICK_LOOK_S[1]))
+        by_loss = segments >= _LOST_SEGMENTS and share > max(_LOST_SHARE, _TIMES_THE_PATH_S_OWN * self._own_loss)
+        if self._queued_looks >= _CONFIRM_LOOKS or by_loss:
+            self._blamed = (share, self.found_bytes_per_s or self._pace) if by_loss else None
+            self._begin_drain(reading, delivered, by_loss=by_loss)
+        elif self._is_probe:
+            self._probe(reading, delivered)
+        elif not reading.held_back:
+            quick = self._pace * base_s < _QUICK_FLIGHT_SEGMENTS * reading.mss_bytes
+            self._pace = max(self._pace, (_QUICK_STEP if quick else _STEP) * delivered)
+
+    def _probe(self, reading: PathReading, delivered: float) -> None:
+        found = self.found_bytes_per_s or 0.0
+        if delivered > _GAIN_SEEN * found and reading.at_s - self._since_s > 2 * reading.base_rtt_s:
+            self._is_probe, self._probe_after_s = False, _FIRST_PROBE_S
+        elif reading.at_s - self._since_s > _PROBE_ROUND_TRIPS * reading.base_rtt_s:
+            self._begin_hold(reading)
+
+    def _begin_drain(self, reading: PathReading, delivered: float, *, by_loss: bool = False) -> None:
+        self._peak, self._deepest_s, self._by_loss = delivered, reading.queue_s, by_loss
+        self._was_yielding = self.phase is Phase.YIELD
+        self._enter(Phase.DRAIN, reading)
+        self._pace = _DRAIN_SHARE * self._peak
+
+    def _drain(self, reading: PathReading) -> None:
+        base_s, passed_s = reading.base_rtt_s, reading.at_s - self._since_s
+        self._deepest_s = max(self._deepest_s, reading.queue_s)
+        self._peak = max(self._peak, self._delivered(reading, max(base_s, 2 * _QUICK_LOOK_S[0])))
+        self._pace = _DRAIN_SHARE * self._peak
+        is_clear = self._clear_looks >= _CONFIRM_LOOKS and (not self._by_loss or passed_s > base_s)
+        if is_clear:
+            self._found(reading, self._peak)
+        elif passed_s > 2 * reading.rtt_s + 1.5 * self._deepest_s / (1 - _DRAIN_SHARE):
+            self._begin_yield(reading)
+
+    def _found(self, reading: PathReading, rate: float) -> None:
+        if self._was_yielding or not self._is_probe:
+            self._probe_after_s = _FIRST_PROBE_S
+        self.found_bytes_per_s, self.found_at_s = rate, reading.at_s
+        self._begin_hold(reading)
+
+    def _begin_hold(self, reading: PathReading) -> None:
+        if self._is_probe:
+            self._probe_after_s = min(_LAST_PROBE_S, 2 * self._probe_after_s)
+        self._is_probe = False
+        self._enter(Phase.HOLD, reading)
+        self._pace = HOLD_SHARE * (self.found_bytes_per_s or self._pace)
+
+    def _hold(self, reading: PathReading) -> None:
+        passed_s, rtt_s = reading.at_s - self._since_s, reading.rtt_s
+        delivered = self._delivered(reading, max(rtt_s, _HOLD_LOOK_S))
+        if self._queued_looks >= _CONFIRM_LOOKS and passed_s > 2 * rtt_s:
+            self._begin_drain(reading, delivered)
+            return
+        if passed_s > max(_BLAME_S, 4 * rtt_s) and self._judge_losses(reading, delivered):
+            return
+        if passed_s >= max(self._probe_after_s, 4 * rtt_s) and delivered >= _PACE_REACHED * self._pace:
+            self._is_probe = True
+            self._enter(Phase.SEARCH, reading)
+            self._pace = _GENTLE_STEP * (self.found_bytes_per_s or self._pace)
+
+    def _judge_losses(self, reading: PathReading, delivered: float) -> bool:
+        """Lower a pace that loses much, once; tell whether anything was decided."""
+        share, segments = self._lost(reading, max(_BLAME_S, 2 * reading.rtt_s))
+        blamed, self._blamed = self._blamed, None
+        if blamed is not None:
+            if share <= blamed[0] / 2:
+                return False
+            # Less was sent and as much was lost: it was not our pace.
+            self._own_loss, self.found_bytes_per_s = share, blamed[1]
+            self._enter(Phase.SEARCH, reading)
+            return True
+        if segments < _LOST_SEGMENTS or share <= max(_HELD_LOST_SHARE, _TIMES_THE_PATH_S_OWN * self._own_loss):
+            return False
+        self._blamed = (share, self.found_bytes_per_s or self._pace)
+        self._begin_drain(reading, delivered, by_loss=True)
+        return True
+
+    def _begin_yield(self, reading: PathReading) -> None:
+        self._check_after_s = min(_LAST_YIELD_CHECK_S, 2 * self._check_after_s) if self._was_yielding else _YIELD_CHECK_S
+        self._is_probe = False
+        self._enter(Phase.YIELD, reading)
+        self._pace = max(_YIELD_STEP * self._peak, self._pace)
+
+    def _yield(self, reading: PathReading) -> None:
+        delivered = self._delivered(reading, max(reading.rtt_s, _HOLD_LOOK_S))
+        passed_s = reading.at_s - self._since_s
+        self._pace = max(self._pace, _YIELD_STEP * delivered)
+        if self._clear_looks >= _CONFIRM_LOOKS:
+            self._was_yielding = True
+            self._found(reading, delivered)
+        elif passed_s > self._check_after_s:
+            self._begin_drain(reading, delivered)
