@@ -68,6 +68,7 @@ class Reporter:
         """
         desk = self._client.desk
         self.concluded = True
+        self._tuning.end_pace()
         record = self._transfer.record(
             outcome=failure or "delivered",
             raw_info=raw_info,

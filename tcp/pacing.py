@@ -31,6 +31,9 @@ _KNOWN_SHARE = 0.5
 _QUICK_STEP, _STEP, _GENTLE_STEP = 2.5, 1.5, 1.1
 """How far the pace goes above what was delivered: while little is on its way, in a search, and in a probe."""
 
+_HELD_BACK_STEP = 1.25
+"""Room above what a full window lets through, so that the pace is not what limits it."""
+
 _QUICK_FLIGHT_SEGMENTS = 128
 """So much on its way that twice of it no longer fits into a usual queue."""
 
@@ -51,9 +54,11 @@ _LOST_SEGMENTS = 8
 _HELD_LOST_SHARE = 0.02
 _TIMES_THE_PATH_S_OWN = 3.0
 _BLAME_S = 1.0
-"""A pace that was lowered because of losses is looked at after so long: if as much is lost, the path loses by itself."""
+"""A pace lowered because of losses is looked at after so long: if as much is lost then, the path loses by itself."""
 
-_FIRST_PROBE_S, _LAST_PROBE_S = 1.0, 16.0
+_EARLY_PROBE_S, _FIRST_PROBE_S, _LAST_PROBE_S = 1.0, 4.0, 16.0
+"""How long a pace is held before more is tried: less where the queue that ended a search hardly showed."""
+
 _PROBE_ROUND_TRIPS = 10
 """BBR sends above its own estimate in one of eight round trips."""
 
@@ -159,7 +164,7 @@ class LinkPacer:
         self._queued_looks = 0
         self._clear_looks = 0
         self._is_probe = False
-        self._probe_after_s = _FIRST_PROBE_S
+        self._probe_after_s = _EARLY_PROBE_S
         self._check_after_s = _YIELD_CHECK_S
         self._was_yielding = False
         self._peak = 0.0
@@ -203,7 +208,8 @@ class LinkPacer:
 
     def _count_looks(self, reading: PathReading) -> None:
         queued = reading.queue_s > self._queue_limit_s(reading)
-        self._queued_looks = self._queued_looks + 1 if queued else 0
+        # What a full window keeps on its way grows no queue any further, and shows no link.
+        self._queued_looks = self._queued_looks + 1 if queued and not reading.held_back else 0
         self._clear_looks = 0 if queued else self._clear_looks + 1
 
     def _queue_limit_s(self, reading: PathReading) -> float:
@@ -253,14 +259,19 @@ class LinkPacer:
             self._begin_drain(reading, delivered, by_loss=by_loss)
         elif self._is_probe:
             self._probe(reading, delivered)
-        elif not reading.held_back:
-            quick = self._pace * base_s < _QUICK_FLIGHT_SEGMENTS * reading.mss_bytes
-            self._pace = max(self._pace, (_QUICK_STEP if quick else _STEP) * delivered)
+        else:
+            self._pace = max(self._pace, self._step(reading) * delivered)
+
+    def _step(self, reading: PathReading) -> float:
+        if reading.held_back:
+            return _HELD_BACK_STEP
+        quick = self._pace * reading.base_rtt_s < _QUICK_FLIGHT_SEGMENTS * reading.mss_bytes
+        return _QUICK_STEP if quick else _STEP
 
     def _probe(self, reading: PathReading, delivered: float) -> None:
         found = self.found_bytes_per_s or 0.0
         if delivered > _GAIN_SEEN * found and reading.at_s - self._since_s > 2 * reading.base_rtt_s:
-            self._is_probe, self._probe_after_s = False, _FIRST_PROBE_S
+            self._is_probe = False
         elif reading.at_s - self._since_s > _PROBE_ROUND_TRIPS * reading.base_rtt_s:
             self._begin_hold(reading)
 
@@ -283,7 +294,8 @@ class LinkPacer:
 
     def _found(self, reading: PathReading, rate: float) -> None:
         if self._was_yielding or not self._is_probe:
-            self._probe_after_s = _FIRST_PROBE_S
+            is_sure = self._by_loss or self._deepest_s > 2 * self._queue_limit_s(reading)
+            self._probe_after_s = _FIRST_PROBE_S if is_sure and not self._was_yielding else _EARLY_PROBE_S
         self.found_bytes_per_s, self.found_at_s = rate, reading.at_s
         self._begin_hold(reading)
 
@@ -325,7 +337,9 @@ class LinkPacer:
         return True
 
     def _begin_yield(self, reading: PathReading) -> None:
-        self._check_after_s = min(_LAST_YIELD_CHECK_S, 2 * self._check_after_s) if self._was_yielding else _YIELD_CHECK_S
+        self._check_after_s = (
+            min(_LAST_YIELD_CHECK_S, 2 * self._check_after_s) if self._was_yielding else _YIELD_CHECK_S
+        )
         self._is_probe = False
         self._enter(Phase.YIELD, reading)
         self._pace = max(_YIELD_STEP * self._peak, self._pace)
