@@ -7,7 +7,7 @@ from typing import Any
 from ftpserver.codec import public
 from tcp.sample import Sample
 from tcp.syn import SynOptions
-from tcp.verdict import Verdict, VerdictKind
+from tcp.verdict import OwnPace, Verdict, VerdictKind
 
 
 class TransferState(StrEnum):
@@ -55,6 +55,13 @@ class SenderReport:
     shared_cap_bytes_per_s: int | None = None
     pace_bytes_per_s: int | None = None
     found_link_bytes_per_s: int | None = None
+
+    @property
+    def own_pace(self) -> OwnPace | None:
+        """The pace that the transfer looked for itself; None where it did not."""
+        if self.pace_bytes_per_s is None:
+            return None
+        return OwnPace(found_link_bytes_per_s=self.found_link_bytes_per_s)
 
     @property
     def is_slowed(self) -> bool:

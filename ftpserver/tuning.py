@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ftpserver import sockets
 from ftpserver.records import SenderReport
 from ftpserver.sender import FALL_BACK_SHARE, LossSight, SenderChoice, choose_sender
+from tcp.verdict import OwnPace
 
 if TYPE_CHECKING:
     from ftpserver.caps import Cap
@@ -92,6 +93,13 @@ class Tuning:
         """What the link was found to carry; None where that was not looked for or is not known."""
         found = self._copy.site.found_bytes_per_s if self._copy is not None else None
         return None if found is None else int(found)
+
+    @property
+    def own_pace(self) -> OwnPace | None:
+        """The pace that is looked for here; None where it is not."""
+        if self._pace_bytes_per_s is None:
+            return None
+        return OwnPace(found_link_bytes_per_s=self.found_link_bytes_per_s)
 
     def _follow(self, pace_bytes_per_s: int, yields: bool) -> None:
         """Take a pace; beside somebody else's flow go on as one of the same kind, and come back when it is gone."""

@@ -47,6 +47,9 @@ _QUEUE_SEGMENTS = 8
 
 _CONFIRM_LOOKS = 2
 
+_MEASURED_SEGMENTS = 48
+"""A rate is taken from so many at least: two more or less come with a burst."""
+
 _LOST_SHARE = 0.05
 """Of what a round trip carried; more is a policer, or a queue too short to be seen."""
 
@@ -64,9 +67,14 @@ _PROBE_ROUND_TRIPS = 10
 
 _GAIN_SEEN = 1.05
 _PACE_REACHED = 0.9
+_AGAIN_S = 10.0
+"""A queue before a held pace that comes back so soon is somebody else's: an estimate too high is mended by one drain."""
+
 _YIELD_CHECK_S = 5.0
 _LAST_YIELD_CHECK_S = 20.0
 _YIELD_STEP = 2.0
+_GONE_LOOKS = 4
+"""Another flow leaves the queue empty for a moment after each of its losses, too."""
 
 _QUICK_LOOK_S = (0.02, 0.1)
 _HOLD_LOOK_S = 0.5
@@ -166,7 +174,10 @@ class LinkPacer:
         self._is_probe = False
         self._probe_after_s = _EARLY_PROBE_S
         self._check_after_s = _YIELD_CHECK_S
+        self._full_from: PathReading | None = None
+        self._full_to: PathReading | None = None
         self._was_yielding = False
+        self._queued_at_s = float("-inf")
         self._peak = 0.0
         self._deepest_s = 0.0
         self._own_loss = 0.0
@@ -210,6 +221,9 @@ class LinkPacer:
         queued = reading.queue_s > self._queue_limit_s(reading)
         # What a full window keeps on its way grows no queue any further, and shows no link.
         self._queued_looks = self._queued_looks + 1 if queued and not reading.held_back else 0
+        if queued:
+            self._full_from = reading if self._clear_looks or self._full_from is None else self._full_from
+            self._full_to = reading
         self._clear_looks = 0 if queued else self._clear_looks + 1
 
     def _queue_limit_s(self, reading: PathReading) -> float:
@@ -252,13 +266,14 @@ class LinkPacer:
     def _search(self, reading: PathReading) -> None:
         base_s = reading.base_rtt_s
         delivered = self._delivered(reading, max(base_s / 2, _QUICK_LOOK_S[0]))
+        steady = self._delivered(reading, max(base_s / 2, _MEASURED_SEGMENTS * reading.mss_bytes / self._pace))
         share, segments = self._lost(reading, max(base_s, _QUICK_LOOK_S[1]))
         by_loss = segments >= _LOST_SEGMENTS and share > max(_LOST_SHARE, _TIMES_THE_PATH_S_OWN * self._own_loss)
         if self._queued_looks >= _CONFIRM_LOOKS or by_loss:
             self._blamed = (share, self.found_bytes_per_s or self._pace) if by_loss else None
-            self._begin_drain(reading, delivered, by_loss=by_loss)
+            self._begin_drain(reading, min(steady, delivered), by_loss=by_loss)
         elif self._is_probe:
-            self._probe(reading, delivered)
+            self._probe(reading, steady)
         else:
             self._pace = max(self._pace, self._step(reading) * delivered)
 
@@ -284,18 +299,27 @@ class LinkPacer:
     def _drain(self, reading: PathReading) -> None:
         base_s, passed_s = reading.base_rtt_s, reading.at_s - self._since_s
         self._deepest_s = max(self._deepest_s, reading.queue_s)
-        self._peak = max(self._peak, self._delivered(reading, max(base_s, 2 * _QUICK_LOOK_S[0])))
+        whole_s = _MEASURED_SEGMENTS * reading.mss_bytes / max(self._peak, 1.0)
+        self._peak = max(self._peak, self._delivered(reading, max(base_s, 2 * _QUICK_LOOK_S[0], whole_s)))
         self._pace = _DRAIN_SHARE * self._peak
         is_clear = self._clear_looks >= _CONFIRM_LOOKS and (not self._by_loss or passed_s > base_s)
         if is_clear:
-            self._found(reading, self._peak)
+            self._found(reading, self._while_full() or self._peak)
         elif passed_s > 2 * reading.rtt_s + 1.5 * self._deepest_s / (1 - _DRAIN_SHARE):
             self._begin_yield(reading)
 
+    def _while_full(self) -> float | None:
+        """Return the rate of delivery while the queue stood: all that time the link sent as fast as it can."""
+        if self._by_loss or self._full_from is None or self._full_to is None:
+            return None
+        span_s = self._full_to.at_s - self._full_from.at_s
+        moved = self._full_to.delivered_bytes - self._full_from.delivered_bytes
+        return moved / span_s if span_s > 0 and moved >= _MEASURED_SEGMENTS * self._full_to.mss_bytes else None
+
     def _found(self, reading: PathReading, rate: float) -> None:
         if self._was_yielding or not self._is_probe:
-            is_sure = self._by_loss or self._deepest_s > 2 * self._queue_limit_s(reading)
-            self._probe_after_s = _FIRST_PROBE_S if is_sure and not self._was_yielding else _EARLY_PROBE_S
+            is_sure = self._by_loss or self._was_yielding or self._deepest_s > 2 * self._queue_limit_s(reading)
+            self._probe_after_s = _FIRST_PROBE_S if is_sure else _EARLY_PROBE_S
         self.found_bytes_per_s, self.found_at_s = rate, reading.at_s
         self._begin_hold(reading)
 
@@ -310,7 +334,7 @@ class LinkPacer:
         passed_s, rtt_s = reading.at_s - self._since_s, reading.rtt_s
         delivered = self._delivered(reading, max(rtt_s, _HOLD_LOOK_S))
         if self._queued_looks >= _CONFIRM_LOOKS and passed_s > 2 * rtt_s:
-            self._begin_drain(reading, delivered)
+            self._queue_in_hold(reading, delivered)
             return
         if passed_s > max(_BLAME_S, 4 * rtt_s) and self._judge_losses(reading, delivered):
             return
@@ -318,6 +342,16 @@ class LinkPacer:
             self._is_probe = True
             self._enter(Phase.SEARCH, reading)
             self._pace = _GENTLE_STEP * (self.found_bytes_per_s or self._pace)
+
+    def _queue_in_hold(self, reading: PathReading, delivered: float) -> None:
+        """Drain a queue that stands although less is sent than the link carried; one that comes back is not ours."""
+        is_again = reading.at_s - self._queued_at_s < _AGAIN_S
+        self._queued_at_s = reading.at_s
+        if is_again:
+            self._peak, self._was_yielding = delivered, False
+            self._begin_yield(reading)
+        else:
+            self._begin_drain(reading, delivered)
 
     def _judge_losses(self, reading: PathReading, delivered: float) -> bool:
         """Lower a pace that loses much, once; tell whether anything was decided."""
@@ -348,7 +382,7 @@ class LinkPacer:
         delivered = self._delivered(reading, max(reading.rtt_s, _HOLD_LOOK_S))
         passed_s = reading.at_s - self._since_s
         self._pace = max(self._pace, _YIELD_STEP * delivered)
-        if self._clear_looks >= _CONFIRM_LOOKS:
+        if self._clear_looks >= _GONE_LOOKS:
             self._was_yielding = True
             self._found(reading, delivered)
         elif passed_s > self._check_after_s:

@@ -1,0 +1,117 @@
+"""A small link for pacing decisions: a rate, a queue, loss, a window, and somebody else's flow. Steps of 2 ms, no kernel.
+
+The sender sends as fast as it is told. An acknowledgement comes a round trip after its segment left the queue; the
+round-trip time is smoothed as the kernel does. The neighbour adds to its window each round trip and halves it when the
+queue drops, so that it fills any queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from tcp.pacing import BaseRtt, LinkPacer, Pace, PathReading, Phase
+
+STEP_S = 0.002
+MSS_BYTES = 1460
+
+
+@dataclass(kw_only=True)
+class Path:
+    """The path, and the sender at its beginning; fields may be changed while it runs."""
+
+    rate_bytes_per_s: float = 6e6
+    base_s: float = 0.1
+    queue_bytes: float = 290_000
+    loss_ratio: float = 0.0
+    window_bytes: float = 1e9
+    has_neighbour: bool = False
+    starved_to_bytes_per_s: float = 1e12
+    pacer: LinkPacer = field(default_factory=LinkPacer)
+
+    now_s: float = 0.0
+    phases: list[Phase] = field(default_factory=list)
+    sent_bytes: float = 0.0
+    again_bytes: float = 0.0
+    delivered_bytes: float = 0.0
+    dropped_bytes: float = 0.0
+    neighbour_bytes: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._base = BaseRtt()
+        self._under_way: deque[tuple[float, float, float, float]] = deque()
+        self._queued = 0.0
+        self._rtt_s = self.base_s
+        self._neighbour_window = 20.0 * MSS_BYTES
+        self._look_s = 0.0
+        self._was_held_back = False
+        self._in_flight = 0.0
+        self.pace = Pace(bytes_per_s=0, phase=Phase.SEARCH, look_again_s=0.0)
+
+    def run(self, seconds: float) -> Path:
+        """Let time pass."""
+        for _ in range(round(seconds / STEP_S)):
+            self._acknowledge()
+            if self.now_s >= self._look_s:
+                self._look()
+            self._send()
+            self.now_s += STEP_S
+        return self
+
+    def _look(self) -> None:
+        self.pace = self.pacer.take(
+            PathReading(
+                at_s=self.now_s,
+                rtt_s=self._rtt_s,
+                base_rtt_s=self._base.take(self.now_s, self._rtt_s),
+                delivered_bytes=int(self.delivered_bytes),
+                sent_bytes=int(self.sent_bytes),
+                again_bytes=int(self.again_bytes),
+                mss_bytes=MSS_BYTES,
+                held_back=self._was_held_back,
+            )
+        )
+        if not self.phases or self.phases[-1] is not self.pace.phase:
+            self.phases.append(self.pace.phase)
+        self._was_held_back = False
+        self._look_s = self.now_s + self.pace.look_again_s
+
+    def _send(self) -> None:
+        wanted = min(self.pace.bytes_per_s, self.starved_to_bytes_per_s) * STEP_S
+        if self.pace.phase is Phase.YIELD:
+            # As its neighbour does, and no faster than it is told.
+            wanted = min(wanted, self._neighbour_window / self._rtt_s * STEP_S)
+        room = self.window_bytes - self._in_flight
+        self._was_held_back |= wanted > room or self.starved_to_bytes_per_s < self.pace.bytes_per_s
+        ours = max(0.0, min(wanted, room))
+        theirs = self._neighbour_window / self._rtt_s * STEP_S if self.has_neighbour else 0.0
+        self._queued = max(0.0, self._queued - self.rate_bytes_per_s * STEP_S)
+        over = max(0.0, self._queued + ours + theirs - self.queue_bytes - self.rate_bytes_per_s * STEP_S)
+        kept = 1 - over / (ours + theirs) if over else 1.0
+        self._queued += (ours + theirs) * kept
+        self._neighbour_window += MSS_BYTES * STEP_S / self._rtt_s * 4
+        if over and self.has_neighbour and self.now_s > getattr(self, "_halved_s", -1.0) + self._rtt_s:
+            self._neighbour_window, self._halved_s = self._neighbour_window / 2, self.now_s
+        self.neighbour_bytes += theirs * kept
+        self.dropped_bytes += ours * (1 - kept)
+        self.sent_bytes += ours
+        arrives = ours * kept * (1 - self.loss_ratio)
+        self._in_flight += ours
+        rtt_s = self.base_s + self._queued / self.rate_bytes_per_s
+        self._under_way.append((self.now_s + rtt_s, ours, arrives, rtt_s))
+
+    def _acknowledge(self) -> None:
+        while self._under_way and self._under_way[0][0] <= self.now_s:
+            _, sent, arrived, rtt_s = self._under_way.popleft()
+            self._in_flight -= sent
+            self.delivered_bytes += arrived
+            self.again_bytes += sent - arrived
+            if arrived:
+                weight = 1 - (7 / 8) ** (arrived / MSS_BYTES / 2)
+                self._rtt_s += weight * (rtt_s - self._rtt_s)
+
+    def delivered_over(self, seconds: float) -> float:
+        """Let time pass, and return what was delivered per second of it."""
+        before = self.delivered_bytes
+        self.run(seconds)
+        return (self.delivered_bytes - before) / seconds

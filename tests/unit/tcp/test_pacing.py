@@ -1,0 +1,131 @@
+"""The pace that a copy finds for itself, on a small model of a link."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcp.pacing import BaseRtt, LinkPacer, Phase
+from tests.unit.tcp.path_model import MSS_BYTES, Path
+
+_FULL = 6e6
+
+
+def _bdp(rate: float, base_s: float) -> float:
+    return rate * base_s
+
+
+@pytest.mark.parametrize("base_s", [0.01, 0.04, 0.1, 0.3, 0.6])
+@pytest.mark.parametrize("rate", [5e5, 2e6, 6e6, 2e7])
+def test_it_fills_a_link_and_leaves_no_queue(base_s: float, rate: float) -> None:
+    """From 4 to 160 Mbit/s and 10 to 600 ms: at least 95 % after the start, next to nothing dropped."""
+    path = Path(rate_bytes_per_s=rate, base_s=base_s, queue_bytes=max(60_000, 0.5 * _bdp(rate, base_s)))
+    path.run(10 + 30 * base_s)
+    assert Phase.YIELD not in path.phases
+    dropped, sent = path.dropped_bytes, path.sent_bytes
+    assert path.delivered_over(30) >= 0.95 * rate
+    assert path.dropped_bytes - dropped <= 0.003 * (path.sent_bytes - sent)
+    assert path.pacer.found_bytes_per_s == pytest.approx(rate, rel=0.03)
+
+
+@pytest.mark.parametrize("queue_segments", [200, 1000])
+@pytest.mark.parametrize("loss_ratio", [0.0001, 0.001])
+def test_fifty_megabytes_at_the_published_link(queue_segments: int, loss_ratio: float) -> None:
+    """In the time in which the link carries 50 MB at least 90 % of them arrive, with less than 0.5 % sent again."""
+    path = Path(queue_bytes=queue_segments * MSS_BYTES, loss_ratio=loss_ratio)
+    path.run(50e6 / _FULL)
+    assert path.delivered_bytes >= 0.9 * 50e6
+    assert path.again_bytes <= 0.005 * path.sent_bytes
+
+
+@pytest.mark.parametrize("loss_ratio", [0.001, 0.01, 0.05])
+def test_random_loss_is_not_taken_for_the_link(loss_ratio: float) -> None:
+    """What is lost whatever the pace lowers the pace for a moment at most."""
+    path = Path(loss_ratio=loss_ratio).run(30)
+    assert path.delivered_over(30) >= 0.9 * _FULL * (1 - loss_ratio)
+
+
+@pytest.mark.parametrize("window_bytes", [16_384, 65_535, 400_000])
+def test_a_receiver_that_holds_back_shows_no_link(window_bytes: float) -> None:
+    """Nothing is found, and the pace is never what limits such a copy."""
+    path = Path(window_bytes=window_bytes)
+    path.run(5)
+    allowed = window_bytes / path.base_s
+    assert path.delivered_over(30) >= 0.97 * allowed
+    assert path.pacer.found_bytes_per_s is None
+    assert path.pace.bytes_per_s > 1.1 * allowed
+
+
+def test_a_sender_without_data_shows_no_link() -> None:
+    """A disk that is slower than the link is not taken for it."""
+    path = Path(starved_to_bytes_per_s=1e6).run(20)
+    assert path.pacer.found_bytes_per_s is None
+
+
+def test_a_copy_that_is_too_short_finds_nothing() -> None:
+    """Of two round trips nothing is concluded."""
+    assert Path().run(0.2).pacer.found_bytes_per_s is None
+
+
+def test_a_policer_is_found_by_what_it_drops() -> None:
+    """Without any queue the rate at which it drops is held, and little is dropped from then on."""
+    path = Path(rate_bytes_per_s=2.5e6, base_s=0.04, queue_bytes=8 * MSS_BYTES).run(5)
+    dropped, sent = path.dropped_bytes, path.sent_bytes
+    assert path.delivered_over(30) >= 0.93 * 2.5e6
+    assert path.dropped_bytes - dropped <= 0.01 * (path.sent_bytes - sent)
+
+
+def test_a_link_that_gets_faster_is_found_again() -> None:
+    """Probes are seldom, and yet a minute is enough for four times the rate."""
+    path = Path(rate_bytes_per_s=1.5e6, queue_bytes=75_000).run(30)
+    path.rate_bytes_per_s, path.queue_bytes = 6e6, 290_000
+    path.run(40)
+    assert path.delivered_over(20) >= 0.93 * 6e6
+
+
+def test_a_link_that_gets_slower_is_followed() -> None:
+    """A third of the rate is found within seconds, without taking the queue for somebody else's for long."""
+    path = Path(rate_bytes_per_s=6e6).run(20)
+    path.rate_bytes_per_s = 2e6
+    path.run(40)
+    dropped, sent = path.dropped_bytes, path.sent_bytes
+    assert path.delivered_over(20) >= 0.93 * 2e6
+    assert path.dropped_bytes - dropped <= 0.005 * (path.sent_bytes - sent)
+
+
+@pytest.mark.parametrize("queue_segments", [200, 1000])
+def test_beside_somebody_else_it_yields_and_comes_back(queue_segments: int) -> None:
+    """A queue that does not go by sending less is somebody's; when it is gone the link is filled again."""
+    path = Path(queue_bytes=queue_segments * MSS_BYTES).run(15)
+    assert Phase.YIELD not in path.phases
+    path.has_neighbour = True
+    path.run(30)
+    assert Phase.YIELD in path.phases
+    begun = path.neighbour_bytes
+    path.run(30)
+    assert (path.neighbour_bytes - begun) / 30 >= 0.4 * _FULL
+    path.has_neighbour = False
+    path.run(40)
+    assert path.delivered_over(20) >= 0.93 * _FULL
+
+
+def test_a_path_that_became_longer_is_believed() -> None:
+    """Forty milliseconds more look like a queue that does not go, but not for ever."""
+    path = Path().run(15)
+    path.base_s += 0.04
+    path.run(60)
+    assert path.delivered_over(30) >= 0.93 * _FULL
+
+
+def test_what_an_earlier_copy_found_makes_a_quick_start() -> None:
+    """More arrives in the first second, and an old figure far too high does no more harm than a search."""
+    blind, knowing = Path().run(1), Path(pacer=LinkPacer(_FULL)).run(1)
+    assert knowing.delivered_bytes > 1.5 * blind.delivered_bytes
+    assert Path(pacer=LinkPacer(2.5 * _FULL)).run(8).again_bytes <= 0.02 * 8 * _FULL
+
+
+def test_the_least_round_trip_is_forgotten_after_half_a_minute() -> None:
+    """Until then it holds, and from then on what was seen since."""
+    base = BaseRtt()
+    assert base.take(0.0, 0.1) == 0.1
+    assert base.take(20.0, 0.14) == 0.1
+    assert base.take(40.0, 0.15) == 0.14
