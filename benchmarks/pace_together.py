@@ -74,4 +74,6 @@ def _fetched(address: str, server: FtpServer, clients: list[SiteClient], source:
 
 def _whole_s(records: list[Any]) -> float:
     """Return the time from the first RETR to the last acknowledgement."""
-    return float(max(one.started_at + (one.last_ack_s or 0) for one in records) - min(one.started_at for one in records))
+    return float(
+        max(one.started_at + (one.last_ack_s or 0) for one in records) - min(one.started_at for one in records)
+    )

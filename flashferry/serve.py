@@ -12,10 +12,10 @@ import typer
 
 from flashferry.images import digest_cache, hashed
 from flashferry.interrupt import stop_on_signals
+from flashferry.learned_rates import LearnedRates
 from flashferry.output import copy_line, say
 from flashferry.serving import PASSWORD_VARIABLE, Desk, advertised_addresses, fixed_login, parsed_ports
 from flashferry.sessions import watch_sessions
-from flashferry.site_caps import LearnedCaps
 from flashferry.watch_options import MetricsOption
 from ftpserver import FtpServer, FtpServerError, Limits, SenderProfile, ServerEvent, ServerSettings, SiteRates
 from inventory.errors import ConfigInvalid
@@ -118,7 +118,7 @@ def serve(
                 say("the fixed login fetches every image with the password you gave, for example:")
                 for line in desk.fixed_lines():
                     copy_line(line, err=True)
-            caps = None if capped else LearnedCaps(server, SiteRates(site_rates))
+            caps = None if capped else LearnedRates(SiteRates(site_rates))
             watch_sessions(server, desk, caps, stop, as_json=as_json)
             _drain(server, stop)
     except FtpServerError as error:

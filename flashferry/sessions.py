@@ -12,9 +12,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from flashferry.layout import ShownTable, Verbatim, console
+from flashferry.learned_rates import LearnedRates
 from flashferry.output import copy_line, echo
 from flashferry.serving import Desk, Offer
-from flashferry.site_caps import LearnedCaps
 from ftpserver import EventKind, FtpServer, ServerEvent, TransferProgress, TransferRecord, TransferState
 from inventory.outside import told
 from staging.codec import to_json
@@ -27,7 +27,7 @@ _RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
 
 
 def watch_sessions(
-    server: FtpServer, desk: Desk, caps: LearnedCaps | None, stop: threading.Event, *, as_json: bool
+    server: FtpServer, desk: Desk, caps: LearnedRates | None, stop: threading.Event, *, as_json: bool
 ) -> None:
     """Print offers and what becomes of them until `stop` is set; learn caps where none was given."""
     events: queue.SimpleQueue[ServerEvent] = queue.SimpleQueue()
@@ -54,12 +54,12 @@ class _View:
         """Something happened."""
 
     def cap(self, text: str) -> None:
-        """A cap was learned or has ended."""
+        """A link rate was learned or has become too old."""
 
 
 def _watch(
     desk: Desk,
-    caps: LearnedCaps | None,
+    caps: LearnedRates | None,
     stop: threading.Event,
     events: queue.SimpleQueue[ServerEvent],
     view: _View,

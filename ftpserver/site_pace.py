@@ -82,6 +82,8 @@ class PacedCopy:
     def leave(self) -> None:
         """End its part; the others get its share."""
         self._site.leave(self)
+        # Who gave it refers to us; left so, the two would stay until a collection of garbage.
+        self.apply = _nothing
 
     @property
     def sent_bytes(self) -> int:
@@ -224,6 +226,10 @@ class SitePaces:
                 self._found[key] = (gone.found_bytes_per_s, gone.found_at_s)
         while len(self._found) > _MOST_REMEMBERED:
             del self._found[next(iter(self._found))]
+
+
+def _nothing(_pace_bytes_per_s: int, _yields: bool) -> None:
+    """Take a pace for a copy that has left."""
 
 
 def _delivered(before: "TcpInfo", info: "TcpInfo") -> int:

@@ -194,8 +194,10 @@ class Tuning:
         if self._gave_up_bbr or not self.in_force().startswith("bbr"):
             return
         self._gave_up_bbr = True
-        self._pace_bytes_per_s = None
         self.end_pace()
+        if self._pace_bytes_per_s is not None:
+            self._pace_bytes_per_s = None
+            sockets.set_cap(self._socket, self._least_pace())
         reason = f"{self._choice.reason}; given up, {why}"
         self._slow_to(None)
         self._ask_for(SenderChoice(congestion_control="cubic", reason=reason))

@@ -42,7 +42,7 @@ _DRAIN_SHARE = 0.75
 
 _LEAST_QUEUE_S = 0.004
 _QUEUE_SHARE = 1 / 16
-_QUEUE_SEGMENTS = 8
+_QUEUE_SEGMENTS = 3
 """A queue is one above all three: what a host is late by, a part of the round trip, and a burst with its answers."""
 
 _CONFIRM_LOOKS = 2
@@ -67,8 +67,8 @@ _PROBE_ROUND_TRIPS = 10
 
 _GAIN_SEEN = 1.05
 _PACE_REACHED = 0.9
-_AGAIN_S = 10.0
-"""A queue before a held pace that comes back so soon is somebody else's: an estimate too high is mended by one drain."""
+_AGAIN_S = 30.0
+"""A queue before a held pace that comes back so soon is somebody's: an estimate too high is mended by one drain."""
 
 _YIELD_CHECK_S = 5.0
 _LAST_YIELD_CHECK_S = 20.0
@@ -177,7 +177,7 @@ class LinkPacer:
         self._full_from: PathReading | None = None
         self._full_to: PathReading | None = None
         self._was_yielding = False
-        self._queued_at_s = float("-inf")
+        self._queued_at_s = self._yielded_at_s = float("-inf")
         self._peak = 0.0
         self._deepest_s = 0.0
         self._own_loss = 0.0
@@ -308,6 +308,10 @@ class LinkPacer:
         elif passed_s > 2 * reading.rtt_s + 1.5 * self._deepest_s / (1 - _DRAIN_SHARE):
             self._begin_yield(reading)
 
+    def _is_shared(self, reading: PathReading) -> bool:
+        """Tell whether somebody else's queue stood here of late."""
+        return reading.at_s - self._yielded_at_s < _AGAIN_S
+
     def _while_full(self) -> float | None:
         """Return the rate of delivery while the queue stood: all that time the link sent as fast as it can."""
         if self._by_loss or self._full_from is None or self._full_to is None:
@@ -317,8 +321,11 @@ class LinkPacer:
         return moved / span_s if span_s > 0 and moved >= _MEASURED_SEGMENTS * self._full_to.mss_bytes else None
 
     def _found(self, reading: PathReading, rate: float) -> None:
+        if self._is_probe and self._is_shared(reading):
+            # What a probe takes from somebody else is not the link's to give.
+            rate = min(rate, self.found_bytes_per_s or rate)
         if self._was_yielding or not self._is_probe:
-            is_sure = self._by_loss or self._was_yielding or self._deepest_s > 2 * self._queue_limit_s(reading)
+            is_sure = self._was_yielding or self._deepest_s > 2 * self._queue_limit_s(reading)
             self._probe_after_s = _FIRST_PROBE_S if is_sure else _EARLY_PROBE_S
         self.found_bytes_per_s, self.found_at_s = rate, reading.at_s
         self._begin_hold(reading)
@@ -345,7 +352,7 @@ class LinkPacer:
 
     def _queue_in_hold(self, reading: PathReading, delivered: float) -> None:
         """Drain a queue that stands although less is sent than the link carried; one that comes back is not ours."""
-        is_again = reading.at_s - self._queued_at_s < _AGAIN_S
+        is_again = reading.at_s - self._queued_at_s < _AGAIN_S or self._is_shared(reading)
         self._queued_at_s = reading.at_s
         if is_again:
             self._peak, self._was_yielding = delivered, False
@@ -381,6 +388,7 @@ class LinkPacer:
     def _yield(self, reading: PathReading) -> None:
         delivered = self._delivered(reading, max(reading.rtt_s, _HOLD_LOOK_S))
         passed_s = reading.at_s - self._since_s
+        self._yielded_at_s = reading.at_s
         self._pace = max(self._pace, _YIELD_STEP * delivered)
         if self._clear_looks >= _GONE_LOOKS:
             self._was_yielding = True

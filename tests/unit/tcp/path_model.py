@@ -1,4 +1,4 @@
-"""A small link for pacing decisions: a rate, a queue, loss, a window, and somebody else's flow. Steps of 2 ms, no kernel.
+"""A small link for pacing decisions: rate, queue, loss, window, and somebody else's flow. Steps of 2 ms, no kernel.
 
 The sender sends as fast as it is told. An acknowledgement comes a round trip after its segment left the queue; the
 round-trip time is smoothed as the kernel does. The neighbour adds to its window each round trip and halves it when the
