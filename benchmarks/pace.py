@@ -45,7 +45,7 @@ STATED = Sender(program="ours", control="auto", cap_share=0.98)
 LEARNED = Sender(program="ours", control="auto")
 _RECEIVER = Receiver(kind="pull", window_bytes=WINDOW_BYTES, sack=True)
 _BESIDE_S = 40.0
-_LONGEST_S = 30.0
+_LONGEST_S = 15.0
 """CUBIC under much loss is left after so long; its rate does not change any more."""
 
 

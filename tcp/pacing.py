@@ -45,6 +45,9 @@ _QUEUE_SHARE = 1 / 16
 _QUEUE_SEGMENTS = 3
 """A queue is one above all three: what a host is late by, a part of the round trip, and a burst with its answers."""
 
+_STANDS = 2.0
+"""A search stops at the first sign of a queue; one that stands is at least so much longer, as no busy host's delays."""
+
 _CONFIRM_LOOKS = 2
 
 _MEASURED_SEGMENTS = 48
@@ -72,7 +75,7 @@ _AGAIN_S = 30.0
 
 _YIELD_CHECK_S = 5.0
 _LAST_YIELD_CHECK_S = 20.0
-_YIELD_STEP = 2.0
+_YIELD_STEP, _YIELD_SHARE = 1.25, 0.95
 _GONE_LOOKS = 4
 """Another flow leaves the queue empty for a moment after each of its losses, too."""
 
@@ -176,9 +179,10 @@ class LinkPacer:
         self._check_after_s = _YIELD_CHECK_S
         self._full_from: PathReading | None = None
         self._full_to: PathReading | None = None
+        self._is_full = False
         self._was_yielding = False
         self._queued_at_s = self._yielded_at_s = float("-inf")
-        self._peak = 0.0
+        self._peak = self._alone = 0.0
         self._deepest_s = 0.0
         self._own_loss = 0.0
         self._blamed: tuple[float, float] | None = None
@@ -218,13 +222,16 @@ class LinkPacer:
             self._readings.popleft()
 
     def _count_looks(self, reading: PathReading) -> None:
-        queued = reading.queue_s > self._queue_limit_s(reading)
+        limit_s = self._queue_limit_s(reading)
+        is_full, stands = reading.queue_s > limit_s, reading.queue_s > _STANDS * limit_s
+        queued = is_full if self.phase is Phase.SEARCH else stands
         # What a full window keeps on its way grows no queue any further, and shows no link.
         self._queued_looks = self._queued_looks + 1 if queued and not reading.held_back else 0
-        if queued:
-            self._full_from = reading if self._clear_looks or self._full_from is None else self._full_from
+        self._clear_looks = 0 if stands else self._clear_looks + 1
+        if is_full:
+            self._full_from = self._full_from if self._is_full and self._full_from else reading
             self._full_to = reading
-        self._clear_looks = 0 if queued else self._clear_looks + 1
+        self._is_full = is_full
 
     def _queue_limit_s(self, reading: PathReading) -> float:
         burst_s = _QUEUE_SEGMENTS * reading.mss_bytes / max(self._pace, 1.0)
@@ -304,7 +311,12 @@ class LinkPacer:
         self._pace = _DRAIN_SHARE * self._peak
         is_clear = self._clear_looks >= _CONFIRM_LOOKS and (not self._by_loss or passed_s > base_s)
         if is_clear:
-            self._found(reading, self._while_full() or self._peak)
+            rate = self._while_full() or self._peak
+            if self._was_yielding:
+                self._yielded_at_s = float("-inf")
+            if not self._is_shared(reading):
+                self._alone = rate
+            self._found(reading, rate)
         elif passed_s > 2 * reading.rtt_s + 1.5 * self._deepest_s / (1 - _DRAIN_SHARE):
             self._begin_yield(reading)
 
@@ -383,13 +395,16 @@ class LinkPacer:
         )
         self._is_probe = False
         self._enter(Phase.YIELD, reading)
-        self._pace = max(_YIELD_STEP * self._peak, self._pace)
+        self._pace = max(_YIELD_SHARE * self._alone, _YIELD_STEP * self._peak)
 
     def _yield(self, reading: PathReading) -> None:
         delivered = self._delivered(reading, max(reading.rtt_s, _HOLD_LOOK_S))
         passed_s = reading.at_s - self._since_s
         self._yielded_at_s = reading.at_s
-        self._pace = max(self._pace, _YIELD_STEP * delivered)
+        # CUBIC is left room to grow, but none to fill a queue by itself, or nobody could tell when the other has gone.
+        is_growing = self._queued_looks > 0 and reading.queue_s >= self._before(reading, _HOLD_LOOK_S).queue_s
+        if is_growing and delivered >= _PACE_REACHED * self._pace:
+            self._pace = _YIELD_STEP * delivered
         if self._clear_looks >= _GONE_LOOKS:
             self._was_yielding = True
             self._found(reading, delivered)
