@@ -43,7 +43,9 @@ _DRAIN_SHARE = 0.75
 _LEAST_QUEUE_S = 0.004
 _QUEUE_SHARE = 1 / 16
 _QUEUE_SEGMENTS = 3
-"""A queue is one above all three: what a host is late by, a part of the round trip, and a burst with its answers."""
+_MOST_BURST_S = 0.008
+"""A queue is one above all three: what a host is late by, a part of the round trip, and a burst at this pace. A pace
+that is low beside somebody else's flow tells nothing of what a burst takes on the link, hence the bound."""
 
 _STANDS = 2.0
 """A search stops at the first sign of a queue; one that stands is at least so much longer, as no busy host's delays."""
@@ -75,7 +77,7 @@ _AGAIN_S = 30.0
 
 _YIELD_CHECK_S = 5.0
 _LAST_YIELD_CHECK_S = 20.0
-_YIELD_STEP, _YIELD_SHARE = 1.25, 0.95
+_YIELD_STEP, _YIELD_SHARE = 1.5, 0.95
 _GONE_LOOKS = 4
 """Another flow leaves the queue empty for a moment after each of its losses, too."""
 
@@ -234,7 +236,7 @@ class LinkPacer:
         self._is_full = is_full
 
     def _queue_limit_s(self, reading: PathReading) -> float:
-        burst_s = _QUEUE_SEGMENTS * reading.mss_bytes / max(self._pace, 1.0)
+        burst_s = min(_MOST_BURST_S, _QUEUE_SEGMENTS * reading.mss_bytes / max(self._pace, 1.0))
         return max(_LEAST_QUEUE_S, _QUEUE_SHARE * reading.base_rtt_s, burst_s)
 
     def _before(self, reading: PathReading, window_s: float) -> PathReading:
