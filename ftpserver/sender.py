@@ -52,6 +52,9 @@ _LEAST_LOSSES = 3
 _MODEL_MARGIN = 1.5
 """CUBIC swings below the window long before its average falls under it."""
 
+_SHORT_RTT_S = 0.002
+"""CUBIC reaches 200 Mbit/s at 0.1 % so near, and costs less processor time than anything that is paced."""
+
 _WITHOUT = {"bbr": ("cubic", "reno"), "cubic": ("reno",), "reno": ()}
 
 
@@ -79,7 +82,9 @@ class SenderChoice:
         return (self.congestion_control, *_WITHOUT.get(self.congestion_control, ()))
 
 
-def choose_sender(asked: str, *, sack: bool, window_scaling: bool, cap_known: bool) -> SenderChoice:
+def choose_sender(
+    asked: str, *, sack: bool, window_scaling: bool, cap_known: bool, rtt_s: float | None = None
+) -> SenderChoice:
     """Choose the congestion control that a transfer begins with.
 
     Args:
@@ -87,13 +92,14 @@ def choose_sender(asked: str, *, sack: bool, window_scaling: bool, cap_known: bo
         sack: Whether SACK was negotiated on the data connection.
         window_scaling: Whether the client offered window scaling; without it at most 65535 bytes are in flight.
         cap_known: Whether a pacing cap holds for this transfer.
+        rtt_s: Round-trip time of the handshake; None if not known.
     """
     if asked == "system":
         return SenderChoice(congestion_control=None, reason="the profile leaves it to the kernel")
     if asked != "auto":
         return SenderChoice(congestion_control=asked, reason="the profile asks for it")
     if not cap_known:
-        return _choose_without_cap(sack=sack, window_scaling=window_scaling)
+        return _choose_without_cap(sack=sack, window_scaling=window_scaling, rtt_s=rtt_s)
     if not window_scaling:
         return SenderChoice(congestion_control="cubic", reason="limited by an unscaled window", may_become_bbr=True)
     if not sack:
@@ -101,8 +107,10 @@ def choose_sender(asked: str, *, sack: bool, window_scaling: bool, cap_known: bo
     return SenderChoice(congestion_control="bbr", reason="SACK, a scaled window and a cap")
 
 
-def _choose_without_cap(*, sack: bool, window_scaling: bool) -> SenderChoice:
+def _choose_without_cap(*, sack: bool, window_scaling: bool, rtt_s: float | None) -> SenderChoice:
     """Choose where nobody stated a rate: BBR under a pace that is found in the copy, see `tcp.pacing`."""
+    if rtt_s is not None and rtt_s < _SHORT_RTT_S:
+        return SenderChoice(congestion_control="cubic", reason="no rate stated, and so near that CUBIC is as fast")
     if not window_scaling:
         return SenderChoice(congestion_control="cubic", reason="no rate stated; limited by an unscaled window")
     if not sack:

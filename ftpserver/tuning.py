@@ -49,6 +49,7 @@ class Tuning:
                 sack=info.sack,
                 window_scaling=info.window_scaling,
                 cap_known=cap_known,
+                rtt_s=info.rtt_s,
             )
         )
 

@@ -76,6 +76,14 @@ def test_the_sender_s_choice(asked: str, sack: bool, scaling: bool, cap: bool, c
     assert choice.finds_pace is (chosen == "bbr" and asked == "auto" and not cap)
 
 
+def test_a_client_next_door_gets_cubic_where_no_rate_is_stated() -> None:
+    """So near losses cost CUBIC nothing; a millisecond on, or under a cap, it is as elsewhere."""
+    known = {"sack": True, "window_scaling": True}
+    assert choose_sender("auto", **known, cap_known=False, rtt_s=0.001).congestion_control == "cubic"
+    assert choose_sender("auto", **known, cap_known=False, rtt_s=0.003).congestion_control == "bbr"
+    assert choose_sender("auto", **known, cap_known=True, rtt_s=0.001).congestion_control == "bbr"
+
+
 def _sight(**known: Any) -> LossSight:
     usual = {"losses": 0, "repairs": 0, "lost_share": 0.0, "window_bytes": 1_250_000, "rtt_s": 0.1, "mss_bytes": 1460}
     return LossSight(**{"acked_bytes": 0, **usual, **known})

@@ -53,7 +53,7 @@ def test_copies_of_a_site_get_equal_shares() -> None:
     """Also one that comes later, at once, and the one that is left gets all."""
     site = SitePace()
     first, second = _Copy(site), _Copy(site)
-    now_s = _run({first: 1e9, second: 1e9}, 1.0)
+    now_s = _run({first: 1e12, second: 1e12}, 1.0)
     assert abs(first.paces[-1] - second.paces[-1]) <= 2
     assert first.paces[-1] > 1e6
     both = first.paces[-1] + second.paces[-1]
