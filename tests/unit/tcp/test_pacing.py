@@ -55,6 +55,13 @@ def test_a_receiver_that_holds_back_shows_no_link(window_bytes: float) -> None:
     assert path.pace.bytes_per_s > 1.1 * allowed
 
 
+def test_a_held_back_copy_takes_nobody_s_queue_for_its_own() -> None:
+    """Beside somebody else's flow it goes on as its receiver lets it: it is not what fills the link."""
+    path = Path(window_bytes=60_000, has_neighbour=True).run(30)
+    assert path.phases == [Phase.SEARCH]
+    assert path.pacer.found_bytes_per_s is None
+
+
 def test_a_sender_without_data_shows_no_link() -> None:
     """A disk that is slower than the link is not taken for it."""
     path = Path(starved_to_bytes_per_s=1e6).run(20)
@@ -105,6 +112,26 @@ def test_beside_somebody_else_it_yields_and_comes_back(queue_segments: int) -> N
     assert (path.neighbour_bytes - begun) / 30 >= 0.4 * _FULL
     path.has_neighbour = False
     path.run(40)
+    assert path.delivered_over(20) >= 0.93 * _FULL
+
+
+def test_a_queue_of_cubic_s_own_is_told_from_somebody_else_s() -> None:
+    """The link became slower meanwhile, so that CUBIC alone fills the queue: sending less for a moment shows it."""
+    path = Path().run(15)
+    path.has_neighbour = True
+    path.run(20)
+    path.has_neighbour, path.rate_bytes_per_s = False, 1e6
+    path.run(22)
+    assert path.pace.phase is not Phase.YIELD
+    assert path.delivered_over(20) >= 0.93 * 1e6
+
+
+@pytest.mark.parametrize("queue_segments", [200, 1000])
+def test_a_link_that_somebody_had_first_is_filled_when_he_has_gone(queue_segments: int) -> None:
+    """Nothing was known of it before, and the queue that is left then is our own."""
+    path = Path(queue_bytes=queue_segments * MSS_BYTES, has_neighbour=True).run(40)
+    path.has_neighbour = False
+    path.run(60)
     assert path.delivered_over(20) >= 0.93 * _FULL
 
 
