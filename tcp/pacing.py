@@ -71,17 +71,25 @@ _PROBE_ROUND_TRIPS = 10
 """BBR sends above its own estimate in one of eight round trips."""
 
 _GAIN_SEEN = 1.05
+"""So much more was delivered in a probe: the link has more to give."""
+
 _PACE_REACHED = 0.9
+"""So much of a pace is delivered where it is the pace that limits a copy."""
+
 _AGAIN_S = 30.0
 """A queue before a held pace that comes back so soon is somebody's: an estimate too high is mended by one drain."""
 
 _YIELD_CHECK_S = 5.0
 _LAST_YIELD_CHECK_S = 20.0
+"""Beside somebody else less is sent for a moment after so long, and later less often, to see whether he has gone."""
+
 _YIELD_STEP, _YIELD_SHARE = 1.5, 0.95
 _GONE_LOOKS = 4
 """Another flow leaves the queue empty for a moment after each of its losses, too."""
 
 _QUICK_LOOK_S = (0.02, 0.1)
+"""An eighth of the round trip within these bounds, while a pace changes."""
+
 _HOLD_LOOK_S = 0.5
 _BUCKET_S, _BUCKETS = 5.0, 6
 _LEAST_BYTES_PER_S = 1000
@@ -187,7 +195,7 @@ class LinkPacer:
         self._peak = self._alone = 0.0
         self._deepest_s = 0.0
         self._own_loss = 0.0
-        self._blamed: tuple[float, float] | None = None
+        self._blamed: tuple[float, float | None] | None = None
         self._by_loss = False
 
     def take(self, reading: PathReading) -> Pace:
@@ -279,7 +287,7 @@ class LinkPacer:
         share, segments = self._lost(reading, max(base_s, _QUICK_LOOK_S[1]))
         by_loss = segments >= _LOST_SEGMENTS and share > max(_LOST_SHARE, _TIMES_THE_PATH_S_OWN * self._own_loss)
         if self._queued_looks >= _CONFIRM_LOOKS or by_loss:
-            self._blamed = (share, self.found_bytes_per_s or self._pace) if by_loss else None
+            self._blamed = (share, self.found_bytes_per_s) if by_loss else None
             self._begin_drain(reading, min(steady, delivered), by_loss=by_loss)
         elif self._is_probe:
             self._probe(reading, steady)
@@ -387,7 +395,7 @@ class LinkPacer:
             return True
         if segments < _LOST_SEGMENTS or share <= max(_HELD_LOST_SHARE, _TIMES_THE_PATH_S_OWN * self._own_loss):
             return False
-        self._blamed = (share, self.found_bytes_per_s or self._pace)
+        self._blamed = (share, self.found_bytes_per_s)
         self._begin_drain(reading, delivered, by_loss=True)
         return True
 
