@@ -11,7 +11,8 @@ Facts
 
 from typing import TYPE_CHECKING
 
-from tcp.pacing import BaseRtt, LinkPacer, Pace, PathReading, Phase
+from tcp.pacing import LinkPacer, Pace, Phase
+from tcp.path_sight import BaseRtt, PathReading
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,10 @@ Facts
 - A receiver whose window is full, and a sender that has nothing to send, show no link: then nothing is concluded.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
+
+from tcp.path_sight import PathReading, PathSight
 
 HOLD_SHARE = 0.98
 """Part of the found rate at which a copy goes on: enough to fill the link, little enough to leave no queue."""
@@ -47,10 +48,21 @@ _MOST_BURST_S = 0.008
 """A queue is one above all three: what a host is late by, a part of the round trip, and a burst at this pace. A pace
 that is low beside somebody else's flow tells nothing of what a burst takes on the link, hence the bound."""
 
+_DELAYED_ACK_S = 0.04
+"""Linux' least; a slow flow's acknowledgements come so much later without any queue."""
+
 _STANDS = 2.0
 """A search stops at the first sign of a queue; one that stands is at least so much longer, as no busy host's delays."""
 
 _CONFIRM_LOOKS = 2
+_CONFIRM_ROUND_TRIPS = 2
+"""A queue before a held pace has to stand in each of the quick looks of so long."""
+
+_SHRINKS_S = 0.001
+_TRICKLE_SHARE = 0.25
+
+_UNDENIABLE_S = 1.0
+"""A queue in every look of so long, and of four round trips, is believed also where delays do not end."""
 
 _MEASURED_SEGMENTS = 48
 """A rate is taken from so many at least: two more or less come with a burst."""
@@ -76,6 +88,7 @@ _GAIN_SEEN = 1.05
 _PACE_REACHED = 0.9
 """So much of a pace is delivered where it is the pace that limits a copy."""
 
+_TAKEN_SHARE = 0.97
 _AGAIN_S = 30.0
 """A queue before a held pace that comes back so soon is somebody's: an estimate too high is mended by one drain."""
 
@@ -91,7 +104,6 @@ _QUICK_LOOK_S = (0.02, 0.1)
 """An eighth of the round trip within these bounds, while a pace changes."""
 
 _HOLD_LOOK_S = 0.5
-_BUCKET_S, _BUCKETS = 5.0, 6
 _LEAST_BYTES_PER_S = 1000
 
 
@@ -102,36 +114,6 @@ class Phase(StrEnum):
     DRAIN = "drain"
     HOLD = "hold"
     YIELD = "yield"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathReading:
-    """What a sender sees of its path at one moment; counters are cumulative.
-
-    Attributes:
-        at_s: Time on any clock.
-        rtt_s: Smoothed round-trip time now, > 0.
-        base_rtt_s: Least round-trip time of late, see `BaseRtt`.
-        delivered_bytes: Payload that has arrived, holes left out.
-        sent_bytes: Payload sent, what was sent again included.
-        again_bytes: Payload sent again.
-        mss_bytes: Segment size, > 0.
-        held_back: Whether the receiver's window or a sender with nothing to send held it back since the last reading.
-    """
-
-    at_s: float
-    rtt_s: float
-    base_rtt_s: float
-    delivered_bytes: int
-    sent_bytes: int
-    again_bytes: int
-    mss_bytes: int
-    held_back: bool = False
-
-    @property
-    def queue_s(self) -> float:
-        """How long a packet waits in queues, by the round-trip time above the least one."""
-        return max(0.0, self.rtt_s - self.base_rtt_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,24 +131,6 @@ class Pace:
     look_again_s: float
 
 
-class BaseRtt:
-    """The least round-trip time of the last half minute: a path that became longer is believed after that."""
-
-    def __init__(self) -> None:
-        self._buckets: deque[tuple[int, float]] = deque(maxlen=_BUCKETS)
-
-    def take(self, at_s: float, rtt_s: float) -> float:
-        """Take a round-trip time in and return the least one."""
-        number = int(at_s // _BUCKET_S)
-        if self._buckets and self._buckets[-1][0] == number:
-            self._buckets[-1] = (number, min(rtt_s, self._buckets[-1][1]))
-        else:
-            self._buckets.append((number, rtt_s))
-        while self._buckets[0][0] <= number - _BUCKETS:
-            self._buckets.popleft()
-        return min(least for _, least in self._buckets)
-
-
 class LinkPacer:
     """Finds the rate of a link and the pace for it.
 
@@ -180,10 +144,13 @@ class LinkPacer:
         self.found_at_s: float | None = None
         self._known = known_bytes_per_s
         self._pace = 0.0
-        self._readings: deque[PathReading] = deque()
+        self._sight = PathSight()
+        self._look_s = 0.0
         self._since_s = 0.0
         self._queued_looks = 0
         self._clear_looks = 0
+        self._queue_before_s = self._best = 0.0
+        self._stood_from_s = float("inf")
         self._is_probe = False
         self._probe_after_s = _EARLY_PROBE_S
         self._check_after_s = _YIELD_CHECK_S
@@ -193,16 +160,16 @@ class LinkPacer:
         self._was_yielding = False
         self._queued_at_s = self._yielded_at_s = float("-inf")
         self._peak = self._alone = 0.0
-        self._deepest_s = 0.0
+        self._deepest_s = self._delayed_s = 0.0
         self._own_loss = 0.0
         self._blamed: tuple[float, float | None] | None = None
         self._by_loss = False
 
     def take(self, reading: PathReading) -> Pace:
         """Take a reading in and decide."""
-        if not self._readings:
+        if not self._pace:
             self._begin(reading)
-        self._remember(reading)
+        self._sight.take(reading, self._look_s)
         self._count_looks(reading)
         step = {
             Phase.SEARCH: self._search,
@@ -211,33 +178,50 @@ class LinkPacer:
             Phase.YIELD: self._yield,
         }[self.phase]
         step(reading)
-        return Pace(
-            bytes_per_s=max(_LEAST_BYTES_PER_S, int(self._pace)),
-            phase=self.phase,
-            look_again_s=self._look_again_s(reading),
-        )
+        self._look_s = self._look_again_s(reading)
+        return Pace(bytes_per_s=max(_LEAST_BYTES_PER_S, int(self._pace)), phase=self.phase, look_again_s=self._look_s)
 
     # Looking.
 
     def _begin(self, reading: PathReading) -> None:
-        self._since_s = reading.at_s
+        self._since_s, self._look_s = reading.at_s, _HOLD_LOOK_S
         self._pace = _FIRST_FLIGHT_SEGMENTS * reading.mss_bytes / reading.rtt_s
         if self._known is not None:
             self._pace = max(self._pace, _KNOWN_SHARE * self._known)
-
-    def _remember(self, reading: PathReading) -> None:
-        self._readings.append(reading)
-        keep_s = max(2.0, 4 * reading.rtt_s)
-        while len(self._readings) > 2 and reading.at_s - self._readings[1].at_s > keep_s:
-            self._readings.popleft()
 
     def _count_looks(self, reading: PathReading) -> None:
         limit_s = self._queue_limit_s(reading)
         is_full, stands = reading.queue_s > limit_s, reading.queue_s > _STANDS * limit_s
         queued = is_full if self.phase is Phase.SEARCH else stands
         # What a full window keeps on its way grows no queue any further, and shows no link.
-        self._queued_looks = self._queued_looks + 1 if queued and not reading.held_back else 0
+        queued = queued and not reading.held_back
+        # One that goes while more and more is sent is what a delay left behind.
+        shrinks = self.phase is Phase.SEARCH and reading.queue_s < self._queue_before_s - _SHRINKS_S
+        self._queue_before_s = reading.queue_s
+        self._stood_from_s = min(self._stood_from_s, reading.at_s) if queued else float("inf")
+        if self._sight.is_late:
+            # Our own process was starved, and so is what it sees.
+            self._stood_from_s = float("inf")
+        doubtful = self._sight.is_disturbed or self._is_trickle(reading)
+        if doubtful and reading.at_s - self._stood_from_s < _UNDENIABLE_S + 4 * reading.base_rtt_s:
+            self._is_full = False
+            return
+        if not queued or shrinks:
+            self._queued_looks = 0
+        elif self._sight.moved_bytes:
+            # Without news a look is the one before it once more.
+            self._queued_looks += 1
         self._clear_looks = 0 if stands else self._clear_looks + 1
+        self._time_fullness(reading, is_full=is_full)
+
+    def _is_trickle(self, reading: PathReading) -> bool:
+        """Tell whether so little arrives of what once did that it is the sender who waits, or the link is another."""
+        arrives = self._sight.rate(reading, max(reading.base_rtt_s, _QUICK_LOOK_S[0]))
+        self._best = max(self._best, arrives)
+        return arrives < _TRICKLE_SHARE * min(self._best, self._pace)
+
+    def _time_fullness(self, reading: PathReading, *, is_full: bool) -> None:
+        """Remember since when a queue stood, for the rate meanwhile."""
         if is_full:
             self._full_from = self._full_from if self._is_full and self._full_from else reading
             self._full_to = reading
@@ -245,31 +229,13 @@ class LinkPacer:
 
     def _queue_limit_s(self, reading: PathReading) -> float:
         burst_s = min(_MOST_BURST_S, _QUEUE_SEGMENTS * reading.mss_bytes / max(self._pace, 1.0))
-        return max(_LEAST_QUEUE_S, _QUEUE_SHARE * reading.base_rtt_s, burst_s)
-
-    def _before(self, reading: PathReading, window_s: float) -> PathReading:
-        """Return the latest reading that is at least so old, or the oldest there is."""
-        found = self._readings[0]
-        for one in self._readings:
-            if reading.at_s - one.at_s < window_s:
-                break
-            found = one
-        return found
-
-    def _delivered(self, reading: PathReading, window_s: float) -> float:
-        """Return the rate of delivery over the last so many seconds, or since the beginning."""
-        then = self._before(reading, window_s)
-        span_s = max(reading.at_s - then.at_s, window_s / 2)
-        return (reading.delivered_bytes - then.delivered_bytes) / span_s if span_s > 0 else 0.0
-
-    def _lost(self, reading: PathReading, window_s: float) -> tuple[float, float]:
-        """Return share and segments sent again over the last so many seconds."""
-        then = self._before(reading, window_s)
-        sent, again = reading.sent_bytes - then.sent_bytes, reading.again_bytes - then.again_bytes
-        return (again / sent if sent > 0 else 0.0), again / reading.mss_bytes
+        # A receiver waits so long for the second segment before it acknowledges the first (RFC 1122, 4.2.3.2).
+        delayed_s = min(_DELAYED_ACK_S, reading.mss_bytes / max(self._pace, 1.0))
+        return max(_LEAST_QUEUE_S, _QUEUE_SHARE * reading.base_rtt_s, burst_s) + delayed_s
 
     def _look_again_s(self, reading: PathReading) -> float:
-        if self.phase in (Phase.HOLD, Phase.YIELD):
+        is_suspicious = self.phase is Phase.HOLD and self._stood_from_s < reading.at_s + 1
+        if self.phase in (Phase.HOLD, Phase.YIELD) and not is_suspicious:
             return _HOLD_LOOK_S
         least_s, most_s = _QUICK_LOOK_S
         return min(most_s, max(least_s, reading.base_rtt_s / 8))
@@ -282,10 +248,12 @@ class LinkPacer:
 
     def _search(self, reading: PathReading) -> None:
         base_s = reading.base_rtt_s
-        delivered = self._delivered(reading, max(base_s / 2, _QUICK_LOOK_S[0]))
-        steady = self._delivered(reading, max(base_s / 2, _MEASURED_SEGMENTS * reading.mss_bytes / self._pace))
-        share, segments = self._lost(reading, max(base_s, _QUICK_LOOK_S[1]))
-        by_loss = segments >= _LOST_SEGMENTS and share > max(_LOST_SHARE, _TIMES_THE_PATH_S_OWN * self._own_loss)
+        delivered = self._sight.cautious_rate(reading, max(base_s / 2, _QUICK_LOOK_S[0]))
+        whole_s = _MEASURED_SEGMENTS * reading.mss_bytes / self._pace
+        steady = self._sight.cautious_rate(reading, max(base_s / 2, whole_s))
+        share, segments = self._sight.lost(reading, max(base_s, _QUICK_LOOK_S[1]))
+        loses = segments >= _LOST_SEGMENTS and share > max(_LOST_SHARE, _TIMES_THE_PATH_S_OWN * self._own_loss)
+        by_loss = loses and not self._sight.is_disturbed
         if self._queued_looks >= _CONFIRM_LOOKS or by_loss:
             self._blamed = (share, self.found_bytes_per_s) if by_loss else None
             self._begin_drain(reading, min(steady, delivered), by_loss=by_loss)
@@ -293,6 +261,12 @@ class LinkPacer:
             self._probe(reading, steady)
         else:
             self._pace = max(self._pace, self._step(reading) * delivered)
+
+    def _search_again(self, reading: PathReading, delivered: float) -> None:
+        """Search from what arrives: that is what CUBIC had beside somebody else or under losses, and not the link."""
+        self._is_probe = self._was_yielding = False
+        self._enter(Phase.SEARCH, reading)
+        self._pace = max(delivered, _FIRST_FLIGHT_SEGMENTS * reading.mss_bytes / reading.rtt_s)
 
     def _step(self, reading: PathReading) -> float:
         if reading.held_back:
@@ -305,19 +279,27 @@ class LinkPacer:
         if delivered > _GAIN_SEEN * found and reading.at_s - self._since_s > 2 * reading.base_rtt_s:
             self._is_probe = False
         elif reading.at_s - self._since_s > _PROBE_ROUND_TRIPS * reading.base_rtt_s:
-            self._begin_hold(reading)
+            # More than a full link carries would have left a queue: it was not sent, or is carried.
+            self._is_probe = False
 
     def _begin_drain(self, reading: PathReading, delivered: float, *, by_loss: bool = False) -> None:
         self._peak, self._deepest_s, self._by_loss = delivered, reading.queue_s, by_loss
-        self._was_yielding = self.phase is Phase.YIELD
+        self._was_yielding, self._delayed_s = self.phase is Phase.YIELD, 0.0
         self._enter(Phase.DRAIN, reading)
         self._pace = _DRAIN_SHARE * self._peak
 
     def _drain(self, reading: PathReading) -> None:
+        if self._sight.is_disturbed:
+            # The time of a delay drains nothing that could be seen.
+            self._since_s += self._sight.span_s
+            self._delayed_s += self._sight.span_s
+            if self._delayed_s > _UNDENIABLE_S + 4 * reading.base_rtt_s:
+                self._search_again(reading, self.found_bytes_per_s or self._peak)
+                return
         base_s, passed_s = reading.base_rtt_s, reading.at_s - self._since_s
         self._deepest_s = max(self._deepest_s, reading.queue_s)
         whole_s = _MEASURED_SEGMENTS * reading.mss_bytes / max(self._peak, 1.0)
-        self._peak = max(self._peak, self._delivered(reading, max(base_s, 2 * _QUICK_LOOK_S[0], whole_s)))
+        self._peak = max(self._peak, self._sight.cautious_rate(reading, max(base_s, 2 * _QUICK_LOOK_S[0], whole_s)))
         self._pace = _DRAIN_SHARE * self._peak
         is_clear = self._clear_looks >= _CONFIRM_LOOKS and (not self._by_loss or passed_s > base_s)
         if is_clear:
@@ -348,8 +330,10 @@ class LinkPacer:
             rate = min(rate, self.found_bytes_per_s or rate)
         if self._was_yielding or not self._is_probe:
             is_sure = self._was_yielding or self._deepest_s > 2 * self._queue_limit_s(reading)
+            is_sure = is_sure and reading.at_s - self._sight.disturbed_at_s > _FIRST_PROBE_S
             self._probe_after_s = _FIRST_PROBE_S if is_sure else _EARLY_PROBE_S
         self.found_bytes_per_s, self.found_at_s = rate, reading.at_s
+        self._best = rate
         self._begin_hold(reading)
 
     def _begin_hold(self, reading: PathReading) -> None:
@@ -361,9 +345,12 @@ class LinkPacer:
 
     def _hold(self, reading: PathReading) -> None:
         passed_s, rtt_s = reading.at_s - self._since_s, reading.rtt_s
-        delivered = self._delivered(reading, max(rtt_s, _HOLD_LOOK_S))
-        if self._queued_looks >= _CONFIRM_LOOKS and passed_s > 2 * rtt_s:
-            self._queue_in_hold(reading, delivered)
+        delivered = self._sight.rate(reading, max(rtt_s, _HOLD_LOOK_S))
+        stood_s = reading.at_s - self._stood_from_s
+        if self._queued_looks > _CONFIRM_LOOKS and min(passed_s, stood_s) > _CONFIRM_ROUND_TRIPS * rtt_s:
+            self._queue_in_hold(reading, self._sight.rate(reading, rtt_s))
+            return
+        if self._stood_from_s < reading.at_s or reading.at_s - self._sight.disturbed_at_s < _BLAME_S + 2 * rtt_s:
             return
         if passed_s > max(_BLAME_S, 4 * rtt_s) and self._judge_losses(reading, delivered):
             return
@@ -374,8 +361,11 @@ class LinkPacer:
 
     def _queue_in_hold(self, reading: PathReading, delivered: float) -> None:
         """Drain a queue that stands although less is sent than the link carried; one that comes back is not ours."""
-        is_again = reading.at_s - self._queued_at_s < _AGAIN_S or self._is_shared(reading)
-        self._queued_at_s = reading.at_s
+        # Where all that we send arrives nobody else takes any of the link: then the queue is what a burst left.
+        is_taken = delivered < _TAKEN_SHARE * self._pace
+        is_again = is_taken and (reading.at_s - self._queued_at_s < _AGAIN_S or self._is_shared(reading))
+        if is_taken:
+            self._queued_at_s = reading.at_s
         if is_again:
             self._peak, self._was_yielding = delivered, False
             self._begin_yield(reading)
@@ -384,7 +374,7 @@ class LinkPacer:
 
     def _judge_losses(self, reading: PathReading, delivered: float) -> bool:
         """Lower a pace that loses much, once; tell whether anything was decided."""
-        share, segments = self._lost(reading, max(_BLAME_S, 2 * reading.rtt_s))
+        share, segments = self._sight.lost(reading, max(_BLAME_S, 2 * reading.rtt_s))
         blamed, self._blamed = self._blamed, None
         if blamed is not None:
             if share <= blamed[0] / 2:
@@ -408,15 +398,14 @@ class LinkPacer:
         self._pace = max(_YIELD_SHARE * self._alone, _YIELD_STEP * self._peak)
 
     def _yield(self, reading: PathReading) -> None:
-        delivered = self._delivered(reading, max(reading.rtt_s, _HOLD_LOOK_S))
+        delivered = self._sight.rate(reading, max(reading.rtt_s, _HOLD_LOOK_S))
         passed_s = reading.at_s - self._since_s
         self._yielded_at_s = reading.at_s
         # CUBIC is left room to grow, but none to fill a queue by itself, or nobody could tell when the other has gone.
-        is_growing = self._queued_looks > 0 and reading.queue_s >= self._before(reading, _HOLD_LOOK_S).queue_s
+        is_growing = self._queued_looks > 0 and reading.queue_s >= self._sight.before(reading, _HOLD_LOOK_S).queue_s
         if is_growing and delivered >= _PACE_REACHED * self._pace:
             self._pace = _YIELD_STEP * delivered
         if self._clear_looks >= _GONE_LOOKS:
-            self._was_yielding = True
-            self._found(reading, delivered)
+            self._search_again(reading, delivered)
         elif passed_s > self._check_after_s:
             self._begin_drain(reading, delivered)

@@ -3,17 +3,44 @@
 The sender sends as fast as it is told. An acknowledgement comes a round trip after its segment left the queue; the
 round-trip time is smoothed as the kernel does. The neighbour adds to its window each round trip and halves it when the
 queue drops, so that it fills any queue.
+
+Delays come as on a busy host: while the sender is delayed it looks at nothing and sends nothing; while the path is,
+nothing arrives, and all that was due comes at once.
 """
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from dataclasses import dataclass, field
 
-from tcp.pacing import BaseRtt, LinkPacer, Pace, PathReading, Phase
+from tcp.pacing import LinkPacer, Pace, Phase
+from tcp.path_sight import BaseRtt, PathReading
 
 STEP_S = 0.002
 MSS_BYTES = 1460
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delay:
+    """Somebody is not served by the processor: the sender's process, or what carries its packets."""
+
+    from_s: float
+    seconds: float
+    of_path: bool
+
+    def holds(self, now_s: float, *, of_path: bool) -> bool:
+        """Tell whether it holds one of the two up now."""
+        return self.of_path is of_path and self.from_s <= now_s < self.from_s + self.seconds
+
+
+def random_delays(seed: int, *, from_s: float, to_s: float, apart_s: float, most_s: float) -> list[Delay]:
+    """Return delays of 50 ms and more, of sender and path in turn by chance, the same for a seed."""
+    chance, found = random.Random(seed), []
+    while (from_s := from_s + chance.expovariate(1 / apart_s)) < to_s:
+        found.append(Delay(from_s=from_s, seconds=chance.uniform(0.05, most_s), of_path=chance.random() < 0.5))
+        from_s += found[-1].seconds
+    return found
 
 
 @dataclass(kw_only=True)
@@ -27,6 +54,8 @@ class Path:
     window_bytes: float = 1e9
     has_neighbour: bool = False
     starved_to_bytes_per_s: float = 1e12
+    cubic_bytes_per_s: float = 1e12
+    delays: list[Delay] = field(default_factory=list)
     pacer: LinkPacer = field(default_factory=LinkPacer)
 
     now_s: float = 0.0
@@ -51,12 +80,17 @@ class Path:
     def run(self, seconds: float) -> Path:
         """Let time pass."""
         for _ in range(round(seconds / STEP_S)):
-            self._acknowledge()
-            if self.now_s >= self._look_s:
+            if not self._is_delayed(of_path=True):
+                self._acknowledge()
+            is_delayed = self._is_delayed(of_path=False)
+            if self.now_s >= self._look_s and not is_delayed:
                 self._look()
-            self._send()
+            self._send(is_delayed=is_delayed)
             self.now_s += STEP_S
         return self
+
+    def _is_delayed(self, *, of_path: bool) -> bool:
+        return any(delay.holds(self.now_s, of_path=of_path) for delay in self.delays)
 
     def _look(self) -> None:
         self.pace = self.pacer.take(
@@ -76,11 +110,11 @@ class Path:
         self._was_held_back = False
         self._look_s = self.now_s + self.pace.look_again_s
 
-    def _send(self) -> None:
-        wanted = min(self.pace.bytes_per_s, self.starved_to_bytes_per_s) * STEP_S
+    def _send(self, *, is_delayed: bool) -> None:
+        wanted = 0.0 if is_delayed else min(self.pace.bytes_per_s, self.starved_to_bytes_per_s) * STEP_S
         if self.pace.phase is Phase.YIELD:
             # As its neighbour does, and no faster than it is told.
-            wanted = min(wanted, self._neighbour_window / self._rtt_s * STEP_S)
+            wanted = min(wanted, self._neighbour_window / self._rtt_s * STEP_S, self.cubic_bytes_per_s * STEP_S)
         room = self.window_bytes - self._in_flight
         self._was_held_back |= wanted > room or self.starved_to_bytes_per_s < self.pace.bytes_per_s
         ours = max(0.0, min(wanted, room))
@@ -102,11 +136,12 @@ class Path:
 
     def _acknowledge(self) -> None:
         while self._under_way and self._under_way[0][0] <= self.now_s:
-            _, sent, arrived, rtt_s = self._under_way.popleft()
+            due_s, sent, arrived, rtt_s = self._under_way.popleft()
             self._in_flight -= sent
             self.delivered_bytes += arrived
             self.again_bytes += sent - arrived
             if arrived:
+                rtt_s += max(0.0, self.now_s - due_s - STEP_S)
                 weight = 1 - (7 / 8) ** (arrived / MSS_BYTES / 2)
                 self._rtt_s += weight * (rtt_s - self._rtt_s)
 

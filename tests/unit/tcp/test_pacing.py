@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tcp.pacing import BaseRtt, LinkPacer, Phase
-from tests.unit.tcp.path_model import MSS_BYTES, Path
+from tcp.pacing import LinkPacer, Phase
+from tcp.path_sight import BaseRtt
+from tests.unit.tcp.path_model import MSS_BYTES, Delay, Path, random_delays
 
 _FULL = 6e6
 
@@ -156,3 +157,57 @@ def test_the_least_round_trip_is_forgotten_after_half_a_minute() -> None:
     assert base.take(0.0, 0.1) == 0.1
     assert base.take(20.0, 0.14) == 0.1
     assert base.take(40.0, 0.15) == 0.14
+
+
+_CUBIC_AT_A_THOUSANDTH = 1.3e6
+"""What CUBIC has at 0.1 % and 100 ms, bytes per second."""
+
+
+def _delayed(seed: int, *, from_s: float, to_s: float, most_s: float, queue_segments: int = 200) -> Path:
+    return Path(
+        queue_bytes=queue_segments * MSS_BYTES,
+        loss_ratio=0.001,
+        cubic_bytes_per_s=_CUBIC_AT_A_THOUSANDTH,
+        delays=random_delays(seed, from_s=from_s, to_s=to_s, apart_s=0.8, most_s=most_s),
+    )
+
+
+@pytest.mark.parametrize("seed", [3, 5, 7])
+@pytest.mark.parametrize("most_s", [0.2, 0.5])
+def test_a_start_on_a_busy_host_is_made_up_for_when_it_is_calm(seed: int, most_s: float) -> None:
+    """What delays interrupted is found within four seconds after the last of them, and nobody is yielded to."""
+    path = _delayed(seed, from_s=0.0, to_s=5.0, most_s=most_s).run(9.5)
+    assert Phase.YIELD not in path.phases
+    assert path.delivered_over(5) >= 0.9 * _FULL
+
+
+@pytest.mark.parametrize("seed", [3, 5, 7])
+@pytest.mark.parametrize("most_s", [0.2, 0.5])
+def test_delays_do_not_talk_a_copy_out_of_its_rate(seed: int, most_s: float) -> None:
+    """Ten seconds of them cost little more than their own time, and are forgotten at once."""
+    path = _delayed(seed, from_s=5.0, to_s=15.0, most_s=most_s).run(5)
+    held_up_s = sum(delay.seconds for delay in path.delays if not delay.of_path)
+    assert path.delivered_over(10) >= 0.75 * _FULL * (1 - held_up_s / 10)
+    path.run(2)
+    assert path.delivered_over(10) >= 0.9 * _FULL
+
+
+def test_cubic_on_a_lossy_path_is_no_trap() -> None:
+    """Five seconds after the other has gone the link is full again, and not only what CUBIC had under the losses."""
+    path = Path(loss_ratio=0.001, cubic_bytes_per_s=_CUBIC_AT_A_THOUSANDTH).run(15)
+    path.has_neighbour = True
+    path.run(20)
+    assert Phase.YIELD in path.phases
+    path.has_neighbour = False
+    path.run(5)
+    assert path.delivered_over(5) >= 0.9 * _FULL
+
+
+@pytest.mark.parametrize("of_path", [True, False])
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.5])
+def test_a_single_delay_in_the_search_does_not_end_it(of_path: bool, seconds: float) -> None:
+    """The first rate that is taken for the link's is the link's, and that within three seconds more."""
+    path = Path(delays=[Delay(from_s=0.6, seconds=seconds, of_path=of_path)])
+    while path.pacer.found_bytes_per_s is None and path.now_s < 3.6 + seconds:
+        path.run(0.02)
+    assert path.pacer.found_bytes_per_s == pytest.approx(_FULL, rel=0.05)
