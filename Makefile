@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONSAFEPATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-long matrix check wheel lock clean
+.PHONY: demo test test-long matrix adversary check wheel lock clean
 demo: $(VENV)/.ready
 	$(BIN)/flashferry lab demo
 
@@ -21,6 +21,10 @@ test-long: $(VENV)/.ready
 # Every kill point times every fault, ten to twenty minutes; test-long plays a choice of them. Puts docs/fault-matrix.md's table.
 matrix: $(VENV)/.ready
 	PYTHONPATH=. $(BIN)/python -m tests.e2e.matrix --update-docs
+
+# Five hundred routers that lie, each by a seed; test-long plays a choice of them. `--update-docs` puts docs/adversary.md's table.
+adversary: $(VENV)/.ready
+	PYTHONPATH=. $(BIN)/python -m tests.adversary --seeds 500 $(ADVERSARY_ARGS)
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .

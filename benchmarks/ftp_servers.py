@@ -100,7 +100,8 @@ class Run:
             if repeat and time.monotonic() - self.started_s > _LAST_START_S:
                 self.notices.append(f"memory: {repeat} of {self.plan.repeats} repeats, the time was up")
                 return
-            for name in _turned(list(self.plan.makers), repeat):
+            names = [name for name in self.plan.makers if name != subjects.OursWithParent.name]
+            for name in _turned(names, repeat):
                 for transfer in (False, True):
                     hold_s = self.plan.hold_s if transfer and name == subjects.Ours.name and not repeat else 0.0
                     crowd = Crowd(counts=self.plan.crowds, path="small.bin", transfer=transfer, hold_s=hold_s)

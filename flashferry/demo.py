@@ -38,6 +38,13 @@ PROBE_S = 5.0
 CAP_SHARE = 0.98
 """Nobody else uses the lab's links; on yours copies take four fifths unless the inventory says otherwise."""
 
+_NEXT = (
+    "Next, on your own routers: copy the folder inventory/template, put your devices in, then",
+    "  flashferry check --inventory DIR --image FILE --reach",
+    "  flashferry probe --inventory DIR --image FILE --host NAME",
+    "  flashferry stage --inventory DIR --image FILE --host NAME",
+)
+
 
 def demo_world(seed: int = 1) -> WorldSpec:
     """Return two sites behind the published WAN: an IOS-XE router at the one, an IOS router at the other."""
@@ -174,10 +181,6 @@ def _title(text: str) -> None:
 
 
 def _next() -> None:
-    console().print(
-        "Next, on your own routers: copy the folder inventory/template, put your devices in, then\n"
-        "  flashferry check --inventory DIR --image FILE --reach\n"
-        "  flashferry probe --inventory DIR --image FILE --host NAME\n"
-        "  flashferry stage --inventory DIR --image FILE --host NAME",
-        soft_wrap=True,
-    )
+    # A line at a time: the console writes out a line break within a text, which might be a device's.
+    for line in _NEXT:
+        console().print(line, soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 from flashferry.images import digest_cache, hashed
 from flashferry.interrupt import stop_on_signals
 from flashferry.learned_rates import LearnedRates
+from flashferry.outlet import outlets
 from flashferry.output import copy_line, say
 from flashferry.serving import PASSWORD_VARIABLE, Desk, advertised_addresses, fixed_login, parsed_ports
 from flashferry.sessions import watch_sessions
@@ -20,6 +20,7 @@ from flashferry.watch_options import MetricsOption
 from ftpserver import FtpServer, FtpServerError, Limits, SenderProfile, ServerEvent, ServerSettings, SiteRates
 from inventory.errors import ConfigInvalid
 from staging.budget import payload_cap_bytes_per_s
+from staging.exit_codes import ExitCode
 from staging.serving import FTP_PORT, free_ftp_port
 from tcp.link_rate import DEFAULT_CAP_SHARE
 
@@ -94,6 +95,7 @@ def serve(
         )
         cap_bytes_per_s = payload_cap_bytes_per_s(cap_bps)
         with (
+            outlets() as is_whole,
             _measured(metrics, cap_bytes_per_s) as measure,
             FtpServer(settings) as server,
             stop_on_signals() as stop,
@@ -118,11 +120,16 @@ def serve(
                 say("the fixed login fetches every image with the password you gave, for example:")
                 for line in desk.fixed_lines():
                     copy_line(line, err=True)
-            caps = None if capped else LearnedRates(SiteRates(site_rates))
-            watch_sessions(server, desk, caps, stop, as_json=as_json)
-            _drain(server, stop)
+            rates = None if capped else LearnedRates(SiteRates(site_rates))
+            watch_sessions(server, desk, rates, stop, as_json=as_json)
+            if not server.ended_in_order:
+                # Here and not further out: where nobody reads our output, telling must not wait for it.
+                say(f"error: {server.gone}; what it was sending was cut. Start it again")
+                raise typer.Exit(int(ExitCode.DEVICES_FAILED))
     except FtpServerError as error:
         raise ConfigInvalid(str(error)) from None
+    if not is_whole():
+        raise typer.Exit(int(ExitCode.INTERNAL))
 
 
 @contextmanager
@@ -154,14 +161,3 @@ def _cap_source(cap_mbps: float | None, link_mbps: float | None) -> str:
     if link_mbps is None:
         return f"{cap_mbps:g} Mbit/s, given"
     return f"{DEFAULT_CAP_SHARE:.0%} of {link_mbps:g} Mbit/s, given"
-
-
-def _drain(server: FtpServer, stop: threading.Event) -> None:
-    """Let running transfers finish; a second Ctrl-C ends them."""
-    if not server.is_busy():
-        return
-    stop.clear()
-    say("no new sessions; waiting for running transfers, Ctrl-C again ends them")
-    server.drain()
-    while server.is_busy() and not stop.wait(0.5):
-        pass

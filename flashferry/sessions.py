@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-import queue
 import threading
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from flashferry.inbox import Inbox
 from flashferry.layout import ShownTable, Verbatim, console
 from flashferry.learned_rates import LearnedRates
-from flashferry.output import copy_line, echo
+from flashferry.output import copy_line, echo, say
 from flashferry.serving import Desk, Offer
-from ftpserver import EventKind, FtpServer, ServerEvent, TransferProgress, TransferRecord, TransferState
+from ftpserver import EventKind, FtpServer, ServerEvent, ServerGone, TransferProgress, TransferRecord, TransferState
 from inventory.outside import told
 from staging.codec import to_json
 
@@ -23,25 +25,26 @@ SHOWN_SESSIONS = 30
 KEPT_SESSIONS = 1000
 WIDE_COLUMNS = 110
 IMAGE_COLUMNS = 20
+LOOK_AGAIN_S = 0.5
+"""Offers expire, and image files are replaced, without an event."""
+
+_ENDS = frozenset({EventKind.DONE, EventKind.FAILED})
 _RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
 
 
 def watch_sessions(
-    server: FtpServer, desk: Desk, caps: LearnedRates | None, stop: threading.Event, *, as_json: bool
+    server: FtpServer, desk: Desk, rates: LearnedRates | None, stop: threading.Event, *, as_json: bool
 ) -> None:
-    """Print offers and what becomes of them until `stop` is set; learn caps where none was given."""
-    events: queue.SimpleQueue[ServerEvent] = queue.SimpleQueue()
-    unsubscribe = server.events(events.put)
-    try:
-        if as_json:
-            _watch(desk, caps, stop, events, _JsonLines())
-        elif console().is_terminal:
-            with Live(console=console(), refresh_per_second=4, transient=False) as live:
-                _watch(desk, caps, stop, events, _LiveTable(live))
-        else:
-            _watch(desk, caps, stop, events, _PlainLines())
-    finally:
-        unsubscribe()
+    """Print offers and what becomes of them until the server has ended; learn the rates of links where none was stated.
+
+    When `stop` is set, transfers under way are finished; when it is set again, they are ended.
+    """
+    with Inbox[ServerEvent]() as inbox, ExitStack() as stack:
+        stack.callback(server.events(inbox.put))
+        view: _View = _JsonLines() if as_json else _PlainLines()
+        if not as_json and console().is_terminal:
+            view = _LiveTable(stack.enter_context(Live(console=console(), refresh_per_second=4, transient=False)))
+        _Watch(server, desk, rates, view).until_gone(inbox, stop)
 
 
 class _View:
@@ -53,37 +56,58 @@ class _View:
     def event(self, event: ServerEvent) -> None:
         """Something happened."""
 
-    def cap(self, text: str) -> None:
+    def rate(self, text: str) -> None:
         """A link rate was learned or has become too old."""
 
 
-def _watch(
-    desk: Desk,
-    caps: LearnedRates | None,
-    stop: threading.Event,
-    events: queue.SimpleQueue[ServerEvent],
-    view: _View,
-) -> None:
-    """Tell what happens, then offer anew: how a transfer ended comes before the line that replaces its own."""
-    for text in caps.start() if caps else ():
-        view.cap(text)
-    _offer(desk, view)
-    while not stop.is_set():
-        try:
-            event = events.get(timeout=0.5)
-        except queue.Empty:
-            _offer(desk, view)
-            continue
-        view.event(event)
-        for text in caps.take(event) if caps else ():
-            view.cap(text)
-        if event.kind in {EventKind.DONE, EventKind.FAILED}:
-            _offer(desk, view)
+class _Watch:
+    """Tells what happens, then offers anew: how a transfer ended comes before the line that replaces its own."""
 
+    def __init__(self, server: FtpServer, desk: Desk, rates: LearnedRates | None, view: _View) -> None:
+        self._server, self._desk, self._rates, self._view = server, desk, rates, view
+        self._is_going_down = False
+        self._is_gone = False
 
-def _offer(desk: Desk, view: _View) -> None:
-    for offer in desk.renew():
-        view.offer(offer)
+    def until_gone(self, inbox: Inbox[ServerEvent], stop: threading.Event) -> None:
+        """Do so until the server has ended, which is the last thing it tells."""
+        self._tell_rates(self._rates.start() if self._rates else ())
+        self._offer()
+        while not self._is_gone:
+            events = inbox.take(LOOK_AGAIN_S)
+            self._take(events)
+            if stop.is_set():
+                stop.clear()
+                self._go_down()
+            elif not events or any(event.kind in _ENDS for event in events):
+                self._offer()
+
+    def _take(self, events: list[ServerEvent]) -> None:
+        for event in events:
+            self._view.event(event)
+            self._is_gone = self._is_gone or event.kind is EventKind.GONE
+            self._tell_rates(self._rates.take(event) if self._rates else ())
+
+    def _tell_rates(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self._view.rate(text)
+
+    def _offer(self) -> None:
+        if self._is_going_down or self._is_gone:
+            return
+        with suppress(ServerGone):
+            for offer in self._desk.renew():
+                self._view.offer(offer)
+
+    def _go_down(self) -> None:
+        """Finish what is under way; asked for a second time, end it."""
+        if self._is_going_down:
+            self._server.close()
+            return
+        self._is_going_down = True
+        with suppress(ServerGone):
+            count = self._server.drain()
+            if count:
+                say(f"no new sessions; waiting for {count} running transfers, Ctrl-C again ends them")
 
 
 class _JsonLines(_View):
@@ -94,7 +118,7 @@ class _JsonLines(_View):
     def event(self, event: ServerEvent) -> None:
         print(json.dumps(told({"event": event.kind.value} | to_json(event))), flush=True)  # noqa: T201
 
-    def cap(self, text: str) -> None:
+    def rate(self, text: str) -> None:
         print(json.dumps(told({"event": "cap", "text": text})), flush=True)  # noqa: T201
 
 
@@ -107,7 +131,7 @@ class _PlainLines(_View):
             at = datetime.fromtimestamp(event.at, UTC).strftime("%H:%M:%S")
             echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {event.text}", err=True)
 
-    def cap(self, text: str) -> None:
+    def rate(self, text: str) -> None:
         echo(text, err=True)
 
 
@@ -139,7 +163,7 @@ class _LiveTable(_View):
             self._print(f"{seen.peer_address or 'nobody'}: {event.text}")
         self._live.update(self._table())
 
-    def cap(self, text: str) -> None:
+    def rate(self, text: str) -> None:
         self._print(text)
 
     def _print(self, text: str, style: str | None = None) -> None:

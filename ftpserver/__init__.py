@@ -1,6 +1,6 @@
 """The tuned FTP server: it feeds routers and is the witness of every transfer."""
 
-from ftpserver.catalogue import Catalogue, FileIdentity, ImageFile
+from ftpserver.catalogue import Catalogue, ImageFile
 from ftpserver.errors import (
     FtpServerError,
     ImageUnknown,
@@ -12,6 +12,7 @@ from ftpserver.errors import (
     TicketUnknown,
 )
 from ftpserver.grants import Grant, ServerGrants, may_bind, probe_grants
+from ftpserver.image_files import FileIdentity
 from ftpserver.logins import FixedLogin
 from ftpserver.records import (
     EventKind,

@@ -20,6 +20,16 @@ class Channel(Protocol):
         """End the transfer, with a reason for its record."""
 
 
+class Session(Protocol):
+    """A control connection that has logged in with the ticket, as the desk needs to see it."""
+
+    def give_way(self, reason: str) -> None:
+        """End its RETR, whether it runs or waits for its data connection; the session stays."""
+
+    def send_away(self, reason: str) -> None:
+        """End its RETR and the session."""
+
+
 class Account:
     """One ticket in the serving process and what has become of it."""
 
@@ -29,7 +39,7 @@ class Account:
         self.cap_bytes_per_s = grant.request.cap_bytes_per_s
         self.revoked = False
         self.channel: Channel | None = None
-        self.sessions = 0
+        self.sessions: set[Session] = set()
         self.progress = TransferProgress(
             ticket_id=grant.ticket_id,
             image_name=grant.image.name,

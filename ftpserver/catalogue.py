@@ -1,12 +1,13 @@
 """The images we serve: name to file, size and digests. The only place where a name becomes a path.
 
-Names from the wire are looked up, never resolved: there is no directory to walk out of. A file is identified by
-device, inode, size and modification time; where any of them differs, it is another file with other digests.
+Names from the wire are looked up, never resolved: there is no directory to walk out of. Nor do files lead out of the
+folder on offer: who may write there could otherwise have us serve any file that we may read, and as root that is every
+file. A file is identified by device, inode, size, modification and change time; where any of them differs, it is
+another file with other digests.
 """
 
 import hashlib
 import os
-import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,32 +15,12 @@ from typing import TYPE_CHECKING
 
 from ftpserver.errors import ImageUnknown, ImageUnreadable, SettingsInvalid
 from ftpserver.hash_cache import Digests, HashCache
-from inventory.regular_file import NotRegular, descriptor_of, reading
+from ftpserver.image_files import FileIdentity, open_in, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _READ_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileIdentity:
-    """What tells one state of a file on disk from another."""
-
-    device: int
-    inode: int
-    size_bytes: int
-    mtime_ns: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> "FileIdentity":
-        """Take it from a `stat` result."""
-        return cls(device=status.st_dev, inode=status.st_ino, size_bytes=status.st_size, mtime_ns=status.st_mtime_ns)
-
-    @property
-    def key(self) -> str:
-        """A text that is equal exactly for equal identities."""
-        return f"{self.device}:{self.inode}:{self.size_bytes}:{self.mtime_ns}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +32,7 @@ class ImageFile:
         size_bytes: Its size.
         md5: MD5 digest in lower-case hex, for devices that know no other.
         sha512: SHA-512 digest in lower-case hex.
-        path: Where it is.
+        path: Where it is, links resolved.
         identity: The state of the file the digests belong to.
     """
 
@@ -63,29 +44,56 @@ class ImageFile:
     identity: FileIdentity
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """A name on offer: its path, and the folder it must not lead out of."""
+
+    path: Path
+    folder: Path
+
+    def open(self) -> tuple[Path, int]:
+        place = place_of(self.path, self.folder)
+        return place, open_in(self.folder, place)
+
+
 class Catalogue:
     """Image names and their files; digests are made when first asked for and kept.
 
     Args:
-        paths: Image files, or directories whose regular, visible files are images.
+        paths: Image files, or directories whose regular, visible files are images. A link counts as the file it leads
+            to within the same folder; one that leads out of it is left out of a directory, and refused as an image.
         cache_path: File that keeps digests between runs; None keeps them in memory.
+        clock: Monotonic time in seconds.
+
+    Attributes:
+        left_out: Entries of the directories that would pass for images and are none, each with the reason.
 
     Raises:
         SettingsInvalid: A path is missing or unreadable, a directory holds no file, or two images share a name.
     """
 
-    def __init__(self, paths: tuple[Path, ...], *, cache_path: Path | None = None) -> None:
-        self._paths: dict[str, Path] = {}
+    def __init__(
+        self,
+        paths: tuple[Path, ...],
+        *,
+        cache_path: Path | None = None,
+        clock: "Callable[[], float]" = time.monotonic,
+    ) -> None:
+        self.left_out: tuple[str, ...] = ()
+        self._entries: dict[str, _Entry] = {}
         for path in paths:
-            for image in _images_in(path):
-                self._add(image)
-        if not self._paths:
+            for entry in self._entries_of(path):
+                self._add(entry)
+        if not self._entries:
             raise SettingsInvalid("image_paths: expected at least one image file or directory, found none")
         self._cache = HashCache(cache_path)
+        self._clock = clock
+        # Files that stand in an image's place: their state, and since when we have seen it so.
+        self._newer: dict[str, tuple[FileIdentity, float]] = {}
 
     def names(self) -> tuple[str, ...]:
         """Return the image names in order."""
-        return tuple(sorted(self._paths))
+        return tuple(sorted(self._entries))
 
     def image(self, name: str, *, on_progress: "Callable[[int, int], None] | None" = None) -> ImageFile:
         """Return an image with its digests, hashing the file unless that was done for its present state.
@@ -96,83 +104,96 @@ class Catalogue:
 
         Raises:
             ImageUnknown: No image has that name.
-            ImageUnreadable: The file is gone, empty, unreadable or changed while it was hashed.
+            ImageUnreadable: The file is gone, empty, unreadable, no regular file in its folder, or changed while it was
+                hashed.
         """
-        path = self._paths.get(name)
-        if path is None:
+        entry = self._entries.get(name)
+        if entry is None:
             raise ImageUnknown(f"image {name!r}: not in the catalogue, which has {', '.join(self.names())}")
         try:
-            return self._hashed(name, path, on_progress)
+            return self._hashed(name, entry, on_progress)
         except OSError as error:
-            raise ImageUnreadable(f"image {name!r}: {path}: {error.strerror}; put the file back") from error
+            raise ImageUnreadable(f"image {name!r}: {entry.path}: {error.strerror}; put the file back") from error
 
     def was_replaced(self, image: ImageFile, *, rest_s: float = 2.0) -> bool:
-        """Tell whether another file stands where an image was, and nobody has written to it for `rest_s`."""
+        """Tell whether another file stands where an image was, and nobody has written to it for `rest_s`.
+
+        By our own clock, so that a file whose time lies in the future is offered like any other; asked now and then.
+        """
         try:
-            status = self._paths[image.name].stat()
+            found = FileIdentity.of(self._entries[image.name].path.stat())
         except (KeyError, OSError):
             return False
-        return FileIdentity.of(status) != image.identity and time.time() - status.st_mtime >= rest_s
+        if found == image.identity:
+            self._newer.pop(image.name, None)
+            return False
+        seen, since_s = self._newer.get(image.name, (None, 0.0))
+        if seen != found:
+            self._newer[image.name] = (found, self._clock())
+            return rest_s <= 0
+        return self._clock() - since_s >= rest_s
 
-    def _hashed(self, name: str, path: Path, on_progress: "Callable[[int, int], None] | None") -> ImageFile:
-        with reading(path) as file:
-            identity = _checked_identity(path, os.fstat(file.fileno()))
+    def _hashed(self, name: str, entry: _Entry, on_progress: "Callable[[int, int], None] | None") -> ImageFile:
+        place, descriptor = entry.open()
+        try:
+            identity = _checked_identity(place, os.fstat(descriptor))
             digests = self._cache.get(identity.key)
             if digests is None:
-                digests = _digests(_chunks(file.fileno(), identity.size_bytes), identity.size_bytes, on_progress)
-                if FileIdentity.of(os.fstat(file.fileno())) != identity:
-                    raise ImageUnreadable(f"image {name!r}: {path} changed while it was hashed; copy it there first")
+                digests = _digests(_chunks(descriptor, identity.size_bytes), identity.size_bytes, on_progress)
+                if FileIdentity.of(os.fstat(descriptor)) != identity:
+                    raise ImageUnreadable(f"{place} changed while it was hashed; copy it there first")
                 self._cache.put(identity.key, digests)
+        finally:
+            os.close(descriptor)
         return ImageFile(
             name=name,
             size_bytes=identity.size_bytes,
             md5=digests.md5,
             sha512=digests.sha512,
-            path=path,
+            path=place,
             identity=identity,
         )
 
-    def _add(self, path: Path) -> None:
-        other = self._paths.get(path.name)
-        if other is not None and other.resolve() != path.resolve():
+    def _entries_of(self, path: Path) -> "Iterator[_Entry]":
+        try:
+            if path.is_dir():
+                yield from self._images_in(path)
+                return
+            entry = _Entry(path=path, folder=path.parent.resolve(strict=True))
+            os.close(entry.open()[1])
+            yield entry
+        except ImageUnreadable as error:
+            raise SettingsInvalid(f"image_paths: {error}") from None
+        except OSError as error:
+            raise SettingsInvalid(f"image_paths: {path}: {error.strerror}; give a readable file or directory") from None
+
+    def _images_in(self, directory: Path) -> "Iterator[_Entry]":
+        folder, found = directory.resolve(strict=True), False
+        for path in sorted(directory.iterdir()):
+            if path.name.startswith(".") or path.is_dir():
+                continue
+            try:
+                place_of(path, folder)
+            except (ImageUnreadable, OSError) as error:
+                reason = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+                self.left_out = (*self.left_out, reason)
+                continue
+            found = True
+            yield _Entry(path=path, folder=folder)
+        if not found:
+            why = f" ({'; '.join(self.left_out)})" if self.left_out else ""
+            raise SettingsInvalid(f"image_paths: {directory}: expected image files in this directory, found none{why}")
+
+    def _add(self, entry: _Entry) -> None:
+        path = entry.path
+        other = self._entries.get(path.name)
+        if other is not None and other.path.resolve() != path.resolve():
             raise SettingsInvalid(
-                f"image_paths: {other} and {path} share the name {path.name!r}; rename one, names must be unique"
+                f"image_paths: {other.path} and {path} share the name {path.name!r}; rename one, names must be unique"
             )
         if not _is_wire_name(path.name):
             raise SettingsInvalid(f"image_paths: {path}: expected a name of visible ASCII without spaces; rename it")
-        self._paths[path.name] = path
-
-
-def open_image(path: Path, identity: FileIdentity) -> int:
-    """Open an image for reading and return its descriptor, if it still is the file that was hashed.
-
-    Raises:
-        ImageUnreadable: The file is gone, unreadable, or not the one that was hashed.
-    """
-    try:
-        descriptor = descriptor_of(path)
-    except NotRegular:
-        raise ImageUnreadable(f"{path}: changed on disk since it was hashed") from None
-    except OSError as error:
-        raise ImageUnreadable(f"{path}: {error.strerror}") from error
-    if FileIdentity.of(os.fstat(descriptor)) != identity:
-        os.close(descriptor)
-        raise ImageUnreadable(f"{path}: changed on disk since it was hashed")
-    return descriptor
-
-
-def _images_in(path: Path) -> "Iterator[Path]":
-    try:
-        if path.is_dir():
-            found = sorted(entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith("."))
-            if not found:
-                raise SettingsInvalid(f"image_paths: {path}: expected image files in this directory, found none")
-            yield from found
-            return
-        os.close(descriptor_of(path))
-        yield path
-    except OSError as error:
-        raise SettingsInvalid(f"image_paths: {path}: {error.strerror}; give a readable file or directory") from None
+        self._entries[path.name] = entry
 
 
 def _is_wire_name(name: str) -> bool:
@@ -180,8 +201,6 @@ def _is_wire_name(name: str) -> bool:
 
 
 def _checked_identity(path: Path, status: os.stat_result) -> FileIdentity:
-    if not stat.S_ISREG(status.st_mode):
-        raise ImageUnreadable(f"{path}: expected a regular file")
     if status.st_size == 0:
         raise ImageUnreadable(f"{path}: expected an image, found an empty file")
     return FileIdentity.of(status)

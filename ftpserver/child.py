@@ -3,7 +3,9 @@
 import contextlib
 import errno
 import json
+import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -34,6 +36,7 @@ _ENVIRONMENT = frozenset(
 """What the server's process needs of our environment, besides the locale (`LC_*`). No password of a device is among it:
 it would stand in the process's environment for as long as it runs, and a fault there would have it at hand."""
 
+_LOG = logging.getLogger("flashferry.ftpserver")
 _START_S = 20.0
 _ANSWER_S = 20.0
 _STOP_S = 5.0
@@ -80,7 +83,7 @@ class Child:
     Args:
         settings: How it is to run.
         on_message: Called with everything it says by itself, on a thread of ours.
-        on_end: Called once with the reason when it is gone.
+        on_end: Called once when it is gone, with the reason and whether it ended in order: as it was told to.
 
     Raises:
         ServerStartFailed: It did not come up, or the host allows too few open files for the sessions wanted.
@@ -91,7 +94,7 @@ class Child:
         settings: "ServerSettings",
         *,
         on_message: "Callable[[dict[str, Any]], None]",
-        on_end: "Callable[[str], None]",
+        on_end: "Callable[[str, bool], None]",
     ) -> None:
         self._on_message = on_message
         self._on_end = on_end
@@ -205,15 +208,30 @@ class Child:
             raise ServerStartFailed(f"the server's process did not come up: {reason}")
 
     def _read(self) -> None:
-        with self._socket.makefile("rb") as lines, contextlib.suppress(OSError):
-            for text in lines:
-                self._take(json.loads(text))
+        try:
+            with self._socket.makefile("rb") as lines, contextlib.suppress(OSError):
+                for text in lines:
+                    # One that was killed leaves half a line behind.
+                    if text.endswith(b"\n"):
+                        self._take(json.loads(text))
+        except Exception:  # noqa: BLE001
+            # Whatever it said, who waits for it must be woken: it is of no use any more.
+            _LOG.exception("the server's process was not understood")
+            self._process.kill()
+        finally:
+            self._tell_end()
+
+    def _tell_end(self) -> None:
         with self._answered:
             self._ended = True
             self._answered.notify_all()
-        self._process.wait()
-        reason = "the server was stopped" if self._closing else f"the server's process ended: {self._last_words()}"
-        self._on_end(reason)
+        in_order = self._process.wait() == 0
+        if self._ready is None:
+            return
+        if self._closing or in_order:
+            self._on_end("the server was stopped", in_order)
+        else:
+            self._on_end(f"the server's process ended: {self._last_words()}", False)
 
     def _take(self, message: dict[str, Any]) -> None:
         if "re" in message or "ready" in message:
@@ -234,4 +252,13 @@ class Child:
             if lines := text.strip().splitlines():
                 return lines[-1]
         code = self._process.poll()
-        return "no answer in time" if code is None else f"exit status {code}"
+        if code is None:
+            return "no answer in time"
+        return f"killed by {_signal_name(-code)}" if code < 0 else f"exit status {code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

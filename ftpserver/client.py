@@ -55,15 +55,16 @@ class Client(Protocol):
     def take_data_connection(self, connection: Connection) -> None:
         """Use a connection of this client's for its image."""
 
-    def data_connection_failed(self, reason: str, reply: str, *, only_if_awaited: bool = False) -> None:
+    def data_connection_failed(self, reason: str, reply: str) -> None:
         """Note that no data connection came about.
 
         Args:
             reason: For our books.
-            reply: For the client.
-            only_if_awaited: Whether the client waits for a reply only if it has asked for the image: after PASV it
-                has its answer already, after PORT it has none until we are connected.
+            reply: For the client, if it has asked for the image: PASV and PORT have their answer already.
         """
+
+    def forget_connector(self, connector: object) -> None:
+        """Note that a call to the client has come to its end."""
 
     def note_trouble(self, text: str) -> None:
         """Note something about this session that may explain a failure."""

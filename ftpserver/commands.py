@@ -30,6 +30,15 @@ _TABLE: dict[str, tuple[bool, bool | None]] = {
     "USER": (False, True),
 }
 
+ABSENT = frozenset(
+    (
+        *("ACCT", "ALLO", "APPE", "CDUP", "DELE", "HELP", "LIST", "MDTM", "MFMT", "MKD", "MLSD", "MLST", "NLST"),
+        *("OPTS", "REIN", "RMD", "RNFR", "RNTO", "SITE", "SMNT", "STAT", "STOR", "STOU"),
+        *("XCUP", "XCWD", "XMKD", "XPWD", "XRMD"),
+    )
+)
+"""Commands of RFC 959, 1123 and 3659 that do not exist here: 502, where what nobody knows is 500 (RFC 959 4.2)."""
+
 COMMANDS: dict[str, dict[str, Any]] = {
     name: {"perm": None, "auth": auth, "arg": argument, "help": name} for name, (auth, argument) in _TABLE.items()
 }

@@ -16,7 +16,7 @@ from pyftpdlib.handlers import FTPHandler
 
 from ftpserver import sockets
 from ftpserver.bans import CommandBudget
-from ftpserver.commands import COMMANDS, masked_command
+from ftpserver.commands import ABSENT, COMMANDS, masked_command
 from ftpserver.data import ImageChannel
 from ftpserver.descriptors import MOST_SESSIONS
 from ftpserver.desk import Desk
@@ -33,20 +33,13 @@ _LOG_LINES = 120
 _UNSENT_REPLIES_BYTES = 16 * 1024
 
 
-class _Farewell:
-    """The only question the library still asks an authorizer."""
-
-    def get_msg_quit(self, _username: str) -> str:
-        return "Goodbye."
-
-
 class BoundedControl(FTPHandler):
     """One client's control connection; `desk` and `settings` are set per server by `session.session_class`."""
 
     desk: ClassVar[Desk]
     settings: "ClassVar[ServerSettings]"
 
-    authorizer = _Farewell()
+    authorizer = None
     proto_cmds = COMMANDS
     banner = "FTP server ready."
     dtp_handler = ImageChannel
@@ -67,6 +60,7 @@ class BoundedControl(FTPHandler):
         self._dtp_acceptor: Any
         self._dtp_connector: Any
         self.data_channel: Any
+        self._quit_pending: bool
         self._in_buffer: list[bytes]
         limits = self.settings.limits
         self._started_s = self.desk.clock()
@@ -87,17 +81,41 @@ class BoundedControl(FTPHandler):
         limits = self.settings.limits
         self.desk.sessions += 1
         self._counted = self._anonymous = True
-        self.desk.anonymous[self.client_address] += 1
+        self.desk.lobby.enter(self.client_address, self)
         if (
-            self.desk.sessions > (limits.sessions or MOST_SESSIONS)
-            or self.desk.anonymous[self.client_address] > limits.anonymous_sessions_per_address
+            self.desk.lobby.count(self.client_address) > limits.anonymous_sessions_per_address
             or self.desk.locked_out(self.client_address)
+            or not self._has_place()
         ):
             self.respond("421 Service not available, try later.")
             self.close_when_done()
             return
         self.desk.connected(self.client_address, self.control_syn)
         self.call_later(limits.login_deadline_s, self._login_overdue)
+
+    def _has_place(self) -> bool:
+        """Tell whether there is a place for this session, perhaps that of one that has not logged in."""
+        if self.desk.sessions <= (self.settings.limits.sessions or MOST_SESSIONS):
+            return True
+        other = self.desk.lobby.to_displace(self.client_address, self.desk.is_named)
+        if other is not None:
+            other.displace()
+        return other is not None
+
+    def displace(self) -> None:
+        """Give the place up, now."""
+        self.respond("421 Service not available, try later.")
+        self.close()
+
+    def handle_close(self) -> None:
+        """Close, but not here and now: a reply that could not be sent ends here too, in the middle of a command.
+
+        The rest of that command still uses what closing takes away.
+        """
+        if not (self._cut_off or self._closed):
+            self._cut_off = True
+            self.ac_in_buffer = b""
+            self.call_later(0, self.close)
 
     def close(self) -> None:
         """Close and take the session off the books."""
@@ -121,6 +139,11 @@ class BoundedControl(FTPHandler):
         if handler.connected:
             self.data_channel = handler
             self._on_dtp_connection()
+        else:
+            self.data_connection_failed("the data connection was lost at once", "426 Data connection lost.")
+
+    def data_connection_failed(self, reason: str, reply: str) -> None:
+        """Note that no data connection came about; see `client.Client`."""
 
     def _login_overdue(self) -> None:
         if not self.authenticated:
@@ -130,9 +153,7 @@ class BoundedControl(FTPHandler):
     def _no_longer_anonymous(self) -> None:
         if self._anonymous:
             self._anonymous = False
-            self.desk.anonymous[self.client_address] -= 1
-            if not self.desk.anonymous[self.client_address]:
-                del self.desk.anonymous[self.client_address]
+            self.desk.lobby.leave(self.client_address, self)
 
     # Commands in, replies out, both within bounds.
 
@@ -145,11 +166,13 @@ class BoundedControl(FTPHandler):
 
     def pre_process_command(self, line: str, cmd: str, arg: str) -> None:
         """Log a command masked, and refuse what is unknown or comes too fast."""
-        if self._closed or self._closing or self._cut_off:
+        if self._closed or self._closing or self._cut_off or self._quit_pending:
             return
         self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} {masked_command(cmd, arg)}")
         if not self._budget.take(self.desk.clock()):
             self._hang_up("421 Too many commands.")
+        elif cmd in ABSENT:
+            self.respond("502 Command not implemented.")
         elif cmd not in COMMANDS and cmd[-4:] not in ("ABOR", "QUIT"):
             self.respond("500 Command not understood.")
         else:
@@ -160,11 +183,7 @@ class BoundedControl(FTPHandler):
         if self._closed:
             return
         if len(self.producer_fifo) >= self.settings.limits.queued_replies:
-            if not self._cut_off:
-                # Not here and now: the library is in the middle of a command and still uses what closing takes away.
-                self._cut_off = True
-                self.ac_in_buffer = b""
-                self.call_later(0, self.close)
+            self.handle_close()
             return
         super().push(data)
 

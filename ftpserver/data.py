@@ -9,6 +9,10 @@ Facts
 - Progress is what the client acknowledged (`tcpi_bytes_acked`), never what the kernel accepted.
 - TCP_USER_TIMEOUT also ends a connection whose peer keeps its window closed although it answers every probe (Linux
   4.18 tcp_probe_timer). A router that writes slow flash does just that, so the limit is widened then.
+- The kernel ends the connections of a process that is killed as any other: with FIN, which a router takes for the end
+  of the file. With SO_LINGER of no time they end with RST, also then (net/ipv4/tcp.c, __tcp_close looks at the option,
+  not at who closes). So it is set from the first byte on, and lifted when the last one was acknowledged: a reset behind
+  that would have some clients throw away what they have not read.
 """
 
 import errno
@@ -68,6 +72,7 @@ class ImageChannel(DTPHandler):
         if raw_info is None:
             self.handle_close()
             return
+        sockets.set_abort_on_close(self.socket, True)
         self.retrieval = producer
         self.transfer = Transfer(self._start(producer), raw_info)
         self._offset = producer.offset_bytes
@@ -282,5 +287,5 @@ class ImageChannel(DTPHandler):
         if self._reporter is None or self._reporter.concluded:
             return
         self._reporter.conclude(failure, sockets.read_info_bytes(self.socket))
-        if failure:
-            sockets.abort_on_close(self.socket)
+        if not failure:
+            sockets.set_abort_on_close(self.socket, False)

@@ -1,14 +1,14 @@
 """The ticket desk of the serving process: who is let in, what each ticket has come to, and who shares a cap."""
 
 import time
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ftpserver.accounts import Account, Channel
+from ftpserver.accounts import Account, Channel, Session
 from ftpserver.bans import FailureBook
 from ftpserver.caps import Cap, SiteCaps, given_cap, least_cap
 from ftpserver.door import FixedDoor
+from ftpserver.lobby import Lobby
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from ftpserver.roster import Roster
 from ftpserver.site_pace import SitePaces
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _MOST_NOTICES = 200
+_SUPERSEDED = "superseded by a new transfer with the same ticket"
 
 
 class Desk:
@@ -51,7 +52,7 @@ class Desk:
         self.clock = clock
         self.wall = wall
         self.sessions = 0
-        self.anonymous: Counter[str] = Counter()
+        self.lobby = Lobby()
         self.failures = FailureBook(settings.limits.failed_logins, settings.limits.ban_s)
         self.on_login_failure: Callable[[LoginFailure], None] = lambda _: None
         self._emit = emit
@@ -66,6 +67,18 @@ class Desk:
     def running(self) -> "list[Account]":
         """Accounts with a running transfer."""
         return list(self._running.values())
+
+    def take_over(self, account: Account, session: Session) -> None:
+        """Have a session's RETR be the one of its ticket: a ticket delivers to one data connection at a time.
+
+        The newest counts: it is the router itself, after a crash or a lost path, and what it left hanging may go on
+        hanging for a quarter of an hour.
+        """
+        for other in tuple(account.sessions):
+            if other is not session:
+                other.give_way(_SUPERSEDED)
+        if account.channel is not None:
+            account.channel.cut(_SUPERSEDED)
 
     def begin(self, account: Account, channel: Channel) -> None:
         """Note that a ticket's transfer runs, and give it its cap."""
@@ -102,7 +115,6 @@ class Desk:
         """
         account = Account(fixed.grant(image), self.clock())
         self._roster.add(account)
-        account.sessions = 1
         self.change(
             account,
             EventKind.NOTICE,
@@ -130,11 +142,11 @@ class Desk:
     def forget(self, ticket_id: str) -> None:
         """Drop the account of one transfer of a fixed login: nobody can log in with its ticket."""
         account = self._roster.find(ticket_id)
-        if account is not None and account.sessions == 0 and account.channel is None:
+        if account is not None and not account.sessions and account.channel is None:
             self._roster.forget(ticket_id)
 
     def revoke(self, ticket_id: str) -> None:
-        """Make a ticket worthless and end its transfer; one that is closed already is worthless."""
+        """Make a ticket worthless, end its transfer and its sessions; one that is closed already is worthless."""
         account = self._roster.find(ticket_id)
         if account is None:
             return
@@ -143,6 +155,8 @@ class Desk:
             account.channel.cut("ticket revoked")
         elif not account.progress.state.is_final:
             self.change(account, EventKind.FAILED, "ticket revoked", state=TransferState.FAILED)
+        for session in tuple(account.sessions):
+            session.send_away("ticket revoked")
         self.settle(account)
 
     def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
@@ -216,8 +230,12 @@ class Desk:
 
         Otherwise a stranger behind the same NAT could lock routers out.
         """
+        return self.failures.locked_out(address, self.clock()) and not self.is_named(address)
+
+    def is_named(self, address: str) -> bool:
+        """Tell whether a ticket that is still good names an address."""
         now_s = self.clock()
-        return self.failures.locked_out(address, now_s) and not any(
+        return any(
             names_source(account.grant.request.source_addresses, address)
             for account in self._roster.bound
             if account.refusal(now_s) is None

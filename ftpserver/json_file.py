@@ -1,5 +1,6 @@
 """A small JSON file that may be missing, damaged or impossible to write: it costs time then, never a run."""
 
+import contextlib
 import json
 import logging
 import os
@@ -30,10 +31,20 @@ def store(path: Path, data: Any, consequence: str) -> None:
     """Write a file anew; where that fails, it is logged with its consequence."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Written beside and renamed, so that a crash leaves the old file and not half of a new one.
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        _put(path, data)
+    except OSError as error:
+        _LOG.warning("%s cannot be written (%s); %s", path, error, consequence)
+
+
+def _put(path: Path, data: Any) -> None:
+    # Written beside and renamed, so that a crash leaves the old file and not half of a new one.
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(data, file)
         Path(temporary).replace(path)
-    except OSError as error:
-        _LOG.warning("%s cannot be written (%s); %s", path, error, consequence)
+    except BaseException:
+        # On a full disk each of them would take room that is wanted, and nobody would clear them away.
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise

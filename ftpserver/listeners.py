@@ -11,14 +11,15 @@ Facts
 """
 
 import errno
-import random
+import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from pyftpdlib.handlers.ftp.dispatchers import ActiveDTP, PassiveDTP
-from pyftpdlib.ioloop import Acceptor
+from pyftpdlib.handlers.ftp.dispatchers import PassiveDTP
+from pyftpdlib.ioloop import Acceptor, Connector
 
 from ftpserver import sockets
+from ftpserver.data_place import ports_in_random_order
 from ftpserver.tickets import names_source, plain_address
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class PassiveListener(PassiveDTP):
     def __init__(self, cmd_channel: "Client", extmode: bool = False) -> None:
         Acceptor.__init__(self, ioloop=cmd_channel.ioloop)
         self.cmd_channel = cmd_channel
+        self._is_disturbed = False
         self.timeout = cmd_channel.settings.limits.data_connect_s
         local_address = cmd_channel.socket.getsockname()[0]
         if not self._listen_somewhere(local_address):
@@ -56,7 +58,10 @@ class PassiveListener(PassiveDTP):
             return
         if addr[0] != channel.remote_ip:
             sock.close()
-            channel.note_trouble(f"data connection from the foreign address {plain_address(addr[0])} dropped")
+            # Once a port: a stranger who knocks without end is not to fill the log.
+            if not self._is_disturbed:
+                self._is_disturbed = True
+                channel.note_trouble(f"data connection from the foreign address {plain_address(addr[0])} dropped")
             return
         self.close()
         channel.take_data_connection(sock)
@@ -68,13 +73,11 @@ class PassiveListener(PassiveDTP):
         self.cmd_channel.data_connection_failed(
             f"no data connection: the client did not reach port {port} within {self.timeout:g} s",
             "425 No data connection came.",
-            only_if_awaited=True,
         )
 
     def _listen_somewhere(self, local_address: str) -> bool:
         ports = self.cmd_channel.settings.passive_ports
-        candidates = range(ports[0], ports[1] + 1) if ports else (0,)
-        for port in random.sample(candidates, len(candidates)):
+        for port in ports_in_random_order(*ports) if ports else (0,):
             self.create_socket(self.cmd_channel.socket.family)
             try:
                 self._listen(local_address, port)
@@ -102,34 +105,80 @@ class PassiveListener(PassiveDTP):
         return settings.masquerade_address or str(plain_address(local_address))
 
 
-class ActiveConnector(ActiveDTP):
-    """Makes the data connection to the port the client named."""
+class ActiveConnector(Connector):
+    """Calls the port that a client named, once its RETR was granted, and parts with the connection when it is there.
 
-    def __init__(self, ip: str, port: int, cmd_channel: "Client") -> None:
-        self.timeout = cmd_channel.settings.limits.data_connect_s
-        self._target = f"{ip} port {port}"
-        super().__init__(ip, port, cmd_channel)
+    Not the library's: that one keeps the descriptor of a connection it has handed over, and takes it out of the loop
+    later, when the number is another session's. It also calls at PORT, before it answers.
 
-    def create_socket(self, family: int = socket.AF_INET, type: int = socket.SOCK_STREAM) -> None:  # noqa: A002 - the library's
-        """Make the socket that will call, with what its SYN has to carry."""
-        super().create_socket(family, type)
-        _set_before_handshake(self.socket, self.cmd_channel.settings.profile)
+    Args:
+        cmd_channel: The client.
+        port: Where it listens, at its own address.
+    """
 
-    def handle_timeout(self) -> None:
-        """Give up connecting."""
-        self.close()
-        self.cmd_channel.data_connection_failed(
-            f"no data connection: {self._target} did not answer within {self.timeout:g} s",
-            "425 Can't open data connection.",
-        )
+    def __init__(self, cmd_channel: "Client", port: int) -> None:
+        super().__init__(ioloop=cmd_channel.ioloop)
+        self.socket: Any
+        self.cmd_channel = cmd_channel
+        self._port = port
+        self._target = f"{cmd_channel.client_address} port {port}"
+        self._timeout_s = cmd_channel.settings.limits.data_connect_s
+
+    def begin(self) -> None:
+        """Call; what comes of it is told to the client's session, perhaps before this returns."""
+        control: socket.socket = self.cmd_channel.socket
+        try:
+            calling = socket.socket(control.family)
+            self.set_socket(calling)
+            # Flow and scope of IPv6 go with the address: a link-local one is worth nothing without.
+            local, peer = control.getsockname(), control.getpeername()
+            calling.setblocking(False)
+            _set_before_handshake(calling, self.cmd_channel.settings.profile)
+            calling.bind((local[0], 0, *local[2:]))
+            self.call_later(self._timeout_s, self._give_up)
+            self.connect((peer[0], self._port, *peer[2:]))
+        except OSError as error:
+            self._fail(f"cannot be reached: {error.strerror}")
+
+    def readable(self) -> bool:
+        """Tell the loop that nothing is to be read here."""
+        return False
+
+    def handle_connect(self) -> None:
+        """Hand the connection over."""
+        self.del_channel()
+        connection: socket.socket = self.socket
+        # Whoever closes this from now on takes no descriptor out of the loop.
+        self.socket = self._fileno = None
+        self._end()
+        if self.cmd_channel.connected:
+            self.cmd_channel.take_data_connection(connection)
+        else:
+            connection.close()
 
     def handle_close(self) -> None:
-        """Note that the client's port refused us."""
+        """Note that the client's port refused us, or cannot be reached."""
+        if self._closed:
+            return
+        code: int = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        self._fail("refused it" if code in (0, errno.ECONNREFUSED) else f"cannot be reached: {os.strerror(code)}")
+
+    # The library hands over a failed connection as an exception where the loop has no event of its own for it.
+    handle_error = handle_close
+
+    def _give_up(self) -> None:
+        self._fail(f"did not answer within {self._timeout_s:g} s")
+
+    def _fail(self, why: str) -> None:
         if not self._closed:
-            self.close()
+            self._end()
             self.cmd_channel.data_connection_failed(
-                f"no data connection: {self._target} refused it", "425 Can't open data connection."
+                f"no data connection: {self._target} {why}", "425 Can't open data connection."
             )
+
+    def _end(self) -> None:
+        self.close()
+        self.cmd_channel.forget_connector(self)
 
 
 def _set_before_handshake(connection: socket.socket, profile: "SenderProfile") -> None:

@@ -181,13 +181,16 @@ class Service:
         """Leave the loop."""
         self._running = False
 
-    def drain(self) -> None:
+    def drain(self) -> int:
         """Take no new sessions, send idle ones away, and end when the last transfer has or the time is up.
 
         A RETR that was granted is a transfer, also while it still waits for its data connection.
+
+        Returns:
+            How many transfers are under way.
         """
         if self._drain_until_s is not None:
-            return
+            return self._under_way()
         self._drain_until_s = self.desk.clock() + self._hello.settings.limits.drain_s
         self._server.close()
         for session in self._sessions():
@@ -195,6 +198,7 @@ class Service:
                 session.respond("421 Server is going down.")
                 session.close_when_done()
         self._heartbeat()
+        return self._under_way()
 
     def _take_ticket(self, message: dict[str, Any]) -> Any:
         grant = decode(TicketGrant, message["grant"])
@@ -213,11 +217,11 @@ class Service:
         elif self._terminated:
             self.drain()
         self.desk.sweep()
-        if self._drain_until_s is not None and (not self._busy() or self.desk.clock() >= self._drain_until_s):
+        if self._drain_until_s is not None and (not self._under_way() or self.desk.clock() >= self._drain_until_s):
             self.stop()
 
-    def _busy(self) -> bool:
-        return bool(self.desk.running) or any(session.waits_to_send for session in self._sessions())
+    def _under_way(self) -> int:
+        return len(self.desk.running) + sum(session.waits_to_send for session in self._sessions())
 
     def _sessions(self) -> list[ImageSession]:
         return [instance for instance in self._ioloop.socket_map.values() if isinstance(instance, ImageSession)]

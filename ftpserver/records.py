@@ -192,6 +192,8 @@ class EventKind(StrEnum):
     DONE = "done"
     FAILED = "failed"
     NOTICE = "notice"
+    GONE = "gone"
+    """The server's process has ended, in order or not; nothing follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

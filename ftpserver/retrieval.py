@@ -4,7 +4,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any
 
-from ftpserver.catalogue import FileIdentity
+from ftpserver.image_files import has_content_of
 
 if TYPE_CHECKING:
     from ftpserver.accounts import Account
@@ -31,10 +31,11 @@ class Retrieval:
         self.account = account
         self.file = file
         self.offset_bytes = offset_bytes
+        self._opened = os.fstat(file.fileno())
 
     def file_changed(self) -> bool:
-        """Tell whether the open file is no longer as it was when it was hashed."""
-        return FileIdentity.of(os.fstat(self.file.fileno())) != self.account.grant.image.identity
+        """Tell whether the open file no longer has the content that was hashed."""
+        return not has_content_of(self.account.grant.image.identity, self._opened, os.fstat(self.file.fileno()))
 
 
 def words_for(code: int) -> str:

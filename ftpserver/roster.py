@@ -62,7 +62,7 @@ class Roster:
     def settle(self, account: "Account", now_s: float) -> None:
         """Close an account that nothing more can come of: its end was told, its ticket is worthless, nobody uses it."""
         ticket_id = account.grant.ticket_id
-        in_use = account.sessions > 0 or account.channel is not None
+        in_use = bool(account.sessions) or account.channel is not None
         over = account.progress.state.is_final and account.refusal(now_s) is not None
         if in_use or not over or self._open.pop(ticket_id, None) is None:
             return

@@ -8,14 +8,15 @@ costs no I/O.
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from ftpserver.catalogue import Catalogue, ImageFile
 from ftpserver.child import Child
 from ftpserver.codec import decode
-from ftpserver.errors import ServerGone
+from ftpserver.errors import FtpServerError, ServerGone
 from ftpserver.grants import ServerGrants
-from ftpserver.logins import FixedLogin, admit
+from ftpserver.logins import FixedGrant, FixedLogin, admit
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from ftpserver.snapshots import Snapshots
 from ftpserver.tickets import Ticket, TicketRequest, issue
@@ -36,15 +37,21 @@ _MOST_NOTICES = 200
 class FtpServer:
     """A running server; enter it to start, leave it to stop. Methods may be called from any thread.
 
+    Its process may die, of a fault or by somebody's hand. Then everybody who watches is told (`EventKind.GONE`), every
+    ticket that was not at its end is void, and who waits for one gets `ServerGone`. Where new processes may take its
+    place, the next call starts one on the same port, with the site caps and fixed logins of the former.
+
     Args:
         settings: How it is to run. Images and addresses are looked at here, before anything starts.
+        restarts: How many times a process that died may be replaced; what kills one may kill the next.
 
     Raises:
         SettingsInvalid: An image path is missing, empty or ambiguous.
     """
 
-    def __init__(self, settings: "ServerSettings") -> None:
+    def __init__(self, settings: "ServerSettings", *, restarts: int = 0) -> None:
         self.settings = settings
+        self._restarts_left = restarts
         self.catalogue = Catalogue(settings.image_paths, cache_path=settings.hash_cache_path)
         self._changed = threading.RLock()
         self._waiting = WaitingRoom(self._changed)
@@ -52,11 +59,18 @@ class FtpServer:
         self._failures: list[LoginFailure] = []
         self._notices: list[str] = []
         self._callbacks: list[Callable[[ServerEvent], None]] = []
+        self._starting = threading.Lock()
         self._child: Child | None = None
         self._gone = ""
+        self._ended_in_order = True
+        # Tickets that died with their process, each with the reason.
+        self._void: dict[str, str] = {}
+        # What a new process has to be told.
+        self._site_caps: dict[str, tuple[int, str]] = {}
+        self._fixed: dict[str, FixedGrant] = {}
 
     def __enter__(self) -> Self:
-        self._child = Child(self.settings, on_message=self._on_message, on_end=self._on_end)
+        self._child = self._started(self.settings)
         return self
 
     def __exit__(
@@ -66,6 +80,7 @@ class FtpServer:
 
     def close(self) -> None:
         """Stop the server at once; running transfers fail. Stopping twice is harmless."""
+        self._restarts_left = 0
         if self._child is not None:
             self._child.close()
 
@@ -83,6 +98,16 @@ class FtpServer:
     def pid(self) -> int:
         """Process id of the server's process."""
         return self._running().pid
+
+    @property
+    def gone(self) -> str:
+        """Why the server's process has ended; empty while it runs."""
+        return self._gone
+
+    @property
+    def ended_in_order(self) -> bool:
+        """Whether it ended because it was told to; True while it runs."""
+        return self._ended_in_order
 
     @property
     def unattributed_failures(self) -> tuple[LoginFailure, ...]:
@@ -134,7 +159,9 @@ class FtpServer:
             ServerGone: The server's process ended.
         """
         images = tuple(self.image(name) for name in self.catalogue.names())
-        self._running().ask("admit", grant=admit(login, images))
+        grant = admit(login, images)
+        self._running().ask("admit", grant=grant)
+        self._fixed[grant.username] = grant
 
     def progress(self, ticket_id: str) -> TransferProgress:
         """Return the newest snapshot of a ticket; costs no I/O.
@@ -158,12 +185,12 @@ class FtpServer:
         with self._changed, self._waiting.place(ticket_id) as news:
             before = self._snapshots.get(ticket_id)
             while True:
+                if ticket_id in self._void:
+                    raise ServerGone(self._void[ticket_id])
                 now = self._snapshots.get(ticket_id)
                 left_s = deadline_s - time.monotonic()
                 if now.state.is_final or now.sequence != before.sequence or left_s <= 0:
                     return now
-                if self._gone:
-                    raise ServerGone(self._gone)
                 news.wait(left_s)
 
     def wait_final(self, ticket_id: str, timeout_s: float) -> TransferProgress:
@@ -182,11 +209,16 @@ class FtpServer:
     def events(self, callback: "Callable[[ServerEvent], None]") -> "Callable[[], None]":
         """Have every event handed to a callback, on a thread of the server's; it must return quickly.
 
+        The last one is of kind GONE; where the server is gone already it is handed over at once.
+
         Returns:
             A function that ends the subscription.
         """
         with self._changed:
             self._callbacks.append(callback)
+            gone = self._gone
+        if gone:
+            _call((callback,), _event(EventKind.GONE, gone))
 
         def unsubscribe() -> None:
             with self._changed:
@@ -194,12 +226,6 @@ class FtpServer:
                     self._callbacks.remove(callback)
 
         return unsubscribe
-
-    def is_busy(self) -> bool:
-        """Tell whether a transfer is running."""
-        running = (TransferState.TRANSFERRING, TransferState.STALLED)
-        with self._changed:
-            return any(progress.state in running for progress in self._snapshots.under_way())
 
     def revoke(self, ticket_id: str) -> None:
         """Make a ticket worthless and end its transfer.
@@ -234,21 +260,58 @@ class FtpServer:
             ServerGone: The server's process ended.
         """
         self._running().ask("set_site_cap", site=site, cap_bytes_per_s=cap_bytes_per_s, source=source)
+        self._site_caps.pop(site, None)
+        if cap_bytes_per_s is not None:
+            self._site_caps[site] = (cap_bytes_per_s, source)
 
-    def drain(self) -> None:
-        """Take no new sessions; the server ends when its running transfers have, as on SIGTERM.
+    def drain(self) -> int:
+        """Take no new sessions; the server ends when its transfers under way have, as on SIGTERM.
+
+        That it has ended is told by the event GONE.
+
+        Returns:
+            How many transfers are under way, those included whose data connection is still to come.
 
         Raises:
             ServerGone: The server's process ended already.
         """
-        self._running().ask("drain")
+        self._restarts_left = 0
+        return int(self._running().ask("drain"))
 
     def _running(self) -> Child:
-        if self._child is None:
-            raise ServerGone("the server is not started; use it as a context manager")
-        if self._gone:
-            raise ServerGone(self._gone)
-        return self._child
+        with self._starting:
+            if self._child is None:
+                raise ServerGone("the server is not started; use it as a context manager")
+            if self._gone and not self._restarts_left:
+                raise ServerGone(self._gone)
+            if self._gone:
+                self._replace(self._child)
+            return self._child
+
+    def _started(self, settings: "ServerSettings") -> Child:
+        return Child(settings, on_message=self._on_message, on_end=self._on_end)
+
+    def _replace(self, dead: Child) -> None:
+        """Start a new process in the place of one that died.
+
+        Raises:
+            ServerGone: It does not come up.
+        """
+        why, self._gone, self._ended_in_order = self._gone, "", True
+        self._restarts_left -= 1
+        try:
+            dead.close()
+            self._child = child = self._started(replace(self.settings, port=dead.port))
+            for site, (cap_bytes_per_s, source) in self._site_caps.items():
+                child.ask("set_site_cap", site=site, cap_bytes_per_s=cap_bytes_per_s, source=source)
+            for grant in self._fixed.values():
+                child.ask("admit", grant=grant)
+        except FtpServerError as error:
+            self._gone, self._ended_in_order = f"{why}; a new one did not come up: {error}", False
+            raise ServerGone(self._gone) from error
+        self._on_event(
+            _event(EventKind.NOTICE, f"{why}; a new one has taken its place, tickets of the former are void")
+        )
 
     def _on_message(self, message: dict[str, Any]) -> None:
         if "event" in message:
@@ -293,10 +356,27 @@ class FtpServer:
                 self._waiting.wake(event.progress.ticket_id)
         _call(callbacks, event)
 
-    def _on_end(self, reason: str) -> None:
+    def _on_end(self, reason: str, in_order: bool) -> None:
+        """Void the tickets that were not at their end, and tell everybody."""
+        events = []
         with self._changed:
-            self._gone = reason
+            self._gone, self._ended_in_order = reason, in_order
+            for before in tuple(self._snapshots.under_way()):
+                self._void[before.ticket_id] = reason
+                # Of one that nobody came for there is nothing to tell.
+                if before.state is not TransferState.WAITING:
+                    lost = replace(before, state=TransferState.FAILED, sequence=before.sequence + 1, last_error=reason)
+                    self._snapshots.put(lost)
+                    events.append(_event(EventKind.FAILED, reason, lost))
             self._waiting.wake_all()
+            callbacks = tuple(self._callbacks)
+        for event in (*events, _event(EventKind.GONE, reason)):
+            _call(callbacks, event)
+
+
+def _event(kind: EventKind, text: str, progress: TransferProgress | None = None) -> ServerEvent:
+    address = progress.peer_address if progress is not None else None
+    return ServerEvent(kind=kind, at=time.time(), text=text, peer_address=address, progress=progress)
 
 
 def _call(callbacks: "tuple[Callable[[ServerEvent], None], ...]", event: ServerEvent) -> None:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from ftpserver import sockets
 from ftpserver.accounts import Account
-from ftpserver.catalogue import ImageFile, open_image
+from ftpserver.catalogue import ImageFile
 from ftpserver.control import BoundedControl
+from ftpserver.data_place import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, protocol_of
 from ftpserver.desk import Desk
 from ftpserver.errors import ImageUnreadable
+from ftpserver.image_files import open_as
 from ftpserver.logins import FixedGrant
 from ftpserver.records import EventKind, TransferState
 from ftpserver.retrieval import Retrieval
-from ftpserver.tickets import Refusal
+from ftpserver.tickets import Refusal, plain_address
 
 if TYPE_CHECKING:
     import socket
@@ -33,6 +35,8 @@ class ImageSession(BoundedControl):
     def __init__(self, conn: "socket.socket", server: Any, ioloop: Any = None) -> None:
         self.account: Account | None = None
         self._fixed: FixedGrant | None = None
+        # Where the client waits for our call, from PORT to RETR.
+        self._active_port: int | None = None
         super().__init__(conn, server, ioloop=ioloop)
         # Images are binary: served unchanged whatever TYPE says, as vsftpd does by default.
         self._current_type = "i"
@@ -41,8 +45,8 @@ class ImageSession(BoundedControl):
         account, self.account = self.account, None
         if account is None:
             return
-        account.sessions -= 1
-        if account.sessions == 0 and account.progress.state is TransferState.LOGGED_IN:
+        account.sessions.discard(self)
+        if not account.sessions and account.progress.state is TransferState.LOGGED_IN:
             text = account.progress.last_error or "the client left without fetching the image"
             if self._fixed is not None:
                 self.desk.change(account, EventKind.FAILED, text, state=TransferState.FAILED)
@@ -97,7 +101,7 @@ class ImageSession(BoundedControl):
             self.desk.tell(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
         else:
             self.account = result
-            result.sessions += 1
+            result.sessions.add(self)
             self.username = result.grant.ticket_id
             if result.channel is None:
                 state = TransferState.LOGGED_IN
@@ -122,10 +126,10 @@ class ImageSession(BoundedControl):
             self.respond("550 Not available.")
         elif self._busy():
             self.respond("450 Transfer in progress.")
+        elif offset_bytes > image.size_bytes:
+            self.respond("554 Offset beyond the end of the image.")
         elif not self._data_connection_expected():
             self.respond("425 Use PASV or PORT first.")
-        elif offset_bytes >= image.size_bytes:
-            self.respond("554 Offset beyond the end of the image.")
         else:
             self._retrieve(self._account_for(image), offset_bytes)
 
@@ -134,39 +138,123 @@ class ImageSession(BoundedControl):
         if self._fixed is not None:
             self._leave()
             self.account = self.desk.open(self._fixed, image, **self._who())
+            self.account.sessions.add(self)
         assert self.account is not None
         return self.account
 
     def _retrieve(self, account: Account, offset_bytes: int) -> None:
         image = account.grant.image
         try:
-            file = os.fdopen(open_image(image.path, image.identity), "rb", buffering=0)
+            file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
         except ImageUnreadable as error:
             self.desk.change(account, EventKind.FAILED, str(error), state=TransferState.FAILED)
             self.respond("451 Image not available any more.")
             return
-        if account.channel is not None:
-            # The same router again, after a crash or a lost path: its new attempt is the one that counts.
-            account.channel.cut("superseded by a new transfer with the same ticket")
+        self.desk.take_over(account, self)
         self.desk.change(
             account, EventKind.NOTICE, "image requested", tries_left=account.progress.tries_left - 1, record=None
         )
         self.push_dtp_data(Retrieval(account, file, offset_bytes), isproducer=True, file=file, cmd="RETR")
+        if self.waits_to_send and self._active_port is not None:
+            self._call_client(self._active_port)
 
-    # PASV and EPSV, PORT and EPRT all end in one of these two. The library's would close a data connection that is
-    # sending, and its RETR would never be answered.
+    # Where the data connection is to come from. The library's commands would close one that is sending, and its RETR
+    # would never be answered.
 
-    def _make_epasv(self, extmode: bool = False) -> None:
-        if self._busy():
+    def ftp_PASV(self, _line: str) -> None:  # noqa: N802
+        """Listen for the client; the reply has room for an IPv4 address alone (RFC 959 4.1.2)."""
+        if self._version == 4 or self._epsvall:
+            self._listen(extended=False)
+        else:
+            self.respond("425 PASV is for IPv4; use EPSV.")
+
+    def ftp_EPSV(self, line: str) -> None:  # noqa: N802
+        """Listen for the client, over the protocol it is connected by (RFC 2428 3)."""
+        if line.upper() == "ALL":
+            self._epsvall = True
+            self.respond("200 Only EPSV is taken from now on.")
+        elif line in ("", str(protocol_of(self._version))):
+            self._listen(extended=True)
+        else:
+            self.respond(self._unsupported() if line in ("1", "2") else "501 Expected a network protocol.")
+
+    def _listen(self, *, extended: bool) -> None:
+        if self._may_prepare(is_epsv=extended):
+            self._make_epasv(extended)
+
+    def ftp_PORT(self, line: str) -> None:  # noqa: N802
+        """Note where the client listens, IPv4; it is called at RETR."""
+        try:
+            self._note_place(parse_port(line))
+        except ValueError:
+            self.respond("501 Expected six numbers.")
+
+    def ftp_EPRT(self, line: str) -> None:  # noqa: N802
+        """Note where the client listens; it is called at RETR."""
+        try:
+            self._note_place(parse_eprt(line, self._version))
+        except ProtocolUnsupported:
+            self.respond(self._unsupported())
+        except ValueError:
+            self.respond("501 Expected |protocol|address|port|.")
+
+    def _note_place(self, place: DataPlace) -> None:
+        refusal = place.refusal(plain_address(self.remote_ip))
+        if refusal:
+            self.respond(f"501 {refusal}")
+        elif self._may_prepare():
+            self._drop_data_connection()
+            self._active_port = place.port
+            self.respond("200 PORT command successful.")
+
+    def _may_prepare(self, *, is_epsv: bool = False) -> bool:
+        if self._epsvall and not is_epsv:
+            self.respond("501 Not allowed after EPSV ALL.")
+        elif self._busy():
             self.respond("450 Transfer in progress.")
         else:
-            super()._make_epasv(extmode)
+            return True
+        return False
 
-    def _make_eport(self, ip: str, port: int) -> None:
+    def _unsupported(self) -> str:
+        return f"522 Network protocol not supported, use ({protocol_of(self._version)})"
+
+    @property
+    def _version(self) -> int:
+        """The IP version the client came by; over a socket for both, IPv4 clients are IPv4 clients."""
+        return plain_address(self.remote_ip).version
+
+    def _call_client(self, port: int) -> None:
+        self._active_port = None
+        self._dtp_connector = self.active_dtp(self, port)
+        self._dtp_connector.begin()
+
+    def forget_connector(self, connector: object) -> None:
+        """Note that a call to the client has come to its end."""
+        if self._dtp_connector is connector:
+            self._dtp_connector = None
+
+    def _shutdown_connecting_dtp(self) -> None:
+        self._active_port = None
+        super()._shutdown_connecting_dtp()
+
+    def _drop_data_connection(self) -> None:
+        """Close whatever was prepared for a RETR that has not come."""
+        self._shutdown_connecting_dtp()
+        if self.data_channel is not None:
+            self.data_channel.close()
+            self.data_channel = None
+
+    def ftp_QUIT(self, _line: str) -> None:  # noqa: N802
+        """Say goodbye; a transfer is finished first (RFC 959 4.1.1), also one that waits for its connection."""
+        self.respond("221 Goodbye.")
         if self._busy():
-            self.respond("450 Transfer in progress.")
+            self._quit_pending = True
+            # Nothing more is read: a client that only shuts its control connection down gets its image all the same.
+            self.del_channel()
         else:
-            super()._make_eport(ip, port)
+            self._drop_data_connection()
+            self.close_when_done()
 
     def ftp_SIZE(self, path: str) -> None:  # noqa: N802
         """Tell the size of an image."""
@@ -183,7 +271,7 @@ class ImageSession(BoundedControl):
 
     def ftp_TYPE(self, line: str) -> None:  # noqa: N802
         """Accept both types; an image is sent unchanged in either."""
-        known = line.upper() in ("A", "A N", "I", "L 8")
+        known = line.upper() in ("A", "A N", "I", "L 8", "L8")
         self.respond("200 Type set; images are sent unchanged." if known else "504 Type not supported.")
 
     def ftp_CWD(self, path: str) -> None:  # noqa: N802
@@ -199,31 +287,36 @@ class ImageSession(BoundedControl):
         self.push("211-Features:\r\n EPRT\r\n EPSV\r\n REST STREAM\r\n SIZE\r\n")
         self.respond("211 End.")
 
-    def ftp_ABOR(self, line: str) -> None:  # noqa: N802
+    def ftp_ABOR(self, _line: str) -> None:  # noqa: N802
         """End the transfer at the client's wish.
 
         426 for the transfer and 226 for the command where a RETR was under way, also one that still waited for its
         data connection; 225 where there is nothing to end (RFC 959 5.4 allows both).
         """
+        if not self._busy():
+            was_prepared = self._data_connection_expected()
+            self._drop_data_connection()
+            self.respond("225 Data connection closed." if was_prepared else "225 No transfer to abort.")
+            return
+        if self._drop_waiting_retrieval() and self.account is not None:
+            self.desk.change(self.account, EventKind.FAILED, _ABORTED, state=TransferState.FAILED)
         if self.data_channel is not None:
             self.data_channel.cut_reason = _ABORTED
-        waiting = self._drop_waiting_retrieval()
-        if not waiting or self.account is None:
-            super().ftp_ABOR(line)
-            return
-        self._shutdown_connecting_dtp()
-        self.desk.change(self.account, EventKind.FAILED, _ABORTED, state=TransferState.FAILED)
+        self._drop_data_connection()
         self.respond("426 Transfer aborted via ABOR.")
         self.respond("226 ABOR command successful.")
 
-    def data_connection_failed(self, reason: str, reply: str, *, only_if_awaited: bool = False) -> None:
+    def data_connection_failed(self, reason: str, reply: str) -> None:
         """Note that no data connection came about; see `client.Client`."""
         waiting = self._drop_waiting_retrieval()
         if self.account is not None:
             state = TransferState.FAILED if waiting else self.account.progress.state
             self.desk.change(self.account, EventKind.FAILED, reason, state=state)
-        if waiting or not only_if_awaited:
-            self.respond(reply)
+        if not waiting:
+            return
+        self.respond(reply)
+        if self._quit_pending:
+            self.close()
 
     @property
     def waits_to_send(self) -> bool:
@@ -239,6 +332,23 @@ class ImageSession(BoundedControl):
             self._drop_waiting_retrieval()
             return
         self.data_connection_failed(reason, "421 Server is going down.")
+
+    def give_way(self, reason: str) -> None:
+        """End the RETR under way, whether it runs or waits for its data connection; nothing happens without one."""
+        if self._closed:
+            return
+        if self.waits_to_send:
+            self._shutdown_connecting_dtp()
+            self.data_connection_failed(reason, "426 Transfer ended by the server.")
+        elif self.data_channel is not None and self.data_channel.retrieval is not None:
+            self.data_channel.cut(reason)
+
+    def send_away(self, reason: str) -> None:
+        """End the RETR under way, and the session."""
+        self.give_way(reason)
+        if not self._closed:
+            self.respond("421 Ticket withdrawn.")
+            self.close_when_done()
 
     def note_trouble(self, text: str) -> None:
         """Note something about this session that may explain a failure."""
@@ -272,11 +382,8 @@ class ImageSession(BoundedControl):
         return self.waits_to_send or (self.data_channel is not None and self.data_channel.retrieval is not None)
 
     def _data_connection_expected(self) -> bool:
-        waiting = (self._dtp_acceptor, self._dtp_connector)
-        return self.data_channel is not None or any(
-            dispatcher is not None and not dispatcher._closed  # noqa: SLF001 - the library has no public word for it
-            for dispatcher in waiting
-        )
+        listens = self._dtp_acceptor is not None and not self._dtp_acceptor._closed  # noqa: SLF001 - no public word for it
+        return listens or self.data_channel is not None or self._active_port is not None
 
 
 def session_class(desk: Desk, settings: "ServerSettings") -> type[ImageSession]:

@@ -116,10 +116,13 @@ def set_keepalive(connection: socket.socket, idle_s: int = 60, interval_s: int =
     )
 
 
-def abort_on_close(connection: socket.socket) -> bool:
-    """Let closing send a reset and drop what is unsent: a clean end would pass for the end of the file."""
+def set_abort_on_close(connection: socket.socket, aborts: bool) -> bool:
+    """Let closing send a reset and drop what is unsent, or have it end as usual.
+
+    A clean end would pass for the end of the file. It holds also where the kernel closes, because the process died.
+    """
     try:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", aborts, 0))
     except OSError:
         return False
     return True

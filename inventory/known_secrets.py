@@ -265,6 +265,7 @@ def _places(text: str, closed: str) -> list[int]:
 
 def _is_meant(found: str, secret: _Secret) -> bool:
     """Return whether what was found is the secret, and not words that happen to have its letters."""
-    if secret.may_be_cut_by_blanks or found == secret.whole:
+    # Gaps at the ends of a secret are no part of what is found.
+    if secret.may_be_cut_by_blanks or found in secret.whole:
         return True
     return all(_BLANKS.fullmatch(gap[0]) is None for gap in _GAP.finditer(found))

@@ -19,7 +19,7 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from inventory.known_secrets import MASK, KnownSecrets
@@ -79,6 +79,7 @@ _NAMES = frozenset(
 """Keys whose values are names, or words from a list of ours that programs compare; no device puts anything there."""
 
 _FIELD = re.compile(r"[a-z][a-z0-9_]*")
+_NUMBERS = frozenset({int, float, bool, type(None)})
 _PLAIN_WORDS = re.compile(r"[a-z][a-z _-]*")
 """Such words in such places are left: `restored` may be somebody's password, and is what became of a device."""
 
@@ -180,13 +181,21 @@ def told(value: Any, name: str = "", *, exact: Collection[str] = ()) -> Any:
         return _word(value, is_name=name in _NAMES)
     if isinstance(value, dict):
         return {
-            key if _FIELD.fullmatch(key) else _word(key, is_name=True): told(one, key, exact=exact)
+            key if _is_field(key) else _word(key, is_name=True): one
+            if type(one) in _NUMBERS
+            else told(one, key, exact=exact)
             for key, one in value.items()
         }
     if isinstance(value, list):
         # Readings are thousands of numbers.
         return value if name == "samples" else [told(one, name, exact=exact) for one in value]
     return value
+
+
+@lru_cache(maxsize=4096)
+def _is_field(key: str) -> bool:
+    """Return whether a key is the name of a field, which holds no secret whatever secrets there are."""
+    return _FIELD.fullmatch(key) is not None
 
 
 def outward(value: T) -> T:

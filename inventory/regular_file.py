@@ -15,8 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
+    (stat.S_ISLNK, "a link"),
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
@@ -34,25 +36,32 @@ class NotRegular(OSError):
     found = "something else"
 
 
-def check_regular(path: Path) -> os.stat_result:
-    """Return the status of a regular file, links followed; nothing is opened.
+def check_regular(path: Path, *, follow_links: bool = True, folder_fd: int | None = None) -> os.stat_result:
+    """Return the status of a regular file; nothing is opened. See `descriptor_of` for the arguments.
 
     Raises:
-        NotRegular: It is a folder, a pipe, a device or a socket.
+        NotRegular: It is a folder, a pipe, a device or a socket; or a link, where links are not followed.
         OSError: It is not there, or out of reach.
     """
-    return _checked(path.stat(), path)
+    name = path if folder_fd is None else path.name
+    return _checked(os.stat(name, dir_fd=folder_fd, follow_symlinks=follow_links), path)
 
 
-def descriptor_of(path: Path) -> int:
+def descriptor_of(path: Path, *, follow_links: bool = True, folder_fd: int | None = None) -> int:
     """Return a descriptor to read a regular file by; never waits.
 
+    Args:
+        path: The file.
+        follow_links: Whether a link in its place stands for the file it leads to.
+        folder_fd: Descriptor of the folder it is in, where that has been looked at already; None goes by the path.
+
     Raises:
-        NotRegular: It is a folder, a pipe, a device or a socket.
+        NotRegular: It is a folder, a pipe, a device or a socket; or a link, where links are not followed.
         OSError: It cannot be read.
     """
-    check_regular(path)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    check_regular(path, follow_links=follow_links, folder_fd=folder_fd)
+    flags = _FLAGS if follow_links else _FLAGS | os.O_NOFOLLOW
+    descriptor = os.open(path if folder_fd is None else path.name, flags, dir_fd=folder_fd)
     try:
         # It may be another one by now.
         _checked(os.fstat(descriptor), path)

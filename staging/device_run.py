@@ -12,6 +12,7 @@ from dataclasses import replace
 from nornir.core.task import Result, Task
 
 from ftpserver import FtpServerError
+from inventory.errors import FlashferryError
 from staging.context import RunContext
 from staging.leases import lease_by_name, lease_on, leases
 from staging.leftover_run import LeftoverRun
@@ -21,7 +22,7 @@ from staging.states import Outcome, Restored, State
 from staging.touched import JournalUnusable
 from tasks.check import CheckReport, Wanted, check
 from tasks.connection import session_of
-from tasks.errors import HostKeyRefused, LoginRefused, RestoreIncomplete
+from tasks.errors import HostKeyRefused, ImageCorrupt, LoginRefused, RestoreIncomplete
 from tasks.flash_file import file_at
 from tasks.identity import identity_of, member_serials
 from tasks.leftover import in_words
@@ -29,7 +30,7 @@ from tasks.mark import mark_line
 from tasks.restore import SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport, restore
 from tasks.snapshot import Snapshot, snapshot
 from tasks.tune import tune
-from tasks.tuning import TcpLines, TunePlan
+from tasks.tuning import TcpLines, TunePlan, marks_in
 from tasks.verify import verify
 
 RESTORE_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
@@ -163,11 +164,12 @@ class DeviceRun(LeftoverRun):
 
     def _judge(self, report: CheckReport) -> None:
         """Take a refusal, or an image that is there already, for the device's end."""
-        refusal = self._drift(report) or report.refusal
+        drift = self._drift(report)
+        refusal, hint = (drift, None) if drift else (report.refusal, report.refusal_hint)
         if refusal:
             self._update(
                 outcome=Outcome.REFUSED,
-                failure=Failure(step="check", reason=refusal, hint=None, kind="PolicyViolation"),
+                failure=Failure(step="check", reason=refusal, hint=hint, kind="PolicyViolation"),
             )
             self._tell("check", "failed", f"refused: {refusal}")
         elif report.already_there:
@@ -232,6 +234,33 @@ class DeviceRun(LeftoverRun):
             self._restore(before)
             if self._record.failure is not None:
                 self._see_to_leftover(plan.target)
+        if self._record.outcome is Outcome.DONE and not self._context.options.to_null:
+            self._look_once_more(plan.target)
+
+    def _look_once_more(self, target: str) -> None:
+        """See that the image is there in the end: somebody may have taken it, or a stack's `flash:` lead elsewhere.
+
+        One `dir`, of which the size counts; the hash is proven. A device that cannot be looked at any more is what it
+        was proven to be.
+        """
+        try:
+            found = file_at(session_of(self._task), target).size_bytes
+        except FlashferryError as error:
+            self._update(notes=(*self._record.notes, f"could not look at {target} once more: {error.message}"))
+            return
+        if found == self._context.image.size_bytes:
+            return
+        seen = "no such file" if found is None else f"{found:,} bytes"
+        self._fail(
+            ImageCorrupt(
+                f"{target} was proven by its hash; in the end expected {self._context.image.size_bytes:,} bytes there, "
+                f"found {seen}",
+                host=self._record.host,
+                step="verify",
+                hint="Find out who else works there, or which member of a stack became active; then stage again",
+            )
+        )
+        self._move_to_failed()
 
     def _planned(self, report: CheckReport, before: TcpLines) -> DevicePlan:
         context = self._context
@@ -279,6 +308,7 @@ class DeviceRun(LeftoverRun):
     def _tune(self, plan: TunePlan) -> None:
         """Set the plan's lines; these, or a smaller window where the device takes no other, are on disk beforehand."""
         self._remember(plan.changes)
+        self._context.guard.marks = marks_in(plan.changes)
         self._update(tune=self._do("tune", tune, plan=plan, before=self._before, remember=self._remember))
         self._tell_tuned()
         self._move(State.TUNED)
@@ -300,7 +330,12 @@ class DeviceRun(LeftoverRun):
         for pause_s in (*RESTORE_PAUSES_S, None) if touched else (None,):
             try:
                 report: RestoreReport = self._do(
-                    "restore", restore, before=before, changes=self._record.changes, settle_s=self._settle_s
+                    "restore",
+                    restore,
+                    before=before,
+                    changes=self._record.changes,
+                    settle_s=self._settle_s,
+                    is_again=self._record.restore_failure is not None,
                 )
             except Exception as error:  # noqa: BLE001 -- the journal keeps the device; the others go on
                 self._restore_failed(error, touched=touched)

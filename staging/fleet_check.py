@@ -113,7 +113,7 @@ def look(
             outcome = Outcome.INTERRUPTED
         return CheckRecord(host=name, outcome=outcome, check=None, failure=failure_of("check", error))
     if report.refusal:
-        failure = Failure(step="check", reason=report.refusal, hint=None, kind="PolicyViolation")
+        failure = Failure(step="check", reason=report.refusal, hint=report.refusal_hint, kind="PolicyViolation")
         return CheckRecord(host=name, outcome=Outcome.REFUSED, check=report, failure=failure)
     outcome = Outcome.ALREADY_THERE if report.already_there else Outcome.DONE
     return CheckRecord(host=name, outcome=outcome, check=report, failure=None)

@@ -18,16 +18,17 @@ from staging.events import Emit, Event, never_failing, silent
 from staging.interrupted import Interrupted
 from staging.journal import Journal
 from staging.record import Failure, failure_of
-from staging.states import Restored
+from staging.states import Restored, State
 from staging.touched import DamagedEntry, TouchedDevice
 from tasks.connection import session_of
 from tasks.errors import OtherDevice, RestoreIncomplete
-from tasks.identity import identity_of, is_same, member_serials
+from tasks.identity import Identity, identity_of, is_ours
 from tasks.leftover import leftover
 from tasks.readings import read_running
 from tasks.restore import RestoreReport, restore_device
 from tasks.session import DeviceSession
 from tasks.threats import pending_change
+from tasks.tuning import marks_in
 
 PATIENCE_S = 900.0
 """A rollback timer takes two hours at most, and mostly some minutes; who waits longer is told to come back."""
@@ -197,13 +198,14 @@ def _recover_device(task: Task, device: TouchedDevice, job: _Job) -> RecoveryRec
 
 def _restored(session: DeviceSession, device: TouchedDevice, job: _Job) -> RestoreReport:
     """Restore a device, and once more when what could bring our lines back is over."""
-    report = restore_device(session, before=device.snapshot, changes=device.changes)
+    is_again = device.state is State.FAILED
+    report = restore_device(session, before=device.snapshot, changes=device.changes, is_again=is_again)
     deadline = time.monotonic() + job.patience_s
     while report.held_by is not None and report.passes and time.monotonic() < deadline:
         job.tell(device.host, "waiting", f"{report.held_by}; it is looked at again when that is over")
         if not _is_over(session, job, deadline):
             break
-        report = restore_device(session, before=device.snapshot, changes=device.changes)
+        report = restore_device(session, before=device.snapshot, changes=device.changes, is_again=is_again)
     return report
 
 
@@ -237,17 +239,16 @@ def _check_is_meant(session: DeviceSession, device: TouchedDevice, journal: Jour
     """
     found = session.facts()
     expected = device.identity
-    if expected is None or is_same(
-        expected,
-        found,
+    if expected is None or is_ours(
+        session,
+        Identity(name=expected, members=device.members),
+        marks_in(device.changes),
         lambda: journal.other_identities(device.host),
-        members=device.members,
-        found_members=member_serials(session.show_version()),
     ):
         return
     raise OtherDevice(
         f"at {device.address}:{device.port} expected {expected} (serial number/host name), found "
-        f"{identity_of(found)}: another device, to which nothing was sent",
+        f"{identity_of(found)}: another device, on which nothing was set",
         host=device.host,
         step="recover",
         hint="Make the device that the run tuned reachable at this address again, then run 'flashferry recover'; if "

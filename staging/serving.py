@@ -13,6 +13,9 @@ from staging.budget import payload_cap_bytes_per_s
 
 FTP_PORT = 21
 UNPRIVILEGED_FTP_PORT = 2121
+SERVER_RESTARTS = 3
+"""So many times in a run a server whose process died is replaced: more often, somebody should look what kills it."""
+
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 -- routers reach us from outside; a ticket is needed for every byte
 
 
@@ -45,7 +48,7 @@ def serving(
             passive_ports=passive_ports,
             sample_interval_s=sample_interval_s,
         )
-        server = FtpServer(settings)
+        server = FtpServer(settings, restarts=SERVER_RESTARTS)
         server.__enter__()
     except FtpServerError as error:
         raise ConfigInvalid(str(error), step="server") from None

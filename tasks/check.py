@@ -38,7 +38,7 @@ from tasks.file_system import (
     room_refusal,
 )
 from tasks.hashing import hash_limits
-from tasks.mark import in_other_hands, is_mark
+from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
 from tasks.session import DeviceSession
 from tasks.source_address import interface_refusal, vrf_refusal
@@ -131,7 +131,8 @@ class _Look:
         user = look_at_authorization(self._session, running.commands, self._file_system) if proof is None else None
         members = self._members() if proof is None else ()
         # Also where the image is there: what another controller's dead run left tuned must not pass for fine.
-        refusal = self._mark_refusal(running)
+        held = self._held(running)
+        refusal = held.message if held is not None else None
         if proof is None:
             refusal = refusal or self._refusal(running, configuration, user)
         return CheckReport(
@@ -150,6 +151,7 @@ class _Look:
             configuration=configuration,
             authorization=user,
             proof=proof,
+            refusal_hint=held.hint if held is not None else None,
         )
 
     def _find_file_system(self) -> str:
@@ -234,9 +236,9 @@ class _Look:
             or (configuration.refusal if configuration else None)
         )
 
-    def _mark_refusal(self, running: Configured) -> str | None:
-        mark = next((line for line in running.tcp.lines if is_mark(line)), None)
-        return in_other_hands(self._session.name, STEP, mark).message if mark is not None else None
+    def _held(self, running: Configured) -> DeviceRefused | None:
+        mark = first_mark(running.tcp.lines)
+        return in_other_hands(self._session.name, STEP, mark) if mark is not None else None
 
     def _image_refusal(self) -> str | None:
         if self._wanted is None:

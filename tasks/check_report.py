@@ -59,6 +59,7 @@ class CheckReport:
             there already, so that nothing is to be changed.
         authorization: What the user may do; None likewise.
         proof: How the image that is there already was proven, or None.
+        refusal_hint: What to do about a refusal, where its words do not say that already.
     """
 
     facts: Facts
@@ -76,3 +77,4 @@ class CheckReport:
     configuration: ConfigurationState | None = None
     authorization: Authorization | None = None
     proof: VerifyReport | None = None
+    refusal_hint: str | None = None

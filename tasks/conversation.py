@@ -22,6 +22,10 @@ MOST_CHARS = 4 * 1024 * 1024
 """No dialogue shows more: half a million dots of a hash, or eight thousand marks of a copy, are the most we know of."""
 
 
+class QuestionLeft(OutputNotUnderstood):
+    """A prompt came back behind a question that nobody answered: the next key might be its answer."""
+
+
 class Exchange(Protocol):
     """What a dialogue is held by: see `tasks.dialogue.Dialogue`."""
 
@@ -38,6 +42,11 @@ class Exchange(Protocol):
     @property
     def is_over(self) -> bool:
         """Return whether the prompt is back."""
+        ...
+
+    @property
+    def passed_over(self) -> str | None:
+        """Return a question that something like a prompt stands behind though nobody answered it, or None."""
         ...
 
     def take(self, received: str) -> None:
@@ -92,6 +101,7 @@ def hold(line: Line, gate: EchoGate, dialogue: Exchange, on_wait: Callable[[], N
 
     Raises:
         OutputNotUnderstood: The device does not cease to write.
+        QuestionLeft: A prompt came back behind a question that nobody answered.
     """
     dialogue.take(gate.behind)
     chars = len(gate.behind)
@@ -106,19 +116,29 @@ def hold(line: Line, gate: EchoGate, dialogue: Exchange, on_wait: Callable[[], N
             _check_size(line, chars, MOST_CHARS)
             dialogue.take(text)
             if stood_since is not None and _stands(dialogue, stood_since):
-                return
+                break
             stood_since = stood_since if dialogue.is_over else None
         elif settles_in_s is not None and stood_since is not None and time.monotonic() - stood_since >= settles_in_s:
             if (answer := dialogue.due) is None:
-                return
+                break
             line.send(answer)
             dialogue.typed()
             stood_since = None
+    _check_nothing_is_left(line, dialogue)
 
 
 def _stands(dialogue: Exchange, since_s: float) -> bool:
     """Tell whether a prompt that only log lines follow has been there for long enough."""
     return dialogue.is_over and time.monotonic() - since_s >= STANDS_S
+
+
+def _check_nothing_is_left(line: Line, dialogue: Exchange) -> None:
+    if (question := dialogue.passed_over) is not None:
+        raise QuestionLeft(
+            f"the device asked {question!r}, and something like a prompt came without an answer; nothing was typed",
+            host=line.name,
+            hint="Give the command by hand and look at what the device asks",
+        )
 
 
 def _check_size(line: Line, chars: int, most: int) -> None:

@@ -114,6 +114,11 @@ class CopyWatch:
         return self._dialogue.settles_in_s
 
     @property
+    def passed_over(self) -> str | None:
+        """Return a question that something like a prompt stands behind though nobody answered it, or None."""
+        return self._dialogue.passed_over
+
+    @property
     def is_over(self) -> bool:
         """Return whether the prompt is back."""
         return self._dialogue.is_over

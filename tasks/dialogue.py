@@ -19,10 +19,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tasks.prompts import is_syslog, last_line
+from tasks.prompts import confirmations, is_syslog, last_line
 
 SETTLED_S = 0.25
-"""So long a question or prompt must be the last thing shown: what IOS draws again comes in one burst with its cause."""
+"""So long a question must be the last thing shown: what IOS draws again comes in one burst with its cause."""
+
+PROMPT_SETTLED_S = 0.1
+"""So long the prompt behind an answer must be it; one that may be drawn in front of the command again, longer."""
 
 COVERED_S = 3.0
 """So long nothing may follow a prompt that other text than log lines stands behind, such as somebody's broadcast."""
@@ -119,7 +122,9 @@ class Dialogue:
         behind = self._behind_prompt()
         if behind is None:
             return None
-        return SETTLED_S if not behind.strip() or self._only_syslog(behind) else COVERED_S
+        if behind.strip() and not self._only_syslog(behind):
+            return COVERED_S
+        return SETTLED_S if self._may_be_redrawn(behind) else PROMPT_SETTLED_S
 
     @property
     def is_over(self) -> bool:
@@ -144,6 +149,23 @@ class Dialogue:
                 "what is not the last thing shown"
             )
         return None
+
+    @property
+    def passed_over(self) -> str | None:
+        """Return a question that something like a prompt stands behind though nobody answered it, or None.
+
+        The prompt may be somebody's text, and the question still open for whatever is typed next.
+        """
+        shown = self._tail[self._start_of_tail() :]
+        behind = self._behind_prompt()
+        if behind is None:
+            return None
+        shown = shown.removesuffix(behind)
+        known = [
+            match[0] for one in self._questions if one not in self._answered for match in one.pattern.finditer(shown)
+        ]
+        unknown = [text for text in confirmations(shown) if not any(one.pattern.search(text) for one in self._answered)]
+        return self._shown(last_line((known + unknown)[-1])) if known or unknown else None
 
     @property
     def is_disturbed(self) -> bool:
@@ -179,6 +201,15 @@ class Dialogue:
         tail, begin = self._tail, self._start_of_tail()
         found = list(self._prompt.finditer(tail, begin))
         return tail[found[-1].end() :] if found else None
+
+    def _may_be_redrawn(self, behind: str) -> bool:
+        """Tell whether nothing stands before the prompt but what has a line drawn again: a log line, a broadcast.
+
+        The command may follow it once more then, and its answer behind that.
+        """
+        shown = self._tail[self._start_of_tail() :].removesuffix(behind)
+        *above, _ = [line.strip() for line in shown.splitlines() if line.strip()] or [""]
+        return not above or is_syslog(above[-1]) or any(line.startswith("***") for line in above)
 
     @staticmethod
     def _only_syslog(text: str) -> bool:

@@ -19,7 +19,16 @@ from netmiko.exceptions import ReadTimeout
 from tasks.errors import DeviceUnreachable, LoginRefused
 from tasks.host_keys import HostKeys
 from tasks.napalm_ios import ios_driver
-from tasks.prompts import Answer, AnswerReader, any_prompt, first_prompt, last_line, open_question
+from tasks.prompts import (
+    SHORT_ANSWER_CHARS,
+    Answer,
+    AnswerReader,
+    any_prompt,
+    confirmations,
+    first_prompt,
+    last_line,
+    open_question,
+)
 from tasks.ssh_client import Client
 
 SETTLED_S = 1.0
@@ -251,11 +260,22 @@ class Connection(CiscoIosSSH):
             if answer is not None:
                 since_s = time.monotonic() - prompt_at
                 if left_s <= 0 or answer.stands(since_s, redrawn_s=REDRAWN_S, settled_s=SETTLED_S):
+                    self._check_nothing_was_asked(answer)
                     self.last_prompt = answer.prompt
                     return answer
                 left_s = max(left_s, 0.01)
             deadline = min(time.monotonic() + left_s, started + TOTAL_LIMITS * limit_s)
             self._wait_until(deadline, reader.text, REDRAWN_S if answer is not None else SETTLED_S)
+
+    @staticmethod
+    def _check_nothing_was_asked(answer: Answer) -> None:
+        """See that no question stands in an answer: what looks like a prompt behind it may be text.
+
+        Raises:
+            NoPrompt: One does, and whatever is typed next might be its answer.
+        """
+        if len(answer.text) < SHORT_ANSWER_CHARS and (asked := confirmations(answer.text)):
+            raise NoPrompt(asked[-1])
 
     def read_until_pattern(
         self, pattern: str = "", read_timeout: float = 10.0, re_flags: int = 0, max_loops: int | None = None

@@ -22,7 +22,7 @@ class DeviceRefused(FlashferryError):
 
 
 class OtherDevice(DeviceRefused):
-    """Another device answers than the one that a run began with, or that a journal means: nothing was sent to it."""
+    """Another device answers than the one that a run began with, or that a journal means: nothing was set on it."""
 
 
 class OutputNotUnderstood(FlashferryError):

@@ -19,6 +19,7 @@ from nornir.core.task import Task
 
 from tasks.errors import OtherDevice
 from tasks.session import Facts
+from templates.config_sections import global_lines
 
 _NO_SERIAL = frozenset({"", "unknown", "none", "n/a"})
 _VIRTUAL = ("csr1000v", "c8000v", "c8kv", "isrv", "iosv", "vios", "iol", "linux unix", "xrv")
@@ -44,6 +45,10 @@ class Identifiable(Protocol):
     """What is needed of a session to tell who answers."""
 
     name: str
+
+    def running_config(self) -> str:
+        """Return the whole running configuration."""
+        ...
 
     def facts(self) -> Facts:
         """Return what `show version` tells; it is asked once per session."""
@@ -84,6 +89,9 @@ def is_same(
     that another device is known by, says nothing without the host name. A stack of the same host name is the same where
     it shares a member with what it was: another one is active, or some were exchanged.
 
+    That is enough to compare what different runs met. Where lines of ours are to be taken back, a device of another
+    host name has to prove more: see `is_ours`.
+
     Args:
         expected: What the device called itself, as `identity_of` gives it.
         found: What the one that answers says.
@@ -102,6 +110,29 @@ def is_same(
     return not any(other != expected and other.rpartition("/")[0] == serial for other in others())
 
 
+def is_ours(
+    session: Identifiable, expected: Identity, marks: Iterable[str], others: Callable[[], Iterable[str]] = tuple
+) -> bool:
+    """Tell whether the device that answers is the one that a run has in hand.
+
+    A device that says another host name than it did was renamed meanwhile, or is another one that has the same serial
+    number: a copy, or the other box of a pair that reports one for both. Only the mark that the run left tells them
+    apart (`tasks.mark`).
+
+    Args:
+        session: A session on which nothing but `show version` was sent.
+        expected: Who is meant.
+        marks: The lines that the run marked its device with; none where it did not come to that.
+        others: Returns what other devices call themselves; asked only where the host name does not tell.
+    """
+    facts, found = session.facts(), member_serials(session.show_version())
+    if not is_same(expected.name, facts, others, members=expected.members, found_members=found):
+        return False
+    if expected.name.rpartition("/")[2] == facts.hostname:
+        return True
+    return bool(set(marks) & set(global_lines(session.running_config())))
+
+
 def _shares_a_member(serial: str, members: frozenset[str], found: str, found_members: frozenset[str]) -> bool:
     if not (members or found_members):
         return False
@@ -114,13 +145,20 @@ class LoginGuard:
 
     Args:
         expected: Who has to answer at the first one, too; None: whoever does is the device.
+
+    Attributes:
+        expected: Who has to answer; None before the first login.
+        marks: The lines that the device was marked with, for a login after somebody gave it another host name.
     """
 
     def __init__(self, expected: Identity | None = None) -> None:
         self.expected = expected
+        self.marks: tuple[str, ...] = ()
 
     def check(self, session: Identifiable) -> None:
-        """Check who answers; the first one is remembered. Only `show version` is sent.
+        """Check who answers; the first one is remembered.
+
+        Only `show version` is sent, and `show running-config` where the device has another host name by now.
 
         Raises:
             OtherDevice: It is not the device of this run.
@@ -130,11 +168,10 @@ class LoginGuard:
         if self.expected is None:
             self.expected = found
             return
-        facts, expected = session.facts(), self.expected
-        if not is_same(expected.name, facts, members=expected.members, found_members=found.members):
+        if not is_ours(session, self.expected, self.marks):
             raise OtherDevice(
-                f"expected {expected.name} (serial number/host name), found {found.name}: another device answers at "
-                "this address, to which nothing was sent",
+                f"expected {self.expected.name} (serial number/host name), found {found.name}: another device answers "
+                "at this address; nothing was set on it",
                 host=session.name,
                 step="connect",
                 hint="Find out which device has this address; make the one that the run began with reachable there, "

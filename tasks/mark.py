@@ -13,6 +13,7 @@ import getpass
 import os
 import re
 import socket
+from collections.abc import Iterable
 
 from tasks.errors import DeviceRefused
 
@@ -45,6 +46,17 @@ def local_owner() -> str:
 def is_mark(line: str) -> bool:
     """Tell whether a line of a configuration is the mark of a run."""
     return _MARK.fullmatch(line) is not None
+
+
+def first_mark(lines: Iterable[str], *, besides: Iterable[str] = ()) -> str | None:
+    """Return the first line that is the mark of a run, or None.
+
+    Args:
+        lines: Global lines of a configuration.
+        besides: Marks that do not count: those of the run that asks.
+    """
+    own = frozenset(besides)
+    return next((line for line in lines if is_mark(line) and line not in own), None)
 
 
 def mark_of(line: str) -> str:

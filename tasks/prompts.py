@@ -21,6 +21,12 @@ _FIRST_PROMPT = re.compile(r"(?:^|\n)[ \t]*(?=\S*[A-Za-z0-9])([^\s#>]{1,63})([#>
 """At the very end, and with a letter or a digit: a banner's `*****#` is none."""
 
 _QUESTION = re.compile(r"(?:--More--|\[[^\]\n]*\]\s?[?:]?|\?|(?:[Pp]assword|[Uu]sername|[Ll]ogin|filename):)[ \b]*\Z")
+SHORT_ANSWER_CHARS = 500
+"""An answer below this may be a refusal or a question as a whole; a longer one is a list, which may quote either."""
+
+_CONFIRMATION = re.compile(r"[^\n]*\[(?:confirm|yes/no|y/n|no|yes)\]")
+"""What asks and is no part of anything else that a device prints for us, wherever it stands."""
+
 _LONGEST_QUOTED = 80
 _ECHO_HEAD, _ECHO_TAIL = 10, 12
 _LONGEST_PROMPT = 300
@@ -200,6 +206,11 @@ def is_syslog(line: str) -> bool:
 def open_question(text: str) -> str | None:
     """Return what a device waits for an answer to, as far as its last line tells; cut short, for an error."""
     return last_line(text) if _QUESTION.search(text) else None
+
+
+def confirmations(text: str) -> tuple[str, ...]:
+    """Return the lines, up to the brackets, in which a device has something confirmed, whatever follows them."""
+    return tuple(found[0].strip() for found in _CONFIRMATION.finditer(text))
 
 
 def last_line(text: str) -> str:

@@ -27,7 +27,7 @@ from tasks.tuning import Change, ForeignChange, RestorePlan, TcpLines, plan_rest
 
 STEP = "restore"
 
-SETTLE_S = 0.5
+SETTLE_S = 0.25
 """So long after the last line was sent a device that showed our lines at once is looked at again."""
 
 UNKNOWN_SETTLE_S = 2.0
@@ -67,14 +67,26 @@ class RestoreReport:
         return not (self.foreign or self.running_difference or self.startup_changed or self.held_by)
 
 
-def restore(task: Task, before: Snapshot, changes: tuple[Change, ...], settle_s: float = UNKNOWN_SETTLE_S) -> Result:
+def restore(
+    task: Task,
+    before: Snapshot,
+    changes: tuple[Change, ...],
+    settle_s: float = UNKNOWN_SETTLE_S,
+    *,
+    is_again: bool = False,
+) -> Result:
     """Nornir task: return a RestoreReport. See `restore_device`."""
-    report = restore_device(session_of(task), before=before, changes=changes, settle_s=settle_s)
+    report = restore_device(session_of(task), before=before, changes=changes, settle_s=settle_s, is_again=is_again)
     return Result(host=task.host, result=report, changed=bool(report.commands))
 
 
 def restore_device(
-    session: DeviceSession, *, before: Snapshot, changes: tuple[Change, ...], settle_s: float = UNKNOWN_SETTLE_S
+    session: DeviceSession,
+    *,
+    before: Snapshot,
+    changes: tuple[Change, ...],
+    settle_s: float = UNKNOWN_SETTLE_S,
+    is_again: bool = False,
 ) -> RestoreReport:
     """Undo our changes as far as they are still ours, and compare the whole configuration with the snapshot.
 
@@ -86,20 +98,30 @@ def restore_device(
         changes: What we set, or may have set.
         settle_s: How long after the last line the device is looked at again, in seconds; nothing was set where there
             are no changes, and one look is enough.
+        is_again: Whether this was tried before: what the device made of the lines that put back is not somebody else's.
 
     Raises:
         RestoreIncomplete: A line of ours is still in force after its undoing was sent, or one is that may be ours.
         DeviceUnreachable: The session was lost; the journal still knows the device.
     """
-    return _Restoring(session, before, changes, settle_s).report()
+    return _Restoring(session, before, changes, settle_s, is_again=is_again).report()
 
 
 class _Restoring:
     """One go at putting one device back."""
 
-    def __init__(self, session: DeviceSession, before: Snapshot, changes: tuple[Change, ...], settle_s: float) -> None:
+    def __init__(
+        self,
+        session: DeviceSession,
+        before: Snapshot,
+        changes: tuple[Change, ...],
+        settle_s: float,
+        *,
+        is_again: bool,
+    ) -> None:
         self._session, self._before, self._changes = session, before, changes
         self._settle_s = settle_s
+        self._sent_before = tuple(change.before for change in changes if change.before is not None) if is_again else ()
         self._sent: list[str] = []
         self._refused: dict[str, str] = {}
         self._sent_at: float | None = None
@@ -159,13 +181,14 @@ class _Restoring:
         uncertain = [(one.ours, one.present) for one in left.uncertain] + self._renamed(seen)
         if uncertain:
             ours, present = uncertain[0]
+            shown, it = (f"'{present}'", f"'{present}'") if present else ("no such line", "it so")
             raise RestoreIncomplete(
-                f"where '{ours}' was sent the device shows '{present}': what it made of our line, or somebody else's; "
-                "it was left alone",
+                f"where '{ours}' was sent the device shows {shown}: what it made of our line, or somebody else's "
+                "doing; it was left alone",
                 host=self._session.name,
                 step=STEP,
-                hint=f"If nobody wants '{present}', put back by hand what was there, then run 'flashferry recover'; "
-                f"else let go of the device with 'flashferry recover --forget {self._session.name}'",
+                hint=f"If nobody wants {it}, put back by hand what was there, then run 'flashferry recover'; else "
+                f"let go of the device with 'flashferry recover --forget {self._session.name}'",
             )
         return seen
 
@@ -194,7 +217,8 @@ class _Restoring:
         return self._checked(seen)
 
     def _plan(self, seen: Configured, *, is_sure: bool = False) -> RestorePlan:
-        return plan_restore(self._changes, seen.tcp, others=seen.lines, is_sure=is_sure)
+        sent = (*self._sent_before, *self._sent)
+        return plan_restore(self._changes, seen.tcp, others=seen.lines, sent=sent, is_sure=is_sure)
 
     def _difference(self, seen: Configured) -> Difference:
         return difference(self._before.running_fingerprint, seen.text, salt=self._before.salt)

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from tasks.conversation import Exchange, await_echo, hold
+from tasks.conversation import Exchange, QuestionLeft, await_echo, hold
 from tasks.dialogue import Dialogue
 from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
 from tasks.login import Login, failed, lost, open_driver, too_late
-from tasks.prompts import EchoGate, is_syslog, open_question
+from tasks.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question
 from tasks.refusals import refusal_in
 from tcp.info import parse_tcp_info
 
@@ -188,7 +188,7 @@ class DeviceSession:
         with self._exchange(command):
             output = str(self._driver.device.exchange(command, limit_s=limit_s).text)
         # A refusal is all that the device says, so only a short answer can be one.
-        if len(output) < 500 and (refusal := refusal_in(output)) is not None:
+        if len(output) < SHORT_ANSWER_CHARS and (refusal := refusal_in(output)) is not None:
             raise DeviceRefused(f"'{command}': {refusal}", host=self.name)
         return output
 
@@ -240,10 +240,10 @@ class DeviceSession:
             self.send(command + "\n")
             await_echo(self, command, gate, on_wait)
             hold(self, gate, dialogue, on_wait)
-        except BaseException:
+        except BaseException as error:
             # Whatever it was, also a fault of ours: the device must not go on behind our back, and must not be asked
             # anything while it may be at a question. Without the echo no prompt proves that it is at none.
-            if not self._interrupt(limit_s=10.0 if gate.is_open else 0.0):
+            if isinstance(error, QuestionLeft) or not self._interrupt(limit_s=10.0 if gate.is_open else 0.0):
                 self.abandon()
             raise
 

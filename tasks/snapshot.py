@@ -10,7 +10,7 @@ from nornir.core.task import Result, Task
 from tasks.configuration import Fingerprint, fingerprint
 from tasks.connection import session_of
 from tasks.errors import DeviceRefused
-from tasks.mark import in_other_hands, is_mark
+from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
 from tasks.session import DeviceSession
 from tasks.threats import archives, pending_change
@@ -65,7 +65,7 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
 
 
 def _check_undisturbed(session: DeviceSession, running: Configured) -> None:
-    mark = next((line for line in running.tcp.lines if is_mark(line)), None)
+    mark = first_mark(running.tcp.lines)
     if mark is not None:
         raise in_other_hands(session.name, STEP, mark)
     threat = pending_change(session, running)

@@ -26,7 +26,6 @@ from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, r
 MOST_ARCHIVES = 14
 """So many configurations an archive keeps at most (Cisco command reference, `maximum`)."""
 
-
 _NETWORK = frozenset({"tftp", "ftp", "http", "https", "rcp", "scp", "sftp"})
 
 
@@ -86,15 +85,24 @@ def archived_lines(
         known: The archive's files as they were before.
     """
     fresh = sorted(archives(session, running) - known)[-MOST_ARCHIVES:] if changes else []
-    holding = [path for path in fresh if _is_elsewhere(path) or holds_ours(changes, _asked(session, f"more {path}"))]
+    holding = [path for path in fresh if _is_elsewhere(path) or _may_hold(session, path, changes)]
     if not holding:
         return None
     return Threat(
-        reason=f"the archive's {' and '.join(holding)} was made while our lines were set and holds them",
+        reason=f"the archive's {' and '.join(holding)} was made while our lines were set and holds them, or nobody can "
+        "see that it does not",
         hint=f"Delete {'it' if len(holding) == 1 else 'them'} on the device, so that nobody goes back to it, then run "
         "'flashferry recover'",
         passes=False,
     )
+
+
+def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
+    """Tell whether a file of the archive holds lines of ours; one that may not be read counts as one that does."""
+    try:
+        return holds_ours(changes, session.ask(f"more {path}", limit_s=60))
+    except DeviceRefused:
+        return True
 
 
 def _is_elsewhere(path: str) -> bool:
@@ -103,11 +111,11 @@ def _is_elsewhere(path: str) -> bool:
 
 
 def holds_ours(changes: tuple[Change, ...], configuration: str) -> bool:
-    """Tell whether a stored configuration holds lines of ours; one that cannot be read holds none that we know of."""
+    """Tell whether a stored configuration holds lines of ours; of one that is no configuration nobody can tell."""
     try:
         lines = tcp_lines(configuration)
     except ConfigNotUnderstood:
-        return False
+        return True
     return any(standing(change, lines.of(change.keyword)) is Standing.OURS for change in changes if change.shown != "")
 
 

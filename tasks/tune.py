@@ -11,7 +11,7 @@ from nornir.core.task import Result, Task
 from tasks.configuration import new_lines
 from tasks.connection import session_of
 from tasks.errors import DeviceRefused
-from tasks.mark import in_other_hands, is_mark, mark_of
+from tasks.mark import first_mark, in_other_hands, is_mark, mark_of
 from tasks.readings import Configured, read_running
 from tasks.refusals import refusals
 from tasks.session import DeviceSession
@@ -168,12 +168,12 @@ class _Tuning:
     def through(self, plan: TunePlan) -> TuneReport:
         plan, seen = self._sent(plan)
         tied, seen, late_s = self._tied(plan.changes, seen)
-        tied, seen, defaults = self._without_unseen(tied, seen)
+        tied, seen = self._without_unseen(tied, seen)
         self._remember(tied.changes)
         self._check_is_ours_alone(tied.changes, seen.tcp)
         return TuneReport(
             running=seen.tcp,
-            not_shown=tuple(change.ours for change in (*defaults, *tied.changes) if not change.shown),
+            not_shown=tuple(change.ours for change in tied.changes if not change.shown),
             refused=tuple(self._told),
             other_words=tuple(f"'{one.ours}' is shown as '{one.shown}'" for one in tied.in_other_words),
             is_marked=any(is_mark(change.ours) for change in tied.changes),
@@ -229,14 +229,14 @@ class _Tuning:
         new = new_lines(self._before.running_fingerprint, seen.text, salt=self._before.salt)
         return tie(changes, seen.tcp, new_lines=[line for line in new if line not in seen.tcp.lines])
 
-    def _without_unseen(self, found: Tie, seen: Configured) -> tuple[Tie, Configured, tuple[Change, ...]]:
-        """Take back what is not shown; return what is left, and what is the default there and needs no line of ours.
+    def _without_unseen(self, found: Tie, seen: Configured) -> tuple[Tie, Configured]:
+        """Take back what is not shown, but for what is the default there and needs no line of ours.
 
         Raises:
             DeviceRefused: A line is not shown although it is no default: nobody could tell later whether it is gone.
         """
         if not found.untied:
-            return found, seen, ()
+            return found, seen
         self._session.configure(tuple(_negated(change) for change in found.untied))
         seen = read_running(self._session)
         defaults = tuple(one for one in found.untied if seen.tcp.of(one.keyword) == f"no {one.ours}" != one.before)
@@ -254,7 +254,8 @@ class _Tuning:
                 step=STEP,
                 hint=_hint(lost[0]),
             )
-        return Tie(changes=kept, untied=()), seen, defaults
+        # The defaults stay among what we have to answer for: a rollback of that moment would bring our `no` back.
+        return Tie(changes=(*kept, *(replace(one, shown="") for one in defaults)), untied=()), seen
 
     def _check_is_ours_alone(self, changes: tuple[Change, ...], seen: TcpLines) -> None:
         """Check that nobody else began at the same moment.
@@ -262,11 +263,10 @@ class _Tuning:
         Raises:
             DeviceRefused: Another run's mark stands beside ours; our lines were taken back.
         """
-        own = {change.ours for change in changes}
-        others = [line for line in seen.lines if is_mark(line) and line not in own]
-        if others:
+        other = first_mark(seen.lines, besides=(change.ours for change in changes))
+        if other is not None:
             self._session.configure(plan_restore(changes, seen, is_sure=True).commands)
-            raise in_other_hands(self._session.name, STEP, others[0])
+            raise in_other_hands(self._session.name, STEP, other)
 
     def _take_back(self, changes: tuple[Change, ...], seen: Configured) -> None:
         undo = plan_restore(changes, seen.tcp, others=seen.lines)

@@ -275,13 +275,19 @@ class ForeignChange:
         )
 
 
+def marks_in(changes: Iterable[Change]) -> tuple[str, ...]:
+    """Return the lines among changes that mark a device as a run's."""
+    return tuple(change.ours for change in changes if is_mark(change.ours))
+
+
 class Standing(Enum):
     """What stands where we meant to set a line.
 
     Attributes:
         BEFORE: What was there before: ours was never set, refused, undone, or is not shown (yet).
         OURS: Our line, in whatever words.
-        UNCERTAIN: Something that the device may have made of our line, or somebody else's: nobody saw it being set.
+        UNCERTAIN: What the device may have made of a line of ours that nobody saw set, or of the one that puts back;
+            or somebody else's doing.
         FOREIGN: Somebody else's line.
     """
 
@@ -307,7 +313,12 @@ class RestorePlan:
 
 
 def plan_restore(
-    changes: tuple[Change, ...], present: TcpLines, *, others: Iterable[str] = (), is_sure: bool = False
+    changes: tuple[Change, ...],
+    present: TcpLines,
+    *,
+    others: Iterable[str] = (),
+    sent: Iterable[str] = (),
+    is_sure: bool = False,
 ) -> RestorePlan:
     """Return how to undo our changes, whatever happened since they were planned.
 
@@ -318,15 +329,16 @@ def plan_restore(
         changes: What we meant to set.
         present: The lines as the device shows them.
         others: All global lines that it shows, where one of ours may be shown in words of another family.
+        sent: Lines that were sent a moment ago to undo them; what became of such a line is ours as well.
         is_sure: Also take back what is shown as before: a device may be late in showing what is in force, and what
             takes our line back does nothing where it is gone.
     """
-    shown = frozenset(others)
+    shown, undone = frozenset(others), frozenset(sent)
     found = [(change, present.of(change.keyword)) for change in changes]
-    stands = [(change, now, standing(change, now, shown)) for change, now in found]
-    wanted = {Standing.OURS, Standing.BEFORE} if is_sure else {Standing.OURS}
+    stands = [(change, now, standing(change, now, shown, is_undone=change.before in undone)) for change, now in found]
+    undo = [one for one in stands if one[2] is Standing.OURS or (is_sure and _may_be_late(*one))]
     # A mark goes last: until then others are to see whose the device is.
-    undo = sorted((one for one in stands if one[2] in wanted), key=lambda one: is_mark(one[0].ours))
+    undo.sort(key=lambda one: is_mark(one[0].ours))
 
     def left(kind: Standing) -> tuple[ForeignChange, ...]:
         return tuple(
@@ -342,21 +354,36 @@ def plan_restore(
     )
 
 
-def standing(change: Change, now: str | None, others: frozenset[str] = frozenset()) -> Standing:
+def standing(
+    change: Change, now: str | None, others: frozenset[str] = frozenset(), *, is_undone: bool = False
+) -> Standing:
     """Return what stands where we meant to set a line.
 
     Args:
         change: What we meant to set.
         now: The line of that keyword as the device shows it, or None.
         others: All global lines that it shows.
+        is_undone: Whether the line that was there before has just been sent.
     """
     if change.shown and change.shown in others and change.shown != change.before:
         return Standing.OURS
     if now == change.before:
         return Standing.BEFORE
+    if change.shown == "" and change.before is None and now == f"no {change.ours}":
+        # A default that we tried to switch off and on: a rollback may have brought that moment back.
+        return Standing.UNCERTAIN
     if _is_ours(change, now):
         return Standing.OURS
-    return Standing.UNCERTAIN if change.shown is None and _may_be_ours(change, now) else Standing.FOREIGN
+    if change.keyword == WINDOW_SIZE and _has_lost_digits(change.before, now):
+        # What became of the line that puts back: ours to mend where we have just typed it.
+        return Standing.OURS if is_undone else Standing.UNCERTAIN
+    is_explained = is_undone or (change.shown is None and _may_be_ours(change, now))
+    return Standing.UNCERTAIN if is_explained else Standing.FOREIGN
+
+
+def _may_be_late(change: Change, now: str | None, stands: Standing) -> bool:
+    """Tell whether a line of ours may be in force although what was there before is shown; a default is no line."""
+    return stands is Standing.BEFORE and not (change.shown == "" and now is None)
 
 
 def _is_ours(change: Change, now: str | None) -> bool:
@@ -367,7 +394,7 @@ def _is_ours(change: Change, now: str | None) -> bool:
         # The last case: on by default there as well, and it was our own undoing that switched it off.
         return True
     if change.keyword == WINDOW_SIZE:
-        return _is_rounded(change, now) or (change.shown is None and _has_lost_digits(change, now))
+        return _is_rounded(change, now) or (change.shown is None and _has_lost_digits(change.ours, now))
     return change.keyword != SOURCE_INTERFACE and now.startswith(f"{change.ours} ")
 
 
@@ -376,15 +403,24 @@ def _is_rounded(change: Change, now: str) -> bool:
     return abs(_window_of(now) - ours) <= ours * ROUNDING
 
 
-def _has_lost_digits(change: Change, now: str) -> bool:
-    """Tell whether a window is ours with digits that were lost on the way to the device."""
-    ours, found = iter(change.ours.split()[-1]), now.rsplit(maxsplit=1)[-1]
-    return len(change.ours.split()[-1]) - len(found) in {1, 2} and all(digit in ours for digit in found)
+def _has_lost_digits(sent: str | None, now: str | None) -> bool:
+    """Tell whether a window is one that was sent, with digits that were lost on the way to the device."""
+    if sent is None or now is None or now.startswith("no "):
+        return False
+    whole, found = sent.split()[-1], now.split()[-1]
+    digits = iter(whole)
+    return whole.isdigit() and len(whole) - len(found) in {1, 2} and all(digit in digits for digit in found)
 
 
 def _may_be_ours(change: Change, now: str | None) -> bool:
-    """Tell whether a device may have made a line of ours: it takes no larger window than it was given."""
-    return change.keyword == WINDOW_SIZE and now is not None and 0 < _window_of(now) < _window_of(change.ours)
+    """Tell whether a device may have made this of a line of ours that nobody saw.
+
+    It takes no larger window than it was given. And one that shows nothing of a line shows none in its place either,
+    where there was one before.
+    """
+    if now is None:
+        return True
+    return change.keyword == WINDOW_SIZE and 0 < _window_of(now) < _window_of(change.ours)
 
 
 def _undo(change: Change, now: str | None) -> str:

@@ -1,17 +1,73 @@
-"""What all tests share: tests of the lab skip with the reason where it cannot run, and fail in CI."""
+"""What all tests share: tests of the lab skip with the reason where it cannot run, and fail in CI.
+
+A test marked `clocked` holds a rate or a delay against a figure, on links that this machine emulates. Where the
+machine's processors were taken away from it meanwhile, a failure says nothing: then, and only then, the test is run
+again, at most twice.
+"""
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 from inventory.outside import forget_secrets
 from lab.namespaces import probe
 
+# Of the processors' time: what the host of a virtual machine took, and what the busiest moment of a calm run loses.
+_STARVED_STOLEN = 0.02
+_STARVED_WAITING = 0.5
+
+
+@dataclass(frozen=True)
+class _Lost:
+    """What processes of this machine had to do without, since it was started.
+
+    Attributes:
+        at_s: When this was read, by the clock that never goes back.
+        stolen_s: Time of a processor that the host gave to others, over all processors (proc(5), /proc/stat, steal).
+        waiting_s: Time in which some process could run and had no processor (Documentation/accounting/psi.rst).
+    """
+
+    at_s: float
+    stolen_s: float
+    waiting_s: float
+
+    @classmethod
+    def now(cls) -> Self:
+        ticks = Path("/proc/stat").read_text().splitlines()[0].split()
+        try:
+            waiting_us = int(Path("/proc/pressure/cpu").read_text().splitlines()[0].rpartition("=")[2])
+        except OSError:
+            waiting_us = 0  # a kernel without PSI
+        return cls(time.monotonic(), int(ticks[8]) / os.sysconf("SC_CLK_TCK"), waiting_us / 1e6)
+
+
+_BEGUN = pytest.StashKey[_Lost]()
+
+
+def _was_starved(item: pytest.Item) -> bool:
+    """Tell whether this machine was kept from its work, since a test began, more than a clocked test allows for."""
+    since, now = item.stash[_BEGUN], _Lost.now()
+    past_s = now.at_s - since.at_s
+    stolen = (now.stolen_s - since.stolen_s) / (past_s * (os.cpu_count() or 1))
+    waiting = (now.waiting_s - since.waiting_s) / past_s
+    return stolen > _STARVED_STOLEN or waiting > _STARVED_WAITING
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("clocked") is not None:
+            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2, condition=partial(_was_starved, item)))
+
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_BEGUN] = _Lost.now()
     if item.get_closest_marker("lab") is None:
         return
     able = probe()

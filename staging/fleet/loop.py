@@ -161,10 +161,10 @@ class WaveLoop:
         return self._stopped
 
     def _server_gone(self) -> Bar | None:
-        """Tell whether our server has died: what copies fails and is restored, and nothing more begins.
+        """Tell whether our server has died for good: what copies fails and is restored, and nothing more begins.
 
-        It is not started anew in the same run: what killed it may do so again with every device in hand, and somebody
-        should look. Going on costs one command, and repeats nothing.
+        Asking for its port starts a new process where one may still take its place. That is bounded: what killed it may
+        do so again with every device in hand, and somebody should look. Going on then costs one command.
         """
         try:
             _ = self._context.server.port

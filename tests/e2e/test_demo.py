@@ -30,7 +30,7 @@ def test_the_demo_ends_well(demo):
         assert f"\n{number}. " in demo.stdout
     for host in ("xe1", "ios1"):
         assert f"{host}: seen from behind its back, its running and startup configurations are what" in demo.stdout
-    assert "flashferry stage --inventory DIR --image FILE" in demo.stdout.splitlines()[-1]
+    assert demo.stdout.splitlines()[-1] == "  flashferry stage --inventory DIR --image FILE --host NAME"
 
 
 def test_its_figures(demo):
@@ -44,7 +44,7 @@ def test_its_figures(demo):
     assert to_flash > 10 * was
     assert to_flash < link
     was, tuned, to_flash, _ = rates["ios1"]
-    assert to_flash == pytest.approx(0.083, rel=0.1)
+    assert 0.05 < to_flash < 0.083 * 1.1
     assert tuned > 5 * to_flash
     digests = re.findall(r"MD5 computed by the router: ([0-9a-f]{32}); of the file: ([0-9a-f]{32})", story)
     assert len(digests) == 2

@@ -42,18 +42,21 @@ def test_hang_up_and_termination_restore_like_ctrl_c(slow_rig, number):
     assert rig.configurations() == before
 
 
-def test_a_dead_server_is_told_and_the_router_restored(slow_rig):
-    """The server's process is killed in mid-copy: the failure names it, nothing is called a success."""
+@pytest.mark.parametrize(("retries", "code", "outcome"), [(0, 3, "failed"), (1, 0, "done")])
+def test_a_dead_server_is_told_and_the_router_restored(slow_rig, retries, code, outcome):
+    """The server's process is killed in mid-copy: nothing is called a success; tried again, a new one delivers."""
     rig, before = slow_rig, slow_rig.configurations()
-    with rig.started("stage", "--inventory", rig.inventory, "--json", "--image", rig.image(8_000_000)) as stage:
+    options = ("--json", "--retries", retries, "--image", rig.image(8_000_000))
+    with rig.started("stage", "--inventory", rig.inventory, *options) as stage:
         assert rig.until(lambda: rig.flash_bytes("image.bin") > 300_000, timeout_s=40)
         children = subprocess.run(["pgrep", "-P", str(stage.pid)], capture_output=True, text=True, check=True).stdout
         for pid in children.split():
             os.kill(int(pid), signal.SIGKILL)
         out, err = stage.communicate(timeout=90)
     device = device_of(out)
-    assert stage.returncode == 3, err
-    assert (device["outcome"], device["restored"]) == ("failed", "restored")
+    assert stage.returncode == code, err
+    assert (device["outcome"], device["restored"]) == (outcome, "restored")
+    assert "killed by SIGKILL" in err
     assert device["partial_file"] is None or device["partial_file"].startswith("bootflash:image.bin, ")
     assert rig.configurations() == before
 

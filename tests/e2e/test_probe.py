@@ -8,6 +8,7 @@ pytestmark = pytest.mark.lab
 DEVICE = "xe1"
 
 
+@pytest.mark.clocked
 def test_both_arms_in_one_login(wan_rig):
     """As it is the window holds the copy, tuned it is many times as fast; nothing is left on flash or in lines."""
     rig = wan_rig

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tasks.mark import is_mark
+
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 DEVICE = "xe1"
 DROP_BYTES = 500_000
@@ -20,6 +22,16 @@ def device_of(text: str) -> dict:
 
 def md5(path: Path) -> str:
     return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+
+
+def tuned(device: dict) -> list[dict]:
+    """Return what was set to tune, without the mark that says whose the device is."""
+    return [change for change in device["changes"] if not is_mark(change["ours"])]
+
+
+def unmarked(changes: list[dict]) -> list[dict]:
+    """Return changes as they are planned: the run has no name yet, and nothing was shown."""
+    return [{**one, "shown": None} for one in changes if not is_mark(one["ours"])]
 
 
 def decisions(device: dict) -> list[str]:
@@ -128,8 +140,8 @@ def test_a_window_that_is_out_of_range_is_made_smaller(wan_rig):
     done = rig.verb("stage", "--image", rig.image(300_000))
     device = device_of(done.out)
     assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored"), done.err
-    assert device["changes"][0]["ours"] in device["tune"]["running"]["lines"]
-    assert int(device["changes"][0]["ours"].split()[-1]) <= 200_000
+    assert tuned(device)[0]["ours"] in device["tune"]["running"]["lines"]
+    assert int(tuned(device)[0]["ours"].split()[-1]) <= 200_000
     assert device["tune"]["refused"]
     assert rig.configurations() == before
     given = rig.verb("stage", "--image", rig.image(300_000, "b.bin"), "--window-bytes", "1000000")
@@ -146,7 +158,7 @@ def test_extras_and_source_interface_come_back(new_rig):
         done = rig.verb("stage", "--image", rig.image(300_000), *extras)
         device = device_of(done.out)
         assert (done.code, device["restored"]) == (0, "restored"), done.err
-        set_lines = [change["ours"] for change in device["changes"]]
+        set_lines = [change["ours"] for change in tuned(device)]
         assert set_lines[1:] == ["ip tcp selective-ack", "ip tcp timestamp", "ip ftp source-interface Gi1"]
         assert device["transfer"]["data_syn"]["timestamps"]
         assert rig.configurations() == before
@@ -162,8 +174,10 @@ def test_a_dry_run_says_what_the_run_then_does(rig):
     assert not (rig.state / "journal.sqlite3").exists()
     assert (rig.configurations(), rig.world.files(DEVICE)) == (before, files)
     done = device_of(rig.verb("stage", "--image", image, "--extra", "timestamps").out)
-    assert planned["plan"]["tune"]["changes"] == done["changes"]
-    assert planned["plan"]["restore"] == done["restore"]["commands"]
+    assert unmarked(planned["plan"]["tune"]["changes"]) == unmarked(done["changes"])
+    *put_back, unmark = done["restore"]["commands"]
+    assert planned["plan"]["restore"] == [*put_back, "no alias exec flashferry-RUN"]
+    assert unmark.startswith("no alias exec flashferry-")
     assert planned["plan"]["target"] == done["pull"]["target"]
     assert "ftp://<user>:<password>@198.18.0.1" in planned["plan"]["copy"]
     again = rig.verb("stage", "--dry-run", "--image", image)

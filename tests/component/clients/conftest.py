@@ -28,6 +28,8 @@ VERSION_COMMANDS = {
     "lftp": ["lftp", "--version"],
     "ncftpget": ["ncftpget", "--version"],
     "tnftp": ["tnftp", "-?"],
+    "aria2c": ["aria2c", "--version"],
+    "busybox": ["busybox", "--help"],
 }
 
 
@@ -118,19 +120,22 @@ class Table:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._cells: dict[tuple[str, str], str] = {}
+        self._cells: dict[tuple[str, str], list[str]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         named = dict(report.user_properties)
         if "client" not in named or (report.when != "call" and report.outcome == "passed"):
             return
-        word = {"passed": f"yes{named.get('note', '')}", "failed": "**no**", "skipped": "not run"}[report.outcome]
-        self._cells[named["client"], named["column"]] = word
+        what = named.get("version", "yes")
+        word = {"passed": what, "failed": f"**not {what}**", "skipped": "not run"}[report.outcome]
+        words = self._cells.setdefault((named["client"], named["column"]), [])
+        if word not in words:
+            words.append(word)
 
     def pytest_sessionfinish(self) -> None:
         lines = [f"| client | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
         for client in dict.fromkeys(client for client, _ in self._cells):
-            cells = [self._cells.get((client, column), "-") for column in COLUMNS]
+            cells = [", ".join(self._cells.get((client, column), "-")) for column in COLUMNS]
             lines.append(f"| {_versioned(client)} | {' | '.join(cells)} |")
         before, _, rest = self._path.read_text().partition(BEGIN)
         _, _, after = rest.partition(END)

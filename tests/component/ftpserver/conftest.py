@@ -6,7 +6,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from ftpserver import (
+    EventKind,
     FtpServer,
     Limits,
     SenderProfile,
+    ServerEvent,
     ServerSettings,
     Ticket,
     TicketRequest,
@@ -65,6 +67,14 @@ class Bench:
                 time.sleep(0.01)  # of a ticket that has more tries: nobody waits for news of an ended one
             progress = self.server.wait(ticket.ticket_id, 5)
         return progress
+
+    @staticmethod
+    def heard(events: Sequence[ServerEvent], kind: EventKind) -> None:
+        """Wait until an event of a kind is among those heard: they come by a thread of their own, maybe later."""
+        deadline = time.monotonic() + 20
+        while not any(event.kind is kind for event in events):
+            assert time.monotonic() < deadline, f"no event {kind}; heard: {events}"
+            time.sleep(0.01)
 
     def descriptors(self) -> int:
         """Count what the server's process has open."""

@@ -94,9 +94,26 @@ def test_resumption_sends_the_rest(bench: "Bench") -> None:
     assert (final.record.offset_bytes, final.record.bytes_acked) == (100_000, 200_000)
 
 
-@pytest.mark.parametrize(("rest", "code"), [("300000", "554"), ("-1", "501"), ("1e3", "501"), ("9" * 400, "501")])
+def test_a_rest_at_the_size_is_an_empty_rest(bench: "Bench") -> None:
+    """Who has the whole file and resumes it gets nothing more, and that is a delivery."""
+    ticket = bench.ticket()
+    with bench.login(ticket) as client:
+        assert bench.fetch(client, rest=len(bench.content)) == b""
+    final = bench.final(ticket)
+    assert (final.state, final.bytes_acked) == (TransferState.DELIVERED, len(bench.content))
+
+
+def test_an_offset_beyond_the_end_comes_before_the_data_connection(bench: "Bench") -> None:
+    """Nothing can be mended by PASV: 554 and not 425."""
+    with bench.login(bench.ticket()) as client:
+        client.sendcmd("REST 300001")
+        with pytest.raises(ftplib.error_perm, match="554"):
+            client.sendcmd(f"RETR {IMAGE}")
+
+
+@pytest.mark.parametrize(("rest", "code"), [("300001", "554"), ("-1", "501"), ("1e3", "501"), ("9" * 400, "501")])
 def test_an_impossible_offset_is_refused(bench: "Bench", rest: str, code: str) -> None:
-    """Offsets at or beyond the end and words that are no offset get an error, and nothing is sent."""
+    """Offsets beyond the end and words that are no offset get an error, and nothing is sent."""
     with bench.login(bench.ticket()) as client:
         client.sendcmd("TYPE I")
         client.makepasv()
@@ -322,6 +339,7 @@ def test_a_new_attempt_supersedes_a_hanging_one(bench: "Bench", closing: context
     bench.delivered(ticket)
 
 
+@pytest.mark.clocked
 @pytest.mark.parametrize("bench", [{"profile": {"cap_bytes_per_s": 100_000, "mss_bytes": 1400}}], indirect=True)
 def test_a_cap_holds_and_is_read_back(bench: "Bench") -> None:
     """300 kB at 100 kB/s take more than two seconds, and the verdict names the cap."""
@@ -332,7 +350,7 @@ def test_a_cap_holds_and_is_read_back(bench: "Bench") -> None:
     assert record is not None
     assert record.sender.cap_bytes_per_s == record.sender.cap_asked_bytes_per_s == 100_000
     # Where a round trip takes microseconds the kernel sends up to 64 kB at once (tcp_tso_autosize).
-    assert 95_000 < record.rate_bytes_per_s < 130_000
+    assert 60_000 < record.rate_bytes_per_s < 130_000
     assert record.mss_bytes is not None
     assert record.mss_bytes <= 1400
     assert record.verdict.kind is VerdictKind.CAP

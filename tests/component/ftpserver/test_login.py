@@ -146,16 +146,28 @@ def _comes_late(client: ftplib.FTP, place: tuple[str, int]) -> tuple[bytes, str]
 
 
 def test_a_ticket_revoked_before_its_data_connection_sends_nothing(bench: "Bench") -> None:
-    """A RETR that was granted and still waits for its data connection ends with its ticket."""
+    """A RETR that was granted and still waits for its data connection ends with its ticket, and so does its session."""
     ticket = bench.ticket()
     with contextlib.closing(bench.login(ticket)) as client:
         place = client.makepasv()
         client.sendcmd(f"RETR {bench.image_name}")
         bench.server.revoke(ticket.ticket_id)
-        assert _comes_late(client, place) == (b"", "426 Transfer ended by the server.")
-        client.voidcmd("NOOP")
+        assert [client.getline()[:3] for _ in range(2)] == ["426", "421"]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(place, timeout=20)
     final = bench.server.progress(ticket.ticket_id)
     assert (final.state, final.last_error) == (TransferState.FAILED, "ticket revoked")
+
+
+@pytest.mark.parametrize("bench", [{"limits": {"data_connect_s": 20.0}}], indirect=True)
+def test_a_ticket_that_expires_before_its_data_connection_sends_nothing(bench: "Bench") -> None:
+    """A RETR that was granted in time is not good for ever."""
+    ticket = bench.ticket(lifetime_s=0.5)
+    with contextlib.closing(bench.login(ticket)) as client:
+        place = client.makepasv()
+        client.sendcmd(f"RETR {bench.image_name}")
+        time.sleep(0.6)
+        assert _comes_late(client, place) == (b"", "426 Transfer ended by the server.")
 
 
 def test_a_ticket_delivered_elsewhere_before_its_data_connection_sends_nothing(bench: "Bench") -> None:
@@ -166,7 +178,9 @@ def test_a_ticket_delivered_elsewhere_before_its_data_connection_sends_nothing(b
         client.sendcmd(f"RETR {bench.image_name}")
         assert bench.fetch(other) == bench.content
         bench.until(ticket, lambda progress: progress.state is TransferState.DELIVERED)
-        assert _comes_late(client, place) == (b"", "426 Transfer ended by the server.")
+        assert client.getline() == "426 Transfer ended by the server."
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(place, timeout=20)
     assert bench.server.progress(ticket.ticket_id).state is TransferState.DELIVERED
 
 

@@ -13,7 +13,7 @@ from ftpserver import FtpServer, SenderProfile, ServerSettings, Ticket, TicketRe
 from lab.namespaces import in_namespace
 from lab.world import World, in_core, start_world
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.clocked]
 
 IMAGE = "image.bin"
 

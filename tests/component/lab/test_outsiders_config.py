@@ -141,7 +141,8 @@ def test_napalm_confirms_or_loses_a_commit(world: World, driver: Any) -> None:
 def test_an_unconfirmed_commit_reverts_by_itself(world: World, driver: Any) -> None:
     """When the time is up the configuration is as it was; a minute is shortened for the rehearsal."""
     before = _body(world.running_config("r1"))
-    world.fault("r1", seconds_per_minute=1.0)
+    # No shorter: the lines are typed behind the timer, and a busy machine takes a second for them.
+    world.fault("r1", seconds_per_minute=5.0)
     try:
         driver.load_merge_candidate(config="ip tcp queuemax 77\n")
         driver.commit_config(revert_in=60)

@@ -11,7 +11,7 @@ import pytest
 from lab.errors import LabError
 from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.clocked]
 
 PUBLISHED_UNTUNED_BYTES_PER_S = 151_542
 SYN, RST = 0x02, 0x04

@@ -214,6 +214,31 @@ def test_output_without_end_is_bounded(device, monkeypatch, give):
     assert not session.alive
 
 
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda session: session.ask("show clock"),
+        lambda session: session.converse("show clock", dialogue(), lambda: None),
+    ],
+    ids=["ask", "converse"],
+)
+def test_nothing_is_typed_behind_a_question_that_nobody_answered(device, give):
+    """Somebody's text looks like the prompt while the device still asks: `exit` would be the answer."""
+
+    def scene(play):
+        play.log_in()
+        play.line()
+        play.show("\r\nFile is in use. Delete it? [confirm]lunch?\r\nr1#")
+        play.wait_for_the_end()
+
+    router = device(scene)
+    session = DeviceSession(router.login)
+    with pytest.raises(OutputNotUnderstood, match="Delete it"):
+        give(session)
+    session.close()
+    assert [text for _, text in router.typed][-1] == "show clock"
+
+
 def test_a_prompt_drawn_anew_behind_the_whole_echo(device):
     """The line breaks in between the last key and Enter: the dialogue is not over with the prompt in front of it."""
     command = "delete flash:x.bin"
@@ -318,7 +343,7 @@ def test_output_by_pages_is_told_as_that(device):
 
     session = DeviceSession(device(scene).login)
     with pytest.raises(OutputNotUnderstood, match=r"the device waits at '--More--'.*terminal length 0"):
-        session.ask("show running-config", limit_s=0.5)
+        session.ask("show running-config", limit_s=3)
 
 
 def test_a_character_that_a_packet_cuts_is_not_lost(device):

@@ -35,7 +35,7 @@ class Fault:
         switches: Faults of the stand-in, from the beginning.
         strikes: Events of the lab, when the copy is about to start, or at the kill where that comes first.
         strikes_at_kill: Events of the lab at a kill that comes before half the image is on flash.
-        mended: Switches set after the first recovery.
+        mended: Switches set after each recovery.
         server_address: Where the device is told to find our server, if not where it is.
         kills_recovery: Whether the first recovery is killed too.
         cuts_session: Whether a copy that is not killed loses its SSH session; its record must tell.
@@ -165,7 +165,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="save, reboot",
-        says="a colleague saves, then the router restarts; saved again after the first recovery",
+        says="a colleague saves, then the router restarts; saved again after each recovery",
         strikes={"other_user_saves": True, "reboot": AWAY_S},
         mended={"other_user_saves": True},
         never=frozenset({"lease.ended"}),

@@ -84,7 +84,8 @@ class _Play:
             yield Recovery(ending=ending, records=tuple(records), said=self._said(name))
             if ending is Ending.CRASHED or (ending is Ending.DONE and not records):
                 return
-            if number == 0 and self._cell.fault.mended:
+            if self._cell.fault.mended:
+                # Each time: a recovery may have come while the router was away; a save then keeps our lines again.
                 self._ground.world.fault(self._name, **self._cell.fault.mended)
             if any(record["restored"] == "incomplete" for record in records):
                 time.sleep(_PAUSE_S)

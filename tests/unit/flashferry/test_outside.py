@@ -85,7 +85,7 @@ from tests.unit.flashferry.hostile import (
 from tests.unit.staging.conftest import CHANGES, SNAPSHOT
 
 HOST = HOSTILE
-IDENTITY = FileIdentity(device=1, inode=2, size_bytes=3, mtime_ns=4)
+IDENTITY = FileIdentity(device=1, inode=2, size_bytes=3, mtime_ns=4, ctime_ns=1)
 BUILT = Built(
     {"ticket_id": "00ff", "outcome": "failed"},
     {

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ftpserver.catalogue import Catalogue, open_image
+from ftpserver.catalogue import Catalogue
 from ftpserver.errors import ImageUnknown, ImageUnreadable, SettingsInvalid
+from ftpserver.image_files import open_as
 
 
 def test_images_have_size_and_digests(tmp_path: Path) -> None:
@@ -127,11 +128,11 @@ def test_only_the_hashed_state_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(b"x")
     image = Catalogue((path,)).image("a.bin")
-    os.close(open_image(path, image.identity))
+    os.close(open_as(path, image.identity))
     path.write_bytes(b"xy")
     with pytest.raises(ImageUnreadable, match="changed on disk since it was hashed"):
-        open_image(path, image.identity)
+        open_as(path, image.identity)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(ImageUnreadable, match="changed on disk"):
-        open_image(path, image.identity)
+        open_as(path, image.identity)

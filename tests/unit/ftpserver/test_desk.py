@@ -21,7 +21,7 @@ IMAGE = ImageFile(
     md5="",
     sha512="",
     path=Path("/images/a.bin"),
-    identity=FileIdentity(device=1, inode=2, size_bytes=10, mtime_ns=3),
+    identity=FileIdentity(device=1, inode=2, size_bytes=10, mtime_ns=3, ctime_ns=4),
 )
 
 
@@ -59,6 +59,40 @@ class _Channel:
 
     def cut(self, reason: str) -> None:
         self.cuts.append(reason)
+
+
+class _Session:
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+
+    def give_way(self, reason: str) -> None:
+        self.ends.append(f"gave way: {reason}")
+
+    def send_away(self, reason: str) -> None:
+        self.ends.append(f"sent away: {reason}")
+
+
+def test_a_ticket_delivers_to_one_data_connection() -> None:
+    """The newest RETR takes over: the transfer that runs is cut, and all other sessions of the ticket give way."""
+    room = _Room()
+    account, channel = room.account(room.ticket()), _Channel()
+    old, newest = _Session(), _Session()
+    account.sessions |= {old, newest}
+    room.desk.begin(account, channel)
+    room.desk.take_over(account, newest)
+    assert channel.cuts == ["superseded by a new transfer with the same ticket"]
+    assert (len(old.ends), newest.ends) == (1, [])
+
+
+def test_a_revoked_ticket_keeps_no_session() -> None:
+    """All that logged in with it are sent away, not the one alone that transfers."""
+    room = _Room()
+    ticket = room.ticket()
+    account = room.account(ticket)
+    sessions = [_Session(), _Session(), _Session()]
+    account.sessions |= set(sessions)
+    room.desk.revoke(ticket.ticket_id)
+    assert [session.ends for session in sessions] == [["sent away: ticket revoked"]] * 3
 
 
 def test_a_ticket_lets_in_until_its_last_second() -> None:
@@ -182,14 +216,14 @@ def test_a_ticket_in_use_is_not_closed() -> None:
     """One whose last try runs, or whose client is still there, stays; it is closed when the client leaves."""
     room = _Room()
     account = room.account(room.ticket(source_addresses=("192.0.2.1",)))
-    account.sessions = 1
+    account.sessions.add(session := _Session())
     channel = _Channel()
     room.desk.begin(account, channel)
     room.desk.change(account, EventKind.FAILED, "", state=TransferState.FAILED, tries_left=0)
     room.desk.settle(account)
     room.desk.end(account, channel)
     assert list(room.desk._roster.bound) == [account]
-    account.sessions = 0
+    account.sessions.discard(session)
     room.desk.settle(account)
     assert list(room.desk._roster.bound) == []
 
@@ -206,7 +240,6 @@ def test_a_fixed_login_s_transfers_leave_no_account() -> None:
     room.desk.forget(account.grant.ticket_id)
     assert room.desk.running == [account]
     room.desk.end(account, channel)
-    account.sessions = 0
     room.desk.forget(account.grant.ticket_id)
     assert len(room.desk._roster) == 0
     (event,) = room.events

@@ -22,7 +22,7 @@ _SENDER = SenderReport(
 
 
 def _record() -> TransferRecord:
-    identity = FileIdentity(device=1, inode=2, size_bytes=9, mtime_ns=3)
+    identity = FileIdentity(device=1, inode=2, size_bytes=9, mtime_ns=3, ctime_ns=4)
     image = ImageFile(name="a.bin", size_bytes=9, md5="", sha512="", path=Path("/a.bin"), identity=identity)
     start = TransferStart(
         grant=issue(TicketRequest(image_name="a.bin"), image)[1],

@@ -16,7 +16,7 @@ IMAGE = ImageFile(
     md5="0" * 32,
     sha512="0" * 128,
     path=Path("/images/a.bin"),
-    identity=FileIdentity(device=1, inode=2, size_bytes=10, mtime_ns=3),
+    identity=FileIdentity(device=1, inode=2, size_bytes=10, mtime_ns=3, ctime_ns=4),
 )
 
 

@@ -54,7 +54,7 @@ def _transfer(offset: int = 0, base: int = 0) -> Transfer:
         md5="",
         sha512="",
         path=Path("/a.bin"),
-        identity=FileIdentity(device=1, inode=2, size_bytes=_SIZE, mtime_ns=3),
+        identity=FileIdentity(device=1, inode=2, size_bytes=_SIZE, mtime_ns=3, ctime_ns=4),
     )
     start = TransferStart(
         grant=issue(TicketRequest(image_name="a.bin"), image)[1],

@@ -145,6 +145,14 @@ def test_any_text_can_be_a_secret(secret, before, after):
         assert secret not in known.mask(f"{before}{secret}{after}")
 
 
+@pytest.mark.parametrize("secret", ["00000 0\x08", "Ab3456 x\x08", "\tAb 3456"])
+def test_a_short_secret_with_gaps_at_its_ends_and_within(secret):
+    """What is found begins and ends with a character of its own; it is the secret all the same."""
+    known = KnownSecrets()
+    known.add(secret)
+    assert secret.strip("\t\x08") not in known.mask(f"say {secret} again")
+
+
 @given(text=st.text())
 def test_what_holds_no_secret_stays_as_it_is(text):
     """Whatever it consists of."""

@@ -43,13 +43,14 @@ def journal(tmp_path):
         yield opened
 
 
-def left_by_a_dead_run(journal, host, address, identity, members=frozenset()):
+def left_by_a_dead_run(journal, host, address, identity, members=frozenset(), changes=None):
     """Enter a device as a run does that dies behind it: its lock goes with the process."""
     with Journal(journal.directory) as dying:
         run_id = dying.begin_run("stage")
         dying.add_device(run_id, host=host, address=address, port=22, platform="ios")
+        lines = CHANGES if changes is None else changes
         dying.touch(
-            run_id, host, identity=identity, snapshot=BEFORE, changes=CHANGES, target="flash:x.bin", members=members
+            run_id, host, identity=identity, snapshot=BEFORE, changes=lines, target="flash:x.bin", members=members
         )
     return run_id
 
@@ -134,10 +135,15 @@ class Answering:
     def facts(self):
         return self._facts
 
+    running = "hostname branch-7\nend"
+
+    def running_config(self):
+        return self.running
+
     def show_version(self):
         return "".join(f"System Serial Number : {one}\n" for one in self.members)
 
-    def restore(self, session, *, before, changes):
+    def restore(self, session, *, before, changes, is_again):
         self.restored.append(changes)
         held = self.held.pop(0) if self.held else None
         return RestoreReport(
@@ -164,11 +170,15 @@ def test_nothing_is_sent_to_another_device(nornir, journal, monkeypatch):
 
 
 def test_a_renamed_device_is_restored(nornir, journal, monkeypatch):
-    """Its serial number is its own: a colleague who gave it another name meanwhile keeps nobody from restoring it."""
-    left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
+    """Its serial number, and the run's mark on it, are its own: another name keeps nobody from restoring it."""
+    changes = (Change(keyword="flashferry-x", before=None, ours="alias exec flashferry-x ops@c", shown=None), *CHANGES)
+    left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1", changes=changes)
     renamed = Answering("FGL1/branch-7", monkeypatch)
     (record,) = recover(nornir, journal)
-    assert (record.restored, renamed.restored) == (Restored.RESTORED, [CHANGES])
+    assert (record.restored, renamed.restored) == (Restored.INCOMPLETE, [])
+    renamed.running = "hostname branch-7\nalias exec flashferry-x ops@c\nend"
+    (record,) = recover(nornir, journal)
+    assert (record.restored, renamed.restored) == (Restored.RESTORED, [changes])
     assert pending(journal) == ()
 
 

@@ -119,6 +119,7 @@ def test_a_device_in_another_controllers_hands_is_refused(table_device, there):
     report = check_device(table_device(told), IMAGE)
     assert not report.already_there
     assert "run 20261122-1 of you@there has this device in its hands" in str(report.refusal)
+    assert "'no alias exec flashferry-20261122-1'" in str(report.refusal_hint)
 
 
 def test_an_image_that_is_there_is_proven_and_nothing_more_is_asked(table_device):

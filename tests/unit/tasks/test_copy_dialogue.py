@@ -9,7 +9,7 @@ import pytest
 
 from inventory.errors import ConfigInvalid
 from tasks.copy_dialogue import MAX_COMMAND_LENGTH, CopyDialogue, Question, copy_command, mask
-from tasks.dialogue import COVERED_S, SETTLED_S
+from tasks.dialogue import COVERED_S, PROMPT_SETTLED_S, SETTLED_S
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "copy_ftp"
 IMAGE = "image-universalk9.SPA.bin"
@@ -121,6 +121,24 @@ def test_a_copy_to_null_may_name_the_image_or_nothing(offered):
     assert answer_to(dialogue("null:"), "Destination filename [startup-config]? ") is None
 
 
+@pytest.mark.parametrize("question", ["File is in use. Delete it? [confirm]", DESTINATION, "Save? [yes/no]: "])
+def test_a_prompt_behind_a_question_that_nobody_answered_is_not_believed(question):
+    """Somebody's text may look like the prompt, and the next key would be the answer."""
+    talk = dialogue()
+    talk.take(f"\r\n{question}\r\nlunch?\r\nr1#")
+    assert talk.is_over
+    assert str(talk.passed_over).startswith(question.strip()[:10])
+
+
+def test_a_question_that_was_answered_is_not_passed_over():
+    """Also where it is drawn again behind its answer."""
+    talk = dialogue()
+    answer_to(talk, DESTINATION)
+    talk.take(f"\r\n{DESTINATION}\r\n%Error opening ftp://x (Timed out)\r\nr1#")
+    assert talk.is_over
+    assert talk.passed_over is None
+
+
 def test_an_unknown_question_is_left_open_and_shown():
     """What we have no answer for is not answered."""
     talk = dialogue()
@@ -148,11 +166,21 @@ def test_the_echo_of_the_command_is_not_the_prompt():
 def test_a_prompt_that_other_text_follows_counts_only_after_a_while():
     """A broadcast draws nothing again on some releases; output with a line like the prompt goes on at once."""
     talk = dialogue()
-    talk.take("r1#")
-    assert talk.settles_in_s == SETTLED_S
+    talk.take("300000 bytes copied in 1.2 secs\r\nr1#")
+    assert talk.settles_in_s == PROMPT_SETTLED_S
     talk.take("\r\n*** Message from tty0\r\n")
     assert not talk.is_over
     assert talk.settles_in_s == COVERED_S
+
+
+@pytest.mark.parametrize(
+    "above", ["", SYSLOG, "***\r\n*** Message from tty0 to all terminals:\r\n***\r\nreload at five"]
+)
+def test_a_prompt_that_may_be_drawn_anew_has_to_stand_for_longer(above):
+    """The command may follow it once more, and what is typed next would be the answer to its first question."""
+    talk = dialogue()
+    talk.take(f"\r\n{above}\r\nr1#")
+    assert talk.settles_in_s == SETTLED_S > PROMPT_SETTLED_S
 
 
 def test_an_error_about_our_target_is_ours():

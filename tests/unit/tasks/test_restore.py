@@ -170,6 +170,68 @@ def test_a_new_line_that_may_be_ours_renamed_keeps_the_lease():
         box.put_back(before, unseen)
 
 
+OLD = "ip tcp window-size 8000"
+OVER_OLD = (replace(CHANGES[0], before=OLD),)
+
+
+class Mangling(Box):
+    """A device that makes something else of the line that puts back, so many times."""
+
+    def __init__(self, makes: str, *, times: int) -> None:
+        super().__init__(OLD)
+        self._makes, self._times = makes, times
+
+    def configure(self, lines: tuple[str, ...]) -> str:
+        self.running = [one for one in self.running if not one.startswith("ip tcp window-size")]
+        self.sent += lines
+        self.set(self._makes if self._times > 0 else lines[0])
+        self._times -= 1
+        return ""
+
+
+def test_a_line_that_loses_a_digit_on_its_way_back_is_sent_again():
+    """`8000` came to be `800` by our own doing: nobody else's line is overwritten when it is mended."""
+    box = Mangling("ip tcp window-size 800", times=0)
+    before = box.snapshot()
+    box.configure((WINDOW,))
+    box._times = 1
+    assert box.put_back(before, OVER_OLD).is_proven
+    assert OLD in box.running
+
+
+@pytest.mark.parametrize("makes", ["ip tcp window-size 8760", "ip tcp window-size 65535"])
+def test_what_the_device_makes_of_the_line_that_puts_back_keeps_the_lease(makes):
+    """It may as well be somebody else's, so it is left alone, told, and not forgotten."""
+    box = Mangling(makes, times=0)
+    before = box.snapshot()
+    box.configure((WINDOW,))
+    box._times = 9
+    with pytest.raises(RestoreIncomplete, match=f"the device shows '{makes}'"):
+        box.put_back(before, OVER_OLD)
+    with pytest.raises(RestoreIncomplete, match=f"the device shows '{makes}'"):
+        restore_device(box.session, before=before, changes=OVER_OLD, is_again=True)
+
+
+def test_somebodys_window_that_was_there_before_we_came_back_is_theirs():
+    """It is not what our line can have become, for nothing was sent yet."""
+    box = Box(OLD)
+    before = box.snapshot()
+    box.running = [*STOCK[:-1], "ip tcp window-size 30000", "end"]
+    report = box.put_back(before, OVER_OLD)
+    assert [one.present for one in report.foreign] == ["ip tcp window-size 30000"]
+    assert box.sent == []
+
+
+def test_an_old_line_that_is_shown_no_more_keeps_the_lease_where_ours_was_never_seen():
+    """The device may hold ours without showing it: that it shows nothing is not somebody else's doing."""
+    box = Box(OLD)
+    before = box.snapshot()
+    box.running = list(STOCK)
+    with pytest.raises(RestoreIncomplete, match="shows no such line"):
+        box.put_back(before, (replace(OVER_OLD[0], shown=None),))
+    assert box.put_back(before, OVER_OLD).foreign
+
+
 def test_somebody_elses_line_does_not_keep_it():
     """What our own doing cannot explain is named, stays, and ends the lease."""
     box, before = tuned()
@@ -249,6 +311,27 @@ def test_an_archive_file_that_was_made_meanwhile(held, is_held):
     assert not is_held or "flash:new-2" in str(report.held_by)
 
 
+def test_an_archive_file_that_may_not_be_read_counts_as_one_with_our_lines():
+    """It was made while they were set, and nobody can see that they are not in it."""
+    box = Box(ARCHIVE)
+    box.answers = {"show archive config rollback timer": NO_TIMER, "show archive": " Archive #  Name\n"}
+    before = box.snapshot()
+    box.set(WINDOW, SACK)
+    box.answers["show archive"] = "   1        flash:new-1 <- Most Recent\n"
+    assert "flash:new-1" in str(box.put_back(before).held_by)
+
+
+def test_an_archive_file_that_is_no_configuration_counts_as_one_with_our_lines():
+    """A banner that does not end may hide them."""
+    box = Box(ARCHIVE)
+    box.answers = {"show archive config rollback timer": NO_TIMER, "show archive": " Archive #  Name\n"}
+    before = box.snapshot()
+    box.set(WINDOW, SACK)
+    box.answers["show archive"] = "   1        flash:new-1 <- Most Recent\n"
+    box.answers["more flash:new-1"] = f"version 17.12\nbanner motd ^C\n{WINDOW}\nend"
+    assert "flash:new-1" in str(box.put_back(before).held_by)
+
+
 def test_a_device_with_a_pending_rollback_is_not_taken_in_hand():
     """It was armed between the check and now."""
     box = Box(ARCHIVE)
@@ -262,3 +345,16 @@ def test_a_device_with_another_runs_mark_is_not_taken_in_hand():
     box = Box("alias exec flashferry-20261122-1 you@there", WINDOW)
     with pytest.raises(DeviceRefused, match="run 20261122-1 of you@there"):
         box.snapshot()
+
+
+def test_a_default_is_not_touched_and_its_opposite_keeps_the_lease():
+    """We tried the default by switching it off and on: a rollback may bring that moment back, or somebody means it."""
+    default = (Change(keyword="selective-ack", before=None, ours=SACK, shown=""),)
+    box = Box()
+    before = box.snapshot()
+    assert box.put_back(before, default).is_proven
+    assert box.sent == []
+    box.set(f"no {SACK}")
+    with pytest.raises(RestoreIncomplete, match=f"shows 'no {SACK}'"):
+        box.put_back(before, default)
+    assert f"no {SACK}" in box.running

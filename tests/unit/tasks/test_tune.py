@@ -175,7 +175,10 @@ def test_a_default_that_is_not_shown_needs_no_line_of_ours(monkeypatch):
     report = apply_plan(router.session, plan(), remember=remembered.append)
     assert router.lines == {"window-size": "ip tcp window-size 1250000"}
     assert report.not_shown == ("ip tcp selective-ack",)
-    assert [change.keyword for change in remembered[-1]] == ["window-size"]
+    assert [(change.keyword, change.shown) for change in remembered[-1]] == [
+        ("window-size", "ip tcp window-size 1250000"),
+        ("selective-ack", ""),
+    ]
 
 
 @pytest.mark.parametrize(

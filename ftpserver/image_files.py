@@ -1,0 +1,128 @@
+"""Files that may be images: regular ones inside the folder on offer, opened so that nothing else can be in their place.
+
+Facts
+-----
+
+- `open()` of a FIFO waits for a writer, and of some devices it does something: `inventory.regular_file` looks first.
+- O_NOFOLLOW is about the last part of a path alone, so folders on the way are opened one by one.
+- A modification time can be set by anybody who may write (utimensat(2)), a change time by the kernel alone. Giving a
+  file another name, another mode or no name at all also moves it, and leaves its content as it was.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ftpserver.errors import ImageUnreadable
+from inventory.regular_file import NotRegular, check_regular, descriptor_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileIdentity:
+    """What tells one state of a file on disk from another."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "FileIdentity":
+        """Take it from a `stat` result."""
+        return cls(
+            device=status.st_dev,
+            inode=status.st_ino,
+            size_bytes=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            ctime_ns=status.st_ctime_ns,
+        )
+
+    @property
+    def key(self) -> str:
+        """A text that is equal exactly for equal identities."""
+        return f"{self.device}:{self.inode}:{self.size_bytes}:{self.mtime_ns}:{self.ctime_ns}"
+
+
+def has_content_of(identity: FileIdentity, opened: os.stat_result, now: os.stat_result) -> bool:
+    """Tell whether an open file still has the content that was hashed.
+
+    A change time that moved with names, owner or mode is explained by them: an image that is replaced by another one is
+    still sent whole to who is fetching it. One that moved alone tells of a file that was written to, whatever its
+    modification time says.
+
+    Args:
+        identity: The state that was hashed.
+        opened: Its status right after it was opened in that state.
+        now: Its status now.
+    """
+    found = FileIdentity.of(now)
+    if (found.size_bytes, found.mtime_ns) != (identity.size_bytes, identity.mtime_ns):
+        return False
+    return found.ctime_ns == identity.ctime_ns or _administration(opened) != _administration(now)
+
+
+def _administration(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_nlink, status.st_mode, status.st_uid, status.st_gid
+
+
+def place_of(path: Path, folder: Path) -> Path:
+    """Return where a file really is; a link to another file of the same folder is followed.
+
+    Args:
+        path: The file, or a link to it.
+        folder: The folder on offer, itself without links.
+
+    Raises:
+        ImageUnreadable: It is outside the folder, or no regular file.
+        OSError: It is missing, or cannot be looked at.
+    """
+    place = Path(os.path.realpath(path, strict=True))
+    if not place.is_relative_to(folder):
+        raise ImageUnreadable(
+            f"{path}: expected a file of this folder, found a link out of it, to {place}; put the file itself there"
+        )
+    try:
+        check_regular(place, follow_links=False)
+    except NotRegular as error:
+        raise ImageUnreadable(f"{path}: {error.strerror}") from None
+    return place
+
+
+def open_in(folder: Path, place: Path) -> int:
+    """Open a regular file below a folder for reading, without following any link, and return its descriptor.
+
+    Raises:
+        ImageUnreadable: It is no regular file.
+        OSError: It is missing or unreadable, or a link stands in its place or on the way to it.
+    """
+    held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    *folders, _ = place.relative_to(folder).parts
+    try:
+        for part in folders:
+            below = os.open(part, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=held)
+            os.close(held)
+            held = below
+        return descriptor_of(place, follow_links=False, folder_fd=held)
+    except NotRegular as error:
+        raise ImageUnreadable(f"{place}: {error.strerror}") from None
+    finally:
+        os.close(held)
+
+
+def open_as(place: Path, identity: FileIdentity) -> int:
+    """Open a file for reading and return its descriptor, if it still is the one that was hashed.
+
+    Raises:
+        ImageUnreadable: The file is gone, unreadable, or not the one that was hashed.
+    """
+    try:
+        if FileIdentity.of(place.lstat()) != identity:
+            raise ImageUnreadable(f"{place}: changed on disk since it was hashed")
+        descriptor = descriptor_of(place, follow_links=False)
+    except OSError as error:
+        raise ImageUnreadable(f"{place}: {error.strerror}") from error
+    if FileIdentity.of(os.fstat(descriptor)) != identity:
+        os.close(descriptor)
+        raise ImageUnreadable(f"{place}: changed on disk since it was hashed")
+    return descriptor
