@@ -200,3 +200,14 @@ def test_giving_bbr_up_ends_the_search(kernel: _Kernel) -> None:
     tuning.give_up_bbr()
     tuning._follow(1_000_000, False)
     assert (kernel.control, kernel.caps[-1], site.copies) == ("cubic", None, 0)
+
+
+def test_a_host_that_is_too_late_for_its_pace_goes_on_without_one(kernel: _Kernel) -> None:
+    """CUBIC waits for no timer; the record says why. Where a cap was stated, pace and BBR stay: the cap needs them."""
+    tuning = _finding(kernel, SitePace())
+    tuning.give_up_pace()
+    assert (kernel.control, kernel.caps[-1]) == ("cubic", None)
+    assert "given up, for 3 s this host sent less than 50% of its own pace" in tuning.report().reason
+    capped = _tuning(_SACK | _SCALING)
+    capped.give_up_pace()
+    assert (kernel.control, kernel.caps[-1]) == ("bbr", _CAP.bytes_per_s)
