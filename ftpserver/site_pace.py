@@ -37,7 +37,7 @@ class PacedCopy:
         site: The pace of its site.
         info: The first reading.
         now_s: Monotonic time.
-        apply: Takes a pace of this copy, and whether it has to yield to somebody else.
+        apply: Takes a pace of this copy, and what the pace is doing.
 
     Attributes:
         delivered_bytes: Payload that has arrived since it joined.
@@ -49,7 +49,7 @@ class PacedCopy:
         seen_s: Monotonic time of the last reading.
     """
 
-    def __init__(self, site: "SitePace", info: "TcpInfo", now_s: float, apply: "Callable[[int, bool], None]") -> None:
+    def __init__(self, site: "SitePace", info: "TcpInfo", now_s: float, apply: "Callable[[int, Phase], None]") -> None:
         self.apply = apply
         self.is_held_back = False
         self.rate_bytes_per_s = 0.0
@@ -131,13 +131,13 @@ class SitePace:
         """How many copies share it now."""
         return len(self._copies)
 
-    def join(self, info: "TcpInfo", now_s: float, apply: "Callable[[int, bool], None]") -> PacedCopy:
+    def join(self, info: "TcpInfo", now_s: float, apply: "Callable[[int, Phase], None]") -> PacedCopy:
         """Let a copy take part; it has its share at once.
 
         Args:
             info: The first reading of its connection.
             now_s: Monotonic time.
-            apply: Takes a pace of this copy, and whether it has to yield to somebody else.
+            apply: Takes a pace of this copy, and what the pace is doing.
         """
         copy = PacedCopy(self, info, now_s, apply)
         self._copies.append(copy)
@@ -195,7 +195,7 @@ class SitePace:
             if copy.is_held_back:
                 share = min(share, max(_ROOM_FOR_HELD_BACK * copy.rate_bytes_per_s, share / 4))
             left, waiting = left - int(share), waiting - 1
-            copy.apply(int(share), pace.phase is Phase.YIELD)
+            copy.apply(int(share), pace.phase)
 
 
 class SitePaces:
@@ -229,7 +229,7 @@ class SitePaces:
             del self._found[next(iter(self._found))]
 
 
-def _nothing(_pace_bytes_per_s: int, _yields: bool) -> None:
+def _nothing(_pace_bytes_per_s: int, _phase: Phase) -> None:
     """Take a pace for a copy that has left."""
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ftpserver import sockets
 from ftpserver.records import SenderReport
 from ftpserver.sender import FALL_BACK_SHARE, LATE_AFTER_S, LATE_SHARE, LossSight, SenderChoice, choose_sender
+from tcp.pacing import Phase
 from tcp.verdict import OwnPace
 
 if TYPE_CHECKING:
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from ftpserver.settings import SenderProfile
     from ftpserver.site_pace import PacedCopy, SitePace
     from tcp.info import TcpInfo
+
+
+_AT_THE_END = {
+    Phase.YIELD: "at the end CUBIC, for somebody else's queue stood on it",
+    Phase.FREE: "at the end without a pace, for this host or the path delays what is sent",
+}
 
 
 class Tuning:
@@ -37,7 +44,7 @@ class Tuning:
         self._slowed_to_bytes_per_s: int | None = None
         self._copy: PacedCopy | None = None
         self._pace_bytes_per_s: int | None = None
-        self._yields = False
+        self._phase = Phase.SEARCH
         self.refused = ""
         sockets.set_notsent_lowat(connection, profile.notsent_lowat_bytes)
         sockets.set_unacked_limit(connection, profile.unacked_limit_s)
@@ -102,16 +109,21 @@ class Tuning:
             return None
         return OwnPace(found_link_bytes_per_s=self.found_link_bytes_per_s)
 
-    def _follow(self, pace_bytes_per_s: int, yields: bool) -> None:
+    def _follow(self, pace_bytes_per_s: int, phase: Phase) -> None:
         """Take a pace; beside somebody else's flow go on as one of the same kind, and come back when it is gone."""
         if self._gave_up_bbr:
             return
-        if pace_bytes_per_s != self._pace_bytes_per_s:
-            self._pace_bytes_per_s = pace_bytes_per_s
+        pace = None if phase is Phase.FREE else pace_bytes_per_s
+        if pace != self._pace_bytes_per_s:
+            self._pace_bytes_per_s = pace
             sockets.set_cap(self._socket, self._least_pace())
-        if yields is not self._yields:
-            self._yields = yields
-            sockets.set_congestion_control(self._socket, "cubic" if yields else "bbr")
+        before, self._phase = self._phase, phase
+        if (phase is Phase.YIELD) is not (before is Phase.YIELD):
+            sockets.set_congestion_control(self._socket, "cubic" if phase is Phase.YIELD else "bbr")
+        elif phase is Phase.FREE and before is not Phase.FREE:
+            # Its own estimate was made under our pace. Chosen anew it begins with its start-up.
+            sockets.set_congestion_control(self._socket, "cubic")
+            sockets.set_congestion_control(self._socket, "bbr")
 
     def be_patient(self) -> None:
         """Let the kernel wait for a closed window as long as we would ourselves."""
@@ -189,7 +201,7 @@ class Tuning:
             return ""
         found = self.found_link_bytes_per_s
         rate = "its rate was not found" if found is None else f"the link carried {found / 1e6:.2f} MB/s"
-        return f"{rate}; at the end CUBIC, for somebody else's queue stood on it" if self._yields else rate
+        return "; ".join(filter(None, (rate, _AT_THE_END.get(self._phase, ""))))
 
     def _slowed_in_words(self) -> str:
         slowed, cap = self._slowed_to_bytes_per_s, self._cap

@@ -168,6 +168,15 @@ class PathSight:
         span_s = until.at_s - since.at_s
         return (until.sent_bytes - since.sent_bytes) / span_s if span_s >= window_s / 2 else float("inf")
 
+    def sent(self, reading: PathReading, window_s: float) -> float:
+        """Return the rate of sending over the last so many seconds, in bytes per second."""
+        then = self.before(reading, window_s)
+        return (reading.sent_bytes - then.sent_bytes) / max(reading.at_s - then.at_s, window_s / 2)
+
+    def least_queue_s(self, reading: PathReading, window_s: float) -> float:
+        """Return the least queue seen over the last so many seconds: one that stood was never shorter."""
+        return min((one.queue_s for one in self._readings if reading.at_s - one.at_s <= window_s), default=0.0)
+
     def cautious_rate(self, reading: PathReading, window_s: float) -> float:
         """Return the same, but no burst: after a delay its time counts in."""
         before = self._before_delay

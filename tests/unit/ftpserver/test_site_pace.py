@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ftpserver.site_pace import PacedCopy, SitePace, SitePaces
 from tcp.info import TcpInfo, parse_tcp_info
+from tcp.pacing import Phase
 from tests.unit.tcp.path_model import MSS_BYTES
 
 _INFO = replace(
@@ -19,12 +20,10 @@ class _Copy:
     def __init__(self, site: SitePace, now_s: float = 0.0) -> None:
         self.info: TcpInfo = _INFO
         self.paces: list[int] = []
-        self.yields: list[bool] = []
         self.paced: PacedCopy = site.join(self.info, now_s, self._apply)
 
-    def _apply(self, pace_bytes_per_s: int, yields: bool) -> None:
+    def _apply(self, pace_bytes_per_s: int, _phase: Phase) -> None:
         self.paces.append(pace_bytes_per_s)
-        self.yields.append(yields)
 
     def moved(self, segments: int, *, rtt_ms: float = 100.0, waited_us: int = 0) -> TcpInfo:
         self.info = replace(

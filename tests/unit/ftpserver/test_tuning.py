@@ -12,6 +12,7 @@ from ftpserver.settings import SenderProfile
 from ftpserver.site_pace import SitePace
 from ftpserver.tuning import Tuning
 from tcp.info import TcpInfo, parse_tcp_info
+from tcp.pacing import Phase
 
 _CAP = Cap(bytes_per_s=5_960_000, source="site")
 _SACK, _SCALING = 2, 4
@@ -177,10 +178,10 @@ def test_a_profile_that_names_bbr_finds_no_pace(kernel: _Kernel) -> None:
 def test_beside_somebody_else_it_goes_on_under_cubic_and_comes_back(kernel: _Kernel) -> None:
     """The kernel is asked for the change, and the record says how it ended."""
     tuning = _finding(kernel, SitePace())
-    tuning._follow(1_000_000, True)
+    tuning._follow(1_000_000, Phase.YIELD)
     assert (kernel.control, kernel.caps[-1]) == ("cubic", 1_000_000)
     assert "at the end CUBIC, for somebody else's queue stood on it" in tuning.report().reason
-    tuning._follow(900_000, False)
+    tuning._follow(900_000, Phase.HOLD)
     assert (kernel.control, kernel.caps[-1]) == ("bbr", 900_000)
 
 
@@ -198,7 +199,7 @@ def test_giving_bbr_up_ends_the_search(kernel: _Kernel) -> None:
     site = SitePace()
     tuning = _finding(kernel, site)
     tuning.give_up_bbr()
-    tuning._follow(1_000_000, False)
+    tuning._follow(1_000_000, Phase.HOLD)
     assert (kernel.control, kernel.caps[-1], site.copies) == ("cubic", None, 0)
 
 
