@@ -46,7 +46,7 @@ _DRAIN_SHARE = 0.75
 """Part of the link's rate that is sent until a queue of ours is gone."""
 
 _LEAST_QUEUE_S = 0.004
-_QUEUE_SHARE = 1 / 16
+_QUEUE_SHARE = 1 / 10
 _QUEUE_SEGMENTS = 3
 _MOST_BURST_S = 0.008
 """A queue is one above all three: what a host is late by, a part of the round trip, and a burst at this pace. A pace
