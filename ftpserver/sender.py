@@ -12,39 +12,20 @@ Facts
   timeouts and sends a sixth of all bytes again. Slowed to what loses less than one per round trip, it is two to four
   times as fast as CUBIC there and sends 1 to 5 % again. Most of the damage is done in the first second, so the pace
   has to grow with what is known to have arrived.
-- The kernel paces by timers. A starved virtual machine wakes a tenth of a second late and then sends a segment or two;
-  BBR takes that trickle for the link's rate and stays there (seen: 30 kB/s for minutes on a link of 6 MB/s, 3 segments
-  on their way of a window of 14, 283 kB waiting to be sent). CUBIC without a pace sends when acknowledgements come and
-  waits for no timer.
 - A flow that its window limits needs no better congestion control than CUBIC, and BBR loses some per cent there: every
   ten seconds it all but stops for 0.2 s to look at the round-trip time. Where losses, and not the window, are what
   holds it back, BBR is two to three times as fast (64 kB at 10 and 100 ms, 1 %).
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s
-
-if TYPE_CHECKING:
-    from tcp.info import TcpInfo
 
 FALL_BACK_SHARE = 0.05
 """BBR is given up when more than this part of all bytes is sent again ..."""
 
 FALL_BACK_AFTER_S = 10.0
 """... for so long."""
-
-LATE_SHARE = 0.5
-"""A host is too late for its pace where it sends less than this part of it, ..."""
-
-LATE_AFTER_S = 3.0
-"""... for so long."""
-
-_LATE_FLIGHT_SHARE = 0.5
-"""BBR keeps its window full or sends at its pace; less than half of both is neither."""
-
-_WAITED_SHARE = 0.1
 
 _HOLES = 0.6
 """Losses per round trip that a flow without SACK may run into. Under fixed caps, at 1 % and 100 ms, BBR sent 1 % again
@@ -140,30 +121,6 @@ def _choose_without_cap(*, sack: bool, window_scaling: bool, rtt_s: float | None
         congestion_control="bbr", reason="no rate stated: SACK, a scaled window and a pace found in the copy",
         finds_pace=True,
     )  # fmt: skip
-
-
-def sends_late(before: "TcpInfo", info: "TcpInfo", span_s: float) -> bool:
-    """Tell whether this host sent far less than its own pace between two readings, with nothing in the way but itself.
-
-    Args:
-        before: The earlier reading.
-        info: The later one.
-        span_s: Seconds between them, > 0.
-    """
-    if not all(_could_send(one) for one in (before, info)):
-        return False
-    waited_us = (info.rwnd_limited_us or 0) - (before.rwnd_limited_us or 0)
-    waited_us += (info.sndbuf_limited_us or 0) - (before.sndbuf_limited_us or 0)
-    pace = min(before.pacing_rate_bytes_per_s or 0, info.pacing_rate_bytes_per_s or 0)
-    sent = (info.bytes_sent or 0) - (before.bytes_sent or 0)
-    return waited_us < _WAITED_SHARE * span_s * 1e6 and sent < LATE_SHARE * pace * span_s
-
-
-def _could_send(info: "TcpInfo") -> bool:
-    """Tell whether data was waiting and the congestion window had room for it; a repair after losses does not count."""
-    if not info.notsent_bytes or info.lost_segments or info.retransmits:
-        return False
-    return info.unacked_segments < _LATE_FLIGHT_SHARE * info.snd_cwnd_segments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ftpserver.records import SenderReport, TransferRecord
-from ftpserver.sender import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LATE_AFTER_S, LossSight, sends_late
+from ftpserver.sender import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossSight
 from tcp.info import TcpInfo, parse_tcp_info
 from tcp.readings import Readings
 from tcp.sample import Sample
@@ -60,8 +60,6 @@ class Transfer:
         self._rate_from = (start.now_s, 0)
         self._heavy_loss_since_s: float | None = None
         self._loss_from = (0, 0)
-        self._late_since_s: float | None = None
-        self._late_from = (start.now_s, self.info)
         self._repairs = 0
         self._repairs_from = (start.now_s, self.info.total_retrans_segments)
         self._round_trips = 1.0
@@ -133,7 +131,6 @@ class Transfer:
         if tick:
             self._measure_rate(now_s)
             self._watch_loss(now_s)
-            self._watch_lateness(now_s)
             self._readings.take(now_s, raw_info, all_written=self.all_written)
 
     def sample(self, now_s: float) -> Sample:
@@ -149,10 +146,6 @@ class Transfer:
     def loses_heavily(self, now_s: float, for_s: float = FALL_BACK_AFTER_S) -> bool:
         """Tell whether more than 5 % was sent again in every reading of the last `for_s` seconds."""
         return self._heavy_loss_since_s is not None and now_s - self._heavy_loss_since_s >= for_s
-
-    def sends_late(self, now_s: float, for_s: float = LATE_AFTER_S) -> bool:
-        """Tell whether this host sent far less than its own pace in every reading of the last `for_s` seconds."""
-        return self._late_since_s is not None and now_s - self._late_since_s >= for_s
 
     def record(
         self, *, outcome: str, raw_info: bytes | None, now_s: float, sender: SenderReport, commands: tuple[str, ...]
@@ -258,10 +251,3 @@ class Transfer:
             self._heavy_loss_since_s = None
         elif new_sent > 0 and self._heavy_loss_since_s is None:
             self._heavy_loss_since_s = now_s
-
-    def _watch_lateness(self, now_s: float) -> None:
-        (then_s, before), self._late_from = self._late_from, (now_s, self.info)
-        if now_s <= then_s or not sends_late(before, self.info, now_s - then_s):
-            self._late_since_s = None
-        elif self._late_since_s is None:
-            self._late_since_s = then_s

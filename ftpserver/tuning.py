@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ftpserver import sockets
 from ftpserver.records import SenderReport
-from ftpserver.sender import FALL_BACK_SHARE, LATE_AFTER_S, LATE_SHARE, LossSight, SenderChoice, choose_sender
+from ftpserver.sender import FALL_BACK_SHARE, LossSight, SenderChoice, choose_sender
 from tcp.pacing import Phase
 from tcp.verdict import OwnPace
 
@@ -132,13 +132,7 @@ class Tuning:
     def give_up_bbr(self) -> None:
         """Fall back to CUBIC, once, where BBR sends too much again and again."""
         for_s = self._profile.fall_back_after_s
-        if self.in_force().startswith("bbr"):
-            self._leave_bbr(f"more than {FALL_BACK_SHARE:.0%} was sent again for {for_s:g} s")
-
-    def give_up_pace(self) -> None:
-        """Fall back to CUBIC without a pace, once, where this host is too late for one. A stated cap needs its pace."""
-        if self._cap is None and self._copy is not None:
-            self._leave_bbr(f"for {LATE_AFTER_S:g} s this host sent less than {LATE_SHARE:.0%} of its own pace")
+        self._give_up_bbr(f"more than {FALL_BACK_SHARE:.0%} was sent again for {for_s:g} s")
 
     @property
     def looks_early(self) -> bool:
@@ -209,8 +203,8 @@ class Tuning:
             return ""
         return f"slowed to {slowed / 1e6:.2f} MB/s, for without SACK one loss is repaired per round trip"
 
-    def _leave_bbr(self, why: str) -> None:
-        if self._gave_up_bbr:
+    def _give_up_bbr(self, why: str) -> None:
+        if self._gave_up_bbr or not self.in_force().startswith("bbr"):
             return
         self._gave_up_bbr = True
         self.end_pace()

@@ -103,7 +103,5 @@ class Watch:
             tuning.be_patient()
         if transfer.loses_heavily(now_s, profile.fall_back_after_s):
             tuning.give_up_bbr()
-        if transfer.sends_late(now_s):
-            tuning.give_up_pace()
         tuning.reconsider(transfer.loss_sight)
         self._reporter.progress(now_s)

@@ -23,10 +23,12 @@ class _Kernel:
 
     def __init__(self) -> None:
         self.control = "cubic"
+        self.asked: list[str] = []
         self.caps: list[int | None] = []
 
     def set_congestion_control(self, _: Any, name: str) -> str:
         self.control = name
+        self.asked.append(name)
         return ""
 
     def set_cap(self, _: Any, cap_bytes_per_s: int | None) -> bool:
@@ -203,12 +205,16 @@ def test_giving_bbr_up_ends_the_search(kernel: _Kernel) -> None:
     assert (kernel.control, kernel.caps[-1], site.copies) == ("cubic", None, 0)
 
 
-def test_a_host_that_is_too_late_for_its_pace_goes_on_without_one(kernel: _Kernel) -> None:
-    """CUBIC waits for no timer; the record says why. Where a cap was stated, pace and BBR stay: the cap needs them."""
+def test_where_nothing_can_be_seen_bbr_begins_anew_without_a_pace(kernel: _Kernel) -> None:
+    """No pace is in force, its own estimate is forgotten, once, and the record says why there was none at the end."""
     tuning = _finding(kernel, SitePace())
-    tuning.give_up_pace()
-    assert (kernel.control, kernel.caps[-1]) == ("cubic", None)
-    assert "given up, for 3 s this host sent less than 50% of its own pace" in tuning.report().reason
-    capped = _tuning(_SACK | _SCALING)
-    capped.give_up_pace()
-    assert (kernel.control, kernel.caps[-1]) == ("bbr", _CAP.bytes_per_s)
+    tuning._follow(1_000_000, Phase.HOLD)
+    kernel.asked.clear()
+    tuning._follow(10**10, Phase.FREE)
+    tuning._follow(10**10, Phase.FREE)
+    assert (kernel.asked, kernel.caps[-1]) == (["cubic", "bbr"], None)
+    report = tuning.report()
+    assert report.pace_bytes_per_s is None
+    assert "without a pace, for this host or the path delays what is sent" in report.reason
+    tuning._follow(2_000_000, Phase.SEARCH)
+    assert (kernel.control, kernel.caps[-1]) == ("bbr", 2_000_000)

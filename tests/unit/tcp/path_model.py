@@ -55,6 +55,8 @@ class Path:
     has_neighbour: bool = False
     starved_to_bytes_per_s: float = 1e12
     cubic_bytes_per_s: float = 1e12
+    bbr_bytes_per_s: float = 6e6
+    host_bytes_per_s: float = 1e12
     delays: list[Delay] = field(default_factory=list)
     pacer: LinkPacer = field(default_factory=LinkPacer)
 
@@ -115,6 +117,10 @@ class Path:
         if self.pace.phase is Phase.YIELD:
             # As its neighbour does, and no faster than it is told.
             wanted = min(wanted, self._neighbour_window / self._rtt_s * STEP_S, self.cubic_bytes_per_s * STEP_S)
+        if self.pace.phase is Phase.FREE:
+            wanted = min(wanted, self.bbr_bytes_per_s * STEP_S)
+        # Timers that come late: less is sent than the pace allows, and nothing tells so.
+        wanted = min(wanted, self.host_bytes_per_s * STEP_S)
         room = self.window_bytes - self._in_flight
         self._was_held_back |= wanted > room or self.starved_to_bytes_per_s < self.pace.bytes_per_s
         ours = max(0.0, min(wanted, room))

@@ -211,3 +211,35 @@ def test_a_single_delay_in_the_search_does_not_end_it(of_path: bool, seconds: fl
     while path.pacer.found_bytes_per_s is None and path.now_s < 3.6 + seconds:
         path.run(0.02)
     assert path.pacer.found_bytes_per_s == pytest.approx(_FULL, rel=0.05)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_search_that_sees_nothing_is_left_to_bbr(seed: int) -> None:
+    """While delays follow each other nothing is held back; when they have ended the link is found."""
+    delays = random_delays(seed, from_s=0.3, to_s=12, apart_s=0.15, most_s=0.2)
+    path = Path(delays=delays).run(12)
+    assert Phase.FREE in path.phases
+    path.run(20)
+    assert path.pacer.found_bytes_per_s == pytest.approx(_FULL, rel=0.05)
+    assert path.delivered_over(10) >= 0.93 * _FULL
+
+
+def test_a_pace_that_the_host_does_not_reach_is_none() -> None:
+    """Without a queue, a full window or losses it is the host that sends late: a pace would hold back nothing else."""
+    path = Path().run(15)
+    assert path.phases[-1] is Phase.HOLD
+    path.host_bytes_per_s = 0.6 * _FULL
+    path.run(4)
+    assert path.phases[-1] is Phase.FREE
+    path.host_bytes_per_s = 1e12
+    path.run(15)
+    assert path.phases[-1] is Phase.HOLD
+    assert path.delivered_over(10) >= 0.93 * _FULL
+
+
+def test_a_full_window_is_no_late_host() -> None:
+    """A receiver that takes less than the pace held leaves it in force."""
+    path = Path().run(15)
+    path.window_bytes = 0.5 * _FULL * path.base_s
+    path.run(20)
+    assert Phase.FREE not in path.phases
