@@ -11,11 +11,11 @@ import typer
 
 from flashferry.images import digest_cache, hashed
 from flashferry.interrupt import stop_on_signals
+from flashferry.learned_rates import LearnedRates
 from flashferry.outlet import outlets
 from flashferry.output import copy_line, say
 from flashferry.serving import PASSWORD_VARIABLE, Desk, advertised_addresses, fixed_login, parsed_ports
 from flashferry.sessions import watch_sessions
-from flashferry.site_caps import LearnedCaps
 from flashferry.watch_options import MetricsOption
 from ftpserver import FtpServer, FtpServerError, Limits, SenderProfile, ServerEvent, ServerSettings, SiteRates
 from inventory.errors import ConfigInvalid
@@ -120,8 +120,8 @@ def serve(
                 say("the fixed login fetches every image with the password you gave, for example:")
                 for line in desk.fixed_lines():
                     copy_line(line, err=True)
-            caps = None if capped else LearnedCaps(server, SiteRates(site_rates))
-            watch_sessions(server, desk, caps, stop, as_json=as_json)
+            rates = None if capped else LearnedRates(SiteRates(site_rates))
+            watch_sessions(server, desk, rates, stop, as_json=as_json)
             if not server.ended_in_order:
                 # Here and not further out: where nobody reads our output, telling must not wait for it.
                 say(f"error: {server.gone}; what it was sending was cut. Start it again")

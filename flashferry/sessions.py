@@ -14,9 +14,9 @@ from rich.table import Table
 
 from flashferry.inbox import Inbox
 from flashferry.layout import ShownTable, Verbatim, console
+from flashferry.learned_rates import LearnedRates
 from flashferry.output import copy_line, echo, say
 from flashferry.serving import Desk, Offer
-from flashferry.site_caps import LearnedCaps
 from ftpserver import EventKind, FtpServer, ServerEvent, ServerGone, TransferProgress, TransferRecord, TransferState
 from inventory.outside import told
 from staging.codec import to_json
@@ -33,9 +33,9 @@ _RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
 
 
 def watch_sessions(
-    server: FtpServer, desk: Desk, caps: LearnedCaps | None, stop: threading.Event, *, as_json: bool
+    server: FtpServer, desk: Desk, rates: LearnedRates | None, stop: threading.Event, *, as_json: bool
 ) -> None:
-    """Print offers and what becomes of them until the server has ended; learn caps where none was given.
+    """Print offers and what becomes of them until the server has ended; learn the rates of links where none was stated.
 
     When `stop` is set, transfers under way are finished; when it is set again, they are ended.
     """
@@ -44,7 +44,7 @@ def watch_sessions(
         view: _View = _JsonLines() if as_json else _PlainLines()
         if not as_json and console().is_terminal:
             view = _LiveTable(stack.enter_context(Live(console=console(), refresh_per_second=4, transient=False)))
-        _Watch(server, desk, caps, view).until_gone(inbox, stop)
+        _Watch(server, desk, rates, view).until_gone(inbox, stop)
 
 
 class _View:
@@ -56,21 +56,21 @@ class _View:
     def event(self, event: ServerEvent) -> None:
         """Something happened."""
 
-    def cap(self, text: str) -> None:
-        """A cap was learned or has ended."""
+    def rate(self, text: str) -> None:
+        """A link rate was learned or has become too old."""
 
 
 class _Watch:
     """Tells what happens, then offers anew: how a transfer ended comes before the line that replaces its own."""
 
-    def __init__(self, server: FtpServer, desk: Desk, caps: LearnedCaps | None, view: _View) -> None:
-        self._server, self._desk, self._caps, self._view = server, desk, caps, view
+    def __init__(self, server: FtpServer, desk: Desk, rates: LearnedRates | None, view: _View) -> None:
+        self._server, self._desk, self._rates, self._view = server, desk, rates, view
         self._is_going_down = False
         self._is_gone = False
 
     def until_gone(self, inbox: Inbox[ServerEvent], stop: threading.Event) -> None:
         """Do so until the server has ended, which is the last thing it tells."""
-        self._tell_caps(self._caps.start() if self._caps else ())
+        self._tell_rates(self._rates.start() if self._rates else ())
         self._offer()
         while not self._is_gone:
             events = inbox.take(LOOK_AGAIN_S)
@@ -85,13 +85,11 @@ class _Watch:
         for event in events:
             self._view.event(event)
             self._is_gone = self._is_gone or event.kind is EventKind.GONE
-            if not self._is_gone:
-                self._tell_caps(self._caps.take(event) if self._caps else ())
+            self._tell_rates(self._rates.take(event) if self._rates else ())
 
-    def _tell_caps(self, texts: Iterable[str]) -> None:
-        with suppress(ServerGone):  # it will tell so itself
-            for text in texts:
-                self._view.cap(text)
+    def _tell_rates(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self._view.rate(text)
 
     def _offer(self) -> None:
         if self._is_going_down or self._is_gone:
@@ -120,7 +118,7 @@ class _JsonLines(_View):
     def event(self, event: ServerEvent) -> None:
         print(json.dumps(told({"event": event.kind.value} | to_json(event))), flush=True)  # noqa: T201
 
-    def cap(self, text: str) -> None:
+    def rate(self, text: str) -> None:
         print(json.dumps(told({"event": "cap", "text": text})), flush=True)  # noqa: T201
 
 
@@ -133,7 +131,7 @@ class _PlainLines(_View):
             at = datetime.fromtimestamp(event.at, UTC).strftime("%H:%M:%S")
             echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {event.text}", err=True)
 
-    def cap(self, text: str) -> None:
+    def rate(self, text: str) -> None:
         echo(text, err=True)
 
 
@@ -165,7 +163,7 @@ class _LiveTable(_View):
             self._print(f"{seen.peer_address or 'nobody'}: {event.text}")
         self._live.update(self._table())
 
-    def cap(self, text: str) -> None:
+    def rate(self, text: str) -> None:
         self._print(text)
 
     def _print(self, text: str, style: str | None = None) -> None:

@@ -192,6 +192,8 @@ class ImageChannel(DTPHandler):
         tuning = Tuning(self.socket, session.settings.profile, transfer.info, cap_known=cap_known)
         if tuning.refused:
             session.desk.notice(f"congestion control: {tuning.refused}; going on with what is granted")
+        if tuning.wants_pace:
+            tuning.find_pace(session.desk.pace_of(account), transfer.info, session.desk.clock())
         return tuning
 
     def _send_failed(self, error: OSError) -> None:

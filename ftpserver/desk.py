@@ -11,6 +11,7 @@ from ftpserver.door import FixedDoor
 from ftpserver.lobby import Lobby
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from ftpserver.roster import Roster
+from ftpserver.site_pace import SitePaces
 from ftpserver.site_rates import network_of
 from ftpserver.tickets import Refusal, names_source, password_matches, source_allowed
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ftpserver.catalogue import ImageFile
     from ftpserver.logins import FixedGrant
     from ftpserver.settings import ServerSettings
+    from ftpserver.site_pace import SitePace
     from ftpserver.tickets import TicketGrant
     from tcp.sample import Sample
     from tcp.syn import SynOptions
@@ -58,6 +60,7 @@ class Desk:
         self._door = FixedDoor(settings.limits)
         self._running: dict[str, Account] = {}
         self._site_caps = SiteCaps()
+        self._site_paces = SitePaces()
         self._notices: set[str] = set()
 
     @property
@@ -175,6 +178,10 @@ class Desk:
         site = self._site(account)
         share = self._site_caps.share(site, len(self._at_site(site))) if site in self._site_caps else None
         return least_cap(*self._own_caps(account), share)
+
+    def pace_of(self, account: Account) -> "SitePace":
+        """Return the pace that a ticket's transfer shares with its site; one without a site has it for itself."""
+        return self._site_paces.of(self._site(account) or f"ticket {account.grant.ticket_id}", self.clock())
 
     def connected(self, address: str, syn: "SynOptions | None") -> None:
         """Note that a client came; it is put down to a ticket if exactly one waits for its address."""

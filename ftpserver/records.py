@@ -7,7 +7,7 @@ from typing import Any
 from ftpserver.codec import public
 from tcp.sample import Sample
 from tcp.syn import SynOptions
-from tcp.verdict import Verdict, VerdictKind
+from tcp.verdict import OwnPace, Verdict, VerdictKind
 
 
 class TransferState(StrEnum):
@@ -40,6 +40,9 @@ class SenderReport:
         cap_bytes_per_s: Pacing cap in force; None for none.
         cap_source: Where the cap comes from, in words: given, or learned from what and when; empty without a cap.
         shared_cap_bytes_per_s: What the cap was a share of at any time, such as the site's cap; None for no share.
+        pace_bytes_per_s: Pace in force at the end where the transfer found it for itself; None where it did not.
+        found_link_bytes_per_s: What it then found the link to carry, for all transfers of its site together; None
+            where it found nothing, being too short, say, or held back by its receiver.
     """
 
     congestion_control_asked: str
@@ -50,6 +53,15 @@ class SenderReport:
     cap_bytes_per_s: int | None
     cap_source: str = ""
     shared_cap_bytes_per_s: int | None = None
+    pace_bytes_per_s: int | None = None
+    found_link_bytes_per_s: int | None = None
+
+    @property
+    def own_pace(self) -> OwnPace | None:
+        """The pace that the transfer looked for itself; None where it did not."""
+        if self.pace_bytes_per_s is None:
+            return None
+        return OwnPace(found_link_bytes_per_s=self.found_link_bytes_per_s)
 
     @property
     def is_slowed(self) -> bool:

@@ -51,7 +51,7 @@ class Reporter:
             self._announce(EventKind.STALLED, f"no progress for {silent_s:.0f} s: {why}", TransferState.STALLED)
             return
         if self._so_far.is_due(now_s - transfer.start.now_s):
-            self._so_far.kind = transfer.limited_by(self._tuning.in_force())
+            self._so_far.kind = transfer.limited_by(self._tuning.in_force(), self._tuning.own_pace)
         state = TransferState.STALLED if self._stalled else TransferState.TRANSFERRING
         sample = transfer.sample(now_s) if settings.stream_samples else None
         news = (state, transfer.acked_bytes, transfer.rate_bytes_per_s)
@@ -68,6 +68,7 @@ class Reporter:
         """
         desk = self._client.desk
         self.concluded = True
+        self._tuning.end_pace()
         record = self._transfer.record(
             outcome=failure or "delivered",
             raw_info=raw_info,

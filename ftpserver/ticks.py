@@ -19,3 +19,12 @@ def to_next_tick_s(now_s: float, interval_s: float) -> float:
 def to_next_early_look_s(now_s: float) -> float:
     """Return the time to the next of the looks at a young transfer, ten a second: more than 0 and at most 0.1 s."""
     return (now_s // _EARLY_S + 1) * _EARLY_S - now_s
+
+
+def to_next_moment_s(now_s: float, interval_s: float) -> float:
+    """Return the time to a multiple of an interval, half an interval away at least and one and a half at most.
+
+    So transfers that share a link are looked at together.
+    """
+    wait_s = (now_s // interval_s + 1) * interval_s - now_s
+    return wait_s if wait_s >= interval_s / 2 else wait_s + interval_s

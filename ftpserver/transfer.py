@@ -13,6 +13,7 @@ from tcp.verdict import VerdictKind, judge
 if TYPE_CHECKING:
     from ftpserver.tickets import TicketGrant
     from tcp.syn import SynOptions
+    from tcp.verdict import OwnPace
 
 _READINGS_SO_FAR = 16
 """Enough to name a cause, and a third of the time that all take: a thousand transfers are asked."""
@@ -136,10 +137,10 @@ class Transfer:
         """Return the last reading as a sample."""
         return Sample.from_info(max(0.0, now_s - self._origin_s), self.info, all_written=self.all_written)
 
-    def limited_by(self, congestion_control: str | None) -> VerdictKind | None:
+    def limited_by(self, congestion_control: str | None, own_pace: "OwnPace | None" = None) -> VerdictKind | None:
         """Return what limited it so far, from a choice of its readings; None while that cannot be told."""
         samples = self._readings.samples(self._origin_s, most=_READINGS_SO_FAR)
-        kind = judge(samples, congestion_control=congestion_control).kind
+        kind = judge(samples, congestion_control=congestion_control, own_pace=own_pace).kind
         return None if kind is VerdictKind.TOO_SHORT else kind
 
     def loses_heavily(self, now_s: float, for_s: float = FALL_BACK_AFTER_S) -> bool:
@@ -170,6 +171,7 @@ class Transfer:
                 congestion_control=sender.congestion_control,
                 shared_cap_bytes_per_s=sender.shared_cap_bytes_per_s,
                 slowed_for_loss=sender.is_slowed,
+                own_pace=sender.own_pace,
             ),
             samples=samples,
             commands=commands,

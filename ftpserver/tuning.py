@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING
 from ftpserver import sockets
 from ftpserver.records import SenderReport
 from ftpserver.sender import FALL_BACK_SHARE, LossSight, SenderChoice, choose_sender
+from tcp.pacing import Phase
+from tcp.verdict import OwnPace
 
 if TYPE_CHECKING:
     from ftpserver.caps import Cap
     from ftpserver.settings import SenderProfile
+    from ftpserver.site_pace import PacedCopy, SitePace
     from tcp.info import TcpInfo
+
+
+_AT_THE_END = {
+    Phase.YIELD: "at the end CUBIC, for somebody else's queue stood on it",
+    Phase.FREE: "at the end without a pace, for this host or the path delays what is sent",
+}
 
 
 class Tuning:
@@ -33,6 +42,9 @@ class Tuning:
         self._gave_up_bbr = False
         self._has_sack = info.sack
         self._slowed_to_bytes_per_s: int | None = None
+        self._copy: PacedCopy | None = None
+        self._pace_bytes_per_s: int | None = None
+        self._phase = Phase.SEARCH
         self.refused = ""
         sockets.set_notsent_lowat(connection, profile.notsent_lowat_bytes)
         sockets.set_unacked_limit(connection, profile.unacked_limit_s)
@@ -44,6 +56,7 @@ class Tuning:
                 sack=info.sack,
                 window_scaling=info.window_scaling,
                 cap_known=cap_known,
+                rtt_s=info.rtt_s,
             )
         )
 
@@ -58,6 +71,59 @@ class Tuning:
     def cap_bytes_per_s(self) -> int | None:
         """The pacing cap in force, payload bytes per second; None for none."""
         return self._cap.bytes_per_s if self._cap is not None else None
+
+    @property
+    def wants_pace(self) -> bool:
+        """Whether the pace is to be found in the transfer: nobody stated one, and the kernel granted BBR."""
+        return self._choice.finds_pace and not self.refused
+
+    def find_pace(self, site: "SitePace", info: "TcpInfo", now_s: float) -> None:
+        """Find the pace from now on, together with the other transfers of the site.
+
+        Args:
+            site: Their pace.
+            info: A reading of this connection.
+            now_s: Monotonic time.
+        """
+        self._copy = site.join(info, now_s, self._follow)
+
+    def look_at_pace(self, info: "TcpInfo", now_s: float) -> float | None:
+        """Let the search see a reading; return the seconds until the next, None where no pace is looked for."""
+        return None if self._copy is None else self._copy.take(info, now_s)
+
+    def end_pace(self) -> None:
+        """Leave the site's share to its other transfers; the pace in force stays."""
+        if self._copy is not None:
+            self._copy.leave()
+
+    @property
+    def found_link_bytes_per_s(self) -> int | None:
+        """What the link was found to carry; None where that was not looked for or is not known."""
+        found = self._copy.site.found_bytes_per_s if self._copy is not None else None
+        return None if found is None else int(found)
+
+    @property
+    def own_pace(self) -> OwnPace | None:
+        """The pace that is looked for here; None where it is not."""
+        if self._pace_bytes_per_s is None:
+            return None
+        return OwnPace(found_link_bytes_per_s=self.found_link_bytes_per_s)
+
+    def _follow(self, pace_bytes_per_s: int, phase: Phase) -> None:
+        """Take a pace; beside somebody else's flow go on as one of the same kind, and come back when it is gone."""
+        if self._gave_up_bbr:
+            return
+        pace = None if phase is Phase.FREE else pace_bytes_per_s
+        if pace != self._pace_bytes_per_s:
+            self._pace_bytes_per_s = pace
+            sockets.set_cap(self._socket, self._least_pace())
+        before, self._phase = self._phase, phase
+        if (phase is Phase.YIELD) is not (before is Phase.YIELD):
+            sockets.set_congestion_control(self._socket, "cubic" if phase is Phase.YIELD else "bbr")
+        elif phase is Phase.FREE and before is not Phase.FREE:
+            # Its own estimate was made under our pace. Chosen anew it begins with its start-up.
+            sockets.set_congestion_control(self._socket, "cubic")
+            sockets.set_congestion_control(self._socket, "bbr")
 
     def be_patient(self) -> None:
         """Let the kernel wait for a closed window as long as we would ourselves."""
@@ -96,11 +162,13 @@ class Tuning:
             congestion_control_asked=self._profile.congestion_control,
             congestion_control_chosen=self._choice.congestion_control,
             congestion_control=self.in_force(),
-            reason="; ".join(filter(None, (self._choice.reason, self._slowed_in_words(), self.refused))),
+            reason="; ".join(filter(None, (self._choice.reason, *self._changes_in_words(), self.refused))),
             cap_asked_bytes_per_s=self._cap.bytes_per_s if self._cap else None,
-            cap_bytes_per_s=sockets.cap(self._socket),
+            cap_bytes_per_s=sockets.cap(self._socket) if self._cap else None,
             cap_source=self._cap.source if self._cap else "",
             shared_cap_bytes_per_s=self._shared_cap_bytes_per_s,
+            pace_bytes_per_s=self._pace_bytes_per_s,
+            found_link_bytes_per_s=self.found_link_bytes_per_s,
         )
 
     @property
@@ -116,7 +184,18 @@ class Tuning:
 
     def _least_pace(self) -> int | None:
         cap = self._cap.bytes_per_s if self._cap else None
-        return min((pace for pace in (cap, self._slowed_to_bytes_per_s) if pace is not None), default=None)
+        paces = (cap, self._slowed_to_bytes_per_s, self._pace_bytes_per_s)
+        return min((pace for pace in paces if pace is not None), default=None)
+
+    def _changes_in_words(self) -> tuple[str, ...]:
+        return self._slowed_in_words(), self._found_in_words()
+
+    def _found_in_words(self) -> str:
+        if self._copy is None:
+            return ""
+        found = self.found_link_bytes_per_s
+        rate = "its rate was not found" if found is None else f"the link carried {found / 1e6:.2f} MB/s"
+        return "; ".join(filter(None, (rate, _AT_THE_END.get(self._phase, ""))))
 
     def _slowed_in_words(self) -> str:
         slowed, cap = self._slowed_to_bytes_per_s, self._cap
@@ -128,6 +207,10 @@ class Tuning:
         if self._gave_up_bbr or not self.in_force().startswith("bbr"):
             return
         self._gave_up_bbr = True
+        self.end_pace()
+        if self._pace_bytes_per_s is not None:
+            self._pace_bytes_per_s = None
+            sockets.set_cap(self._socket, self._least_pace())
         reason = f"{self._choice.reason}; given up, {why}"
         self._slow_to(None)
         self._ask_for(SenderChoice(congestion_control="cubic", reason=reason))

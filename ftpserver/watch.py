@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Protocol
 
 from ftpserver.sender import EARLY_LOOKS_S
-from ftpserver.ticks import to_next_early_look_s, to_next_tick_s
+from ftpserver.ticks import to_next_early_look_s, to_next_moment_s, to_next_tick_s
+from tcp.info import parse_tcp_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,8 @@ class Watch:
         if self._tuning.looks_early:
             self._tuning.reconsider(self._transfer.loss_sight)
             self._watched.look_in(to_next_early_look_s(now_s), self._look_early)
+        if self._tuning.wants_pace:
+            self._look_at_pace()
 
     def _to_next_tick_s(self, now_s: float) -> float:
         return to_next_tick_s(now_s, self._client.settings.sample_interval_s)
@@ -78,6 +81,16 @@ class Watch:
         self._tuning.reconsider(self._transfer.loss_sight)
         if self._tuning.looks_early and now_s - self._transfer.start.now_s < EARLY_LOOKS_S:
             self._watched.look_in(to_next_early_look_s(now_s), self._look_early)
+
+    def _look_at_pace(self) -> None:
+        """Let the search for a pace see the connection, as often as it asks to; nothing is kept of it."""
+        raw_info = self._watched.read()
+        if raw_info is None:
+            return
+        now_s: float = self._client.desk.clock()
+        wait_s = self._tuning.look_at_pace(parse_tcp_info(raw_info), now_s)
+        if wait_s is not None:
+            self._watched.look_in(to_next_moment_s(now_s, wait_s), self._look_at_pace)
 
     def _judge_pace(self, now_s: float) -> None:
         transfer, tuning = self._transfer, self._tuning

@@ -86,6 +86,7 @@ class HostView:
         site: Name of the site whose link the device shares, or None.
         link_rate_bps: Rate of the site's WAN link in bit/s, or None where nobody said.
         cap_share: Share of that rate that copies may take, in (0, 1].
+        is_cap_share_stated: Whether somebody wrote that share, so that it holds for a rate that is learned, too.
         server_address: Our address as the device reaches it, or None: the local end of the SSH connection.
         vrf: VRF through which the device reaches us, or None.
         source_interface: Interface from which the device's FTP client is to come, or None: as the device has it. IOS
@@ -110,6 +111,7 @@ class HostView:
     max_copies: int | None = None
     image: str | None = None
     groups: tuple[str, ...] = ()
+    is_cap_share_stated: bool = False
 
     @property
     def cap_bps(self) -> float | None:
@@ -133,6 +135,7 @@ def view(host: InventoryHost) -> HostView:
             f"{described(platform or None, PLATFORM_WORDS)}",
             host=host.name,
         )
+    cap_share = read_key(host, "cap_share", values.read_share, data)
     return HostView(
         name=host.name,
         address=host.hostname,
@@ -140,7 +143,8 @@ def view(host: InventoryHost) -> HostView:
         platform=platform,
         site=read_key(host, "site", values.read_word, data),
         link_rate_bps=read_key(host, "link_rate_bps", values.read_rate, data),
-        cap_share=read_key(host, "cap_share", values.read_share, data) or DEFAULT_CAP_SHARE,
+        cap_share=cap_share or DEFAULT_CAP_SHARE,
+        is_cap_share_stated=cap_share is not None,
         server_address=read_key(host, "server_address", values.read_word, data),
         vrf=read_key(host, "vrf", values.read_word, data),
         source_interface=read_key(host, "source_interface", values.read_interface, data),

@@ -1,4 +1,8 @@
-"""What the links to devices carry: stated in the inventory, or learned from earlier transfers of the same site."""
+"""What the links to devices carry: stated in the inventory, or learned from earlier transfers of the same site.
+
+A rate that is learned serves plans and windows. It holds no copy back unless the inventory states a `cap_share`: where
+no rate is stated, copies find the link's rate anew for themselves (`tcp.pacing`), and it may have changed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from pathlib import Path
 from ftpserver import SiteRates, TransferRecord, network_of
 from inventory.view import HostView
 from staging.budget import payload_cap_bytes_per_s
+from tcp.pacing import HOLD_SHARE
 
 FILE = "link-rates.json"
 STATED = "stated in the inventory"
@@ -66,15 +71,17 @@ class LinkRates:
     def cap(self, device: HostView, peer_address: str) -> LinkCap | None:
         """Return what a device that shares its link with nobody we know of may take; None leaves it without a cap."""
         found = self.of(device, peer_address)
-        return None if found is None else _capped(found, device.cap_share)
+        if found is None or (found.source != STATED and not device.is_cap_share_stated):
+            return None
+        return _capped(found, device.cap_share)
 
     def learned_site_caps(self, devices: Iterable[HostView]) -> dict[str, LinkCap]:
-        """Return what the copies to a site may take together, for sites whose rate is learned and stated by nobody."""
+        """Return what the copies to a site may take together, where a share is stated and the rate is learned."""
         found: dict[str, LinkCap] = {}
         everyone = tuple(devices)
         stated = {device.site for device in everyone if device.link_rate_bps is not None}
         for device in everyone:
-            if device.site is None or device.site in stated:
+            if device.site is None or device.site in stated or not device.is_cap_share_stated:
                 continue
             if (learned := self._learned(device.site)) is not None:
                 cap = _capped(learned, device.cap_share)
@@ -85,6 +92,17 @@ class LinkRates:
         now_s = self._wall()
         learned = self._rates.learned(site, now_s)
         return None if learned is None else LinkRate(rate_bps=learned.rate_bps, source=learned.describe(now_s))
+
+
+def copy_share(device: HostView, rate: LinkRate | None) -> float:
+    """Return the part of a link that copies take: the inventory's, or of a learned rate what a found pace leaves them.
+
+    Args:
+        device: A device behind the link.
+        rate: What is known of it.
+    """
+    is_found = rate is not None and rate.source != STATED and not device.is_cap_share_stated
+    return HOLD_SHARE if is_found else device.cap_share
 
 
 def _capped(rate: LinkRate, share: float) -> LinkCap:

@@ -18,6 +18,7 @@ from staging.context import RunContext
 from staging.device_run import DeviceRun, run_device
 from staging.events import Emit, silent
 from staging.journal import Journal
+from staging.links import copy_share
 from staging.probe_files import ProbeFiles, probe_files
 from staging.probe_result import Arm, ProbeResult, arm_of
 from staging.record import RunReport
@@ -153,7 +154,7 @@ class ProbeRun(DeviceRun):
     @property
     def _link_bytes_per_s(self) -> float | None:
         link = self._record.link_rate
-        return payload_cap_bytes_per_s(link.rate_bps * self._host.cap_share) if link else None
+        return payload_cap_bytes_per_s(link.rate_bps * copy_share(self._host, link)) if link else None
 
     def _expected_tuned(self) -> float | None:
         """Return the rate to expect tuned: the link where its rate is known, else four times what it is untuned."""

@@ -67,6 +67,17 @@ _PLATEAU = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPace:
+    """A pace that a sender looked for in the transfer itself, see `tcp.pacing`.
+
+    Attributes:
+        found_link_bytes_per_s: What the link was found to carry for all transfers that share it; None while unknown.
+    """
+
+    found_link_bytes_per_s: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """A transfer as a whole, the background an interval is judged against.
 
@@ -90,6 +101,7 @@ class Overview:
         sack: Whether both sides agreed on SACK; None if not known.
         loss_based: Whether the congestion control slows down on loss.
         slowed_for_loss: Whether the sender lowered its pacing because of losses: its pace is no cap then.
+        own_pace: What its pace was if the sender looked for it in the transfer; None where a cap was given, or none.
     """
 
     duration_s: float
@@ -110,6 +122,7 @@ class Overview:
     shared_cap_bytes_per_s: int | None = None
     sack: bool | None = None
     slowed_for_loss: bool = False
+    own_pace: "OwnPace | None" = None
 
 
 def overview(
@@ -119,6 +132,7 @@ def overview(
     shared_cap_bytes_per_s: int | None = None,
     *,
     slowed_for_loss: bool = False,
+    own_pace: "OwnPace | None" = None,
 ) -> Overview:
     """Sum up a transfer.
 
@@ -128,6 +142,7 @@ def overview(
         congestion_control: Name of the sender's congestion control; None is taken as loss-based.
         shared_cap_bytes_per_s: What the cap was a share of, or None.
         slowed_for_loss: Whether the sender lowered its pacing because of losses.
+        own_pace: The pace that it found, if it looked for one.
     """
     windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
     rates = [span.rate_bytes_per_s for span in spans]
@@ -156,6 +171,7 @@ def overview(
         shared_cap_bytes_per_s=shared_cap_bytes_per_s,
         sack=samples[-1].sack,
         slowed_for_loss=slowed_for_loss,
+        own_pace=own_pace,
     )
 
 
@@ -190,7 +206,7 @@ def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> Verd
         return VerdictKind.SERVER
     cap = span.end.max_pacing_rate_bytes_per_s
     if cap is not None and span.rate_bytes_per_s >= _CAP_REACHED * cap:
-        return VerdictKind.RANDOM_LOSS if whole.slowed_for_loss else VerdictKind.CAP
+        return _pace_kind(whole)
     if span.end.probes or span.end.snd_wnd_bytes == 0:
         return VerdictKind.SLOW_RECEIVER
     if _nearly_closed(span, window_so_far_bytes):
@@ -202,6 +218,15 @@ def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> Verd
     if _has_queue(span, whole):
         return VerdictKind.BANDWIDTH
     return _loss_kind(span, whole)
+
+
+def _pace_kind(whole: Overview) -> VerdictKind | None:
+    """Name what a pace that was reached stands for; one that is still looked for is a flow that speeds up."""
+    if whole.slowed_for_loss:
+        return VerdictKind.RANDOM_LOSS
+    if whole.own_pace is None:
+        return VerdictKind.CAP
+    return None if whole.own_pace.found_link_bytes_per_s is None else VerdictKind.BANDWIDTH
 
 
 def _starved(span: "Interval") -> bool:
@@ -270,6 +295,8 @@ def _loss_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
     if not whole.loss_based:
         if whole.slowed_for_loss or _repairs_one_by_one(span):
             return VerdictKind.RANDOM_LOSS
+        if whole.own_pace is not None:
+            return VerdictKind.RANDOM_LOSS if span.retrans_bytes > _REPAIRING * span.sent_bytes else None
         if whole.retrans_share > _POLICER_RETRANS_RATE_BASED and whole.spread < _POLICER_SPREAD:
             return VerdictKind.POLICER
         if span.rate_bytes_per_s >= _PLATEAU * whole.peak_bytes_per_s:

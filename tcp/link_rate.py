@@ -5,11 +5,12 @@ Facts
 
 - Only a transfer that the link itself held back shows its rate: the verdicts bandwidth and policer. One limited by its
   window, by loss or by flash shows what got through, which may be any part of it.
+- A transfer that found its pace for itself (`tcp.pacing`) was held back by the link, and its verdict says so.
 - A cap that was reached shows that the link carries at least so much. It may raise an estimate but never begin one:
-  the usual cap is a share of the estimate, and an estimate made of its own share would shrink with every transfer.
+  where the cap is a share of the estimate, an estimate made of its own share would shrink with every transfer.
 - Transfers at the same time share the link, so what ran beside a transfer is added to it.
 - The start-up of a transfer is no rate of the link: the best five seconds count.
-- An estimate ends with its age. The next transfer then runs without a learned cap, and so finds a faster link too.
+- An estimate ends with its age.
 """
 
 from dataclasses import dataclass
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from tcp.sample import Sample
 
 DEFAULT_CAP_SHARE = 0.8
-"""Part of a link that copies may take where nobody said otherwise."""
+"""Part of a stated link that copies may take where nobody said otherwise."""
 
 MAX_AGE_S = 7 * 86400.0
-"""After a week a rate is learned anew: links are changed, and a cap taken from an old rate would hide it."""
+"""After a week a rate is learned anew: links are changed."""
 
 _SUSTAINED_S = 5.0
 _HEADERS_BYTES = 40

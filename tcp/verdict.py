@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from tcp.limits import Overview, VerdictKind, kind_of, overview
+from tcp.limits import Overview, OwnPace, VerdictKind, kind_of, overview
 from tcp.sample import Interval, Sample, intervals
 from tcp.words import advice_for, evidence_for, sentence_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Sample", "Verdict", "VerdictKind", "judge"]
+__all__ = ["OwnPace", "Sample", "Verdict", "VerdictKind", "judge"]
 
 _LEAST_SECONDS = 1.0
 _LEAST_ROUND_TRIPS = 10
@@ -66,6 +66,7 @@ def judge(
     congestion_control: str | None = None,
     shared_cap_bytes_per_s: int | None = None,
     slowed_for_loss: bool = False,
+    own_pace: OwnPace | None = None,
 ) -> Verdict:
     """Name what limited a transfer.
 
@@ -74,11 +75,14 @@ def judge(
         congestion_control: The sender's congestion control in force; without it loss is taken to matter.
         shared_cap_bytes_per_s: What the pacing cap is a share of, such as a site's cap; None where it is no share.
         slowed_for_loss: Whether the sender lowered its pacing because of losses, so that its pace is no cap.
+        own_pace: The pace that it found, if it looked for one: reached, it stands for the link and is no cap.
     """
     spans = intervals(samples)
     if not spans:
         return _too_short(0.0, f"{len(samples)} samples and no time between them")
-    whole = overview(samples, spans, congestion_control, shared_cap_bytes_per_s, slowed_for_loss=slowed_for_loss)
+    whole = overview(
+        samples, spans, congestion_control, shared_cap_bytes_per_s, slowed_for_loss=slowed_for_loss, own_pace=own_pace
+    )
     least_s = max(_LEAST_SECONDS, _LEAST_ROUND_TRIPS * whole.median_rtt_s)
     if whole.duration_s < least_s or len(spans) < _LEAST_INTERVALS:
         seen, wanted = len(spans) + 1, _LEAST_INTERVALS + 1

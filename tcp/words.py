@@ -55,7 +55,11 @@ def _random_loss(whole: Overview) -> str:
 
 def _bandwidth(whole: Overview) -> str:
     least = "unknown" if whole.min_rtt_s is None else f"{whole.min_rtt_s * 1e3:.3g} ms"
-    return f"the link was full at {_rate(whole.rate_bytes_per_s)}, round trip {_rtt(whole)} against {least} at least"
+    seen = f"{_rate(whole.rate_bytes_per_s)}, round trip {_rtt(whole)} against {least} at least"
+    found = whole.own_pace.found_link_bytes_per_s if whole.own_pace is not None else None
+    if found is None:
+        return f"the link was full at {seen}"
+    return f"the link was found to carry {_rate(found)} and kept just below full, seen {seen}"
 
 
 def _policer(whole: Overview) -> str:
@@ -118,7 +122,8 @@ def evidence_for(whole: Overview) -> tuple[str, ...]:
             f"receive window {whole.largest_window_bytes} bytes at most, {whole.median_window_bytes} in the median"
         )
     if whole.cap_bytes_per_s is not None:
-        lines.append(f"pacing cap {_rate(whole.cap_bytes_per_s)}{_history_of(whole)}")
+        name = "pacing cap" if whole.own_pace is None else "pace found in the copy"
+        lines.append(f"{name} {_rate(whole.cap_bytes_per_s)}{_history_of(whole)}")
     return tuple(lines)
 
 

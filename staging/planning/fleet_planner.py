@@ -217,7 +217,7 @@ def _start(request: PlanRequest, views: Mapping[str, HostView], now: datetime) -
 
 
 def _check_rate(site: Site, views: Mapping[str, HostView], links: LinkRates) -> None:
-    """Refuse a site whose link nobody knows: no time could be told, and nothing would hold its copies back."""
+    """Refuse a site whose link nobody knows: no time could be told."""
     device = next(one for one in views.values() if one.site == site.name)
     # The site's name is the key of what was learned, whatever the address.
     if links.of(device, device.address) is None:

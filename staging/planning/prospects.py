@@ -9,6 +9,7 @@ from datetime import datetime
 from inventory.sites import Site
 from inventory.time_window import TimeWindow, next_opening
 from inventory.view import HostView
+from staging.links import copy_share
 from staging.planning.fleet_plan import Action, PlannedDevice, TuneMode
 from staging.planning.gather import Found
 from staging.planning.rates import (
@@ -69,7 +70,7 @@ def links_of(found: Iterable[Found], sites: Mapping[str, Site], starts_at: datet
             name=key,
             rate_bps=one.link_rate.rate_bps if one.link_rate else None,
             source=one.link_rate.source if one.link_rate else "not known",
-            cap_share=one.view.cap_share,
+            cap_share=copy_share(one.view, one.link_rate),
             max_copies=site.max_copies if site is not None else one.view.max_copies,
             opens_s=opens_s,
             closes_s=closes_s,

@@ -41,6 +41,19 @@ def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[F
         yield running
 
 
+@pytest.fixture
+def left_alone(world: World, tmp_path: Path) -> Iterator[FtpServer]:
+    """A server without options."""
+    image = tmp_path / IMAGE
+    image.write_bytes(bytes(20_000_000))
+    with in_core(world):
+        running = FtpServer(ServerSettings(image_paths=(image,), listen_address=world.server_address)).__enter__()
+    with contextlib.closing(running):
+        if not running.grants.grants("bbr"):
+            pytest.skip("this kernel grants bbr not even to root")
+        yield running
+
+
 @contextlib.contextmanager
 def _fetching(world: World, server: FtpServer) -> Iterator[Ticket]:
     """A client at the site that fetches an image and forgets it, whatever comes of that."""
@@ -107,3 +120,17 @@ def test_a_peer_that_falls_silent_is_given_up(world: World, server: FtpServer) -
     assert failed.bytes_acked < failed.size_bytes
     assert failed.record is not None
     assert failed.record.outcome == failed.last_error
+
+
+def test_without_a_rate_the_link_is_found_in_the_copy(world: World, left_alone: FtpServer) -> None:
+    """BBR goes at a pace of the copy's own; the record has it apart from caps, and the verdict names the link."""
+    with _fetching(world, left_alone) as ticket:
+        delivered = left_alone.wait_final(ticket.ticket_id, 60)
+    record = delivered.record
+    assert record is not None
+    assert (delivered.state, record.sender.congestion_control_chosen) == (TransferState.DELIVERED, "bbr")
+    assert record.sender.cap_bytes_per_s is None
+    assert record.sender.pace_bytes_per_s is not None
+    assert record.sender.found_link_bytes_per_s is not None
+    assert record.sender.found_link_bytes_per_s <= 1.1 * world.profile.rate_bps / 8
+    assert "no rate stated" in record.sender.reason

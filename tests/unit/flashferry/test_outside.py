@@ -534,7 +534,7 @@ def test_views_of_the_server(view, width, capsys):
     made, live = opened_view(view, out)
     for one in server_events():
         made.event(one)
-    made.cap(HOSTILE)
+    made.rate(HOSTILE)
     live.stop()
     said = capsys.readouterr()
     for text in (said.out, said.err):

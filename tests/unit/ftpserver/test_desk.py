@@ -13,6 +13,7 @@ from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferStat
 from ftpserver.roster import CLOSED_KEPT_S, MOST_CLOSED
 from ftpserver.settings import Limits, SenderProfile, ServerSettings
 from ftpserver.tickets import Refusal, Ticket, TicketRequest, issue
+from tcp.info import parse_tcp_info
 
 IMAGE = ImageFile(
     name="a.bin",
@@ -324,3 +325,19 @@ def test_a_delivery_is_never_taken_back() -> None:
     room.desk.change(account, EventKind.FAILED, "no data connection came", state=TransferState.FAILED)
     assert (account.progress.state, account.progress.last_error) == (TransferState.DELIVERED, "")
     assert (room.events[-1].kind, room.events[-1].text) == (EventKind.NOTICE, "no data connection came")
+
+
+def test_transfers_of_a_site_find_their_pace_together() -> None:
+    """Those of another site, and those of none, each have their own."""
+    room = _Room()
+    first, second, far, alone, other = (
+        room.account(room.ticket(site=site)) for site in ("branch", "branch", "far", "", "")
+    )
+    info = parse_tcp_info(bytes(280))
+    paces = []
+    for account in (first, second, far, alone, other):
+        pace = room.desk.pace_of(account)
+        pace.join(info, room.now_s, lambda _pace, _yields: None)
+        paces.append(pace)
+    assert paces[0] is paces[1]
+    assert len({id(pace) for pace in paces}) == 4

@@ -60,18 +60,28 @@ def test_limits_must_be_positive() -> None:
     [
         ("auto", True, True, True, "bbr", "SACK, a scaled window and a cap"),
         ("auto", False, True, True, "bbr", "a scaled window and a cap, though no SACK"),
-        ("auto", False, True, False, "cubic", "no cap known, without which BBR is unfair"),
+        ("auto", False, True, False, "cubic", "no rate stated and no SACK; a search would lose too much"),
+        ("auto", True, False, False, "cubic", "no rate stated; limited by an unscaled window"),
         ("auto", True, False, True, "cubic", "limited by an unscaled window"),
-        ("auto", True, True, False, "cubic", "no cap known, without which BBR is unfair"),
+        ("auto", True, True, False, "bbr", "no rate stated: SACK, a scaled window and a pace found in the copy"),
         ("bbr", False, False, False, "bbr", "the profile asks for it"),
         ("reno", True, True, True, "reno", "the profile asks for it"),
         ("system", True, True, True, None, "the profile leaves it to the kernel"),
     ],
 )
 def test_the_sender_s_choice(asked: str, sack: bool, scaling: bool, cap: bool, chosen: str | None, reason: str) -> None:
-    """BBR only with a scaled window and a cap; CUBIC otherwise; a profile that names one gets it."""
+    """BBR with a scaled window and a cap, or with SACK and a pace of its own; a profile that names one gets it."""
     choice = choose_sender(asked, sack=sack, window_scaling=scaling, cap_known=cap)
     assert (choice.congestion_control, choice.reason) == (chosen, reason)
+    assert choice.finds_pace is (chosen == "bbr" and asked == "auto" and not cap)
+
+
+def test_a_client_next_door_gets_cubic_where_no_rate_is_stated() -> None:
+    """So near losses cost CUBIC nothing; a millisecond on, or under a cap, it is as elsewhere."""
+    known = {"sack": True, "window_scaling": True}
+    assert choose_sender("auto", **known, cap_known=False, rtt_s=0.001).congestion_control == "cubic"
+    assert choose_sender("auto", **known, cap_known=False, rtt_s=0.003).congestion_control == "bbr"
+    assert choose_sender("auto", **known, cap_known=True, rtt_s=0.001).congestion_control == "bbr"
 
 
 def _sight(**known: Any) -> LossSight:

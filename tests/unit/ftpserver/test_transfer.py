@@ -213,3 +213,20 @@ def test_a_pace_below_the_cap_is_judged_as_lowered_for_losses(asked_bytes_per_s:
     sender = replace(_SENDER, congestion_control="bbr", cap_asked_bytes_per_s=asked_bytes_per_s, cap_bytes_per_s=40_000)
     record = transfer.record(outcome="x", raw_info=None, now_s=112.0, sender=sender, commands=())
     assert record.verdict.kind is kind
+
+
+@pytest.mark.parametrize(("found", "kind"), [(41_000, VerdictKind.BANDWIDTH), (None, VerdictKind.TOO_SHORT)])
+def test_a_pace_of_the_transfer_s_own_teaches_only_what_it_found(found: int | None, kind: VerdictKind) -> None:
+    """Its verdict is the link where a rate was found, and otherwise nothing that a link is learned from."""
+    transfer = _transfer()
+    transfer.wrote(_SIZE - 1, 100.0)
+    for second in range(1, 13):
+        sent = second * 40_000
+        transfer.take(
+            _info(acked=sent, sent=sent, again=0, window=900_000, busy=second * 1_000_000, max_pacing=40_000),
+            100.0 + second,
+            tick=True,
+        )
+    sender = replace(_SENDER, congestion_control="bbr", pace_bytes_per_s=40_000, found_link_bytes_per_s=found)
+    record = transfer.record(outcome="x", raw_info=None, now_s=112.0, sender=sender, commands=())
+    assert record.verdict.kind is kind

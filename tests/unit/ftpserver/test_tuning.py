@@ -1,5 +1,6 @@
 """What `auto` does to a connection: the kernel's options are set on a stand-in that notes them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,8 +9,10 @@ from ftpserver import tuning as module
 from ftpserver.caps import Cap
 from ftpserver.sender import LossSight
 from ftpserver.settings import SenderProfile
+from ftpserver.site_pace import SitePace
 from ftpserver.tuning import Tuning
 from tcp.info import TcpInfo, parse_tcp_info
+from tcp.pacing import Phase
 
 _CAP = Cap(bytes_per_s=5_960_000, source="site")
 _SACK, _SCALING = 2, 4
@@ -20,10 +23,12 @@ class _Kernel:
 
     def __init__(self) -> None:
         self.control = "cubic"
+        self.asked: list[str] = []
         self.caps: list[int | None] = []
 
     def set_congestion_control(self, _: Any, name: str) -> str:
         self.control = name
+        self.asked.append(name)
         return ""
 
     def set_cap(self, _: Any, cap_bytes_per_s: int | None) -> bool:
@@ -132,3 +137,84 @@ def test_losses_turn_a_flow_with_an_unscaled_window_to_bbr_once(kernel: _Kernel)
     tuning.reconsider(_sight(losses=20, acked_segments=2000, window_bytes=64_240, rtt_s=0.01))
     assert (kernel.control, kernel.caps) == ("bbr", [_CAP.bytes_per_s])
     assert not tuning.looks_early
+
+
+def _finding(kernel: _Kernel, site: SitePace, *, control: str = "auto") -> Tuning:
+    info = replace(_info(_SACK | _SCALING), snd_mss_bytes=1460, rtt_us=100_000, min_rtt_us=100_000)
+    tuning = Tuning(None, SenderProfile(congestion_control=control), info, cap_known=False)  # type: ignore[arg-type]
+    if tuning.wants_pace:
+        tuning.find_pace(site, info, 0.0)
+        tuning.apply_cap(None)
+    return tuning
+
+
+def test_without_a_rate_the_pace_is_found_under_bbr(kernel: _Kernel) -> None:
+    """The kernel is told a pace from the first byte on, and the record calls it the copy's own and no cap."""
+    tuning = _finding(kernel, SitePace())
+    report = tuning.report()
+    assert kernel.control == "bbr"
+    assert kernel.caps[-1] == report.pace_bytes_per_s == 438_000
+    assert (report.cap_bytes_per_s, report.cap_source, report.found_link_bytes_per_s) == (None, "", None)
+    assert report.reason == "no rate stated: SACK, a scaled window and a pace found in the copy; its rate was not found"
+
+
+def test_without_bbr_there_is_no_pace_and_the_reason_is_told(kernel: _Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUBIC finds its own pace; what the kernel refused stands in the record."""
+
+    def refuse(_: Any, name: str) -> str:
+        return "bbr is not in this kernel (modprobe tcp_bbr)" if name == "bbr" else ""
+
+    monkeypatch.setattr(module.sockets, "set_congestion_control", refuse)
+    tuning = _finding(kernel, SitePace())
+    assert not tuning.wants_pace
+    assert kernel.caps == []
+    assert tuning.look_at_pace(_info(_SACK), 1.0) is None
+    assert tuning.report().reason.endswith("bbr is not in this kernel (modprobe tcp_bbr)")
+
+
+def test_a_profile_that_names_bbr_finds_no_pace(kernel: _Kernel) -> None:
+    """What was asked for by name is left alone."""
+    assert not _finding(kernel, SitePace(), control="bbr").wants_pace
+
+
+def test_beside_somebody_else_it_goes_on_under_cubic_and_comes_back(kernel: _Kernel) -> None:
+    """The kernel is asked for the change, and the record says how it ended."""
+    tuning = _finding(kernel, SitePace())
+    tuning._follow(1_000_000, Phase.YIELD)
+    assert (kernel.control, kernel.caps[-1]) == ("cubic", 1_000_000)
+    assert "at the end CUBIC, for somebody else's queue stood on it" in tuning.report().reason
+    tuning._follow(900_000, Phase.HOLD)
+    assert (kernel.control, kernel.caps[-1]) == ("bbr", 900_000)
+
+
+def test_a_cap_that_comes_later_holds_beside_the_pace(kernel: _Kernel) -> None:
+    """The least of both; when it is lifted the pace is left."""
+    tuning = _finding(kernel, SitePace())
+    tuning.apply_cap(Cap(bytes_per_s=100_000, source="site"))
+    assert kernel.caps[-1] == 100_000
+    tuning.apply_cap(None)
+    assert kernel.caps[-1] == 438_000
+
+
+def test_giving_bbr_up_ends_the_search(kernel: _Kernel) -> None:
+    """Where far too much is sent again CUBIC goes on without a pace, and no later decision changes that."""
+    site = SitePace()
+    tuning = _finding(kernel, site)
+    tuning.give_up_bbr()
+    tuning._follow(1_000_000, Phase.HOLD)
+    assert (kernel.control, kernel.caps[-1], site.copies) == ("cubic", None, 0)
+
+
+def test_where_nothing_can_be_seen_bbr_begins_anew_without_a_pace(kernel: _Kernel) -> None:
+    """No pace is in force, its own estimate is forgotten, once, and the record says why there was none at the end."""
+    tuning = _finding(kernel, SitePace())
+    tuning._follow(1_000_000, Phase.HOLD)
+    kernel.asked.clear()
+    tuning._follow(10**10, Phase.FREE)
+    tuning._follow(10**10, Phase.FREE)
+    assert (kernel.asked, kernel.caps[-1]) == (["cubic", "bbr"], None)
+    report = tuning.report()
+    assert report.pace_bytes_per_s is None
+    assert "without a pace, for this host or the path delays what is sent" in report.reason
+    tuning._follow(2_000_000, Phase.SEARCH)
+    assert (kernel.control, kernel.caps[-1]) == ("bbr", 2_000_000)

@@ -8,7 +8,7 @@ import pytest
 
 from ftpserver import SenderReport, TransferRecord
 from inventory.view import HostView
-from staging.links import STATED, LinkRates
+from staging.links import STATED, LinkRates, copy_share
 from tcp.limits import VerdictKind
 from tcp.sample import Sample
 from tcp.verdict import Verdict
@@ -27,6 +27,7 @@ HOST = HostView(
     cap_share=0.5,
     server_address=None,
     vrf=None,
+    is_cap_share_stated=True,
 )
 PEER = "192.0.2.77"
 TRANSFER = TransferRecord(
@@ -121,6 +122,20 @@ def test_a_device_without_a_site_learns_by_its_network(tmp_path):
     assert cap is not None
     assert cap.bytes_per_s == pytest.approx(RATE_BYTES_PER_S / 2, rel=0.01)
     assert links.learned_site_caps([alone]) == {}
+
+
+def test_a_learned_rate_holds_nothing_back_unless_a_share_is_stated(tmp_path):
+    """It serves plans; the copies find their pace themselves, for the link may carry more by now."""
+    links, free = rates(tmp_path), replace(HOST, is_cap_share_stated=False)
+    links.note(free, TRANSFER)
+    links.note(replace(free, site=None), TRANSFER)
+    assert links.learned_site_caps([free]) == {}
+    assert links.cap(replace(free, site=None), PEER) is None
+    assert copy_share(free, links.of(free, PEER)) == 0.98
+    assert copy_share(HOST, links.of(HOST, PEER)) == 0.5
+    stated = replace(free, link_rate_bps=1e6)
+    assert copy_share(stated, links.of(stated, PEER)) == 0.5
+    assert links.cap(stated, PEER) is not None
 
 
 def test_a_copy_that_its_window_held_back_shows_no_link():

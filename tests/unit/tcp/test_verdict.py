@@ -8,7 +8,7 @@ import pytest
 
 from tcp.info import NO_PACING_LIMIT, parse_tcp_info
 from tcp.sample import Sample, intervals
-from tcp.verdict import VerdictKind, judge
+from tcp.verdict import OwnPace, VerdictKind, judge
 
 _MSS = 1460
 
@@ -462,3 +462,28 @@ def test_only_whole_segments_of_a_small_window_are_usable() -> None:
     small, tiny = _flow(seconds=1, window=4128), _flow(seconds=1, window=500)
     assert intervals(small)[0].usable_window_bytes == 2920
     assert intervals(tiny)[0].usable_window_bytes == 500
+
+
+def test_a_pace_that_was_found_in_the_copy_stands_for_the_link() -> None:
+    """Reached, it names the link with what it was found to carry, and is called no cap; a given one is a cap."""
+    flow = _flow(rate=5.9e6, max_pacing_rate_bytes_per_s=5_960_000)
+    assert judge(flow, congestion_control="bbr").kind is VerdictKind.CAP
+    verdict = judge(flow, congestion_control="bbr", own_pace=OwnPace(found_link_bytes_per_s=6_080_000))
+    assert verdict.kind is VerdictKind.BANDWIDTH
+    assert "the link was found to carry 6.08 MB/s and kept just below full, seen 5.9 MB/s" in verdict.sentence
+    assert "pace found in the copy 5.96 MB/s" in verdict.evidence
+
+
+@pytest.mark.parametrize("pace", [5_960_000, 20_000_000])
+def test_a_search_that_found_nothing_names_no_link(pace: int) -> None:
+    """Reached or not, a pace that is still looked for teaches nothing of the link."""
+    flow = _flow(rate=5.9e6, max_pacing_rate_bytes_per_s=pace)
+    verdict = judge(flow, congestion_control="bbr", own_pace=OwnPace(found_link_bytes_per_s=None))
+    assert verdict.kind is VerdictKind.TOO_SHORT
+
+
+def test_a_full_window_is_the_window_under_a_pace_of_its_own_too() -> None:
+    """What was found before the receiver narrowed its window does not hide the window."""
+    flow = _flow(rate=640_000, window=65_535, in_flight=64_240, rwnd=0.9, max_pacing_rate_bytes_per_s=5_960_000)
+    verdict = judge(flow, congestion_control="bbr", own_pace=OwnPace(found_link_bytes_per_s=6_080_000))
+    assert verdict.kind is VerdictKind.WINDOW

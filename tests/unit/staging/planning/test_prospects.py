@@ -11,7 +11,7 @@ from inventory.load import open_inventory
 from inventory.sites import Site, sites_of
 from inventory.time_window import TimeWindow
 from inventory.view import HostView
-from staging.links import LinkRate
+from staging.links import STATED, LinkRate
 from staging.planning.fleet_plan import Action, PlannedDevice, TuneMode
 from staging.planning.fleet_planner import PlanRequest, first_opening, plan_fleet
 from staging.planning.gather import Found
@@ -61,7 +61,7 @@ def _found(name: str, action: Action = Action.STAGE, **view: object) -> Found:
     device = _view(name, **view)  # type: ignore[arg-type]
     planned = PlannedDevice(host=name, address="192.0.2.1", site=device.site, model="ISR", action=action)
     wanted = Wanted(name="new.bin", size_bytes=100_000_000, md5="0" * 32)
-    rate = LinkRate(rate_bps=80e6, source="stated")
+    rate = LinkRate(rate_bps=80e6, source=STATED)
     return Found(planned=planned, view=device, platform="ios-xe", wanted=wanted, link_rate=rate)
 
 

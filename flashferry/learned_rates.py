@@ -1,0 +1,52 @@
+"""What `serve` learns of links where nobody stated a rate: told, and kept between runs. It holds no copy back.
+
+A copy finds the link's rate anew for itself, see `tcp.pacing`: the link may have changed, or carry somebody else too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from ftpserver import EventKind, ServerEvent, SiteRates, network_of
+
+
+class LearnedRates:
+    """Learns from every transfer that ends what the link of its client's network carries.
+
+    Args:
+        rates: What is known already.
+        wall: Wall-clock time in seconds since 1970.
+    """
+
+    def __init__(self, rates: SiteRates, wall: Callable[[], float] = time.time) -> None:
+        self._rates = rates
+        self._wall = wall
+        self._told: dict[str, float] = {}
+
+    def start(self) -> Iterator[str]:
+        """Yield what is known of all networks, in words."""
+        for site in self._rates.sites():
+            yield from self._tell(site)
+
+    def take(self, event: ServerEvent) -> Iterator[str]:
+        """Learn from the end of a transfer; at a login look again how old a rate is. Yield what changed, in words."""
+        if event.peer_address is None:
+            return
+        site = network_of(event.peer_address)
+        record = event.progress.record if event.progress else None
+        if event.kind in {EventKind.DONE, EventKind.FAILED} and record is not None:
+            self._rates.note(site, record)
+        elif event.kind is not EventKind.LOGIN:
+            return
+        yield from self._tell(site)
+
+    def _tell(self, site: str) -> Iterator[str]:
+        now_s = self._wall()
+        learned = self._rates.learned(site, now_s)
+        if learned is None:
+            if self._told.pop(site, None) is not None:
+                yield f"{site}: the learned link rate is too old and is forgotten"
+        elif self._told.get(site) != learned.rate_bps:
+            self._told[site] = learned.rate_bps
+            yield f"{site}: the link carries {learned.describe(now_s)}"
