@@ -5,6 +5,7 @@ import os
 import queue
 import signal
 import socket
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,25 @@ def test_everybody_is_told(bench: "Bench") -> None:
     late: list[ServerEvent] = []
     bench.server.events(late.append)
     assert [event.kind for event in late] == [EventKind.GONE]
+
+
+@pytest.mark.clocked
+@pytest.mark.parametrize("moment", ["idle", "logged in", "sending"])
+def test_a_death_is_known_within_two_seconds(bench: "Bench", closing: contextlib.ExitStack, moment: str) -> None:
+    """Whatever the process was at when it was killed."""
+    events: queue.SimpleQueue[ServerEvent] = queue.SimpleQueue()
+    ticket = bench.ticket()
+    if moment != "idle":
+        client = closing.enter_context(contextlib.closing(bench.login(ticket)))
+    if moment == "sending":
+        closing.enter_context(bench.slow_data_connection(client))
+        client.sendcmd(f"RETR {bench.image_name}")
+        bench.until(ticket, lambda progress: progress.state is TransferState.TRANSFERRING)
+    bench.server.events(events.put)
+    killed_s = time.monotonic()
+    os.kill(bench.server.pid, signal.SIGKILL)
+    assert _until_gone(events)[-1].text == _KILLED
+    assert time.monotonic() - killed_s < 2
 
 
 @pytest.mark.parametrize("how", ["close", "drain", "SIGTERM"])
