@@ -116,6 +116,7 @@ _CALM_S, _LAST_CALM_S = 5.0, 40.0
 _FREE_LOOK_S = 0.1
 
 _FREE_BYTES_PER_S = 10**10
+"""More than any link: while free a pace holds nothing back."""
 
 _QUICK_LOOK_S = (0.02, 0.1)
 """An eighth of the round trip within these bounds, while a pace changes."""

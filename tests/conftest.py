@@ -2,7 +2,7 @@
 
 A test marked `clocked` holds a rate or a delay against a figure, on links that this machine emulates. Where the
 machine's processors were taken away from it meanwhile, a failure says nothing: then, and only then, the test is run
-again, at most twice.
+again, at most twice. The other workers of a whole run count as taking them, too.
 """
 
 import os
@@ -19,7 +19,9 @@ import pytest
 from inventory.outside import forget_secrets
 from lab.namespaces import probe
 
-# Of the processors' time: what the host of a virtual machine took, and what the busiest moment of a calm run loses.
+# Of the processors' time, what the host of a virtual machine took, and of all time, that in which somebody waited for one.
+# Beside the workers of a whole run the second is reached (0.66 with four on two processors), so that a clocked test has
+# its further tries there; by itself on a calm machine it has none.
 _STARVED_STOLEN = 0.02
 _STARVED_WAITING = 0.5
 

@@ -243,3 +243,37 @@ def test_a_full_window_is_no_late_host() -> None:
     path.window_bytes = 0.5 * _FULL * path.base_s
     path.run(20)
     assert Phase.FREE not in path.phases
+
+
+def test_a_blind_search_ends_before_it_believes_anything() -> None:
+    """Where one delay follows the other BBR is let go within two seconds; no rate was taken for the link's by then."""
+    delays = [Delay(from_s=0.3 + 0.25 * number, seconds=0.1, of_path=True) for number in range(12)]
+    path = Path(delays=delays)
+    while Phase.FREE not in path.phases and path.now_s < 2.5:
+        path.run(0.02)
+    assert path.phases == [Phase.SEARCH, Phase.FREE]
+    assert path.pacer.found_bytes_per_s is None
+
+
+def test_beside_somebody_else_a_late_host_yields_all_the_same() -> None:
+    """A queue that stands is a reason to send less, also where the pace is not reached."""
+    path = Path().run(15)
+    path.has_neighbour, path.host_bytes_per_s = True, 0.75 * _FULL
+    path.run(10)
+    assert Phase.YIELD in path.phases
+    assert Phase.FREE not in path.phases
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.2, 0.3])
+@pytest.mark.parametrize("seconds", [0.1, 0.2, 0.4])
+def test_a_delay_in_a_probe_takes_nothing_from_what_was_found(after_s: float, seconds: float) -> None:
+    """What was held without a queue is carried."""
+    path = Path().run(6)
+    found = path.pacer.found_bytes_per_s
+    while not path.pacer._is_probe:
+        path.run(0.02)
+    for number in range(4):
+        path.delays.append(Delay(from_s=path.now_s + after_s + number * 1.5 * seconds, seconds=seconds, of_path=True))
+    path.run(5)
+    assert found is not None
+    assert (path.pacer.found_bytes_per_s or 0) >= 0.97 * found
