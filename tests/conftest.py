@@ -19,7 +19,7 @@ import pytest
 from inventory.outside import forget_secrets
 from lab.namespaces import probe
 
-# Of the processors' time, what the host of a virtual machine took, and of all time, that in which somebody waited for one.
+# Of the processors' time, what the host of a virtual machine took; of all time, that in which somebody waited for one.
 # Beside the workers of a whole run the second is reached (0.66 with four on two processors), so that a clocked test has
 # its further tries there; by itself on a calm machine it has none.
 _STARVED_STOLEN = 0.02
