@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 
 from ftpserver import EventKind, ServerEvent, SiteRates, network_of
 
+_TEACHING = frozenset({EventKind.LOGIN, EventKind.DONE, EventKind.FAILED})
+
 
 class LearnedRates:
     """Learns from every transfer that ends what the link of its client's network carries.
@@ -31,14 +33,14 @@ class LearnedRates:
 
     def take(self, event: ServerEvent) -> Iterator[str]:
         """Learn from the end of a transfer; at a login look again how old a rate is. Yield what changed, in words."""
-        if event.peer_address is None:
+        if event.peer_address is None or event.kind not in _TEACHING:
             return
         site = network_of(event.peer_address)
         record = event.progress.record if event.progress else None
-        if event.kind in {EventKind.DONE, EventKind.FAILED} and record is not None:
+        if event.kind is not EventKind.LOGIN:
+            if record is None:
+                return
             self._rates.note(site, record)
-        elif event.kind is not EventKind.LOGIN:
-            return
         yield from self._tell(site)
 
     def _tell(self, site: str) -> Iterator[str]:

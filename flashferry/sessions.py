@@ -25,6 +25,7 @@ SHOWN_SESSIONS = 30
 KEPT_SESSIONS = 1000
 WIDE_COLUMNS = 110
 IMAGE_COLUMNS = 20
+JSON_LINES_AT_ONCE = 100
 LOOK_AGAIN_S = 0.5
 """Offers expire, and image files are replaced, without an event."""
 
@@ -53,8 +54,8 @@ class _View:
     def offer(self, offer: Offer) -> None:
         """A new copy line is to be had."""
 
-    def event(self, event: ServerEvent) -> None:
-        """Something happened."""
+    def events(self, events: list[ServerEvent]) -> None:
+        """Things happened, in this order; hundreds of copies have much to tell in one moment."""
 
     def rate(self, text: str) -> None:
         """A link rate was learned or has become too old."""
@@ -82,8 +83,8 @@ class _Watch:
                 self._offer()
 
     def _take(self, events: list[ServerEvent]) -> None:
+        self._view.events(events)
         for event in events:
-            self._view.event(event)
             self._is_gone = self._is_gone or event.kind is EventKind.GONE
             self._tell_rates(self._rates.take(event) if self._rates else ())
 
@@ -115,8 +116,12 @@ class _JsonLines(_View):
         # The line is what was asked for: the one place where a ticket is printed.
         print(json.dumps({"event": "offer", "image": offer.ticket.image_name, "copy": offer.lines}), flush=True)  # noqa: T201
 
-    def event(self, event: ServerEvent) -> None:
-        print(json.dumps(told({"event": event.kind.value} | to_json(event))), flush=True)  # noqa: T201
+    def events(self, events: list[ServerEvent]) -> None:
+        # Not line by line: each piece wakes the thread that writes it out.
+        for first in range(0, len(events), JSON_LINES_AT_ONCE):
+            some = events[first : first + JSON_LINES_AT_ONCE]
+            lines = (json.dumps(told({"event": event.kind.value} | to_json(event))) + "\n" for event in some)
+            print("".join(lines), end="", flush=True)  # noqa: T201
 
     def rate(self, text: str) -> None:
         print(json.dumps(told({"event": "cap", "text": text})), flush=True)  # noqa: T201
@@ -126,10 +131,11 @@ class _PlainLines(_View):
     def offer(self, offer: Offer) -> None:
         copy_line("\n".join(offer.lines))
 
-    def event(self, event: ServerEvent) -> None:
-        if event.kind is not EventKind.PROGRESS:
-            at = datetime.fromtimestamp(event.at, UTC).strftime("%H:%M:%S")
-            echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {event.text}", err=True)
+    def events(self, events: list[ServerEvent]) -> None:
+        for event in events:
+            if event.kind is not EventKind.PROGRESS:
+                at = datetime.fromtimestamp(event.at, UTC).strftime("%H:%M:%S")
+                echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {event.text}", err=True)
 
     def rate(self, text: str) -> None:
         echo(text, err=True)
@@ -148,7 +154,13 @@ class _LiveTable(_View):
         for line in offer.lines:
             self._live.console.print(Verbatim(line), soft_wrap=True, end="")
 
-    def event(self, event: ServerEvent) -> None:
+    def events(self, events: list[ServerEvent]) -> None:
+        for event in events:
+            self._take(event)
+        if any(event.progress is not None for event in events):
+            self._live.update(self._table())
+
+    def _take(self, event: ServerEvent) -> None:
         seen = event.progress
         if seen is None:
             if event.kind in {EventKind.NOTICE, EventKind.LOGIN_FAILED}:
@@ -161,7 +173,6 @@ class _LiveTable(_View):
             self._print(_told(seen.record))
         elif event.kind is EventKind.FAILED:
             self._print(f"{seen.peer_address or 'nobody'}: {event.text}")
-        self._live.update(self._table())
 
     def rate(self, text: str) -> None:
         self._print(text)

@@ -4,7 +4,6 @@ The control connection names the classes of its data connections, so these must 
 """
 
 import socket
-from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class Client(Protocol):
     remote_ip: str
     client_address: str
     control_syn: "SynOptions | None"
-    command_log: deque[str]
+    command_log: list[str]
     ioloop: Any
     socket: Connection
 

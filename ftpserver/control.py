@@ -9,7 +9,6 @@ Facts
 - What it logs holds user names, and what it prints of an unknown command may hold anything.
 """
 
-from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyftpdlib.handlers import FTPHandler
@@ -20,6 +19,7 @@ from ftpserver.commands import ABSENT, COMMANDS, masked_command
 from ftpserver.data import ImageChannel
 from ftpserver.descriptors import MOST_SESSIONS
 from ftpserver.desk import Desk
+from ftpserver.fifo import Fifo
 from ftpserver.listeners import ActiveConnector, PassiveListener
 from ftpserver.tickets import plain_address
 
@@ -49,7 +49,7 @@ class BoundedControl(FTPHandler):
     def __init__(self, conn: "socket.socket", server: Any, ioloop: Any = None) -> None:
         self.control_syn: SynOptions | None = None
         self.client_address = ""
-        self.command_log: deque[str] = deque(maxlen=_LOG_LINES)
+        self.command_log: list[str] = []
         self._anonymous = False
         self._counted = False
         self._cut_off = False
@@ -66,6 +66,9 @@ class BoundedControl(FTPHandler):
         self._started_s = self.desk.clock()
         self._budget = CommandBudget(limits.commands_burst, limits.commands_per_s, self._started_s)
         super().__init__(conn, server, ioloop=ioloop)
+        self.producer_fifo = Fifo()
+        # For lists of files, which nobody gets here: each session would have its own.
+        self._extra_feats = self._current_facts = self._available_facts = ()
 
     # Life of a session.
 
@@ -168,7 +171,7 @@ class BoundedControl(FTPHandler):
         """Log a command masked, and refuse what is unknown or comes too fast."""
         if self._closed or self._closing or self._cut_off or self._quit_pending:
             return
-        self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} {masked_command(cmd, arg)}")
+        self._note(masked_command(cmd, arg))
         if not self._budget.take(self.desk.clock()):
             self._hang_up("421 Too many commands.")
         elif cmd in ABSENT:
@@ -189,8 +192,13 @@ class BoundedControl(FTPHandler):
 
     def respond(self, resp: str, logfun: Any = None) -> None:  # noqa: ARG002 - the library passes its own
         """Send a reply and log it."""
-        self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} -> {resp[:80]}")
+        self._note(f"-> {resp[:80]}")
         super().respond(resp, logfun=self.quiet)
+
+    def _note(self, text: str) -> None:
+        if len(self.command_log) >= _LOG_LINES:
+            del self.command_log[0]
+        self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} {text}")
 
     def _hang_up(self, reply: str) -> None:
         self.ac_in_buffer = b""

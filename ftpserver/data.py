@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from pyftpdlib.handlers import DTPHandler
 
 from ftpserver import sockets
+from ftpserver.fifo import Fifo
 from ftpserver.opening import opening_piece
 from ftpserver.reporting import Reporter
 from ftpserver.retrieval import PEER_GONE, Retrieval, words_for
@@ -56,6 +57,7 @@ class ImageChannel(DTPHandler):
         self._reporter: Reporter | None = None
         self._data_syn = None
         super().__init__(sock, cmd_channel)
+        self.producer_fifo = Fifo()
         if self.connected:
             self._data_syn = sockets.saved_syn(self.socket)
             self.call_later(cmd_channel.settings.limits.data_connect_s, self._nothing_asked)

@@ -44,7 +44,10 @@ class FileIdentity:
         return f"{self.device}:{self.inode}:{self.size_bytes}:{self.mtime_ns}:{self.ctime_ns}"
 
 
-def has_content_of(identity: FileIdentity, opened: os.stat_result, now: os.stat_result) -> bool:
+Administration = tuple[int, int, int, int]
+
+
+def has_content_of(identity: FileIdentity, opened: Administration, now: os.stat_result) -> bool:
     """Tell whether an open file still has the content that was hashed.
 
     A change time that moved with names, owner or mode is explained by them: an image that is replaced by another one is
@@ -53,16 +56,17 @@ def has_content_of(identity: FileIdentity, opened: os.stat_result, now: os.stat_
 
     Args:
         identity: The state that was hashed.
-        opened: Its status right after it was opened in that state.
+        opened: What was known of its administration right after it was opened in that state.
         now: Its status now.
     """
     found = FileIdentity.of(now)
     if (found.size_bytes, found.mtime_ns) != (identity.size_bytes, identity.mtime_ns):
         return False
-    return found.ctime_ns == identity.ctime_ns or _administration(opened) != _administration(now)
+    return found.ctime_ns == identity.ctime_ns or opened != administration(now)
 
 
-def _administration(status: os.stat_result) -> tuple[int, int, int, int]:
+def administration(status: os.stat_result) -> Administration:
+    """Return how many names a file has, its mode, owner and group: what may change with its content as it was."""
     return status.st_nlink, status.st_mode, status.st_uid, status.st_gid
 
 

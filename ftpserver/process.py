@@ -20,7 +20,7 @@ from ftpserver.catalogue import ImageFile
 from ftpserver.codec import decode
 from ftpserver.descriptors import raise_soft_limit
 from ftpserver.grants import probe_grants
-from ftpserver.wire import Hello, Pulse, Ready, line
+from ftpserver.wire import Hello, Pulse, Ready, line, pulses_line
 
 with warnings.catch_warnings():
     # asyncore and asynchat are deprecated in 3.11 and come from pinned packages from 3.12 on.
@@ -109,7 +109,7 @@ class ControlLink(AsyncChat):
     def _gather(self) -> None:
         pulses, self._pulses = list(self._pulses.values()), {}
         if pulses:
-            self._outgoing.append(line(pulses=pulses))
+            self._outgoing.append(pulses_line(pulses))
 
     def _post(self) -> None:
         self._gather()

@@ -4,7 +4,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any
 
-from ftpserver.image_files import has_content_of
+from ftpserver.image_files import administration, has_content_of
 
 if TYPE_CHECKING:
     from ftpserver.accounts import Account
@@ -31,7 +31,8 @@ class Retrieval:
         self.account = account
         self.file = file
         self.offset_bytes = offset_bytes
-        self._opened = os.fstat(file.fileno())
+        # Not the whole status: it takes as much room as all the rest of a RETR.
+        self._opened = administration(os.fstat(file.fileno()))
 
     def file_changed(self) -> bool:
         """Tell whether the open file no longer has the content that was hashed."""

@@ -532,8 +532,7 @@ def test_views_of_the_server(view, width, capsys):
     written = io.StringIO()
     out = ShownConsole(file=written, force_terminal=True, width=width)
     made, live = opened_view(view, out)
-    for one in server_events():
-        made.event(one)
+    made.events(list(server_events()))
     made.rate(HOSTILE)
     live.stop()
     said = capsys.readouterr()

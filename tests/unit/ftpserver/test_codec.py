@@ -1,7 +1,7 @@
 """Values that cross the control channel come out as they went in, and nothing else gets through."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from ftpserver.codec import CodecError, decode, encode
 from ftpserver.commands import COMMANDS, masked_command
 from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
 from ftpserver.settings import Limits, SenderProfile, ServerSettings
-from ftpserver.wire import Hello, Pulse, line
+from ftpserver.wire import Hello, Pulse, line, pulses_line
 from tcp.sample import Sample
 from tcp.syn import SynOptions
 from tcp.verdict import VerdictKind
@@ -61,7 +61,7 @@ def test_mere_progress_is_sent_by_what_changed() -> None:
     event = ServerEvent(kind=EventKind.PROGRESS, at=1.5, text="", peer_address="192.0.2.1", progress=after)
     pulse = Pulse.of(event)
     assert pulse is not None
-    wire = line(pulses=[pulse.row()])
+    wire = pulses_line([pulse.row()])
     assert b"syn" not in wire
     assert _again(wire, before) == event
     assert Pulse.of(replace(event, kind=EventKind.STALLED)) is None
@@ -83,7 +83,9 @@ def test_a_pulse_carries_all_of_its_values_as_a_row() -> None:
     )
     row = json.loads(json.dumps(pulse.row()))
     assert Pulse.from_row(row) == pulse
-    for wrong in (row[:-1], [*row, 1], [*row[:2], "no such state", *row[3:]]):
+    assert len(row) == len(fields(Pulse))
+    assert isinstance(row[-1], list)
+    for wrong in (row[:-1], [*row, 1], [*row[:2], "no such state", *row[3:]], [*row[:-1], row[-1][1:]], [*row[:-1], 1]):
         with pytest.raises(CodecError, match="Pulse"):
             Pulse.from_row(wrong)
 
