@@ -74,7 +74,8 @@ def test_space_that_nobody_needs_is_allocated_by_doing_nothing(bench: "Bench") -
 
 def test_nothing_but_login_before_login(bench: "Bench") -> None:
     """Every other command is 530 until a ticket was shown."""
-    commands = "RETR x|SIZE x|PASV|EPSV|PORT 127,0,0,1,4,1|PWD|CWD /|TYPE I|REST 1|ABOR|ALLO 1".split("|")
+    preparing = ["PASV", "EPSV", "PORT 127,0,0,1,4,1", "TYPE I", "REST 1", "ALLO 1"]
+    commands = [*preparing, "RETR x", "SIZE x", "PWD", "CWD /", "ABOR"]
     with contextlib.closing(bench.connect()) as client:
         replies = _replies(client, commands)
     assert set(replies.values()) == {"530 Log in with USER and PASS first."}, replies
