@@ -10,6 +10,8 @@ _LONGEST_ARGUMENT = 100
 # Name to (needs a login, argument: True required, False forbidden, None optional).
 _TABLE: dict[str, tuple[bool, bool | None]] = {
     "ABOR": (True, False),
+    # A NOOP where no space has to be announced (RFC 959 4.1.3); what it announces, a STOR, does not exist.
+    "ALLO": (True, True),
     "CWD": (True, None),
     "EPRT": (True, True),
     "EPSV": (True, None),
@@ -32,7 +34,7 @@ _TABLE: dict[str, tuple[bool, bool | None]] = {
 
 ABSENT = frozenset(
     (
-        *("ACCT", "ALLO", "APPE", "CDUP", "DELE", "HELP", "LIST", "MDTM", "MFMT", "MKD", "MLSD", "MLST", "NLST"),
+        *("ACCT", "APPE", "CDUP", "DELE", "HELP", "LIST", "MDTM", "MFMT", "MKD", "MLSD", "MLST", "NLST"),
         *("OPTS", "REIN", "RMD", "RNFR", "RNTO", "SITE", "SMNT", "STAT", "STOR", "STOU"),
         *("XCUP", "XCWD", "XMKD", "XPWD", "XRMD"),
     )

@@ -42,7 +42,7 @@ def test_the_banner_tells_nothing(bench: "Bench") -> None:
 
 
 _NO_SUCH_COMMANDS = """STOR x|APPE x|STOU|DELE x|MKD x|RMD /|RNFR x|SITE CHMOD 777 x|LIST|NLST|MLSD|MLST|STAT|STAT /
-HELP|REIN|CDUP|XCWD /|MDTM x|MFMT 20200101000000 x|ALLO 1|OPTS x"""
+HELP|REIN|CDUP|XCWD /|MDTM x|MFMT 20200101000000 x|OPTS x"""
 
 
 def _replies(client: ftplib.FTP, commands: list[str]) -> dict[str, str]:
@@ -64,9 +64,18 @@ def test_commands_that_write_list_or_tell_do_not_exist(bench: "Bench") -> None:
     assert sorted(path.name for path in bench.directory.iterdir()) == before
 
 
+def test_space_that_nobody_needs_is_allocated_by_doing_nothing(bench: "Bench") -> None:
+    """ALLO is 202, for RFC 959 4.1.3 makes it a NOOP here and has no 502 for it; a STOR behind it is 502 as ever."""
+    with bench.login(bench.ticket()) as client:
+        replies = _replies(client, ["ALLO 1000", "ALLO 1000 R 80", "STOR x"])
+        assert [reply[:3] for reply in replies.values()] == ["202", "202", "502"], replies
+        assert bench.fetch(client) == bench.content
+
+
 def test_nothing_but_login_before_login(bench: "Bench") -> None:
     """Every other command is 530 until a ticket was shown."""
-    commands = ["RETR x", "SIZE x", "PASV", "EPSV", "PORT 127,0,0,1,4,1", "PWD", "CWD /", "TYPE I", "REST 1", "ABOR"]
+    preparing = ["PASV", "EPSV", "PORT 127,0,0,1,4,1", "TYPE I", "REST 1", "ALLO 1"]
+    commands = [*preparing, "RETR x", "SIZE x", "PWD", "CWD /", "ABOR"]
     with contextlib.closing(bench.connect()) as client:
         replies = _replies(client, commands)
     assert set(replies.values()) == {"530 Log in with USER and PASS first."}, replies
