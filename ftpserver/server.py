@@ -86,18 +86,18 @@ class FtpServer:
 
     @property
     def port(self) -> int:
-        """The control port in force."""
-        return self._running().port
+        """The control port in force; a new process takes the same one."""
+        return self._latest().port
 
     @property
     def grants(self) -> ServerGrants:
         """What the kernel granted to the server's process."""
-        return self._running().grants
+        return self._latest().grants
 
     @property
     def pid(self) -> int:
-        """Process id of the server's process."""
-        return self._running().pid
+        """Process id of the server's process, the last one if none runs."""
+        return self._latest().pid
 
     @property
     def gone(self) -> str:
@@ -278,15 +278,19 @@ class FtpServer:
         self._restarts_left = 0
         return int(self._running().ask("drain"))
 
+    def _latest(self) -> Child:
+        if self._child is None:
+            raise ServerGone("the server is not started; use it as a context manager")
+        return self._child
+
     def _running(self) -> Child:
         with self._starting:
-            if self._child is None:
-                raise ServerGone("the server is not started; use it as a context manager")
+            child = self._latest()
             if self._gone and not self._restarts_left:
                 raise ServerGone(self._gone)
             if self._gone:
-                self._replace(self._child)
-            return self._child
+                self._replace(child)
+            return self._latest()
 
     def _started(self, settings: "ServerSettings") -> Child:
         return Child(settings, on_message=self._on_message, on_end=self._on_end)

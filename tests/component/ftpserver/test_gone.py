@@ -118,6 +118,8 @@ def test_a_new_process_takes_its_place(tmp_path: Path, bench: "Bench", number: i
         server.events(events.put)
         os.kill(pid, number)
         _until_gone(events)
+        assert (server.port, server.pid) == (port, pid), "only what needs a process starts one"
+        assert server.gone
         after = server.issue_ticket(TicketRequest(image_name="b.bin", site="lab"))
         assert (server.port, server.pid == pid, server.gone) == (port, False, "")
         with pytest.raises(ServerGone):
