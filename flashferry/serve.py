@@ -78,8 +78,9 @@ def serve(
     """Serve images by one-time tickets until Ctrl-C; each transfer ends with a verdict on what limited it."""
     cap_bps, networks = _cap_bps(cap_mbps, link_mbps), tuple(allow or ())
     capped = cap_bps is not None
+    link_bytes_per_s = payload_cap_bytes_per_s(None if link_mbps is None else link_mbps * 1e6)
     try:
-        fixed = fixed_login(user, networks, site=Desk.SITE if capped else "")
+        fixed = fixed_login(user, networks, site=Desk.SITE if capped else "", link_bytes_per_s=link_bytes_per_s)
         settings = ServerSettings(
             image_paths=(images,),
             listen_address=listen,
@@ -114,6 +115,7 @@ def serve(
                 allow=networks,
                 lifetime_s=hours * 3600,
                 capped=capped,
+                link_bytes_per_s=link_bytes_per_s,
                 fixed=fixed,
             )
             if fixed is not None:
