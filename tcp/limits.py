@@ -63,10 +63,12 @@ _CUT_SPREAD = 0.15
 # A reader of 605 kB/s behind a link of 2 MB/s had the window closed for a quarter to half of the time and 0.5 to 0.65
 # of it in flight on average. A window that a queue before the link fills is full on average, too.
 _FULL_ON_AVERAGE = 0.75
-# A repair and what it takes until the window is open again; four are on the safe side.
-_PART_OF_HOLES = 4
+# Round trips that a hole may keep the window narrow for; five are on the safe side. A reader of 1 MB/s in a LAN, whose
+# closed window had probes repeated, was closed for 30 times what its repairs took.
+_ROUND_TRIPS_OF_A_HOLE = 5
 LINK_IS_FULL = 0.8
 """Of what a link is known to carry: below that nothing is ever put down to a full link."""
+_LINK_IS_USED_UP = 0.9
 
 # A queue of a third of the path's own capacity showed as 1.13, a policer as 1.05 (its own burst and the delayed
 # acknowledgements of the client).
@@ -107,6 +109,10 @@ class KnownLink:
     def may_be_full_at(self, bytes_per_s: float) -> bool:
         """Tell whether it may have been full while a transfer had so much of it."""
         return bytes_per_s + self.beside_bytes_per_s >= LINK_IS_FULL * self.bytes_per_s
+
+    def is_used_up_by(self, bytes_per_s: float) -> bool:
+        """Tell whether next to nothing of it was left beside a transfer that had so much: what drops is the link."""
+        return bytes_per_s + self.beside_bytes_per_s >= _LINK_IS_USED_UP * self.bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,12 +246,13 @@ def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> Verd
         window_so_far_bytes: Largest receive window seen up to its end; growing windows are no sign of a slow receiver.
     """
     kind = _kind_by_readings(span, whole, window_so_far_bytes)
-    if (
-        kind is VerdictKind.BANDWIDTH
-        and whole.link is not None
-        and not whole.link.may_be_full_at(span.rate_bytes_per_s)
-    ):
+    if whole.link is None:
+        unread = kind is VerdictKind.BANDWIDTH and _has_unread(span, window_so_far_bytes)
+        return VerdictKind.SLOW_RECEIVER if unread else kind
+    if kind is VerdictKind.BANDWIDTH and not whole.link.may_be_full_at(span.rate_bytes_per_s):
         return _kind_below_link(span, whole, window_so_far_bytes)
+    if kind is VerdictKind.POLICER and whole.link.is_used_up_by(span.rate_bytes_per_s):
+        return VerdictKind.BANDWIDTH
     return kind
 
 
@@ -278,11 +285,8 @@ def _kind_below_link(span: "Interval", whole: Overview, window_so_far_bytes: int
     A receiver that acknowledges late, having read late, makes a round trip as long as a queue does. With a window that
     is full meanwhile it is the one; a queue behind an open window is somebody else's, or the link's rate is another.
     """
-    window = span.end.snd_wnd_bytes
-    narrowed = window is not None and _partly_unread(span, window, window_so_far_bytes)
-    if not _holes_tell(span) and (narrowed or (span.rwnd_share or 0.0) > _RWND_LIMITED_WHILE_PACED):
-        return VerdictKind.SLOW_RECEIVER
-    if _fills_window(span):
+    closed = (span.rwnd_share or 0.0) > _RWND_LIMITED_WHILE_PACED and not _holes_tell(span)
+    if closed or _has_unread(span, window_so_far_bytes) or _fills_window(span):
         return VerdictKind.SLOW_RECEIVER
     if _has_queue(span, whole):
         return VerdictKind.UNKNOWN
@@ -333,7 +337,7 @@ def _narrowed_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
     What came behind a lost segment waits in the receiver's buffer until that segment is sent again, and takes room
     that the window then lacks (RFC 9293 3.10.7.4: such data is held for later). Nobody could have read it.
     """
-    return _loss_kind(span, whole) if span.retrans_bytes else VerdictKind.SLOW_RECEIVER
+    return _loss_kind(span, whole) if _holes_tell(span) else VerdictKind.SLOW_RECEIVER
 
 
 def _window_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:
@@ -362,8 +366,15 @@ def _reads_late(span: "Interval", window_so_far_bytes: int) -> bool:
     usable = span.usable_window_bytes
     if usable is None or (span.rwnd_share or 0.0) <= _RWND_LIMITED_WHILE_PACED or _holes_tell(span):
         return False
-    is_unread = _partly_unread(span, span.end.snd_wnd_bytes or 0, window_so_far_bytes)
-    return is_unread or span.mean_in_flight_bytes < _FULL_ON_AVERAGE * usable
+    # What a queue fills is full on average; of a window that is never the limit for long that is a matter of chance.
+    full = _WINDOW_FILLED if (span.rwnd_share or 0.0) > _RWND_LIMITED else _FULL_ON_AVERAGE
+    return _has_unread(span, window_so_far_bytes) or span.mean_in_flight_bytes < full * usable
+
+
+def _has_unread(span: "Interval", window_so_far_bytes: int) -> bool:
+    """Tell whether a good part of the buffer held what nobody had read, and no hole kept it there."""
+    window = span.end.snd_wnd_bytes
+    return window is not None and _partly_unread(span, window, window_so_far_bytes) and not _holes_tell(span)
 
 
 def _holes_tell(span: "Interval") -> bool:
@@ -375,7 +386,7 @@ def _holes_tell(span: "Interval") -> bool:
         return False
     repairs = span.retrans_bytes / max(span.end.snd_mss_bytes, 1)
     closed_s = (span.rwnd_share or 0.0) * span.duration_s
-    return span.end.sack is False or _PART_OF_HOLES * repairs * span.end.rtt_us / 1e6 >= closed_s
+    return span.end.sack is False or _ROUND_TRIPS_OF_A_HOLE * repairs * span.end.rtt_us / 1e6 >= closed_s
 
 
 def _partly_unread(span: "Interval", window: int, window_so_far_bytes: int) -> bool:
