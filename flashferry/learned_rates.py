@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from ftpserver import EventKind, ServerEvent, SiteRates, network_of
+from staging.budget import payload_cap_bytes_per_s
 
 
 class LearnedRates:
@@ -17,11 +18,18 @@ class LearnedRates:
     Args:
         rates: What is known already.
         wall: Wall-clock time in seconds since 1970.
+        set_link: Takes a network, and what its link carries as payload bytes per second; None for not known any more.
     """
 
-    def __init__(self, rates: SiteRates, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        rates: SiteRates,
+        wall: Callable[[], float] = time.time,
+        set_link: Callable[[str, int | None], None] = lambda network, bytes_per_s: None,
+    ) -> None:
         self._rates = rates
         self._wall = wall
+        self._set_link = set_link
         self._told: dict[str, float] = {}
 
     def start(self) -> Iterator[str]:
@@ -46,7 +54,9 @@ class LearnedRates:
         learned = self._rates.learned(site, now_s)
         if learned is None:
             if self._told.pop(site, None) is not None:
+                self._set_link(site, None)
                 yield f"{site}: the learned link rate is too old and is forgotten"
         elif self._told.get(site) != learned.rate_bps:
             self._told[site] = learned.rate_bps
+            self._set_link(site, payload_cap_bytes_per_s(learned.rate_bps))
             yield f"{site}: the link carries {learned.describe(now_s)}"

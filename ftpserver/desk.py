@@ -61,6 +61,7 @@ class Desk:
         self._door = FixedDoor(settings.limits)
         self._running: dict[str, Account] = {}
         self._site_caps = SiteCaps()
+        self._site_links: dict[str, int] = {}
         self._site_paces = SitePaces()
         self._site_traffic = SiteTraffic()
         self._notices: set[str] = set()
@@ -175,6 +176,12 @@ class Desk:
         self._site_caps.put(site, cap)
         self._share(site, changed=True)
 
+    def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
+        """Take in what a site's link carries, payload bytes per second; None where that is not known any more."""
+        self._site_links.pop(site, None)
+        if link_bytes_per_s is not None:
+            self._site_links[site] = link_bytes_per_s
+
     def cap_of(self, account: Account) -> Cap | None:
         """Return the cap that holds for a ticket's transfer now: the least of profile, ticket and share of the site."""
         site = self._site(account)
@@ -186,9 +193,11 @@ class Desk:
 
         Who caps a site or a ticket says that the link carries so much at least. The profile's cap is of no one link.
         """
-        if (stated := account.grant.request.link_bytes_per_s) is not None:
-            return stated
-        caps = (self._site_caps.whole(self._site(account)), given_cap(account.cap_bytes_per_s, ""))
+        site = self._site(account)
+        known = account.grant.request.link_bytes_per_s or self._site_links.get(site)
+        if known is not None:
+            return known
+        caps = (self._site_caps.whole(site), given_cap(account.cap_bytes_per_s, ""))
         cap = least_cap(*caps)
         return cap.bytes_per_s if cap is not None else None
 

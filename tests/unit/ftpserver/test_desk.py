@@ -357,6 +357,11 @@ def test_a_link_is_what_the_ticket_states_or_a_cap_of_its_site() -> None:
     room.desk.begin(stated, _Channel())
     # Of a site's cap the whole counts, not a transfer's share of it.
     assert [room.desk.link_of(each) for each in (plain, stated)] == [1_557_333, 1_946_666]
+    # What was learned of the site's link is more than a guess from its cap, and less than what a ticket states.
+    room.desk.set_site_link("branch", 1_800_000)
+    assert [room.desk.link_of(each) for each in (plain, stated)] == [1_800_000, 1_946_666]
+    room.desk.set_site_link("branch", None)
+    assert room.desk.link_of(plain) == 1_557_333
 
 
 def test_a_link_without_a_rate_is_refused() -> None:

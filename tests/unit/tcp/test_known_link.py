@@ -16,7 +16,7 @@ from tests.unit.tcp.test_verdict import _flow as flow_of
 
 _CAPTURE = json.loads((Path(__file__).parents[2] / "captures" / "slow_receivers.json").read_text(encoding="utf-8"))
 _FLOWS = {flow["name"]: flow for flow in _CAPTURE["flows"]}
-_DSL = KnownLink(bytes_per_s=_CAPTURE["link_rate_bps"] / 8 * 1460 / 1500)
+_DSL = KnownLink(bytes_per_s=16e6 / 8 * 1460 / 1500)
 _FULL_AT = re.compile(r"the link was (?:full at|found to carry) ([\d.,]+) MB/s")
 
 
@@ -24,23 +24,37 @@ def _samples(flow: dict[str, Any]) -> list[Sample]:
     return [Sample(**dict(zip(_CAPTURE["fields"], row, strict=True))) for row in flow["readings"]]
 
 
-@pytest.mark.parametrize("link", [_DSL, None], ids=["rate stated", "readings alone"])
-@pytest.mark.parametrize("control", ["bbr", "cubic"])
+def _pace_of(flow: dict[str, Any]) -> OwnPace | None:
+    found = flow["found_link_bytes_per_s"]
+    return None if found is None else OwnPace(found_link_bytes_per_s=found)
+
+
+def _link_of(flow: dict[str, Any]) -> KnownLink:
+    return KnownLink(bytes_per_s=flow["link_rate_bps"] / 8 * 1460 / 1500)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["rate stated", "readings alone"])
 @pytest.mark.parametrize("name", _FLOWS)
-def test_a_slow_flash_is_no_full_link(name: str, control: str, link: KnownLink | None) -> None:
-    """A flash of 605 kB/s behind 16 Mbit/s is named for most of the time, whether or not the link's rate is known."""
-    verdict = judge(_samples(_FLOWS[name]), congestion_control=control, link=link)
+def test_a_slow_reader_is_no_full_link(name: str, is_known: bool) -> None:
+    """A reader that is slower than the link is named for most of the time, whether or not the link's rate is known."""
+    flow = _FLOWS[name]
+    link = _link_of(flow) if is_known else None
+    control = flow["congestion_control"]
+    verdict = judge(_samples(flow), congestion_control=control, own_pace=_pace_of(flow), link=link)
     assert verdict.kind is VerdictKind.SLOW_RECEIVER
     assert verdict.share > 0.7
 
 
 @pytest.mark.parametrize("name", _FLOWS)
-def test_no_part_of_a_slow_copy_is_put_down_to_a_link_that_is_known(name: str) -> None:
+@pytest.mark.parametrize("control", ["bbr", "cubic"])
+def test_no_part_of_a_slow_copy_is_put_down_to_a_link_that_is_known(name: str, control: str) -> None:
     """The time by cause has none of the link's, and the evidence names its rate."""
-    verdict = judge(_samples(_FLOWS[name]), congestion_control="bbr", link=_DSL)
+    flow = _FLOWS[name]
+    link = _link_of(flow)
+    verdict = judge(_samples(flow), congestion_control=control, own_pace=_pace_of(flow), link=link)
     assert verdict.evidence[-1].startswith("time by cause: slow receiver")
     assert "bandwidth" not in verdict.evidence[-1]
-    assert "link known to carry 1.95 MB/s" in verdict.evidence
+    assert f"link known to carry {link.bytes_per_s / 1e6:.3g} MB/s" in verdict.evidence
 
 
 def test_a_late_reader_is_told_by_the_readings_alone() -> None:
@@ -63,6 +77,33 @@ def test_a_late_reader_under_a_pace_of_the_copy_s_own_is_no_link() -> None:
     )
     pace = OwnPace(found_link_bytes_per_s=620_000)
     assert judge(late, congestion_control="bbr", own_pace=pace).kind is VerdictKind.SLOW_RECEIVER
+
+
+def test_a_pace_above_an_unread_buffer_is_no_link() -> None:
+    """Where the pace holds the copy, the window is hardly ever closed: what lies unread in the buffer tells."""
+    windows = [700_000, 500_000, 200_000, *[70_000] * 8]
+    late = flow_of(rate=6e5, rtt_ms=60, least_ms=28, window=windows, rwnd=0.1, max_pacing_rate_bytes_per_s=610_000)
+    pace = OwnPace(found_link_bytes_per_s=620_000)
+    assert judge(late, congestion_control="bbr", own_pace=pace).kind is VerdictKind.SLOW_RECEIVER
+    # A link that is known to carry no more is full all the same.
+    known = KnownLink(bytes_per_s=620_000)
+    assert judge(late, congestion_control="bbr", own_pace=pace, link=known).kind is VerdictKind.BANDWIDTH
+
+
+def test_probes_of_a_closed_window_are_no_losses() -> None:
+    """A few bytes sent again take far less time than the window was closed for, so that no hole closed it."""
+    windows = [64_240, 0, 64_240, 64_240, 0, *[64_240] * 6]
+    probed = flow_of(rate=9.8e5, rtt_ms=1.6, least_ms=0.7, window=windows, in_flight=64_240, rwnd=0.65, again=0.022)
+    assert judge(probed, congestion_control="bbr").kind is VerdictKind.SLOW_RECEIVER
+
+
+def test_what_drops_at_the_link_s_own_rate_is_the_link() -> None:
+    """Bursts behind a short queue look like a policer's; with a rate that is used up there is no doubt."""
+    short = flow_of(rate=2.37e6, rtt_ms=41.8, least_ms=40.1, again=0.012)
+    assert judge(short, congestion_control="cubic").kind is VerdictKind.POLICER
+    full, roomy = KnownLink(bytes_per_s=2.43e6), KnownLink(bytes_per_s=6.08e6)
+    assert judge(short, congestion_control="cubic", link=full).kind is VerdictKind.BANDWIDTH
+    assert judge(short, congestion_control="cubic", link=roomy).kind is VerdictKind.POLICER
 
 
 def test_a_full_and_steady_window_is_told_by_the_link_s_rate() -> None:
