@@ -18,18 +18,19 @@ class LearnedRates:
     Args:
         rates: What is known already.
         wall: Wall-clock time in seconds since 1970.
-        set_link: Takes a network, and what its link carries as payload bytes per second; None for not known any more.
+        set_link: Takes a network, and what its link carries as payload bytes per second; None for not known any more;
+            None where nobody wants it.
     """
 
     def __init__(
         self,
         rates: SiteRates,
         wall: Callable[[], float] = time.time,
-        set_link: Callable[[str, int | None], None] = lambda network, bytes_per_s: None,
+        set_link: Callable[[str, int | None], None] | None = None,
     ) -> None:
         self._rates = rates
         self._wall = wall
-        self._set_link = set_link
+        self._set_link = set_link if set_link is not None else _nobody
         self._told: dict[str, float] = {}
 
     def start(self) -> Iterator[str]:
@@ -60,3 +61,7 @@ class LearnedRates:
             self._told[site] = learned.rate_bps
             self._set_link(site, payload_cap_bytes_per_s(learned.rate_bps))
             yield f"{site}: the link carries {learned.describe(now_s)}"
+
+
+def _nobody(network: str, link_bytes_per_s: int | None) -> None:
+    """Take what nobody wants."""

@@ -285,9 +285,9 @@ def _kind_below_link(span: "Interval", whole: Overview, window_so_far_bytes: int
     A receiver that acknowledges late, having read late, makes a round trip as long as a queue does. With a window that
     is full meanwhile it is the one; a queue behind an open window is somebody else's, or the link's rate is another.
     """
-    closed = (span.rwnd_share or 0.0) > _RWND_LIMITED_WHILE_PACED and not _holes_tell(span)
-    if closed or _has_unread(span, window_so_far_bytes) or _fills_window(span):
-        return VerdictKind.SLOW_RECEIVER
+    is_held = (span.rwnd_share or 0.0) > _RWND_LIMITED_WHILE_PACED or _fills_window(span)
+    if is_held or _has_unread(span, window_so_far_bytes):
+        return VerdictKind.RANDOM_LOSS if _holes_tell(span) else VerdictKind.SLOW_RECEIVER
     if _has_queue(span, whole):
         return VerdictKind.UNKNOWN
     if not whole.loss_based and whole.retrans_share > _POLICER_RETRANS and whole.spread < _POLICER_SPREAD:
