@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from ftpserver import EventKind, ServerEvent, SiteRates, network_of
+from staging.budget import payload_cap_bytes_per_s
 
 _TEACHING = frozenset({EventKind.LOGIN, EventKind.DONE, EventKind.FAILED})
 
@@ -19,11 +20,19 @@ class LearnedRates:
     Args:
         rates: What is known already.
         wall: Wall-clock time in seconds since 1970.
+        set_link: Takes a network, and what its link carries as payload bytes per second; None for not known any more;
+            None where nobody wants it.
     """
 
-    def __init__(self, rates: SiteRates, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        rates: SiteRates,
+        wall: Callable[[], float] = time.time,
+        set_link: Callable[[str, int | None], None] | None = None,
+    ) -> None:
         self._rates = rates
         self._wall = wall
+        self._set_link = set_link if set_link is not None else _nobody
         self._told: dict[str, float] = {}
 
     def start(self) -> Iterator[str]:
@@ -48,7 +57,13 @@ class LearnedRates:
         learned = self._rates.learned(site, now_s)
         if learned is None:
             if self._told.pop(site, None) is not None:
+                self._set_link(site, None)
                 yield f"{site}: the learned link rate is too old and is forgotten"
         elif self._told.get(site) != learned.rate_bps:
             self._told[site] = learned.rate_bps
+            self._set_link(site, payload_cap_bytes_per_s(learned.rate_bps))
             yield f"{site}: the link carries {learned.describe(now_s)}"
+
+
+def _nobody(network: str, link_bytes_per_s: int | None) -> None:
+    """Take what nobody wants."""

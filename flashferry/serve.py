@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,16 @@ from flashferry.output import copy_line, say
 from flashferry.serving import PASSWORD_VARIABLE, Desk, advertised_addresses, fixed_login, parsed_ports
 from flashferry.sessions import watch_sessions
 from flashferry.watch_options import MetricsOption
-from ftpserver import FtpServer, FtpServerError, Limits, SenderProfile, ServerEvent, ServerSettings, SiteRates
+from ftpserver import (
+    FtpServer,
+    FtpServerError,
+    Limits,
+    SenderProfile,
+    ServerEvent,
+    ServerGone,
+    ServerSettings,
+    SiteRates,
+)
 from inventory.errors import ConfigInvalid
 from staging.budget import payload_cap_bytes_per_s
 from staging.exit_codes import ExitCode
@@ -78,8 +87,9 @@ def serve(
     """Serve images by one-time tickets until Ctrl-C; each transfer ends with a verdict on what limited it."""
     cap_bps, networks = _cap_bps(cap_mbps, link_mbps), tuple(allow or ())
     capped = cap_bps is not None
+    link_bytes_per_s = payload_cap_bytes_per_s(None if link_mbps is None else link_mbps * 1e6)
     try:
-        fixed = fixed_login(user, networks, site=Desk.SITE if capped else "")
+        fixed = fixed_login(user, networks, site=Desk.SITE if capped else "", link_bytes_per_s=link_bytes_per_s)
         settings = ServerSettings(
             image_paths=(images,),
             listen_address=listen,
@@ -114,13 +124,14 @@ def serve(
                 allow=networks,
                 lifetime_s=hours * 3600,
                 capped=capped,
+                link_bytes_per_s=link_bytes_per_s,
                 fixed=fixed,
             )
             if fixed is not None:
                 say("the fixed login fetches every image with the password you gave, for example:")
                 for line in desk.fixed_lines():
                     copy_line(line, err=True)
-            rates = None if capped else LearnedRates(SiteRates(site_rates))
+            rates = None if capped else LearnedRates(SiteRates(site_rates), set_link=_link_setter(server))
             watch_sessions(server, desk, rates, stop, as_json=as_json)
             if not server.ended_in_order:
                 # Here and not further out: where nobody reads our output, telling must not wait for it.
@@ -142,6 +153,16 @@ def _measured(target: str | None, cap_bytes_per_s: float | None) -> Iterator[Cal
 
     with serve_metrics(target, cap_bytes_per_s) as metrics:
         yield metrics
+
+
+def _link_setter(server: FtpServer) -> Callable[[str, int | None], None]:
+    """Return what tells a server of links that were learned; one that is gone judges nothing any more."""
+
+    def set_link(network: str, link_bytes_per_s: int | None) -> None:
+        with suppress(ServerGone):
+            server.set_site_link(network, link_bytes_per_s)
+
+    return set_link
 
 
 def _cap_bps(cap_mbps: float | None, link_mbps: float | None) -> float | None:

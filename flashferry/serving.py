@@ -42,6 +42,7 @@ class Desk:
         allow: Networks clients must come from; empty for any.
         lifetime_s: How long a line is good.
         capped: Whether all copies share one cap.
+        link_bytes_per_s: Payload that the routers' link carries, where that was stated: for the verdicts.
         fixed: Credentials that are good besides, for every image.
     """
 
@@ -56,6 +57,7 @@ class Desk:
         allow: tuple[str, ...],
         lifetime_s: float,
         capped: bool,
+        link_bytes_per_s: int | None = None,
         fixed: FixedLogin | None = None,
     ) -> None:
         self._server = server
@@ -64,6 +66,7 @@ class Desk:
         self._allow = allow
         self._lifetime_s = lifetime_s
         self._capped = capped
+        self._link_bytes_per_s = link_bytes_per_s
         self._offers: dict[str, Offer] = {}
         self._fixed = fixed
         if fixed is not None:
@@ -108,6 +111,7 @@ class Desk:
                 lifetime_s=self._lifetime_s,
                 tries=10,
                 site=self.SITE if self._capped else "",
+                link_bytes_per_s=self._link_bytes_per_s,
             )
         )
         return Offer(
@@ -131,7 +135,9 @@ class Desk:
         )
 
 
-def fixed_login(user: str | None, allow: tuple[str, ...], *, site: str) -> FixedLogin | None:
+def fixed_login(
+    user: str | None, allow: tuple[str, ...], *, site: str, link_bytes_per_s: int | None = None
+) -> FixedLogin | None:
     """Return the fixed credentials asked for, with their password from the environment or typed in; None for none.
 
     Raises:
@@ -145,7 +151,9 @@ def fixed_login(user: str | None, allow: tuple[str, ...], *, site: str) -> Fixed
         if not sys.stdin.isatty():
             raise ConfigInvalid(f"--user {user}: expected its password in {PASSWORD_VARIABLE}, found nothing")
         password = getpass.getpass(f"Password of the FTP user {user}: ")
-    return FixedLogin(username=user, password=password, source_addresses=allow, site=site)
+    return FixedLogin(
+        username=user, password=password, source_addresses=allow, site=site, link_bytes_per_s=link_bytes_per_s
+    )
 
 
 def parsed_ports(text: str | None) -> tuple[int, int] | None:

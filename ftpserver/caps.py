@@ -40,6 +40,10 @@ class SiteCaps:
         else:
             self._caps[site] = cap
 
+    def whole(self, site: str) -> Cap | None:
+        """Return a site's cap, undivided; None where it has none."""
+        return self._caps.get(site)
+
     def share(self, site: str, transfers: int) -> Cap | None:
         """Return what each of so many transfers gets; None where the site has no cap."""
         cap = self._caps.get(site)

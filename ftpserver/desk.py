@@ -13,6 +13,7 @@ from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProg
 from ftpserver.roster import Roster
 from ftpserver.site_pace import SitePaces
 from ftpserver.site_rates import network_of
+from ftpserver.site_traffic import Passage, SiteTraffic
 from ftpserver.tickets import Refusal, names_source, password_matches, source_allowed
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ class Desk:
         self._door = FixedDoor(settings.limits)
         self._running: dict[str, Account] = {}
         self._site_caps = SiteCaps()
+        self._site_links: dict[str, int] = {}
         self._site_paces = SitePaces()
+        self._site_traffic = SiteTraffic()
         self._notices: set[str] = set()
 
     @property
@@ -173,11 +176,34 @@ class Desk:
         self._site_caps.put(site, cap)
         self._share(site, changed=True)
 
+    def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
+        """Take in what a site's link carries, payload bytes per second; None where that is not known any more."""
+        self._site_links.pop(site, None)
+        if link_bytes_per_s is not None:
+            self._site_links[site] = link_bytes_per_s
+
     def cap_of(self, account: Account) -> Cap | None:
         """Return the cap that holds for a ticket's transfer now: the least of profile, ticket and share of the site."""
         site = self._site(account)
         share = self._site_caps.share(site, len(self._at_site(site))) if site in self._site_caps else None
         return least_cap(*self._own_caps(account), share)
+
+    def link_of(self, account: Account) -> int | None:
+        """Return what a ticket's link is known to carry, payload bytes per second; None where nobody said anything.
+
+        Who caps a site or a ticket says that the link carries so much at least. The profile's cap is of no one link.
+        """
+        site = self._site(account)
+        known = account.grant.request.link_bytes_per_s or self._site_links.get(site)
+        if known is not None:
+            return known
+        caps = (self._site_caps.whole(site), given_cap(account.cap_bytes_per_s, ""))
+        cap = least_cap(*caps)
+        return cap.bytes_per_s if cap is not None else None
+
+    def passage_of(self, account: Account) -> Passage:
+        """Count a ticket's transfer among those of its site, until it leaves."""
+        return Passage(self._site_traffic, self._site(account))
 
     def pace_of(self, account: Account) -> "SitePace":
         """Return the pace that a ticket's transfer shares with its site; one without a site has it for itself."""

@@ -33,12 +33,14 @@ class FixedLogin:
         password: 8 to 64 of the same.
         source_addresses: Addresses or networks clients must come from; empty allows any.
         site: Transfers of the same site share the site's cap; empty for none.
+        link_bytes_per_s: What the clients' link is known to carry, see `TicketRequest`.
     """
 
     username: str
     password: str = field(repr=False)
     source_addresses: tuple[str, ...] = ()
     site: str = ""
+    link_bytes_per_s: int | None = None
 
     def __post_init__(self) -> None:
         checked_sources("fixed login", self.source_addresses)
@@ -61,6 +63,7 @@ class FixedGrant:
     images: tuple[ImageFile, ...]
     source_addresses: tuple[str, ...]
     site: str
+    link_bytes_per_s: int | None = None
 
     def image(self, name: str) -> ImageFile | None:
         """Return an image by its exact name; None if there is no such image."""
@@ -80,6 +83,7 @@ class FixedGrant:
                 lifetime_s=_LIFETIME_S,
                 tries=1,
                 site=self.site,
+                link_bytes_per_s=self.link_bytes_per_s,
             ),
         )
 
@@ -95,4 +99,5 @@ def admit(login: FixedLogin, images: tuple[ImageFile, ...]) -> FixedGrant:
         images=images,
         source_addresses=login.source_addresses,
         site=login.site,
+        link_bytes_per_s=login.link_bytes_per_s,
     )

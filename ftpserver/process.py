@@ -158,6 +158,7 @@ class Service:
             "set_site_cap": lambda message: self.desk.set_site_cap(
                 message["site"], given_cap(message["cap_bytes_per_s"], message["source"])
             ),
+            "set_site_link": lambda message: self.desk.set_site_link(message["site"], message["link_bytes_per_s"]),
             "drain": lambda _: self.drain(),
             "stop": lambda _: self.stop(),
         }

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from ftpserver.records import EventKind, TransferState
 from ftpserver.so_far import SoFar
+from tcp.verdict import KnownLink
 
 if TYPE_CHECKING:
     from ftpserver.accounts import Account, Channel
@@ -34,6 +35,7 @@ class Reporter:
         self._stalled = False
         self._told: tuple[TransferState, int, float] | None = None
         self._so_far = SoFar(account.grant.ticket_id)
+        self._passage = client.desk.passage_of(account)
         self.concluded = False
 
     def started(self) -> None:
@@ -44,6 +46,7 @@ class Reporter:
     def progress(self, now_s: float) -> None:
         """Tell how far it is, and when it begins to stall, that and why."""
         settings, transfer = self._client.settings, self._transfer
+        self._passage.note(transfer.acked_bytes)
         silent_s = now_s - transfer.progressed_s
         stalled, self._stalled = self._stalled, silent_s >= settings.profile.stall_after_s
         if self._stalled and not stalled:
@@ -51,7 +54,7 @@ class Reporter:
             self._announce(EventKind.STALLED, f"no progress for {silent_s:.0f} s: {why}", TransferState.STALLED)
             return
         if self._so_far.is_due(now_s - transfer.start.now_s):
-            self._so_far.kind = transfer.limited_by(self._tuning.in_force(), self._tuning.own_pace)
+            self._so_far.kind = transfer.limited_by(self._tuning.in_force(), self._tuning.own_pace, self._link(now_s))
         state = TransferState.STALLED if self._stalled else TransferState.TRANSFERRING
         sample = transfer.sample(now_s) if settings.stream_samples else None
         news = (state, transfer.acked_bytes, transfer.rate_bytes_per_s)
@@ -69,18 +72,31 @@ class Reporter:
         desk = self._client.desk
         self.concluded = True
         self._tuning.end_pace()
+        now_s = desk.clock()
         record = self._transfer.record(
             outcome=failure or "delivered",
             raw_info=raw_info,
-            now_s=desk.clock(),
+            now_s=now_s,
             sender=self._tuning.report(),
             commands=tuple(self._client.command_log),
+            link=self._link(now_s),
         )
+        self._passage.note(self._transfer.acked_bytes)
+        self._passage.leave()
         desk.end(self._account, self._channel)
         if failure:
             self._announce(EventKind.FAILED, failure, TransferState.FAILED, record=record)
         else:
             self._announce(EventKind.DONE, record.verdict.sentence, TransferState.DELIVERED, record=record)
+
+    def _link(self, now_s: float) -> KnownLink | None:
+        """Return what is known of the link, and what our other transfers have had of it so far."""
+        carries = self._client.desk.link_of(self._account)
+        passed_s = now_s - self._transfer.start.now_s
+        if carries is None:
+            return None
+        beside = self._passage.beside_bytes / passed_s if passed_s > 0 else 0.0
+        return KnownLink(bytes_per_s=carries, beside_bytes_per_s=beside)
 
     def _announce(self, kind: EventKind, text: str, state: TransferState, **more: Any) -> None:
         account, transfer = self._account, self._transfer

@@ -67,6 +67,7 @@ class FtpServer:
         self._void: dict[str, str] = {}
         # What a new process has to be told.
         self._site_caps: dict[str, tuple[int, str]] = {}
+        self._site_links: dict[str, int] = {}
         self._fixed: dict[str, FixedGrant] = {}
 
     def __enter__(self) -> Self:
@@ -264,6 +265,21 @@ class FtpServer:
         if cap_bytes_per_s is not None:
             self._site_caps[site] = (cap_bytes_per_s, source)
 
+    def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
+        """Tell what a site's link carries, which verdicts are held against; it holds no transfer back.
+
+        Args:
+            site: As for `set_site_cap`.
+            link_bytes_per_s: Payload bytes per second, > 0; None where it is not known any more.
+
+        Raises:
+            ServerGone: The server's process ended.
+        """
+        self._running().ask("set_site_link", site=site, link_bytes_per_s=link_bytes_per_s)
+        self._site_links.pop(site, None)
+        if link_bytes_per_s is not None:
+            self._site_links[site] = link_bytes_per_s
+
     def drain(self) -> int:
         """Take no new sessions; the server ends when its transfers under way have, as on SIGTERM.
 
@@ -308,6 +324,8 @@ class FtpServer:
             self._child = child = self._started(replace(self.settings, port=dead.port))
             for site, (cap_bytes_per_s, source) in self._site_caps.items():
                 child.ask("set_site_cap", site=site, cap_bytes_per_s=cap_bytes_per_s, source=source)
+            for site, link_bytes_per_s in self._site_links.items():
+                child.ask("set_site_link", site=site, link_bytes_per_s=link_bytes_per_s)
             for grant in self._fixed.values():
                 child.ask("admit", grant=grant)
         except FtpServerError as error:

@@ -40,6 +40,8 @@ class TicketRequest:
         tries: How many transfers may be begun until one is delivered.
         cap_bytes_per_s: Pacing cap for its transfers; None leaves it to profile and site.
         site: Transfers of the same site share the site's cap; empty for none.
+        link_bytes_per_s: Payload per second that the client's link is known to carry, stated or learned. It holds no
+            transfer back: verdicts are held against it. None where nobody knows; then a cap counts as the least of it.
     """
 
     image_name: str
@@ -48,6 +50,7 @@ class TicketRequest:
     tries: int = 3
     cap_bytes_per_s: int | None = None
     site: str = ""
+    link_bytes_per_s: int | None = None
 
     def __post_init__(self) -> None:
         if self.lifetime_s <= 0 or self.tries < 1:
@@ -56,6 +59,8 @@ class TicketRequest:
             )
         if self.cap_bytes_per_s is not None and self.cap_bytes_per_s < 1000:
             raise SettingsInvalid(f"ticket: expected a cap of at least 1000 bytes/s, found {self.cap_bytes_per_s}")
+        if self.link_bytes_per_s is not None and self.link_bytes_per_s <= 0:
+            raise SettingsInvalid(f"ticket: expected a link's rate above 0 bytes/s, found {self.link_bytes_per_s}")
         checked_sources("ticket", self.source_addresses)
 
 

@@ -13,7 +13,7 @@ from tcp.verdict import VerdictKind, judge
 if TYPE_CHECKING:
     from ftpserver.tickets import TicketGrant
     from tcp.syn import SynOptions
-    from tcp.verdict import OwnPace
+    from tcp.verdict import KnownLink, OwnPace
 
 _READINGS_SO_FAR = 16
 """Enough to name a cause, and a third of the time that all take: a thousand transfers are asked."""
@@ -137,10 +137,12 @@ class Transfer:
         """Return the last reading as a sample."""
         return Sample.from_info(max(0.0, now_s - self._origin_s), self.info, all_written=self.all_written)
 
-    def limited_by(self, congestion_control: str | None, own_pace: "OwnPace | None" = None) -> VerdictKind | None:
+    def limited_by(
+        self, congestion_control: str | None, own_pace: "OwnPace | None" = None, link: "KnownLink | None" = None
+    ) -> VerdictKind | None:
         """Return what limited it so far, from a choice of its readings; None while that cannot be told."""
         samples = self._readings.samples(self._origin_s, most=_READINGS_SO_FAR)
-        kind = judge(samples, congestion_control=congestion_control, own_pace=own_pace).kind
+        kind = judge(samples, congestion_control=congestion_control, own_pace=own_pace, link=link).kind
         return None if kind is VerdictKind.TOO_SHORT else kind
 
     def loses_heavily(self, now_s: float, for_s: float = FALL_BACK_AFTER_S) -> bool:
@@ -148,7 +150,14 @@ class Transfer:
         return self._heavy_loss_since_s is not None and now_s - self._heavy_loss_since_s >= for_s
 
     def record(
-        self, *, outcome: str, raw_info: bytes | None, now_s: float, sender: SenderReport, commands: tuple[str, ...]
+        self,
+        *,
+        outcome: str,
+        raw_info: bytes | None,
+        now_s: float,
+        sender: SenderReport,
+        commands: tuple[str, ...],
+        link: "KnownLink | None" = None,
     ) -> TransferRecord:
         """Close the account.
 
@@ -158,6 +167,7 @@ class Transfer:
             now_s: Monotonic time.
             sender: What the sender asked for and got.
             commands: The session's commands, masked.
+            link: What its link is known to carry, and what else we sent over it meanwhile; None where nobody knows.
         """
         if raw_info is not None:
             self.take(raw_info, now_s)
@@ -172,6 +182,7 @@ class Transfer:
                 shared_cap_bytes_per_s=sender.shared_cap_bytes_per_s,
                 slowed_for_loss=sender.is_slowed,
                 own_pace=sender.own_pace,
+                link=link,
             ),
             samples=samples,
             commands=commands,

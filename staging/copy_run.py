@@ -5,6 +5,7 @@ from __future__ import annotations
 from nornir.core.task import Task
 
 from ftpserver import Ticket, TicketRequest, TransferProgress, TransferRecord, TransferState
+from staging.budget import payload_cap_bytes_per_s
 from staging.clocks import compare_clocks
 from staging.context import RunContext
 from staging.events import Progress, TransferEnd
@@ -170,6 +171,7 @@ class CopyRun(SlotRun):
         self._may_be_writing = True
         # A device of a site shares the site's cap with its neighbours; one without a site has its own.
         cap: LinkCap | None = None if self._host.site else context.links.cap(self._host, session.peer_address)
+        link = context.links.of(self._host, session.peer_address)
         self._ticket = context.server.issue_ticket(
             TicketRequest(
                 image_name=context.image.name,
@@ -178,6 +180,7 @@ class CopyRun(SlotRun):
                 tries=1,
                 cap_bytes_per_s=cap.bytes_per_s if cap else None,
                 site=self._host.site or "",
+                link_bytes_per_s=payload_cap_bytes_per_s(link.rate_bps) if link else None,
             )
         )
 

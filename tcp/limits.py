@@ -60,6 +60,16 @@ _REPAIRING_TIME = 0.5
 # queue or a tight policer cut the rate; random loss gave 1.6 at most and 0.3 at least in ten seconds.
 _CUT_OVER_MODEL = 2.0
 _CUT_SPREAD = 0.15
+# A reader of 605 kB/s behind a link of 2 MB/s had the window closed for a quarter to half of the time and 0.5 to 0.65
+# of it in flight on average. A window that a queue before the link fills is full on average, too.
+_FULL_ON_AVERAGE = 0.75
+# Round trips that a hole may keep the window narrow for; five are on the safe side. A reader of 1 MB/s in a LAN, whose
+# closed window had probes repeated, was closed for 30 times what its repairs took.
+_ROUND_TRIPS_OF_A_HOLE = 5
+LINK_IS_FULL = 0.8
+"""Of what a link is known to carry: below that nothing is ever put down to a full link."""
+_LINK_IS_USED_UP = 0.9
+
 # A queue of a third of the path's own capacity showed as 1.13, a policer as 1.05 (its own burst and the delayed
 # acknowledgements of the client).
 _FLAT_RTT = 1.1
@@ -75,6 +85,34 @@ class OwnPace:
     """
 
     found_link_bytes_per_s: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownLink:
+    """What a link carries, as somebody stated it or as it was learned, and what else we sent over it.
+
+    Attributes:
+        bytes_per_s: Payload per second that it carries, > 0.
+        beside_bytes_per_s: Payload per second that our other transfers over it had at the same time, >= 0.
+    """
+
+    bytes_per_s: float
+    beside_bytes_per_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.bytes_per_s > 0 and self.beside_bytes_per_s >= 0):
+            raise ValueError(
+                f"expected a link's rate > 0 and what others had of it >= 0, found {self.bytes_per_s}, "
+                f"{self.beside_bytes_per_s}"
+            )
+
+    def may_be_full_at(self, bytes_per_s: float) -> bool:
+        """Tell whether it may have been full while a transfer had so much of it."""
+        return bytes_per_s + self.beside_bytes_per_s >= LINK_IS_FULL * self.bytes_per_s
+
+    def is_used_up_by(self, bytes_per_s: float) -> bool:
+        """Tell whether next to nothing of it was left beside a transfer that had so much: what drops is the link."""
+        return bytes_per_s + self.beside_bytes_per_s >= _LINK_IS_USED_UP * self.bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +140,7 @@ class Overview:
         loss_based: Whether the congestion control slows down on loss.
         slowed_for_loss: Whether the sender lowered its pacing because of losses: its pace is no cap then.
         own_pace: What its pace was if the sender looked for it in the transfer; None where a cap was given, or none.
+        link: What the link is known to carry; None where nobody said so and nothing was learned.
     """
 
     duration_s: float
@@ -123,6 +162,7 @@ class Overview:
     sack: bool | None = None
     slowed_for_loss: bool = False
     own_pace: "OwnPace | None" = None
+    link: "KnownLink | None" = None
 
 
 def overview(
@@ -133,6 +173,7 @@ def overview(
     *,
     slowed_for_loss: bool = False,
     own_pace: "OwnPace | None" = None,
+    link: "KnownLink | None" = None,
 ) -> Overview:
     """Sum up a transfer.
 
@@ -143,6 +184,7 @@ def overview(
         shared_cap_bytes_per_s: What the cap was a share of, or None.
         slowed_for_loss: Whether the sender lowered its pacing because of losses.
         own_pace: The pace that it found, if it looked for one.
+        link: What the link is known to carry, if it is.
     """
     windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
     rates = [span.rate_bytes_per_s for span in spans]
@@ -172,6 +214,7 @@ def overview(
         sack=samples[-1].sack,
         slowed_for_loss=slowed_for_loss,
         own_pace=own_pace,
+        link=link,
     )
 
 
@@ -202,11 +245,25 @@ def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> Verd
         whole: The transfer it belongs to.
         window_so_far_bytes: Largest receive window seen up to its end; growing windows are no sign of a slow receiver.
     """
+    kind = _kind_by_readings(span, whole, window_so_far_bytes)
+    if whole.link is None:
+        unread = kind is VerdictKind.BANDWIDTH and _has_unread(span, window_so_far_bytes)
+        return VerdictKind.SLOW_RECEIVER if unread else kind
+    if kind is VerdictKind.BANDWIDTH and not whole.link.may_be_full_at(span.rate_bytes_per_s):
+        return _kind_below_link(span, whole, window_so_far_bytes)
+    if kind is VerdictKind.POLICER and whole.link.is_used_up_by(span.rate_bytes_per_s):
+        return VerdictKind.BANDWIDTH
+    return kind
+
+
+def _kind_by_readings(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:
     if _starved(span):
         return VerdictKind.SERVER
+    reads_late = _reads_late(span, window_so_far_bytes)
     cap = span.end.max_pacing_rate_bytes_per_s
     if cap is not None and span.rate_bytes_per_s >= _CAP_REACHED * cap:
-        return _pace_kind(whole)
+        kind = _pace_kind(whole)
+        return VerdictKind.SLOW_RECEIVER if kind is VerdictKind.BANDWIDTH and reads_late else kind
     if span.end.probes or span.end.snd_wnd_bytes == 0:
         return VerdictKind.SLOW_RECEIVER
     if _nearly_closed(span, window_so_far_bytes):
@@ -215,9 +272,31 @@ def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> Verd
         return _window_kind(span, whole, window_so_far_bytes)
     if span.end.app_limited and span.end.notsent_bytes == 0:
         return VerdictKind.SERVER
+    if reads_late:
+        return VerdictKind.SLOW_RECEIVER
     if _has_queue(span, whole):
         return VerdictKind.BANDWIDTH
     return _loss_kind(span, whole)
+
+
+def _kind_below_link(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:
+    """Name what held back an interval that looks like a full link, on a link that is known to carry more.
+
+    A receiver that acknowledges late, having read late, makes a round trip as long as a queue does. With a window that
+    is full meanwhile it is the one; a queue behind an open window is somebody else's, or the link's rate is another.
+    """
+    is_held = (span.rwnd_share or 0.0) > _RWND_LIMITED_WHILE_PACED or _fills_window(span)
+    if is_held or _has_unread(span, window_so_far_bytes):
+        return VerdictKind.RANDOM_LOSS if _holes_tell(span) else VerdictKind.SLOW_RECEIVER
+    if _has_queue(span, whole):
+        return VerdictKind.UNKNOWN
+    if not whole.loss_based and whole.retrans_share > _POLICER_RETRANS and whole.spread < _POLICER_SPREAD:
+        # BBR does not slow down on random losses: what drops evenly at less than the link's rate, and queues nothing,
+        # is a policer.
+        return VerdictKind.POLICER
+    if span.retrans_bytes > _REPAIRING * span.sent_bytes:
+        return VerdictKind.RANDOM_LOSS
+    return VerdictKind.UNKNOWN if span.rate_bytes_per_s >= _PLATEAU * whole.peak_bytes_per_s else None
 
 
 def _pace_kind(whole: Overview) -> VerdictKind | None:
@@ -258,7 +337,7 @@ def _narrowed_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
     What came behind a lost segment waits in the receiver's buffer until that segment is sent again, and takes room
     that the window then lacks (RFC 9293 3.10.7.4: such data is held for later). Nobody could have read it.
     """
-    return _loss_kind(span, whole) if span.retrans_bytes else VerdictKind.SLOW_RECEIVER
+    return _loss_kind(span, whole) if _holes_tell(span) else VerdictKind.SLOW_RECEIVER
 
 
 def _window_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:
@@ -271,9 +350,43 @@ def _window_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) ->
         # Full when looked at and yet half empty on average: the window opens late, because somebody reads late.
         return _narrowed_kind(span, whole)
     if window >= _QUEUE_SEGMENTS * span.end.snd_mss_bytes and _has_queue(span, whole):
+        if _reads_late(span, window_so_far_bytes):
+            return VerdictKind.SLOW_RECEIVER
         # More window than the path holds: what fills it is the queue before the narrow link.
         return VerdictKind.BANDWIDTH
     return VerdictKind.WINDOW
+
+
+def _reads_late(span: "Interval", window_so_far_bytes: int) -> bool:
+    """Tell whether the window stopped the sender again and again and was yet far from full on average.
+
+    It opens late then, in large steps: somebody reads late, and acknowledges what he has not read late as well (Linux
+    does, net/ipv4/tcp_input.c, __tcp_ack_snd_check). So the round trip is longer without any queue in the network.
+    """
+    usable = span.usable_window_bytes
+    if usable is None or (span.rwnd_share or 0.0) <= _RWND_LIMITED_WHILE_PACED or _holes_tell(span):
+        return False
+    # What a queue fills is full on average; of a window that is never the limit for long that is a matter of chance.
+    full = _WINDOW_FILLED if (span.rwnd_share or 0.0) > _RWND_LIMITED else _FULL_ON_AVERAGE
+    return _has_unread(span, window_so_far_bytes) or span.mean_in_flight_bytes < full * usable
+
+
+def _has_unread(span: "Interval", window_so_far_bytes: int) -> bool:
+    """Tell whether a good part of the buffer held what nobody had read, and no hole kept it there."""
+    window = span.end.snd_wnd_bytes
+    return window is not None and _partly_unread(span, window, window_so_far_bytes) and not _holes_tell(span)
+
+
+def _holes_tell(span: "Interval") -> bool:
+    """Tell whether holes that losses left may be what narrowed the window for as long as it was closed.
+
+    With SACK one is repaired in a round trip; those of one burst are repaired together.
+    """
+    if not span.retrans_bytes:
+        return False
+    repairs = span.retrans_bytes / max(span.end.snd_mss_bytes, 1)
+    closed_s = (span.rwnd_share or 0.0) * span.duration_s
+    return span.end.sack is False or _ROUND_TRIPS_OF_A_HOLE * repairs * span.end.rtt_us / 1e6 >= closed_s
 
 
 def _partly_unread(span: "Interval", window: int, window_so_far_bytes: int) -> bool:

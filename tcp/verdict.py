@@ -11,6 +11,10 @@ Facts
   policer also cuts the rate at the same height every time (Flach et al., SIGCOMM 2016).
 - BBR version 1 does not slow down on loss. Loss limits it only where repairs do: they are a good part of what it sends,
   or go one by one because the receiver offers no SACK.
+- A late reader acknowledges late, so its round trips grow as those of a queue do. Its window tells it: it is closed for
+  a good part of the time, and yet on average far from full. Where it is full all the time and steady nothing tells a
+  late reader from a queue but a link's rate that somebody knows; with one, an interval below 80 % of it is never put
+  down to the link.
 
 Each interval between two samples is judged by itself; the verdict is the kind that held for most of the time.
 """
@@ -20,14 +24,14 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from tcp.limits import Overview, OwnPace, VerdictKind, kind_of, overview
+from tcp.limits import KnownLink, Overview, OwnPace, VerdictKind, kind_of, overview
 from tcp.sample import Interval, Sample, intervals
 from tcp.words import advice_for, evidence_for, sentence_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["OwnPace", "Sample", "Verdict", "VerdictKind", "judge"]
+__all__ = ["KnownLink", "OwnPace", "Sample", "Verdict", "VerdictKind", "judge"]
 
 _LEAST_SECONDS = 1.0
 _LEAST_ROUND_TRIPS = 10
@@ -67,6 +71,7 @@ def judge(
     shared_cap_bytes_per_s: int | None = None,
     slowed_for_loss: bool = False,
     own_pace: OwnPace | None = None,
+    link: KnownLink | None = None,
 ) -> Verdict:
     """Name what limited a transfer.
 
@@ -76,33 +81,52 @@ def judge(
         shared_cap_bytes_per_s: What the pacing cap is a share of, such as a site's cap; None where it is no share.
         slowed_for_loss: Whether the sender lowered its pacing because of losses, so that its pace is no cap.
         own_pace: The pace that it found, if it looked for one: reached, it stands for the link and is no cap.
+        link: What the link carries, where it is stated or learned: then it is never called full at less than 80 % of
+            that, our other transfers over it counted.
     """
     spans = intervals(samples)
     if not spans:
         return _too_short(0.0, f"{len(samples)} samples and no time between them")
     whole = overview(
-        samples, spans, congestion_control, shared_cap_bytes_per_s, slowed_for_loss=slowed_for_loss, own_pace=own_pace
+        samples,
+        spans,
+        congestion_control,
+        shared_cap_bytes_per_s,
+        slowed_for_loss=slowed_for_loss,
+        own_pace=own_pace,
+        link=link,
     )
     least_s = max(_LEAST_SECONDS, _LEAST_ROUND_TRIPS * whole.median_rtt_s)
     if whole.duration_s < least_s or len(spans) < _LEAST_INTERVALS:
         seen, wanted = len(spans) + 1, _LEAST_INTERVALS + 1
         why = f"{whole.duration_s:.2f} s in {seen} readings; a verdict takes {least_s:.1f} s and {wanted}"
         return _too_short(0.0, why)
-    return _weigh(_time_by_kind(samples, spans, whole), whole)
+    return _weigh(_by_kind(samples, spans, whole), whole)
 
 
-def _time_by_kind(
+@dataclass(slots=True)
+class _Held:
+    """How long a kind held, and what was acknowledged meanwhile."""
+
+    time_s: float = 0.0
+    acked_bytes: float = 0.0
+
+
+def _by_kind(
     samples: "Sequence[Sample]", spans: "Sequence[Interval]", whole: Overview
-) -> dict[VerdictKind | None, float]:
+) -> dict[VerdictKind | None, _Held]:
     largest = list(accumulate((sample.snd_wnd_bytes or 0 for sample in samples), max))
     so_far = {sample.at_s: window for sample, window in zip(samples, largest, strict=True)}
-    time_s: dict[VerdictKind | None, float] = defaultdict(float)
+    held: dict[VerdictKind | None, _Held] = defaultdict(_Held)
     for span in spans:
-        time_s[kind_of(span, whole, so_far[span.end.at_s])] += span.duration_s
-    return dict(time_s)
+        own = held[kind_of(span, whole, so_far[span.end.at_s])]
+        own.time_s += span.duration_s
+        own.acked_bytes += span.rate_bytes_per_s * span.duration_s
+    return dict(held)
 
 
-def _weigh(time_s: dict[VerdictKind | None, float], whole: Overview) -> Verdict:
+def _weigh(held: dict[VerdictKind | None, _Held], whole: Overview) -> Verdict:
+    time_s = {kind: one.time_s for kind, one in held.items()}
     speeding_up = time_s.pop(None, 0.0) / whole.duration_s
     if speeding_up > _MOSTLY or not time_s:
         return _too_short(speeding_up, f"still speeding up for {speeding_up:.0%} of {whole.duration_s:.1f} s")
@@ -121,7 +145,7 @@ def _weigh(time_s: dict[VerdictKind | None, float], whole: Overview) -> Verdict:
     return Verdict(
         kind=kind,
         share=share,
-        sentence=sentence_for(kind, share, whole),
+        sentence=sentence_for(kind, share, whole, held[kind].acked_bytes / held[kind].time_s),
         evidence=evidence,
         advice=advice_for(kind, whole),
     )

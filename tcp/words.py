@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tcp.limits import Overview, VerdictKind
+from tcp.limits import LINK_IS_FULL, KnownLink, Overview, VerdictKind
 from tcp.path import LARGEST_WINDOW_BYTES
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ _UNSCALED_WINDOW_BYTES = 65_535
 _MUCH_AGAIN = 0.02
 # As for a link that is full: a round trip so much above the least shows a queue.
 _QUEUE_TO_TELL = 1.25
+# Of what a link carries.
+_WORTH_A_WORD = 0.01
 
 
 def _rate(bytes_per_s: float) -> str:
@@ -53,19 +55,35 @@ def _random_loss(whole: Overview) -> str:
     )
 
 
-def _bandwidth(whole: Overview) -> str:
+def _bandwidth(whole: Overview, full_bytes_per_s: float) -> str:
     least = "unknown" if whole.min_rtt_s is None else f"{whole.min_rtt_s * 1e3:.3g} ms"
-    seen = f"{_rate(whole.rate_bytes_per_s)}, round trip {_rtt(whole)} against {least} at least"
+    link, trips = whole.link, f"round trip {_rtt(whole)} against {least} at least"
+    seen = f"{_rate(whole.rate_bytes_per_s)}, {trips}"
     found = whole.own_pace.found_link_bytes_per_s if whole.own_pace is not None else None
+    if link is not None and (found is None or found < LINK_IS_FULL * link.bytes_per_s):
+        slower = (
+            "" if link.may_be_full_at(whole.rate_bytes_per_s) else f" ({_rate(whole.rate_bytes_per_s)} on the whole)"
+        )
+        return f"the link was full at {_rate(full_bytes_per_s)}{slower}{_beside(link)}, {trips}"
     if found is None:
         return f"the link was full at {seen}"
     return f"the link was found to carry {_rate(found)} and kept just below full, seen {seen}"
 
 
+def _beside(link: KnownLink) -> str:
+    """Tell what our other transfers took of a link; next to nothing is not worth a word."""
+    if link.beside_bytes_per_s < _WORTH_A_WORD * link.bytes_per_s:
+        return ""
+    return f" beside {_rate(link.beside_bytes_per_s)} of our other copies"
+
+
 def _policer(whole: Overview) -> str:
+    link = whole.link
+    is_below = link is not None and not link.may_be_full_at(whole.rate_bytes_per_s)
+    what = "a policer" if is_below else "a policer, or a link with next to no queue"
     return (
         f"{whole.retrans_share:.1%} was sent again in bursts, without a queue and at an even "
-        f"{_rate(whole.rate_bytes_per_s)}: a policer, or a link with next to no queue"
+        f"{_rate(whole.rate_bytes_per_s)}: {what}"
     )
 
 
@@ -89,23 +107,42 @@ def _cap_in_words(whole: Overview) -> str:
 
 
 def _nothing(whole: Overview) -> str:
-    return f"no cause found at {_rate(whole.rate_bytes_per_s)}"
+    seen, link = f"no cause found at {_rate(whole.rate_bytes_per_s)}", whole.link
+    if link is None or link.may_be_full_at(whole.rate_bytes_per_s):
+        return seen
+    carries = f"the link carries {_rate(link.bytes_per_s)}{_beside(link)}"
+    if whole.min_rtt_s is None or whole.median_rtt_s <= _QUEUE_TO_TELL * whole.min_rtt_s:
+        return f"{seen}, and {carries}"
+    return (
+        f"{seen}: {carries}, and yet round trips of {_rtt(whole)} against {whole.min_rtt_s * 1e3:.3g} ms at least show "
+        "a queue: other traffic, a device in between, or a link that is slower than is known"
+    )
 
 
 _SENTENCES: "dict[VerdictKind, Callable[[Overview], str]]" = {
     VerdictKind.WINDOW: _window,
     VerdictKind.SLOW_RECEIVER: _slow_receiver,
     VerdictKind.RANDOM_LOSS: _random_loss,
-    VerdictKind.BANDWIDTH: _bandwidth,
     VerdictKind.POLICER: _policer,
     VerdictKind.SERVER: _server,
     VerdictKind.CAP: _cap,
 }
 
 
-def sentence_for(kind: VerdictKind, share: float, whole: Overview) -> str:
-    """Say a verdict in one sentence, starting with its kind and the part of the time it held."""
-    return f"{kind.value.capitalize()}, {share:.0%} of the time: {_SENTENCES.get(kind, _nothing)(whole)}."
+def sentence_for(kind: VerdictKind, share: float, whole: Overview, held_bytes_per_s: float) -> str:
+    """Say a verdict in one sentence, starting with its kind and the part of the time it held.
+
+    Args:
+        kind: What limited the transfer.
+        share: Part of the time it held, 0 to 1.
+        whole: The transfer.
+        held_bytes_per_s: What was acknowledged per second meanwhile.
+    """
+    if kind is VerdictKind.BANDWIDTH:
+        words = _bandwidth(whole, held_bytes_per_s)
+    else:
+        words = _SENTENCES.get(kind, _nothing)(whole)
+    return f"{kind.value.capitalize()}, {share:.0%} of the time: {words}."
 
 
 def evidence_for(whole: Overview) -> tuple[str, ...]:
@@ -121,6 +158,8 @@ def evidence_for(whole: Overview) -> tuple[str, ...]:
         lines.append(
             f"receive window {whole.largest_window_bytes} bytes at most, {whole.median_window_bytes} in the median"
         )
+    if whole.link is not None:
+        lines.append(f"link known to carry {_rate(whole.link.bytes_per_s)}{_beside(whole.link)}")
     if whole.cap_bytes_per_s is not None:
         name = "pacing cap" if whole.own_pace is None else "pace found in the copy"
         lines.append(f"{name} {_rate(whole.cap_bytes_per_s)}{_history_of(whole)}")

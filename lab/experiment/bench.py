@@ -19,7 +19,7 @@ from lab.experiment.site_client import SiteClient
 from lab.experiment.syn_tap import SynTap
 from lab.experiment.witness import Flow, Witness
 from lab.world import DeviceSpec, World, WorldSpec, start_world
-from tcp.verdict import VerdictKind
+from tcp.verdict import KnownLink, VerdictKind, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,7 +94,8 @@ class Bench:
         server = self._server(cell)
         site = self.world.sites[0]
         self.world.renew_link(site.name, f"{cell.seed}", **cell.link.changes())
-        offer = server.offer(image_name(cell.size_bytes), cell.cap_bytes_per_s)
+        carries = int(cell.link.payload_bytes_per_s)
+        offer = server.offer(image_name(cell.size_bytes), cell.cap_bytes_per_s, None if cell.beside else carries)
         with self._beside(cell) as beside_rate:
             devices = self.world.devices[:1] if cell.beside else self.world.devices
             peers = frozenset(device.address for device in devices)
@@ -107,7 +108,7 @@ class Bench:
             raise LabError(f"The client got {size_bytes} bytes of {cell.size_bytes}.")
         link = self.world.link_counters(site.name)["to_site"]
         flows = witness.flows()
-        seen = _seen(flows[0], record, syns, keeps_samples=cell.keeps_samples) if flows else {}
+        seen = _seen(cell, flows[0], record, syns) if flows else {}
         return {"size_bytes": size_bytes, "seconds": seconds, "link": link, "beside_bytes_per_s": beside, **seen}
 
     def _fetch(self, cell: Cell, offer: Offer) -> tuple[int, float]:
@@ -128,7 +129,7 @@ class Bench:
             yield lambda: None
             return
         other = replace(cell, sender=_BESIDE)
-        offer = self._server(other).offer(image_name(cell.size_bytes), None)
+        offer = self._server(other).offer(image_name(cell.size_bytes), None, None)
         client = self._client(1)
         # By an address of its own, so that its connection is not taken for the one that is judged.
         client.begin(self._request(other, offer, kind="linux", source=self.world.devices[1].address))
@@ -158,6 +159,7 @@ class Bench:
             "password": offer.password,
             "window_bytes": cell.receiver.window_bytes,
             "sack": cell.receiver.sack,
+            "read_bytes_per_s": cell.receiver.read_bytes_per_s,
             "source": source,
             "seconds": cell.seconds,
             "longest_s": _patience_s(cell),
@@ -187,9 +189,7 @@ def _patience_s(cell: Cell) -> float:
     return max(_LEAST_PATIENCE_S, cell.size_bytes / _SLOWEST_BYTES_PER_S)
 
 
-def _seen(
-    flow: Flow, record: TransferRecord | None, syns: dict[int, SynOptions], *, keeps_samples: bool
-) -> dict[str, Any]:
+def _seen(cell: Cell, flow: Flow, record: TransferRecord | None, syns: dict[int, SynOptions]) -> dict[str, Any]:
     """Return what kernel, server and wire say of the copy."""
     last = flow.last
     assert last is not None
@@ -202,15 +202,18 @@ def _seen(
         "largest_window_bytes": max(windows, default=None),
         "min_rtt_s": last.min_rtt_s,
         "syn": syn.describe() if syn else "",
-        "judgement": _judgement(flow, record),
-        "samples": tuple(flow.samples) if keeps_samples else (),
+        "judgement": _judgement(cell, flow, record),
+        "kind_by_readings": str(_kind_by_readings(flow, record)),
+        "samples": tuple(flow.samples) if cell.keeps_samples else (),
     }
 
 
-def _judgement(flow: Flow, record: TransferRecord | None) -> Judgement:
+def _judgement(cell: Cell, flow: Flow, record: TransferRecord | None) -> Judgement:
     # The server's own verdict; of a copy too short for its readings a second apart, that of the witness.
     is_own = record is not None and record.verdict.kind is not VerdictKind.TOO_SHORT
-    verdict = record.verdict if record is not None and is_own else flow.judged()
+    # Where somebody else has his part of the link, its rate says nothing about ours.
+    link = None if cell.beside else KnownLink(bytes_per_s=cell.link.payload_bytes_per_s)
+    verdict = record.verdict if record is not None and is_own else flow.judged(link)
     return Judgement(
         kind=str(verdict.kind),
         share=verdict.share,
@@ -219,3 +222,17 @@ def _judgement(flow: Flow, record: TransferRecord | None) -> Judgement:
         advice=verdict.advice,
         by="server" if is_own else "witness",
     )
+
+
+def _kind_by_readings(flow: Flow, record: TransferRecord | None) -> VerdictKind:
+    """Return what the same readings say where nobody knows what the link carries."""
+    if record is None or record.verdict.kind is VerdictKind.TOO_SHORT:
+        return flow.judged().kind
+    sender = record.sender
+    return judge(
+        record.samples,
+        congestion_control=sender.congestion_control,
+        shared_cap_bytes_per_s=sender.shared_cap_bytes_per_s,
+        slowed_for_loss=sender.is_slowed,
+        own_pace=sender.own_pace,
+    ).kind

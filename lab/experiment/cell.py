@@ -19,12 +19,16 @@ class LinkSetting:
         rtt_s: Round-trip time of an empty link, seconds.
         loss_ratio: Share of packets lost at random, 0 to 1.
         queue_packets: Room before the narrow link.
+        policer_bps: Bits of IP packets per second beyond which a policer before it drops; None for none.
+        policer_burst_bytes: What that lets through at once.
     """
 
     rate_bps: float = 50e6
     rtt_s: float = 0.1
     loss_ratio: float = 0.0001
     queue_packets: int = 1000
+    policer_bps: float | None = None
+    policer_burst_bytes: int | None = None
 
     @property
     def payload_bytes_per_s(self) -> float:
@@ -33,11 +37,14 @@ class LinkSetting:
 
     def changes(self) -> dict[str, Any]:
         """Return it as `World.renew_link` takes it."""
+        policer = {} if self.policer_burst_bytes is None else {"policer_burst_bytes": self.policer_burst_bytes}
         return {
             "rate_bps": self.rate_bps,
             "delay_s": self.rtt_s / 2,
             "loss_ratio": self.loss_ratio,
             "queue_packets": self.queue_packets,
+            "policer_rate_bps": self.policer_bps,
+            **policer,
         }
 
 
@@ -72,11 +79,13 @@ class Receiver:
             client by itself, which writes nowhere).
         window_bytes: Receive window; None for what the kind has by itself.
         sack: Whether SACK is offered; a Linux client always does.
+        read_bytes_per_s: How fast a `pull` takes what came, as a slow flash does; None as fast as it can.
     """
 
     kind: str
     window_bytes: int | None = None
     sack: bool = False
+    read_bytes_per_s: float | None = None
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -33,6 +33,10 @@ def expected_share(cell: Cell) -> float:
         return 1.0
     link = cell.link
     ceilings = [link.payload_bytes_per_s, window_limited_bytes_per_s(window, link.rtt_s)]
+    if cell.receiver.read_bytes_per_s is not None:
+        ceilings.append(cell.receiver.read_bytes_per_s)
+    if link.policer_bps is not None:
+        ceilings.append(link.policer_bps / 8)
     if cell.sender.control == "cubic":
         ceilings.append(cubic_bytes_per_s(link.loss_ratio, link.rtt_s, _MSS_BYTES))
     return min(ceilings) / link.payload_bytes_per_s

@@ -41,6 +41,7 @@ class Measured:
         min_rtt_s: Least round-trip time.
         syn: What the client's SYN offered, in words; empty if not seen.
         judgement: What limited it; None if nothing was seen.
+        kind_by_readings: The verdict on the same readings without the link's rate; empty if nothing was seen.
         samples: Readings ten times a second; empty unless the cell keeps them.
         beside_bytes_per_s: What the other client got meanwhile; None where there was none.
         link: The link's counters towards the site.
@@ -61,6 +62,7 @@ class Measured:
     min_rtt_s: float | None = None
     syn: str = ""
     judgement: Judgement | None = None
+    kind_by_readings: str = ""
     samples: tuple[Sample, ...] = ()
     beside_bytes_per_s: float | None = None
     link: dict[str, int] | None = None

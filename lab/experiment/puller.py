@@ -19,6 +19,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from lab.standin.connections import ConnectionTable
+from lab.standin.flash import Pace
 from lab.standin.ftp_protocol import FtpUrl
 from lab.standin.ftp_pull import Pull
 from lab.standin.ftp_request import AbortedError, CopyError, PullHooks, TransferRequest
@@ -33,10 +34,19 @@ _PATIENCE_S = 60.0
 
 
 class _Nowhere:
-    """A target that takes everything at once and keeps nothing."""
+    """A target that keeps nothing, and takes everything at once or at a rate.
+
+    Args:
+        pace: Holds it back; None for nothing that does.
+    """
+
+    def __init__(self, pace: Pace | None) -> None:
+        self._pace = pace
 
     def write(self, chunk: bytes) -> None:
         """Take a piece."""
+        if self._pace is not None:
+            self._pace.spend(len(chunk))
 
     def close(self) -> None:
         """Finish."""
@@ -59,9 +69,11 @@ def pull_as_router(request: Mapping[str, Any]) -> tuple[int, float]:
     )
     stop = threading.Event()
     pull = Pull(transfer, ConnectionTable(), stop)
+    slow = request["read_bytes_per_s"]
+    target = _Nowhere(None if slow is None else Pace(slow, stop))
     watch = _Watch(pull, request["seconds"], request["longest_s"])
     try:
-        hooks = PullHooks(may_begin=watch.begin, open_sink=lambda _: _Nowhere(), progress=watch.note)
+        hooks = PullHooks(may_begin=watch.begin, open_sink=lambda _: target, progress=watch.note)
         result = pull.run(hooks)
     except AbortedError:
         if request["seconds"] is None:

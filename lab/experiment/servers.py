@@ -59,8 +59,8 @@ class Running(Protocol):
 
     port: int
 
-    def offer(self, name: str, cap_bytes_per_s: int | None) -> Offer:
-        """Return where a client gets a file of its folder."""
+    def offer(self, name: str, cap_bytes_per_s: int | None, link_bytes_per_s: int | None) -> Offer:
+        """Return where a client gets a file of its folder; the cap and the link's rate are for ours."""
 
     def record(self) -> TransferRecord | None:
         """Return the server's own account of the last copy; None where it keeps none."""
@@ -135,7 +135,12 @@ class Vsftpd:
             time.sleep(0.05)
         raise LabError(f"vsftpd did not listen on {self._address} port {self.port} within {_START_S:g} s.")
 
-    def offer(self, name: str, cap_bytes_per_s: int | None) -> Offer:  # noqa: ARG002 - it knows no cap
+    def offer(
+        self,
+        name: str,
+        cap_bytes_per_s: int | None,  # noqa: ARG002 - it knows no cap
+        link_bytes_per_s: int | None,  # noqa: ARG002 - and judges nothing
+    ) -> Offer:
         """Return where a client gets a file."""
         return Offer(address=self._address, port=self.port, name=name, user=_ANONYMOUS[0], password=_ANONYMOUS[1])
 
@@ -172,9 +177,11 @@ class Ours:
         self._server, self._address = server, address
         self._ticket_id = ""
 
-    def offer(self, name: str, cap_bytes_per_s: int | None) -> Offer:
+    def offer(self, name: str, cap_bytes_per_s: int | None, link_bytes_per_s: int | None) -> Offer:
         """Issue a ticket."""
-        ticket = self._server.issue_ticket(TicketRequest(image_name=name, cap_bytes_per_s=cap_bytes_per_s, tries=1))
+        ticket = self._server.issue_ticket(
+            TicketRequest(image_name=name, cap_bytes_per_s=cap_bytes_per_s, link_bytes_per_s=link_bytes_per_s, tries=1)
+        )
         self._ticket_id = ticket.ticket_id
         return Offer(
             address=self._address, port=self.port, name=name, user=ticket.username, password=ticket.password

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from lab.experiment.diag import ESTABLISHED, Connection, Monitor
 from tcp.info import TcpInfo, parse_tcp_info
 from tcp.sample import Sample
-from tcp.verdict import Verdict, judge
+from tcp.verdict import KnownLink, Verdict, judge
 
 STEP_S = 0.1
 """The article's graphs have steps of 100 ms."""
@@ -46,10 +46,10 @@ class Flow:
         at_s = now_s - self._origin_s
         self.samples.append(Sample.from_info(at_s, info, all_written=connection.state != ESTABLISHED))
 
-    def judged(self) -> Verdict:
-        """Say what limited it, by readings about a second apart."""
+    def judged(self, link: KnownLink | None = None) -> Verdict:
+        """Say what limited it, by readings about a second apart, and what its link carries if that is to be known."""
         step_s = min(_JUDGED_STEP_S, self.samples[-1].at_s / _LEAST_JUDGED_READINGS) if self.samples else _JUDGED_STEP_S
-        return judge(thinned(self.samples, step_s), congestion_control=self.control or None)
+        return judge(thinned(self.samples, step_s), congestion_control=self.control or None, link=link)
 
 
 def thinned(samples: list[Sample], step_s: float) -> list[Sample]:

@@ -357,6 +357,22 @@ def test_a_cap_holds_and_is_read_back(bench: "Bench") -> None:
     assert record.sender.congestion_control_chosen == "bbr"
 
 
+@pytest.mark.clocked
+@pytest.mark.parametrize("bench", [{"profile": {"cap_bytes_per_s": 100_000, "mss_bytes": 1400}}], indirect=True)
+def test_a_verdict_knows_the_link_of_its_ticket_and_of_its_site(bench: "Bench") -> None:
+    """What is stated of a link, or learned of its site, is among a verdict's evidence; a profile's cap is not."""
+    bench.server.set_site_link("branch", 3_000_000)
+    found = []
+    for given in ({}, {"link_bytes_per_s": 4_000_000}, {"site": "branch"}):
+        ticket = bench.ticket(**given)
+        with bench.login(ticket) as client:
+            assert bench.fetch(client) == bench.content
+        record = bench.final(ticket).record
+        assert record is not None
+        found.append([line for line in record.verdict.evidence if line.startswith("link known")])
+    assert found == [[], ["link known to carry 4 MB/s"], ["link known to carry 3 MB/s"]]
+
+
 @pytest.mark.parametrize("bench", [{"profile": {"cap_bytes_per_s": 20_000, "mss_bytes": 1400}}], indirect=True)
 def test_a_cap_holds_from_the_first_segment_on(bench: "Bench", closing: contextlib.ExitStack) -> None:
     """The first ten segments, which the kernel sends at once, come no faster than the cap and two segments ahead."""

@@ -43,7 +43,8 @@ class _Bench:
     def __init__(self, rates: SiteRates | None = None) -> None:
         self.now_s = NOW_S
         self.rates = rates or SiteRates()
-        self.learned = LearnedRates(self.rates, wall=lambda: self.now_s)
+        self.links: list[tuple[str, int | None]] = []
+        self.learned = LearnedRates(self.rates, wall=lambda: self.now_s, set_link=lambda *link: self.links.append(link))
 
     def take(self, *arguments: Any) -> list[str]:
         return list(self.learned.take(_event(*arguments)))
@@ -86,3 +87,14 @@ def test_events_without_a_client_or_a_transfer_tell_nothing() -> None:
     bench.take(EventKind.DONE, _record(VerdictKind.BANDWIDTH, 5_000_000))
     for event in ((EventKind.NOTICE, None, None), (EventKind.PROGRESS,), (EventKind.LOGIN_FAILED,)):
         assert bench.take(*event) == []
+
+
+def test_the_server_is_told_what_is_learned_and_what_is_forgotten() -> None:
+    """Verdicts are held against it as payload, once for each change; a rate that is too old is withdrawn."""
+    bench = _Bench()
+    bench.take(EventKind.DONE, _record(VerdictKind.BANDWIDTH, 6_083_333))
+    bench.take(EventKind.LOGIN)
+    assert bench.links == [(NETWORK, pytest.approx(6_083_333, abs=2))]
+    bench.now_s += MAX_AGE_S + 60
+    bench.take(EventKind.LOGIN)
+    assert bench.links[1:] == [(NETWORK, None)]

@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ftpserver.accounts import Account
 from ftpserver.bans import CommandBudget, FailureBook
 from ftpserver.caps import Cap
 from ftpserver.catalogue import FileIdentity, ImageFile
 from ftpserver.desk import Desk, mask
+from ftpserver.errors import SettingsInvalid
 from ftpserver.logins import FixedLogin, admit
 from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferState
 from ftpserver.roster import CLOSED_KEPT_S, MOST_CLOSED
@@ -341,3 +344,33 @@ def test_transfers_of_a_site_find_their_pace_together() -> None:
         paces.append(pace)
     assert paces[0] is paces[1]
     assert len({id(pace) for pace in paces}) == 4
+
+
+def test_a_link_is_what_the_ticket_states_or_a_cap_of_its_site() -> None:
+    """A stated rate goes before caps; a cap of the ticket or its site is the least of it, the profile's none."""
+    room = _Room(cap_bytes_per_s=5_000)
+    plain, capped = room.account(room.ticket(site="branch")), room.account(room.ticket(cap_bytes_per_s=40_000))
+    stated = room.account(room.ticket(site="branch", link_bytes_per_s=1_946_666))
+    assert [room.desk.link_of(each) for each in (plain, capped, stated)] == [None, 40_000, 1_946_666]
+    room.desk.set_site_cap("branch", Cap(bytes_per_s=1_557_333, source="given for the site"))
+    room.desk.begin(plain, _Channel())
+    room.desk.begin(stated, _Channel())
+    # Of a site's cap the whole counts, not a transfer's share of it.
+    assert [room.desk.link_of(each) for each in (plain, stated)] == [1_557_333, 1_946_666]
+    # What was learned of the site's link is more than a guess from its cap, and less than what a ticket states.
+    room.desk.set_site_link("branch", 1_800_000)
+    assert [room.desk.link_of(each) for each in (plain, stated)] == [1_800_000, 1_946_666]
+    room.desk.set_site_link("branch", None)
+    assert room.desk.link_of(plain) == 1_557_333
+
+
+def test_a_link_without_a_rate_is_refused() -> None:
+    """A ticket whose link carries nothing is a mistake of whoever asked for it."""
+    with pytest.raises(SettingsInvalid, match="expected a link's rate above 0 bytes/s, found 0"):
+        TicketRequest(image_name="a.bin", link_bytes_per_s=0)
+
+
+def test_a_fixed_login_hands_its_link_to_each_transfer() -> None:
+    """What the operator stated of the link holds for every ticket that is made under it."""
+    login = FixedLogin(username="ops", password="long-enough-1", link_bytes_per_s=1_946_666)
+    assert admit(login, (IMAGE,)).grant(IMAGE).request.link_bytes_per_s == 1_946_666

@@ -11,7 +11,7 @@ from ftpserver.catalogue import FileIdentity, ImageFile
 from ftpserver.records import SenderReport, TransferRecord
 from ftpserver.tickets import TicketRequest, issue
 from ftpserver.transfer import Transfer, TransferStart
-from tcp.verdict import VerdictKind
+from tcp.verdict import KnownLink, VerdictKind
 
 _SIZE = 1_000_000
 _SENDER = SenderReport(
@@ -230,3 +230,23 @@ def test_a_pace_of_the_transfer_s_own_teaches_only_what_it_found(found: int | No
     sender = replace(_SENDER, congestion_control="bbr", pace_bytes_per_s=40_000, found_link_bytes_per_s=found)
     record = transfer.record(outcome="x", raw_info=None, now_s=112.0, sender=sender, commands=())
     assert record.verdict.kind is kind
+
+
+def test_a_link_that_is_known_to_carry_more_is_never_the_verdict() -> None:
+    """The same readings, under way and at the end: full where nobody knows the link, and not where it has room."""
+    transfer = _transfer()
+    transfer.wrote(_SIZE - 1, 100.0)
+    for second in range(1, 13):
+        sent = second * 40_000
+        transfer.take(
+            _info(acked=sent, sent=sent, window=900_000, busy=second * 1_000_000, rtt=200_000),
+            100.0 + second,
+            tick=True,
+        )
+    sender = replace(_SENDER, congestion_control="bbr")
+    link = KnownLink(bytes_per_s=400_000)
+    assert transfer.limited_by("bbr") is VerdictKind.BANDWIDTH
+    assert transfer.limited_by("bbr", None, link) is VerdictKind.UNKNOWN
+    given: dict[str, Any] = {"outcome": "x", "raw_info": None, "now_s": 112.0, "sender": sender, "commands": ()}
+    assert transfer.record(**given).verdict.kind is VerdictKind.BANDWIDTH
+    assert transfer.record(**given, link=link).verdict.kind is VerdictKind.UNKNOWN

@@ -92,12 +92,14 @@ class Server:
     def __init__(self) -> None:
         self.tickets = itertools.count(1)
         self.revoked: list[str] = []
+        self.requests: list[object] = []
         self.account = SimpleNamespace(record=None, state="waiting", bytes_acked=0)
 
     def image(self, name):
         return SimpleNamespace(name=name, size_bytes=IMAGE_BYTES, md5="0" * 32, sha512="0" * 128)
 
     def issue_ticket(self, request):
+        self.requests.append(request)
         return SimpleNamespace(ticket_id=f"t{next(self.tickets)}", username="u" * 8, password="p" * 16)
 
     def progress(self, ticket_id):
@@ -490,3 +492,15 @@ def test_a_device_that_fails_while_the_run_is_stopped_keeps_its_own_failure():
     run._in_force = plan.changes
     with pytest.raises(DeviceOverloaded):
         run._pull("null:")
+
+
+@pytest.mark.parametrize(("data", "link"), [({"link_rate_bps": 16_000_000}, 1_946_666), ({}, None)])
+def test_the_server_is_told_what_the_link_carries(data, link):
+    """A verdict is held against the whole link, of which the cap is a share; nobody's guess where nothing is known."""
+    steps = Steps()
+    steps.host.data.update(data)
+    run = DeviceRun(steps, context())
+    run._issue_ticket()
+    (request,) = run._context.server.requests
+    assert request.link_bytes_per_s == link
+    assert request.cap_bytes_per_s == (None if link is None else 1_557_333)
