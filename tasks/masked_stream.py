@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 
 from inventory.outside import MASK, secret_begun, secret_places, visible
 from tasks.secret_lines import line_secrets
@@ -48,6 +49,7 @@ class Mark(StrEnum):
     NOTE = "-"
 
 
+@lru_cache(maxsize=16)
 def stamp(at_s: float) -> str:
     """Return a time as an entry has it: UTC, ISO 8601, to the millisecond.
 
@@ -59,7 +61,9 @@ def stamp(at_s: float) -> str:
 
 def entry(at_s: float, mark: Mark, text: str) -> str:
     """Return an entry of a transcript: time, mark, and a masked text in which nothing is obeyed by anybody."""
-    return f"{stamp(at_s)} {mark} {visible(text)}"
+    # Nearly every line is of signs but for its end; to look at each of them for that costs more than all the rest.
+    body = text.rstrip("\r\n")
+    return f"{stamp(at_s)} {mark} {visible(body)}{visible(text[len(body) :])}"
 
 
 def without_secrets(text: str) -> str:
@@ -97,7 +101,10 @@ class _Direction:
         if not self._open:
             return []
         whole = self._told + self._open
-        return self._let_go(at_s, max(_safe_end(whole), len(self._told)))
+        begun = _begun(whole)
+        if _is_a_mere_line_end(whole[begun:]):
+            begun = len(whole)
+        return self._let_go(at_s, max(begun, len(self._told)))
 
     def overdue(self, now_s: float) -> list[str]:
         """Return the entries of a line that has waited for its end for too long."""
@@ -114,7 +121,9 @@ class _Direction:
     def _whole_lines(self) -> int:
         """Return where the last line ends that no secret may go on behind."""
         whole = self._told + self._open
-        end, begun = whole.rfind("\n") + 1, _safe_end(whole)
+        end, begun = whole.rfind("\n") + 1, _begun(whole)
+        if self._mark is Mark.SENT and _is_a_mere_line_end(whole[begun:]):
+            return end
         return whole.rfind("\n", 0, begun) + 1 if begun < end else end
 
     def _let_go(self, at_s: float, end: int) -> list[str]:
@@ -188,10 +197,19 @@ class MaskedStream:
         return Mark.SENT if mark is Mark.CAME else Mark.CAME
 
 
-def _safe_end(whole: str) -> int:
-    """Return up to where a text may be told although more of it may follow."""
+def _begun(whole: str) -> int:
+    """Return from where on a text may be the beginning of a secret, should more of it follow."""
     begun = secret_begun(whole)
     return begun if len(whole) - begun <= MOST_HELD_CHARS else len(whole)
+
+
+def _is_a_mere_line_end(begun: str) -> bool:
+    """Tell whether a secret would have to be broken by a line's end behind its first letters.
+
+    Every tenth line or so ends with a letter that some password begins with. Such a line waits for the next piece, but
+    neither a command nor what stands in front of a question's answer is torn for it.
+    """
+    return "\n" in begun and len("".join(begun.split())) < LEAST_OF_A_SECRET
 
 
 def _masked(whole: str, spans: list[tuple[int, int]], begin: int, end: int) -> Iterator[str]:

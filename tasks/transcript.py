@@ -56,15 +56,24 @@ class Recent:
     def take(self, at_s: float, mark: Mark, text: str) -> None:
         """Take a piece; let go of the oldest ones that are too many by then."""
         with self._lock:
-            if len(text) > KEPT_CHARS:
-                text = text[-KEPT_CHARS:]
-                self._pieces.clear()
-                self._chars, self._is_cut = 0, True
-            self._pieces.append((at_s, mark, text))
-            self._chars += len(text)
+            # Of a configuration of a megabyte no more than its end is copied.
+            kept = text[-KEPT_CHARS:]
+            self._pieces.append((at_s, mark, kept))
+            self._chars += len(kept)
+            self._is_cut = self._is_cut or len(kept) < len(text)
             while self._chars > KEPT_CHARS or len(self._pieces) > KEPT_PIECES:
-                self._chars -= len(self._pieces.popleft()[2])
-                self._is_cut = True
+                self._cut()
+
+    def _cut(self) -> None:
+        """Let go of the oldest piece, or of as much of it as is too much."""
+        at_s, mark, text = self._pieces.popleft()
+        surplus = self._chars - KEPT_CHARS
+        if 0 < surplus < len(text):
+            self._pieces.appendleft((at_s, mark, text[surplus:]))
+            self._chars -= surplus
+        else:
+            self._chars -= len(text)
+        self._is_cut = True
 
     def lines(self) -> tuple[str, ...]:
         """Return the last entries, masked; none where no device ever said anything."""
