@@ -220,8 +220,8 @@ def _masked(whole: str, spans: list[tuple[int, int]], begin: int, end: int) -> I
             continue
         if first > at:
             yield whole[at:first]
-        # What began in front of this part was masked there.
-        if first >= begin:
+        # What began in front of this part, or within what was found just before, is masked there.
+        if first >= at:
             yield MASK
         at = last
     yield whole[at:end]

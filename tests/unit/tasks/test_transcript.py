@@ -18,7 +18,7 @@ import pytest
 from inventory.errors import ConfigInvalid
 from inventory.outside import MASK, keep_secret
 from tasks import transcript_files
-from tasks.transcript import KEPT_CHARS, SHOWN_CHARS, SHOWN_LINES, Recent, Recorder
+from tasks.transcript import HEAD_CHARS, KEPT_CHARS, SHOWN_CHARS, SHOWN_LINES, TAIL_CHARS, Recent, Recorder
 from tasks.transcript_files import Transcripts, transcripts_in
 
 PASSWORD = "Tr0ub4dor&3"
@@ -80,11 +80,11 @@ def test_the_last_of_it_is_bounded():
     recorder = Recorder(recent)
     for n in range(20_000):
         recorder.came(f"line {n}\r\n")
-    assert sum(len(text) for _, _, text in recent._pieces) <= KEPT_CHARS
+    assert recent.chars <= KEPT_CHARS + HEAD_CHARS + TAIL_CHARS
     shown = said(recent.lines())
     assert shown == [f"< line {n}\\r\\n" for n in range(20_000 - SHOWN_LINES, 20_000)]
     recorder.came("x" * 1_000_000 + "\r\n" + "".join(f"{n:0200}\r\n" for n in range(200)))
-    assert sum(len(text) for _, _, text in recent._pieces) <= KEPT_CHARS
+    assert recent.chars <= KEPT_CHARS + HEAD_CHARS + TAIL_CHARS
     assert sum(map(len, recent.lines())) <= SHOWN_CHARS
     assert recent.lines()[-1].endswith("0199\\r\\n")
 
@@ -94,11 +94,34 @@ def test_what_is_cut_off_in_front_has_no_half_of_a_secret():
     recent = Recent()
     recorder = Recorder(recent)
     recorder.came("username x secret 5 ")
-    recorder.came("$hidden value$" + "y" * (KEPT_CHARS - 100) + "\r\nnext line\r\nhostname r1\r\n")
-    recorder.came("z" * 200 + "\r\n")
-    shown = recent.lines()
-    assert said(shown)[0] == "< next line\\r\\n"
-    assert not any("hidden" in one or "yyy" in one for one in shown)
+    recorder.came("$hidden value$" + "y" * KEPT_CHARS + "\r\nnext line\r\nhostname r1\r\n")
+    cut = [
+        "< username x secret 5 ***",
+        "- some of the answer is left out here",
+        "< next line\\r\\n",
+        "< hostname r1\\r\\n",
+    ]
+    assert said(recent.lines()) == cut
+    recorder.sent("show clock\n")
+    assert said(recent.lines()) == [*cut, "> show clock\\n"]
+
+
+def test_a_long_answer_does_not_push_out_what_went_before():
+    """The command that went wrong is still there behind a configuration of a thousand lines, and another one."""
+    recent = Recent()
+    recorder = Recorder(recent)
+    recorder.sent("the command\n")
+    recorder.came("the command\r\n% refused\r\nr1#")
+    for name in ("running", "startup"):
+        recorder.sent(f"show {name}\n")
+        for n in range(1000):
+            recorder.came(f"{name} {n:030}\r\n")
+        recorder.came("r1#")
+    recorder.note("failed")
+    shown = said(recent.lines())
+    assert shown[:4] == ["> the command\\n", "< the command\\r\\n", "< % refused\\r\\n", "< r1#"]
+    assert shown.count("- some of the answer is left out here") == 2
+    assert shown[-3:] == [f"< startup {999:030}\\r\\n", "< r1#", "- failed"]
 
 
 def test_nothing_is_told_of_a_device_that_said_nothing():
