@@ -23,7 +23,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from inventory.errors import ConfigInvalid
-from tasks.masked_stream import Mark, MaskedStream, entry, without_secrets
+from tasks.masked_stream import Mark, MaskedStream, without_secrets
 from tasks.transcript import Piece
 
 WRITE_EVERY_S = 0.2
@@ -148,7 +148,9 @@ class Transcripts:
             if entries:
                 if one.number is None:
                     one.number = self._opened(one.host)
-                    entries.insert(0, entry(self._wall(), Mark.NOTE, without_secrets(f"{_program()}: {_LEGEND}")))
+                    # With the time of the first entry, which it stands in front of.
+                    head = without_secrets(f"{_program()}: {_LEGEND}")
+                    entries.insert(0, f"{entries[0].partition(' ')[0]} {Mark.NOTE} {head}")
                 # What no encoding has is written out by now, but for half characters in a device's name.
                 _write_all(one.number, "".join(f"{line}\n" for line in entries).encode("utf-8", "backslashreplace"))
             if one.is_ending:
