@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flashferry.options import TranscriptOption
+from flashferry.output import say
 from inventory.access import (
     HOST_KEYS,
     KNOWN_HOSTS,
@@ -53,6 +55,7 @@ class FleetOptions:
         known_hosts: File of known host keys; None leaves it to the inventory.
         keyring: Whether the system's keyring is asked for credentials.
         secrets_command: Program that prints a device's credentials.
+        transcript: Folder for transcripts of the sessions; None for none.
         state_dir: Folder of our state where the verb was given one; known host keys are kept there too.
     """
 
@@ -64,6 +67,7 @@ class FleetOptions:
     known_hosts: Path | None = None
     keyring: bool = False
     secrets_command: str | None = None
+    transcript: Path | None = None
     state_dir: Path | None = None
 
 
@@ -129,6 +133,7 @@ def _options(
             "without a shell, once per device that lacks one of them.",
         ),
     ] = None,
+    transcript: TranscriptOption = None,
 ) -> None:
     """Carry the options that every verb over a fleet has."""
 
@@ -180,7 +185,7 @@ def opened(which: FleetOptions) -> Nornir:
     """Return all devices of an inventory with the rules for host keys, without credentials; there may be none.
 
     Raises:
-        ConfigInvalid: The inventory is wrong, or the known hosts cannot be read.
+        ConfigInvalid: The inventory is wrong, the known hosts cannot be read, or no transcript can be written.
     """
     if not which.inventory:
         raise ConfigInvalid("no inventory: expected --inventory PATH", hint=f"'{SAMPLE}' is the lab's fleet")
@@ -198,7 +203,27 @@ def opened(which: FleetOptions) -> Nornir:
     data = [nornir.inventory.defaults.data, *(host.data for host in nornir.inventory.hosts.values())]
     for one in data:
         one.update(rules)
+    if which.transcript is not None:
+        from tasks.connection import TRANSCRIPTS
+        from tasks.transcript_files import transcripts_in
+
+        nornir.config.user_defined[TRANSCRIPTS] = transcripts_in(which.transcript, tell=say)
     return nornir
+
+
+def transcripts_told_by(nornir: Nornir, tell: Callable[[str], None]) -> None:
+    """Have a transcript that cannot be written any more told in another way: a live view has the terminal.
+
+    Args:
+        nornir: The devices.
+        tell: Takes a sentence for people.
+    """
+    from tasks.connection import TRANSCRIPTS
+    from tasks.transcript_files import Transcripts
+
+    found = nornir.config.user_defined.get(TRANSCRIPTS)
+    if isinstance(found, Transcripts):
+        found.tell_by(tell)
 
 
 def with_credentials(nornir: Nornir, which: FleetOptions, *, failed: Refused | None = None) -> Nornir:

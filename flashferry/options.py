@@ -28,3 +28,13 @@ PortOption = Annotated[
     int | None,
     typer.Option("--ftp-port", metavar="PORT", min=0, max=65535, help="FTP port (default: 21 if allowed, else 2121)."),
 ]
+TranscriptOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--transcript",
+        envvar="FLASHFERRY_TRANSCRIPT",
+        metavar="DIR",
+        help="Write what is sent to each device and comes from it into files of this folder, one per session: with "
+        "times, secrets masked.",
+    ),
+]

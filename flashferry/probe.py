@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flashferry.fleet import FleetOptions, fleet, fleet_options
+from flashferry.fleet import FleetOptions, fleet, fleet_options, transcripts_told_by
 from flashferry.interrupt import graceful_interrupt
 from flashferry.live import watching
 from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
@@ -60,6 +60,7 @@ def probe(
         watching("restore", devices=len(roster.devices), roster=roster, events=events, metrics=metrics) as emit,
         graceful_interrupt(emit.say) as stop,
     ):
+        transcripts_told_by(nornir, emit.say)
         report = probe_fleet(nornir, wish, options, journal=journal, emit=emit, interrupted=stop.is_set)
     finish("probe", run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_probe(report))
 

@@ -9,7 +9,7 @@ import typer
 
 from flashferry.approval import asking
 from flashferry.dry_run import print_dry_run
-from flashferry.fleet import FleetOptions, fleet_options
+from flashferry.fleet import FleetOptions, fleet_options, transcripts_told_by
 from flashferry.interrupt import graceful_interrupt
 from flashferry.layout import names
 from flashferry.live import watching
@@ -149,6 +149,7 @@ def _run(job: Job, journal: Journal, events: Path | None, metrics: str | None, *
         watching("restore", devices=len(roster.devices), roster=roster, events=events, metrics=metrics) as emit,
         graceful_interrupt(emit.say) as stop,
     ):
+        transcripts_told_by(job.nornir, emit.say)
         report = run_waves(
             job.nornir,
             job.request,

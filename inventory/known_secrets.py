@@ -54,11 +54,15 @@ _MAY_HAVE_MORE = re.compile(r"[^\x20-\x7e]|\\")
 _BLANKS = re.compile(r" +")
 _USER_INFO = re.compile(r"(://)(?![*<])[^@/\s]*@")
 """User and password in a URL; those that are masked already, or written `<user>:<password>`, are none."""
+_USER_INFO_BEGUN = re.compile(r"://(?![*<])[^@/\s]*\Z")
 
 _NO_SECRETS = frozenset(
     {"flashferry", "hostname", "username", "password", "platform", "ios", "enable", "true", "false", "null", "none"}
 )
 """Words of our own sentences, whatever the passwords are: to mask them would tell more than to leave them."""
+
+_MOST_BEGUN = 512
+"""So many characters of a secret that has only begun are looked for; keys that are longer have lines of their own."""
 
 _CUTS = tuple(slice(at, at + _GRAM) for at in range(0, 3000, _STEP))
 """Where a text is looked at; longer ones make their own."""
@@ -114,6 +118,9 @@ class KnownSecrets:
         # Values are replaced, never changed: who reads meanwhile sees the old one or the new one.
         self._by_gram: dict[str, tuple[_Secret, ...]] = {}
         self._words: tuple[tuple[str, re.Pattern[str]], ...] = ()
+        self._by_head: dict[str, tuple[str, ...]] = {}
+        self._heads: frozenset[str] = frozenset()
+        self._longest = 0
 
     def __repr__(self) -> str:
         """Return how many there are."""
@@ -150,9 +157,50 @@ class KnownSecrets:
                 text = pattern.sub(MASK, text)
         return text
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where `mask` finds something: begin and end of each place, in no order; they may overlap.
+
+        Args:
+            text: The text.
+        """
+        found = [(one.end(1), one.end() - 1) for one in _USER_INFO.finditer(text)] if "://" in text else []
+        if self._by_gram and len(text) >= _GRAM:
+            found += self._long_places(text)
+        for word, pattern in self._words:
+            if word in text:
+                found += [one.span() for one in pattern.finditer(text)]
+        return found
+
+    def begun(self, text: str) -> int:
+        """Return from where on the end of a text may be the beginning of a secret; its length where it is of none.
+
+        A text that comes in pieces may end in the middle of a secret, which then is found in no piece. Up to three
+        characters of a random secret are let go: eight of the rest are enough to find it.
+
+        Args:
+            text: The text as far as it came.
+        """
+        tail = text[-2 * _MOST_BEGUN :]
+        if "://" in tail and (found := _USER_INFO_BEGUN.search(tail)) is not None:
+            return len(text) - len(tail) + found.start() + len("://")
+        if not self._longest:
+            return len(text)
+        closed = _closed(tail)
+        first = max(len(closed) - min(self._longest - 1, _MOST_BEGUN), 0)
+        for at in range(first, len(closed)):
+            rest = closed[at:]
+            if rest in self._heads or any(
+                len(one) > len(rest) and one.startswith(rest) for one in self._by_head.get(rest[:_GRAM], ())
+            ):
+                return len(text) - len(tail) + _places(tail, closed)[at]
+        return len(text)
+
     def clear(self) -> None:
         """Forget all."""
         with self._lock:
+            self._by_head = {}
+            self._heads = frozenset()
+            self._longest = 0
             self._seen.clear()
             self._random.clear()
             self._by_gram = {}
@@ -163,10 +211,16 @@ class KnownSecrets:
         closed = _GAP.sub("", spelling)
         if len(spelling) < LEAST_ANYWHERE or len(closed) < LEAST_ANYWHERE or spelling.isdecimal():
             self._words = (*self._words, (spelling, _as_word(spelling)))
+            self._longest = max(self._longest, len(closed))
+            self._heads |= {closed[:end] for end in range(1, len(closed))}
             return
         secret = _Secret(closed, spelling, is_random)
         for gram in secret.grams():
             self._by_gram[gram] = (*self._by_gram.get(gram, ()), secret)
+        self._longest = max(self._longest, len(closed))
+        self._by_head[closed[:_GRAM]] = (*self._by_head.get(closed[:_GRAM], ()), closed)
+        if not is_random:
+            self._heads |= {closed[:end] for end in range(1, _GRAM)}
         if is_random:
             self._random.append(secret)
             while len(self._random) > MOST_RANDOM:
@@ -179,20 +233,37 @@ class KnownSecrets:
                 self._by_gram[gram] = left
             else:
                 self._by_gram.pop(gram, None)
+        head = secret.text[:_GRAM]
+        if others := tuple(one for one in self._by_head.get(head, ()) if one is not secret.text):
+            self._by_head[head] = others
+        else:
+            self._by_head.pop(head, None)
 
     def _without_long(self, text: str) -> str:
+        parts: list[str] = []
+        done = 0
+        for first, last in self._long_places(text):
+            if last <= done:
+                continue
+            if first >= done:
+                parts += [text[done:first], MASK]
+            done = last
+        return "".join(parts) + text[done:] if done else text
+
+    def _long_places(self, text: str) -> list[tuple[int, int]]:
+        """Return where longer secrets, or parts of them that count, stand; from the first one on."""
         closed = _closed(text)
         places, known = range(0, len(closed) - _GRAM + 1, _STEP), self._by_gram
         cuts = _CUTS if len(places) <= len(_CUTS) else tuple(slice(at, at + _GRAM) for at in places)
         if known.keys().isdisjoint(map(closed.__getitem__, cuts[: len(places)])):
-            return text
+            return []
         spans = [
             (*part, secret)
             for at in places
             for secret in known.get(closed[at : at + _GRAM], ())
             for part in secret.parts(closed, at)
         ]
-        return _replaced(text, closed, sorted(spans, key=lambda span: span[:2])) if spans else text
+        return _meant(text, closed, sorted(spans, key=lambda span: span[:2])) if spans else []
 
 
 def _closed(text: str) -> str:
@@ -235,19 +306,11 @@ def _common(text: str, at: int, secret: str, place: int) -> tuple[int, int] | No
     return (at - begin, at + end) if begin + end >= LEAST_FRAGMENT else None
 
 
-def _replaced(text: str, closed: str, spans: list[_Span]) -> str:
-    """Return the text with spans of its closed form replaced."""
+def _meant(text: str, closed: str, spans: list[_Span]) -> list[tuple[int, int]]:
+    """Return which spans of a text's closed form are secrets, as places in the text itself."""
     places = _places(text, closed)
-    parts: list[str] = []
-    done = 0
-    for begin, end, secret in spans:
-        first, last = places[begin], places[end - 1] + 1
-        if last <= done or not _is_meant(text[first:last], secret):
-            continue
-        if first >= done:
-            parts += [text[done:first], MASK]
-        done = last
-    return "".join(parts) + text[done:]
+    found = ((places[begin], places[end - 1] + 1, secret) for begin, end, secret in spans)
+    return [(first, last) for first, last, secret in found if _is_meant(text[first:last], secret)]
 
 
 def _places(text: str, closed: str) -> list[int]:

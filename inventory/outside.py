@@ -37,9 +37,12 @@ __all__ = [
     "keep_secrets_in",
     "masked",
     "outward",
+    "secret_begun",
+    "secret_places",
     "shown",
     "shown_lines",
     "told",
+    "visible",
 ]
 
 T = TypeVar("T")
@@ -150,11 +153,21 @@ def masked(text: str) -> str:
     return _SECRETS.mask(text)
 
 
+def secret_places(text: str) -> list[tuple[int, int]]:
+    """Return where secrets stand in a text, for one that is masked piece by piece; they may overlap, in no order."""
+    return _SECRETS.spans(text)
+
+
+def secret_begun(text: str) -> int:
+    """Return from where on the end of a text may be a secret's beginning; the length of the text where it is none."""
+    return _SECRETS.begun(text)
+
+
 def shown(text: str) -> str:
     """Return a text as it may be shown in a line or a cell: without secrets, and nothing in it is obeyed by anybody."""
     if (known := _KEPT.get(text)) is not None:
         return known
-    result = _visible(_SECRETS.mask(text))
+    result = visible(_SECRETS.mask(text))
     if len(_KEPT) >= _MOST_KEPT:
         _KEPT.clear()
     _KEPT[text] = result
@@ -164,7 +177,7 @@ def shown(text: str) -> str:
 def shown_lines(text: str) -> str:
     """Return a text of several lines as `shown` does each; line feeds stay."""
     text = _SECRETS.mask(text)
-    return text if text.isprintable() else "\n".join(_visible(line) for line in text.split("\n"))
+    return text if text.isprintable() else "\n".join(visible(line) for line in text.split("\n"))
 
 
 def told(value: Any, name: str = "", *, exact: Collection[str] = ()) -> Any:
@@ -249,8 +262,8 @@ def _is_figures(kind: type[DataclassInstance]) -> bool:
     return all(_FIGURES.fullmatch(str(getattr(field.type, "__name__", field.type))) for field in fields(kind))
 
 
-def _visible(text: str) -> str:
-    """Return a text in one line of signs; what is no sign is written as Python writes it."""
+def visible(text: str) -> str:
+    """Return a text in one line of signs, secrets included; what is no sign is written as Python writes it."""
     if text.isprintable():
         return text
     return "".join(map(_sign, text))

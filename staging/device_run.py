@@ -21,7 +21,7 @@ from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, Restored, State
 from staging.touched import JournalUnusable
 from tasks.check import CheckReport, Wanted, check
-from tasks.connection import session_of
+from tasks.connection import recent_of, session_of
 from tasks.errors import HostKeyRefused, ImageCorrupt, LoginRefused, RestoreIncomplete
 from tasks.flash_file import file_at
 from tasks.identity import identity_of, member_serials
@@ -385,7 +385,7 @@ class DeviceRun(LeftoverRun):
         self._move(State.FAILED if failed else State.DONE)
 
     def _restore_failed(self, error: Exception, *, touched: bool) -> None:
-        self._update(restore_failure=failure_of("restore", error))
+        self._update(restore_failure=failure_of("restore", error, recent_of(self._task).lines()))
         if not touched:
             # Nothing was set, so nothing is left: only the proof is missing.
             self._context.journal.release(self._context.run_id, self._record.host)

@@ -25,7 +25,7 @@ from staging.run import RunOptions
 from staging.serving import free_ftp_port
 from staging.states import Outcome
 from tasks.check import Wanted
-from tasks.connection import session_of
+from tasks.connection import recent_of, session_of
 from tasks.copy_dialogue import checked_name
 from tasks.mark import local_owner, mark_line
 
@@ -124,7 +124,7 @@ def _planned(
             mark=mark_line("RUN", local_owner()),
         )
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plans
-        return _without_plan(seen, failure_of("plan", error))
+        return _without_plan(seen, failure_of("plan", error, recent_of(task).lines()))
     return DryRecord(
         host=seen.host, outcome=Outcome.DONE, plan=plan, link_rate=link, notes=seen.check.notes, failure=None
     )

@@ -20,7 +20,7 @@ from staging.reached import Reached
 from staging.record import Failure, failure_of
 from staging.states import Outcome
 from tasks.check import CheckReport, Wanted, Way, check_device
-from tasks.connection import session_of
+from tasks.connection import recent_of, session_of
 from tasks.errors import Stopped
 from tasks.identity import member_serials
 
@@ -111,7 +111,8 @@ def look(
         outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
         if isinstance(error, Stopped):
             outcome = Outcome.INTERRUPTED
-        return CheckRecord(host=name, outcome=outcome, check=None, failure=failure_of("check", error))
+        failure = failure_of("check", error, recent_of(task).lines())
+        return CheckRecord(host=name, outcome=outcome, check=None, failure=failure)
     if report.refusal:
         failure = Failure(step="check", reason=report.refusal, hint=report.refusal_hint, kind="PolicyViolation")
         return CheckRecord(host=name, outcome=Outcome.REFUSED, check=report, failure=failure)

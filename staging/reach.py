@@ -28,7 +28,7 @@ from staging.serving import serving
 from staging.states import Outcome
 from tasks.addresses import own_addresses
 from tasks.check import CheckReport, Wanted
-from tasks.connection import session_of
+from tasks.connection import recent_of, session_of
 from tasks.pull import Source
 from tasks.reach import ReachReport, Sighting, reach_server
 from tasks.tuning import plan_tune
@@ -128,9 +128,11 @@ class _Visit:
                 if found.copied is not None:
                     # The device may be back at its prompt before the server has its last acknowledgement.
                     self._server.wait_final(lookout.ticket.ticket_id, 2.0)
-                return _recorded(record, found, lookout, _not_set(view(task.host), report))
+                not_set = _not_set(view(task.host), report)
+                return _recorded(record, found, lookout, not_set, recent_of(task).lines())
         except (FlashferryError, FtpServerError) as error:
-            return replace(record, outcome=Outcome.FAILED, failure=failure_of("reach", error))
+            failure = failure_of("reach", error, recent_of(task).lines())
+            return replace(record, outcome=Outcome.FAILED, failure=failure)
 
     def _source(self, task: Task, report: CheckReport, ticket: Ticket) -> Source:
         return source_of(
@@ -151,7 +153,9 @@ class _Visit:
         self._emit(Event(host=task.host.name, step=step, status=status, text=text, at_s=at_s))
 
 
-def _recorded(record: CheckRecord, found: ReachReport, lookout: _Lookout, not_set: str) -> CheckRecord:
+def _recorded(
+    record: CheckRecord, found: ReachReport, lookout: _Lookout, not_set: str, transcript: tuple[str, ...]
+) -> CheckRecord:
     seen = lookout.record
     reached = Reached(
         report=found,
@@ -161,7 +165,13 @@ def _recorded(record: CheckRecord, found: ReachReport, lookout: _Lookout, not_se
     )
     if found.hindrance is None:
         return replace(record, reach=reached)
-    failure = Failure(step="reach", reason=found.sentence, hint=not_set or found.hint, kind=found.hindrance.name)
+    failure = Failure(
+        step="reach",
+        reason=found.sentence,
+        hint=not_set or found.hint,
+        kind=found.hindrance.name,
+        transcript=transcript,
+    )
     return replace(record, reach=reached, outcome=Outcome.FAILED, failure=failure)
 
 

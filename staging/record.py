@@ -15,6 +15,7 @@ from staging.probe_result import ProbeResult
 from staging.reconcile import Judgement
 from staging.states import Outcome, Restored, State
 from tasks.check import CheckReport
+from tasks.errors import Stopped
 from tasks.pull import PullReport
 from tasks.restore import RestoreReport
 from tasks.tune import TuneReport
@@ -25,12 +26,22 @@ from tcp.path import WindowChoice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a device did not get through: at which step, what was expected and seen, what to do."""
+    """Why a device did not get through: at which step, what was expected and seen, what to do.
+
+    Attributes:
+        step: At which step.
+        reason: What was expected and what was seen.
+        hint: What to do, or None.
+        kind: Of which kind it is, such as `LoginRefused`.
+        transcript: The last of what was sent to the device and came from it, masked: an entry each, with its time and
+            the way it went; empty where no session was open, or nothing went wrong in one.
+    """
 
     step: str
     reason: str
     hint: str | None
     kind: str
+    transcript: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,14 +140,21 @@ class RunReport:
     stopped: str | None = None
 
 
-def failure_of(step: str, error: BaseException) -> Failure:
-    """Return an error as a failure at a step; the error knows best at which."""
+def failure_of(step: str, error: BaseException, transcript: tuple[str, ...] = ()) -> Failure:
+    """Return an error as a failure at a step; the error knows best at which.
+
+    Args:
+        step: The step, should the error not know it.
+        error: What was raised.
+        transcript: The last that the device's sessions said; left out where somebody only ended the step.
+    """
     hint = error.hint if isinstance(error, FlashferryError) else None
     return Failure(
         step=(error.step if isinstance(error, FlashferryError) else None) or step,
         reason=sentence_of(error),
         hint=hint,
         kind=type(error).__name__,
+        transcript=() if isinstance(error, Stopped) else transcript,
     )
 
 

@@ -20,7 +20,7 @@ from staging.journal import Journal
 from staging.record import Failure, failure_of
 from staging.states import Restored, State
 from staging.touched import DamagedEntry, TouchedDevice
-from tasks.connection import session_of
+from tasks.connection import recent_of, session_of
 from tasks.errors import OtherDevice, RestoreIncomplete
 from tasks.identity import Identity, identity_of, is_ours
 from tasks.leftover import leftover
@@ -189,7 +189,7 @@ def _recover_device(task: Task, device: TouchedDevice, job: _Job) -> RecoveryRec
         if report.held_by is None:
             job.journal.recovered(device.run_id, device.host, record)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' recovery
-        return _left(device, error)
+        return _left(device, error, recent_of(task).lines())
     finally:
         with suppress(Exception):  # the session goes with the process at the latest
             task.host.close_connections()
@@ -269,8 +269,8 @@ def not_restored(entry: TouchedDevice | DamagedEntry, failure: Failure) -> Recov
     )
 
 
-def _left(device: TouchedDevice, error: Exception) -> RecoveryRecord:
-    return not_restored(device, failure_of("recover", error))
+def _left(device: TouchedDevice, error: Exception, transcript: tuple[str, ...] = ()) -> RecoveryRecord:
+    return not_restored(device, failure_of("recover", error, transcript))
 
 
 def _damaged(entry: DamagedEntry) -> RecoveryRecord:

@@ -16,7 +16,7 @@ from staging.context import RunContext
 from staging.interrupted import Interrupted
 from staging.record import sentence_of
 from staging.steps import StepRunner
-from tasks.connection import session_of
+from tasks.connection import remark, session_of
 
 PATIENCE_S = 60.0
 """Who waits longer is logged out, and logged in again when it is its turn."""
@@ -40,6 +40,7 @@ class SlotRun(StepRunner):
             self._telling("connect"),
         ):
             session_of(self._task)
+            remark(self._task, f"run {self._context.run_id}, {self._context.verb}, attempt {self._context.attempt}")
         self._is_logged_out = False
 
     def _take_copy_slot(self, come_back: Callable[[], None]) -> None:

@@ -21,6 +21,7 @@ from staging.interrupted import Interrupted
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, State
 from staging.touched import JournalUnusable
+from tasks.connection import recent_of, remark
 from tasks.errors import Stopped
 from tasks.identity import guard_logins
 
@@ -84,6 +85,8 @@ class StepRunner:
 
     def _tell(self, step: str, status: str, text: str, **more: Any) -> None:
         """Tell what happened; `more` are further fields of the event."""
+        if status != "progress":
+            remark(self._task, f"{step}: {status}{': ' if text else ''}{text}")
         at_s = time.monotonic() - self._context.started_s
         site = self._host.site or None
         self._context.emit(
@@ -107,7 +110,7 @@ class StepRunner:
         """
         if self._record.failure is not None:
             return
-        failure = failure_of("stage", error)
+        failure = failure_of("stage", error, recent_of(self._task).lines())
         if isinstance(error, Stopped):
             self._update(outcome=Outcome.INTERRUPTED, failure=self._closed(failure))
         else:

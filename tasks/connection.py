@@ -7,8 +7,10 @@ every host gets the first host's port. This plugin reads the same options and co
 from __future__ import annotations
 
 import copy
+import threading
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from nornir.core.configuration import Config
 from nornir.core.inventory import Host
@@ -27,9 +29,11 @@ from inventory.errors import ConfigInvalid
 from inventory.regular_file import check_regular
 from inventory.view import view
 from tasks.host_keys import HostKeys
-from tasks.identity import guard_of
+from tasks.identity import guard_of, run_of
 from tasks.login import Login
 from tasks.session import DeviceSession
+from tasks.transcript import Recent, Recorder
+from tasks.transcript_files import Transcripts
 
 NAME = "flashferry"
 KEY_RULES = "key_rules"
@@ -41,7 +45,16 @@ FILES = ("key_file", "ssh_config_file")
 STEP = "connect"
 
 SESSION_LOG = ("session_log", "session_log_file_mode", "session_log_record_writes")
-"""netmiko's options for a file of all that is typed; a copy's ticket is typed, and stands in no file of ours."""
+"""netmiko's options for a file of all that is typed; a copy's ticket is typed, and stands in no file of ours. What
+there is instead: `tasks.transcript`."""
+
+RECORDER = "recorder"
+TRANSCRIPTS = "flashferry_transcripts"
+"""Key of a Nornir configuration's `user_defined` under which the operator's `Transcripts` are; a text, which is what a
+file can put there, is none."""
+
+_recent: WeakKeyDictionary[Task, Recent] = WeakKeyDictionary()
+_lock = threading.Lock()
 
 
 class FlashferryConnection:
@@ -68,7 +81,9 @@ class FlashferryConnection:
             HostKeyRefused: The device's host key is not the known one.
             LoginRefused: User, password or enable secret were not accepted.
         """
-        options = copy.deepcopy(extras or {})
+        given = dict(extras or {})
+        recorder = given.pop(RECORDER, None) or Recorder(Recent())
+        options = copy.deepcopy(given)
         optional_args = options.get("optional_args", {})
         for key in SESSION_LOG:
             optional_args.pop(key, None)
@@ -83,6 +98,7 @@ class FlashferryConnection:
                 enable_secret=options.get(ENABLE_SECRET) or optional_args.pop("secret", None),
                 host_keys=_host_keys(name, options[KEY_RULES], optional_args),
                 optional_args=optional_args,
+                recorder=recorder,
             )
         )
 
@@ -143,7 +159,7 @@ def session_of(task: Task) -> DeviceSession:
         found = None
     is_new = found is None
     if is_new:
-        _open(host, task.nornir.config)
+        _open(host, task.nornir.config, recent_of(task))
     session: DeviceSession = host.get_connection(NAME, task.nornir.config)
     if is_new:
         try:
@@ -156,7 +172,21 @@ def session_of(task: Task) -> DeviceSession:
     return session
 
 
-def _open(host: Host, configuration: Config) -> None:
+def recent_of(task: Task) -> Recent:
+    """Return what keeps the last that the sessions of a device's run said; it goes when the run's task goes."""
+    with _lock:
+        return _recent.setdefault(run_of(task), Recent())
+
+
+def remark(task: Task, text: str) -> None:
+    """Put a word of ours into the transcript of the session that a device has, if it has one."""
+    found = task.host.connections.get(NAME)
+    session: DeviceSession | None = found.connection if found is not None else None
+    if session is not None:
+        session.recorder.note(text)
+
+
+def _open(host: Host, configuration: Config, recent: Recent) -> None:
     device = view(host)
     # A user's inventory states NAPALM's options under NAPALM's name; they are meant for us too.
     given = host.get_connection_parameters("napalm")
@@ -169,7 +199,14 @@ def _open(host: Host, configuration: Config) -> None:
             "--secrets-command",
         )
     extras = copy.deepcopy(given.extras or {})
-    extras |= {"name": device.name, ENABLE_SECRET: host.get(ENABLE_SECRET), KEY_RULES: key_rules(host)}
+    transcripts = configuration.user_defined.get(TRANSCRIPTS)
+    sink = transcripts.of(device.name) if isinstance(transcripts, Transcripts) else None
+    extras |= {
+        "name": device.name,
+        ENABLE_SECRET: host.get(ENABLE_SECRET),
+        KEY_RULES: key_rules(host),
+        RECORDER: Recorder(recent, sink),
+    }
     ConnectionPluginRegister.register(NAME, FlashferryConnection)
     host.open_connection(
         connection=NAME,

@@ -30,6 +30,7 @@ from tasks.prompts import (
     open_question,
 )
 from tasks.ssh_client import Client
+from tasks.transcript import Recorder
 
 SETTLED_S = 1.0
 """How long nothing may come behind a prompt that syslog lines follow, until it counts as the answer's end."""
@@ -95,8 +96,20 @@ class EndlessAnswer(NoPrompt):
         self.hint = f"It wrote more than {MOST_ANSWER_CHARS / 1e6:.0f} MB: give the command by hand and look"
 
 
-class BoundedChannel(SSHChannel):
-    """netmiko's channel, which here leaves the rest of a flood for the next time."""
+class RecordedChannel(SSHChannel):
+    """netmiko's channel, which here leaves the rest of a flood for the next time, and has all that passes recorded.
+
+    netmiko's own session log would have the text as it is, ticket and enable secret included.
+    """
+
+    def __init__(self, conn: paramiko.Channel | None, encoding: str, recorder: Recorder) -> None:
+        super().__init__(conn=conn, encoding=encoding)
+        self._recorder = recorder
+
+    def write_channel(self, out_data: str) -> None:
+        """Send a text; what could not be sent stands in the transcript too, with what comes of it behind it."""
+        self._recorder.sent(out_data)
+        super().write_channel(out_data)
 
     def read_channel(self) -> str:
         """Return what is there, so much at most."""
@@ -105,14 +118,17 @@ class BoundedChannel(SSHChannel):
         while size < READ_AT_ONCE_BYTES and (piece := self.read_buffer()):
             pieces.append(piece)
             size += len(piece)
-        return "".join(pieces)
+        text = "".join(pieces)
+        self._recorder.came(text)
+        return text
 
 
 class Connection(CiscoIosSSH):
     """A netmiko connection to IOS whose waiting costs no processor time, and whose login costs few round trips."""
 
-    def __init__(self, *, host_keys: HostKeys, **options: Any) -> None:
+    def __init__(self, *, host_keys: HostKeys, recorder: Recorder, **options: Any) -> None:
         self._host_keys = host_keys
+        self._recorder = recorder
         self.last_prompt = ""
         super().__init__(**options)  # opens the session
 
@@ -120,9 +136,14 @@ class Connection(CiscoIosSSH):
         return Client(self._host_keys)
 
     def establish_connection(self, *arguments: Any, **options: Any) -> None:
-        """Open the connection, on a channel that is never read for ever."""
+        """Open the connection, on a channel that is never read for ever and has all recorded."""
         super().establish_connection(*arguments, **options)
-        self.channel = BoundedChannel(conn=self._open_channel, encoding=self.encoding)
+        channel = self._open_channel
+        self.channel = RecordedChannel(channel, self.encoding, self._recorder)
+        if channel is not None:
+            there = channel.get_transport()
+            cipher = getattr(there, "remote_cipher", "")  # paramiko's stubs do not know it
+            self._recorder.note(f"session open: {there.remote_version}, {there.host_key_type}, {cipher}")
 
     def _try_session_preparation(self, force_data: bool = True) -> None:  # noqa: ARG002 -- netmiko's signature
         # netmiko types Enter first, in case nothing comes by itself, and `exit` where anything fails: both would be
@@ -357,10 +378,11 @@ class Connection(CiscoIosSSH):
 class Driver(IOSDriver):
     """NAPALM's driver on our connection; its getters work as they are."""
 
-    def __init__(self, *, host_keys: HostKeys, **options: Any) -> None:
+    def __init__(self, *, host_keys: HostKeys, recorder: Recorder, **options: Any) -> None:
         self.device: Any
         super().__init__(**options)
         self._host_keys = host_keys
+        self._recorder = recorder
         self.known_answers: dict[str, str] = {}
         """Answers that need not be asked for again, by command."""
 
@@ -368,6 +390,7 @@ class Driver(IOSDriver):
         """Open the session; whether it is privileged is the caller's to see."""
         self.device = self._netmiko_device = Connection(
             host_keys=self._host_keys,
+            recorder=self._recorder,
             device_type="cisco_ios",
             host=self.hostname,
             username=self.username,

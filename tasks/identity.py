@@ -191,16 +191,17 @@ def guard_logins(task: Task, guard: LoginGuard) -> None:
         guard: Who is expected; one that served earlier attempts at the same device goes on knowing it.
     """
     with _lock:
-        _guards[_run_of(task)] = guard
+        _guards[run_of(task)] = guard
 
 
 def guard_of(task: Task) -> LoginGuard:
     """Return who guards the logins of a device's run: one that takes the first who answers, unless told otherwise."""
     with _lock:
-        return _guards.setdefault(_run_of(task), LoginGuard())
+        return _guards.setdefault(run_of(task), LoginGuard())
 
 
-def _run_of(task: Task) -> Task:
+def run_of(task: Task) -> Task:
+    """Return the task that is a device's whole run, of any task below it."""
     while task.parent_task is not None:
         task = task.parent_task
     return task

@@ -15,6 +15,7 @@ from inventory.errors import ConfigInvalid
 from inventory.values import check_login
 from tasks.errors import DeviceUnreachable, LoginRefused
 from tasks.host_keys import HostKeys
+from tasks.transcript import Recent, Recorder
 
 if TYPE_CHECKING:
     from tasks.driver import Driver
@@ -68,6 +69,7 @@ class Login:
         enable_secret: What `enable` asks for, or None: the login has to be privileged.
         host_keys: What the device's host key is held against.
         optional_args: NAPALM's options, netmiko's among them.
+        recorder: Takes all that is sent and comes.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Login:
     enable_secret: str | None
     host_keys: HostKeys
     optional_args: dict[str, Any] = field(default_factory=dict)
+    recorder: Recorder = field(default_factory=lambda: Recorder(Recent()))
 
     def __repr__(self) -> str:
         """Return who and where, never with which secret."""
@@ -98,6 +101,7 @@ def open_driver(login: Login) -> Driver:
 
     driver = Driver(
         host_keys=login.host_keys,
+        recorder=login.recorder,
         hostname=login.address,
         username=login.username,
         password=login.password,

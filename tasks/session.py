@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from inventory.errors import FlashferryError
 from tasks.conversation import Exchange, QuestionLeft, await_echo, hold
 from tasks.dialogue import Dialogue
 from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
@@ -58,7 +59,14 @@ class DeviceSession:
 
     def __init__(self, login: Login) -> None:
         self.name = login.name
-        self._driver = open_driver(login)
+        self.recorder = login.recorder
+        self.recorder.note(f"{login.name}: logging in to {login.address} port {login.port} as '{login.username}'")
+        try:
+            self._driver = open_driver(login)
+        except BaseException as error:
+            self.recorder.note(f"no session: {error if isinstance(error, FlashferryError) else type(error).__name__}")
+            self.recorder.close()
+            raise
         self._prompt = re.escape(str(self._driver.device.base_prompt))
 
     def close(self) -> None:
@@ -70,6 +78,8 @@ class DeviceSession:
             self._driver.close()
         except failed():
             self.abandon()
+        else:
+            self._ended("logged out")
         finally:
             self._driver.device = None
 
@@ -81,6 +91,7 @@ class DeviceSession:
         device, self._driver.device = self._driver.device, None
         if device is None:
             return
+        self._ended("hung up")
         try:
             device.paramiko_cleanup()
         except lost():
@@ -88,6 +99,10 @@ class DeviceSession:
             device.remote_conn = None
             with suppress(*lost()):
                 device.paramiko_cleanup()
+
+    def _ended(self, how: str) -> None:
+        self.recorder.note(how)
+        self.recorder.close()
 
     @property
     def alive(self) -> bool:

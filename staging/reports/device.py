@@ -28,6 +28,8 @@ UNDER_WAY = "under way"
 NOT_BEGUN = Outcome.NOT_BEGUN.value
 LEFT = "left by the dead run"
 
+_STAMP_CHARS = len("2026-11-23T00:00:00.000Z")
+
 _STANDINGS = {
     Outcome.DONE.value: Standing.GOOD,
     Outcome.ALREADY_THERE.value: Standing.GOOD,
@@ -68,6 +70,7 @@ def device_report(
         step=failure.text("step"),
         reason=failure.text("reason"),
         hint=failure.text("hint"),
+        transcript=_transcript(record),
         model=check.at("facts").text("model"),
         serial_number=check.at("facts").text("serial_number"),
         release=check.at("version").text("release"),
@@ -97,6 +100,16 @@ def device_report(
 def _failure(record: Node) -> Node:
     """Return the failure that counts: that of the run's work, else that of restoring."""
     return record.at("failure") or record.at("restore_failure") or record.at("recovery", "failure")
+
+
+def _transcript(record: Node) -> tuple[str, ...]:
+    """Return the last of the sessions that failed: that of the run's work, then what restoring had to say later."""
+    found: tuple[str, ...] = ()
+    for failure in (record.at("failure"), record.at("restore_failure"), record.at("recovery", "failure")):
+        last = found[-1][:_STAMP_CHARS] if found else ""
+        # They are kept in the order of their times, which begin each entry and sort as text.
+        found += tuple(one for one in failure.texts("transcript") if one[:_STAMP_CHARS] > last)
+    return found
 
 
 def _outcome(device: StoredDevice, record: Node, run: RunStanding) -> str:

@@ -74,6 +74,8 @@ class DeviceReport:
         step: Where it failed or was refused; None elsewhere.
         reason: Why, in a sentence.
         hint: What to do about it.
+        transcript: Of a device that failed, the last that was sent to it and came from it, masked: an entry each, with
+            its time (UTC) and `<` for what came, `>` for what was sent, `-` for a remark.
         release: Software that it runs.
         rtt_s: Least round-trip time seen.
         link_bytes_per_s: What its link carries, as payload, and `link_source` who says so.
@@ -102,6 +104,7 @@ class DeviceReport:
     step: str | None
     reason: str | None
     hint: str | None
+    transcript: tuple[str, ...]
     model: str | None
     serial_number: str | None
     release: str | None

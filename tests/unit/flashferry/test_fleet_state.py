@@ -66,6 +66,6 @@ def test_the_verbs_option_reaches_the_fleet(tmp_path):
         assert state_dir == tmp_path
         seen.append(which)
 
-    names = ("host", "group", "filter", "host_keys", "known_hosts", "secrets_command")
+    names = ("host", "group", "filter", "host_keys", "known_hosts", "secrets_command", "transcript")
     verb(inventory="sample", keyring=False, state_dir=tmp_path, **dict.fromkeys(names))
     assert seen[0].state_dir == tmp_path

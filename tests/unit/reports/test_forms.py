@@ -313,3 +313,19 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
     with pytest.raises(ConfigInvalid, match="cannot be written"):
         write_whole(tmp_path / "none" / "report.html", "new")
+
+
+def test_the_last_words_of_a_failed_device(record, device, run, report):
+    """They are in JSON and on the page, as text; a device that did not fail has none."""
+    talk = ["2026-11-23T02:00:00.000Z > show clock\\n", "2026-11-23T02:00:00.100Z < <b>noon</b>\\r\\n"]
+    later = ["2026-11-23T02:00:00.100Z < <b>noon</b>\\r\\n", "2026-11-23T02:00:09.000Z - hung up"]
+    failure = {"step": "verify", "reason": "lost", "hint": None, "kind": "DeviceUnreachable", "transcript": talk}
+    wrong = record("xe_wrong_hash", failure=failure, restore_failure=failure | {"transcript": later})
+    made = report(run(device("xe1"), device("xe2", wrong)))
+    good, bad = report_document(made)["devices"]
+    assert good["transcript"] == []
+    assert bad["transcript"] == [*talk, later[1]]
+    page = report_html(made)
+    assert page.count("The last of the session with it") == 1
+    assert "&lt; &lt;b&gt;noon&lt;/b&gt;" in page
+    assert "<b>noon" not in page

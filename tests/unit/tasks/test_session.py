@@ -9,6 +9,7 @@ import pytest
 
 from tasks import session
 from tasks.session import DeviceSession
+from tasks.transcript import Recent, Recorder
 
 
 class BrokenLine:
@@ -29,7 +30,7 @@ def test_a_line_that_breaks_while_we_hang_up(monkeypatch: pytest.MonkeyPatch):
     line = BrokenLine()
     driver = SimpleNamespace(device=line)
     monkeypatch.setattr(session, "open_driver", lambda _: driver)
-    login: Any = SimpleNamespace(name="r1")
+    login: Any = SimpleNamespace(name="r1", address="", port=22, username="", recorder=Recorder(Recent()))
     opened = DeviceSession(login)
     opened.abandon()
     opened.close()

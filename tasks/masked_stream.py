@@ -1,0 +1,233 @@
+"""What a session sent and got, as lines that may be shown: masked although it came in pieces. Pure: times come in.
+
+Facts
+-----
+* A secret may be cut anywhere by the end of a piece, and then is found in none. So what is still open is held back: a
+  line up to its end, and of what is let go before that, what may be the beginning of a secret.
+* A configuration line's secret is known by the words in front of it. Where the first half of a line had to go, for the
+  device fell silent in the middle of it, the second is still looked at behind the first.
+* What is typed at a question for a password is one, whatever its value.
+* A device shows a question and waits: a line that has no end is told after a second, and before the answer to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import lru_cache
+
+from inventory.outside import MASK, secret_begun, secret_places, visible
+from tasks.secret_lines import line_secrets
+
+OPEN_LINE_S = 1.0
+"""So long a line without an end is waited for."""
+
+MOST_OPEN_CHARS = 4096
+"""Nor is more of it held: the marks of a copy are one line of thousands."""
+
+MOST_HELD_CHARS = 1024
+"""A secret that has begun is waited for up to so many characters; longer, it is none."""
+
+MOST_CONTEXT_CHARS = 1024
+"""So much of the line that was told already is looked at with the next part of it."""
+
+LEAST_OF_A_SECRET = 4
+"""So much of a secret's beginning is not shown either, should the rest never come."""
+
+_ASKS_SECRET = re.compile(
+    r"(?:pass(?:word|wd|phrase|code)|secret|\bpin|token|community)[^\n]{0,40}[:?] ?[ \b]*\Z", re.IGNORECASE
+)
+
+
+class Mark(StrEnum):
+    """What an entry is: what was sent, what came, or a word of ours."""
+
+    SENT = ">"
+    CAME = "<"
+    NOTE = "-"
+
+
+@lru_cache(maxsize=16)
+def stamp(at_s: float) -> str:
+    """Return a time as an entry has it: UTC, ISO 8601, to the millisecond.
+
+    Args:
+        at_s: Seconds since 1970.
+    """
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def entry(at_s: float, mark: Mark, text: str) -> str:
+    """Return an entry of a transcript: time, mark, and a masked text in which nothing is obeyed by anybody."""
+    # Nearly every line is of signs but for its end; to look at each of them for that costs more than all the rest.
+    body = text.rstrip("\r\n")
+    return f"{stamp(at_s)} {mark} {visible(body)}{visible(text[len(body) :])}"
+
+
+def without_secrets(text: str) -> str:
+    """Return a text that is whole with all secrets masked: those that are known, and what configuration lines hold."""
+    return "".join(_masked(text, sorted(secret_places(text) + line_secrets(text)), 0, len(text)))
+
+
+class _Direction:
+    """What goes one way: its open end, and what of that line was told already."""
+
+    def __init__(self, mark: Mark) -> None:
+        self._mark = mark
+        self._told = ""
+        self._open = ""
+        self._since_s = 0.0
+
+    @property
+    def last_line(self) -> str:
+        """Return the line that has no end yet, as it came."""
+        return self._told + self._open
+
+    def take(self, at_s: float, text: str) -> list[str]:
+        """Take a piece; return the entries of the lines that are whole by now."""
+        if not self._open:
+            self._since_s = at_s
+        self._open += text
+        if "\n" in text:
+            return self._let_go(at_s, self._whole_lines())
+        if len(self._open) > MOST_OPEN_CHARS or at_s - self._since_s > OPEN_LINE_S:
+            return self.let_go(at_s)
+        return []
+
+    def let_go(self, at_s: float) -> list[str]:
+        """Return the entries of all but what may be a secret's beginning."""
+        if not self._open:
+            return []
+        whole = self._told + self._open
+        begun = _begun(whole)
+        if _is_a_mere_line_end(whole[begun:]):
+            begun = len(whole)
+        return self._let_go(at_s, max(begun, len(self._told)))
+
+    def overdue(self, now_s: float) -> list[str]:
+        """Return the entries of a line that has waited for its end for too long."""
+        return self.let_go(now_s) if self._open and now_s - self._since_s > OPEN_LINE_S else []
+
+    def end(self, at_s: float) -> list[str]:
+        """Return the entries of what is left; nothing follows. A secret's beginning is masked, too."""
+        entries = self.let_go(at_s)
+        rest, self._told, self._open = self._open, "", ""
+        if rest:
+            entries.append(entry(self._since_s, self._mark, MASK if len(rest.strip()) >= LEAST_OF_A_SECRET else rest))
+        return entries
+
+    def _whole_lines(self) -> int:
+        """Return where the last line ends that no secret may go on behind."""
+        whole = self._told + self._open
+        end, begun = whole.rfind("\n") + 1, _begun(whole)
+        if self._mark is Mark.SENT and _is_a_mere_line_end(whole[begun:]):
+            return end
+        return whole.rfind("\n", 0, begun) + 1 if begun < end else end
+
+    def _let_go(self, at_s: float, end: int) -> list[str]:
+        """Return the entries up to a place in the line that is open; the rest stays."""
+        done = len(self._told)
+        if end <= done:
+            return []
+        whole = self._told + self._open
+        spans = sorted(secret_places(whole) + line_secrets(whole))
+        # A secret that was found goes as a whole; behind it another one may begin.
+        while (further := max((last for first, last in spans if first < end < last), default=end)) > end:
+            end = further
+        entries = [
+            entry(self._since_s if number == 0 else at_s, self._mark, line)
+            for number, line in enumerate(_lines("".join(_masked(whole, spans, done, end))))
+        ]
+        self._open, self._since_s = whole[end:], at_s
+        begin = whole.rfind("\n", 0, end) + 1
+        self._told = whole[max(begin, end - MOST_CONTEXT_CHARS) : end]
+        return entries
+
+
+class MaskedStream:
+    """One session's talk in both directions; every method returns the entries that may be told by then.
+
+    Not safe for several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._ways = {mark: _Direction(mark) for mark in (Mark.CAME, Mark.SENT)}
+        self._last: Mark | None = None
+        self._is_secret = False
+
+    def take(self, at_s: float, mark: Mark, text: str) -> list[str]:
+        """Take a piece of text.
+
+        Args:
+            at_s: When it was sent or came, seconds since 1970; never before the piece in front of it.
+            mark: Which way it went.
+            text: The text as it is; of any length.
+        """
+        if not text:
+            return []
+        if mark is Mark.NOTE:
+            return [*self._let_go(at_s), entry(at_s, mark, without_secrets(text))]
+        entries: list[str] = []
+        if mark is not self._last:
+            entries = self._ways[self._other(mark)].let_go(at_s)
+            self._is_secret = mark is Mark.SENT and bool(_ASKS_SECRET.search(self._ways[Mark.CAME].last_line))
+        self._last = mark
+        if self._is_secret and mark is Mark.SENT:
+            line, end, rest = text.partition("\n")
+            entries.append(entry(at_s, mark, (MASK if line else "") + end))
+            self._is_secret = not end
+            return entries + self.take(at_s, mark, rest)
+        return entries + self._ways[mark].take(at_s, text)
+
+    def overdue(self, now_s: float) -> list[str]:
+        """Return the entries of lines that have waited for their ends for too long."""
+        return [one for way in self._ways.values() for one in way.overdue(now_s)]
+
+    def end(self, at_s: float) -> list[str]:
+        """Return the entries of all that is left; nothing follows."""
+        return [one for way in self._ways.values() for one in way.end(at_s)]
+
+    def _let_go(self, at_s: float) -> list[str]:
+        return [one for way in self._ways.values() for one in way.let_go(at_s)]
+
+    @staticmethod
+    def _other(mark: Mark) -> Mark:
+        return Mark.SENT if mark is Mark.CAME else Mark.CAME
+
+
+def _begun(whole: str) -> int:
+    """Return from where on a text may be the beginning of a secret, should more of it follow."""
+    begun = secret_begun(whole)
+    return begun if len(whole) - begun <= MOST_HELD_CHARS else len(whole)
+
+
+def _is_a_mere_line_end(begun: str) -> bool:
+    """Tell whether a secret would have to be broken by a line's end behind its first letters.
+
+    Every tenth line or so ends with a letter that some password begins with. Such a line waits for the next piece, but
+    neither a command nor what stands in front of a question's answer is torn for it.
+    """
+    return "\n" in begun and len("".join(begun.split())) < LEAST_OF_A_SECRET
+
+
+def _masked(whole: str, spans: list[tuple[int, int]], begin: int, end: int) -> Iterator[str]:
+    """Yield the part of a text between two places with spans of the text masked; spans are sorted."""
+    at = begin
+    for first, last in spans:
+        if last <= at or first >= end:
+            continue
+        if first > at:
+            yield whole[at:first]
+        # What began in front of this part, or within what was found just before, is masked there.
+        if first >= at:
+            yield MASK
+        at = last
+    yield whole[at:end]
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    ended = [f"{line}\n" for line in lines[:-1]]
+    return ended + ([lines[-1]] if lines[-1] else [])

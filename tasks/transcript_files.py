@@ -1,0 +1,266 @@
+"""Transcripts in files: one for each session, private, written as it goes on, and never at a device's expense.
+
+Facts
+-----
+* A session's thread only puts text into a queue: a disk that is full, slow or gone must not hold up a device that is
+  tuned. One thread writes for all sessions, a few times a second; what is killed loses no more than a second.
+* A session that says more than is written waits for that, half a second at the most; then what is too much is left out,
+  and the transcript says how much.
+* A file that cannot be written any more is given up, and that is told once. Later sessions are tried again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from inventory.errors import ConfigInvalid
+from tasks.masked_stream import Mark, MaskedStream, without_secrets
+from tasks.transcript import Piece
+
+WRITE_EVERY_S = 0.2
+"""What came meanwhile is masked and written together."""
+
+MOST_WAITING_CHARS = 512 * 1024
+"""Of one session; twice what is read from a device at once."""
+
+PATIENCE_S = 0.5
+"""A session waits so long for its text to be written, once, until it is."""
+
+CLOSE_S = 2.0
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_TRIAL_BYTES = 4096
+_MOST_NAMES = 10_000
+_LEGEND = "< came from the device, > was sent, - is a remark; *** hides a secret"
+
+Tell = Callable[[str], None]
+
+
+def transcripts_in(folder: Path, *, tell: Tell) -> Transcripts:
+    """Return transcripts in a folder, which is made where there is none; they end with the process.
+
+    Args:
+        folder: The folder. One that is made is its owner's alone; of one that is there the mode is left.
+        tell: Takes a sentence for people, should writing fail later.
+
+    Raises:
+        ConfigInvalid: No file can be written there.
+    """
+    trial = folder / f".flashferry-{os.getpid()}-{time.time_ns()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number = os.open(trial, _FLAGS, 0o600)
+        try:
+            _write_all(number, b"\n" * _TRIAL_BYTES)
+            # A disk may find out late that it is full.
+            os.fsync(number)
+        finally:
+            os.close(number)
+            trial.unlink()
+    except OSError as error:
+        raise ConfigInvalid(
+            f"transcript folder {folder}: expected a folder to write to: {error.strerror or error}",
+            hint="Name a folder of your own with some megabytes of room, or one that does not exist yet",
+        ) from None
+    made = Transcripts(folder, tell=tell)
+    atexit.register(made.close)
+    return made
+
+
+class Transcripts:
+    """Writes what sessions say into files of a folder. Safe to use from several threads.
+
+    Args:
+        folder: The folder, which is there.
+        tell: Takes a sentence for people; called once at the most.
+        wall: Seconds since 1970.
+    """
+
+    def __init__(self, folder: Path, *, tell: Tell, wall: Callable[[], float] = time.time) -> None:
+        self.folder = folder
+        self._tell, self._wall = tell, wall
+        self._begun = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall()))
+        self._lock = threading.Lock()
+        self._sessions: Counter[str] = Counter()
+        self._open: list[SessionFile] = []
+        self._wake = threading.Event()
+        self._is_closing = self._has_told = False
+        self._writer: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        """Return where."""
+        return f"Transcripts({str(self.folder)!r})"
+
+    def tell_by(self, tell: Tell) -> None:
+        """Have failures told in another way: while there is a live view, only that may write to the terminal."""
+        self._tell = tell
+
+    def of(self, host: str) -> SessionFile:
+        """Return what takes the next session of a device; its file is made when there is something in it."""
+        with self._lock:
+            made = SessionFile(host, self._wake)
+            self._open.append(made)
+            if self._writer is None and not self._is_closing:
+                self._writer = threading.Thread(target=self._write_on, name="transcripts", daemon=True)
+                self._writer.start()
+        self._wake.set()
+        return made
+
+    def close(self) -> None:
+        """Write what waits, for two seconds at most; sessions that go on are not recorded any more."""
+        with self._lock:
+            self._is_closing, writer = True, self._writer
+            for one in self._open:
+                one.close()
+        self._wake.set()
+        if writer is not None:
+            writer.join(CLOSE_S)
+
+    def _write_on(self) -> None:
+        while True:
+            with self._lock:
+                files, is_last = list(self._open), self._is_closing
+            for one in files:
+                self._write(one)
+            with self._lock:
+                self._open = [one for one in self._open if not one.is_done]
+                is_idle = not self._open
+            if is_last and is_idle:
+                return
+            # With no session there is nothing to do until one begins; with one, some rest makes larger pieces.
+            if is_idle:
+                self._wake.wait()
+            elif not is_last:
+                self._wake.wait(WRITE_EVERY_S)
+            self._wake.clear()
+
+    def _write(self, one: SessionFile) -> None:
+        try:
+            entries = one.entries(self._wall())
+            if entries:
+                if one.number is None:
+                    one.number = self._opened(one.host)
+                    # With the time of the first entry, which it stands in front of.
+                    head = without_secrets(f"{_program()}: {_LEGEND}")
+                    entries.insert(0, f"{entries[0].partition(' ')[0]} {Mark.NOTE} {head}")
+                # What no encoding has is written out by now, but for half characters in a device's name.
+                _write_all(one.number, "".join(f"{line}\n" for line in entries).encode("utf-8", "backslashreplace"))
+            if one.is_ending:
+                one.give_up()
+        except Exception as error:  # noqa: BLE001 -- whatever it is, no device has to do with it
+            one.give_up()
+            self._tell_once(error)
+
+    def _opened(self, host: str) -> int:
+        """Return the descriptor of a new file, whose name no other run, or session, has taken."""
+        name = f"{self._begun}-{_file_name(host)}"
+        for _ in range(_MOST_NAMES):
+            self._sessions[name] += 1
+            with suppress(FileExistsError):
+                return os.open(self.folder / f"{name}-{self._sessions[name]}.txt", _FLAGS, 0o600)
+        raise FileExistsError(f"no name is free for {name}")
+
+    def _tell_once(self, error: Exception) -> None:
+        if self._has_told:
+            return
+        self._has_told = True
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else f"internal error {type(error).__name__}"
+        with suppress(Exception):
+            self._tell(f"warning: transcript in {self.folder} cannot be written: {why}; devices are not held up by it")
+
+
+class SessionFile:
+    """The file of one session: its text waits here until it is written. See `tasks.transcript.Sink`.
+
+    Attributes:
+        host: Inventory name of the device.
+        number: Descriptor of the file, or None while there is none; the writer's own, as the others are.
+        is_ending: Whether nothing follows what was handed out last.
+        is_done: Whether the file is closed.
+    """
+
+    def __init__(self, host: str, wake: threading.Event) -> None:
+        self.host = host
+        self.number: int | None = None
+        self._wake = wake
+        self._stream = MaskedStream()
+        self._written = threading.Condition()
+        self._waiting: deque[Piece] = deque()
+        self._chars = self._left_out = 0
+        self._is_over = self._is_late = False
+        self.is_ending = self.is_done = False
+
+    def take(self, at_s: float, mark: Mark, text: str) -> None:
+        """Take a piece; where too much waits already, wait a little, then leave it out."""
+        with self._written:
+            if self._is_over:
+                return
+            if not self._has_room(text) and not self._is_late:
+                self._wake.set()
+                self._is_late = not self._written.wait_for(lambda: self._has_room(text), PATIENCE_S)
+            if not self._has_room(text):
+                self._left_out += len(text)
+                return
+            self._waiting.append((at_s, mark, text))
+            self._chars += len(text)
+
+    def close(self) -> None:
+        """Note that nothing follows."""
+        with self._written:
+            self._is_over = True
+
+    def entries(self, now_s: float) -> list[str]:
+        """Return the entries of what waited; for the writer alone, as all that follows.
+
+        Args:
+            now_s: Seconds since 1970.
+        """
+        with self._written:
+            pieces, left_out, is_over = list(self._waiting), self._left_out, self._is_over
+            self._waiting.clear()
+            self._chars = self._left_out = 0
+            self._is_late = False
+            self._written.notify_all()
+        found = [one for piece in pieces for one in self._stream.take(*piece)]
+        if left_out:
+            text = f"{left_out:,} characters are missing here: they came faster than they could be written"
+            found += self._stream.take(now_s, Mark.NOTE, text)
+        found += self._stream.end(now_s) if is_over else self._stream.overdue(now_s)
+        self.is_ending = is_over
+        return found
+
+    def give_up(self) -> None:
+        """Take and write nothing more."""
+        self.close()
+        number, self.number, self.is_done = self.number, None, True
+        if number is not None:
+            with suppress(OSError):
+                os.close(number)
+
+    def _has_room(self, text: str) -> bool:
+        return not self._waiting or self._chars + len(text) <= MOST_WAITING_CHARS
+
+
+def _file_name(host: str) -> str:
+    """Return a device's name as part of a file's."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", host)[:100]
+
+
+def _program() -> str:
+    try:
+        return f"flashferry {version('flashferry')}"
+    except PackageNotFoundError:
+        return "flashferry"
+
+
+def _write_all(number: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(number, data) :]
