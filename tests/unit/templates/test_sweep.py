@@ -151,7 +151,7 @@ def _archive(one: Capture) -> None:
     newest = [row.path for row in rows(kinds.ArchiveEntry, one.text) if row.newest]
     told = one.expected["archive"]
     assert newest == ([told["most_recent_file"]] if "error" not in told else [])
-    assert told.get("error", "") in one.text
+    assert told.get("error", "The maximum archive configurations allowed is ") in one.text
 
 
 def _copy(one: Capture) -> None:
