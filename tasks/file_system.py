@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from templates.rows import DirFile, DirTotals, FileSystem, FlashTotals, first, rows
+from templates.rows import DirFile, DirTotals, FileSystem, first, rows
 from templates.version import SoftwareVersion
 
 SPACE_MARGIN = 1.02
@@ -48,18 +48,16 @@ def file_system_of_image(version: SoftwareVersion) -> str | None:
 def default_file_system(listing: str) -> str | None:
     """Return the current default of `show file systems`, with its colon, if it is one that files can be put on."""
     for row in rows(FileSystem, listing):
-        name = row.prefixes.split()[0]
+        name = row.names[0]
         if row.default and row.flags == "rw" and name.rstrip(":") not in _NOT_FLASH:
             return name
     return None
 
 
 def free_bytes(listing: str) -> int | None:
-    """Return the room that an output of `dir` or `show bootflash:` tells, or None where it tells none."""
-    if (totals := first(DirTotals, listing)) is not None:
-        return totals.free_bytes
-    flash = first(FlashTotals, listing)
-    return flash.free_bytes if flash is not None else None
+    """Return the room that an output of `dir` tells, or None where it tells none."""
+    totals = first(DirTotals, listing)
+    return totals.free_bytes if totals is not None else None
 
 
 def file_named(listing: str, name: str) -> DirFile | None:
@@ -99,12 +97,10 @@ def room_of_members(listing: str, file_system: str) -> tuple[MemberRoom, ...]:
         listing: Output of `show file systems`.
         file_system: The active member's, which is not among them.
     """
-    found = []
-    for row in rows(FileSystem, listing):
-        names = row.prefixes.split()
-        if _MEMBER.fullmatch(names[0]) and file_system not in names and row.free.isdigit():
-            found.append(MemberRoom(file_system=names[0], free_bytes=int(row.free)))
-    return tuple(found)
+    others = [row for row in rows(FileSystem, listing) if _MEMBER.fullmatch(row.names[0]) and row.free.isdigit()]
+    return tuple(
+        MemberRoom(file_system=row.names[0], free_bytes=int(row.free)) for row in others if file_system not in row.names
+    )
 
 
 def needed_bytes(size_bytes: int) -> int:

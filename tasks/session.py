@@ -20,6 +20,7 @@ from tasks.login import Login, failed, lost, open_driver, too_late
 from tasks.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question
 from tasks.refusals import refusal_in
 from tcp.info import parse_tcp_info
+from templates.version import parse_version
 
 TCP_INFO = 11
 """`TCP_INFO` of linux/tcp.h."""
@@ -32,6 +33,9 @@ SHOW_VERSION = "show version"
 _NOT_NEEDED = {"show hosts": "", "show ip interface brief": ""}
 """NAPALM also asks for the domain name and all interfaces, which are thousands on some; we show neither."""
 
+_NAPALM_KNOWS_NOT = "Unknown"
+"""What NAPALM writes where it found nothing."""
+
 _NO_STARTUP = re.compile(r"not present|no startup|memory is not (?:set up|valid)|invalid or not", re.IGNORECASE)
 """`startup-config is not present`, `%% Non-volatile configuration memory is not present`."""
 
@@ -41,7 +45,7 @@ SHORTEST_CONFIG_LINES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What NAPALM reports of a device."""
+    """What NAPALM reports of a device; where it has no model, the one that we read, empty where we read none."""
 
     hostname: str
     vendor: str
@@ -150,8 +154,11 @@ class DeviceSession:
         self.show_version()
         self._driver.known_answers.update(_NOT_NEEDED)
         with self._exchange("facts"):
-            found = self._driver.get_facts()
-        return Facts(**{name: str(found[name]) for name in Facts.__slots__})
+            found = {name: str(value) for name, value in self._driver.get_facts().items()}
+        if found["model"] == _NAPALM_KNOWS_NOT:
+            # It looks for the maker's name, which not every box that runs IOS-XE bears.
+            found["model"] = next(iter(parse_version(self.show_version()).hardware), "")
+        return Facts(**{name: found[name] for name in Facts.__slots__})
 
     def running_config(self) -> str:
         """Return the whole running configuration as the device prints it, its stamps included.

@@ -137,13 +137,6 @@ class NoDifference(Row):
 
 
 @row
-class IncrementalLine(Row):
-    """A command of `show archive config incremental-diffs`."""
-
-    line: str
-
-
-@row
 class BootSystem(Row):
     """A `boot system` line of the configuration."""
 

@@ -6,22 +6,6 @@ from templates.row import Row, row
 
 
 @row
-class CopyQuestion(Row):
-    """A question of a copy; `default` is what Enter means, `confirm` where a single key answers."""
-
-    text: str
-    default: str
-
-
-@row
-class CopySource(Row):
-    """A line that names where the bytes come from: `Accessing ftp://*:*@h/f...` or `Loading f`."""
-
-    verb: str
-    source: str
-
-
-@row
 class CopyResult(Row):
     """The line `N bytes copied in S secs (R bytes/sec)`; the device's own clock, flash writing included."""
 
@@ -54,13 +38,6 @@ class VerifyError(Row):
     verb: str
     subject: str
     reason: str
-
-
-@row
-class VerifyMismatch(Row):
-    """The device compared for us, and the digests differ: the file that it is about."""
-
-    file: str
 
 
 @row

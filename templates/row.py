@@ -21,8 +21,7 @@ _kinds: list[type[Row]] = []
 def row(kind: type[RowT]) -> type[RowT]:
     """Make a class a kind of row: a frozen value whose fields are the values of its template.
 
-    A field is `str`, `int` or `float`; with `| None` it is None where the template found nothing; a
-    `tuple[str, ...]` takes a template's `List`.
+    A field is `str`, `int` or `float`; a `tuple[str, ...]` takes a template's `List`.
     """
     made = dataclass(frozen=True, slots=True, kw_only=True)(kind)
     _kinds.append(made)

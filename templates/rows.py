@@ -10,8 +10,7 @@ from __future__ import annotations
 import io
 from functools import cache
 from importlib.resources import files
-from types import NoneType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import textfsm
 
@@ -24,7 +23,6 @@ from templates.configured import (
     ConfigLock,
     ConfigStamp,
     ExclusiveMode,
-    IncrementalLine,
     IpTcp,
     LoweredCommand,
     NoDifference,
@@ -35,29 +33,21 @@ from templates.configured import (
     Unchanged,
     VrfDefinition,
 )
-from templates.connections import Tcb, TcbBrief
 from templates.copying import (
     CopyError,
-    CopyQuestion,
     CopyResult,
-    CopySource,
     ImageHash,
     SignatureRefused,
     SignatureVerified,
     VerifyDigest,
     VerifyError,
-    VerifyMismatch,
 )
 from templates.row import Row, all_kinds, template_name
 from templates.storage import (
     DirError,
     DirFile,
     DirTotals,
-    FileInformation,
     FileSystem,
-    FlashFile,
-    FlashTotals,
-    MountedFileSystem,
 )
 from templates.system import (
     BootVariable,
@@ -65,10 +55,10 @@ from templates.system import (
     ImageLine,
     InstalledPackage,
     OperatingMode,
+    Processor,
     RedundancyState,
     RedundancyUnit,
     Release,
-    RunningPackage,
     StackMember,
 )
 
@@ -83,44 +73,34 @@ __all__ = [
     "ConfigRegister",
     "ConfigStamp",
     "CopyError",
-    "CopyQuestion",
     "CopyResult",
-    "CopySource",
     "DirError",
     "DirFile",
     "DirTotals",
     "ExclusiveMode",
-    "FileInformation",
     "FileSystem",
-    "FlashFile",
-    "FlashTotals",
     "ImageHash",
     "ImageLine",
-    "IncrementalLine",
     "InstalledPackage",
     "IpTcp",
     "LoweredCommand",
-    "MountedFileSystem",
     "NoDifference",
     "OperatingMode",
     "Privilege",
+    "Processor",
     "RedundancyState",
     "RedundancyUnit",
     "Refusal",
     "Release",
     "RollbackTimer",
     "Row",
-    "RunningPackage",
     "SessionLock",
     "SignatureRefused",
     "SignatureVerified",
     "StackMember",
-    "Tcb",
-    "TcbBrief",
     "Unchanged",
     "VerifyDigest",
     "VerifyError",
-    "VerifyMismatch",
     "VrfDefinition",
     "first",
     "last",
@@ -171,8 +151,6 @@ def row_kinds() -> tuple[type[Row], ...]:
 def _value(wanted: Any, found: str | list[str]) -> object:
     if isinstance(found, list):
         return tuple(found)
-    if NoneType in get_args(wanted):
-        return _value(get_args(wanted)[0], found) if found else None
     return wanted(found)
 
 

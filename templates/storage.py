@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from templates.row import Row, row
+
+_NAME = re.compile(r"[^\s:#]+:")
 
 
 @row
@@ -11,14 +15,6 @@ class DirTotals(Row):
 
     total_bytes: int
     free_bytes: int
-
-
-@row
-class FlashTotals(Row):
-    """The last line of `show bootflash:`, which counts the other way round."""
-
-    free_bytes: int
-    used_bytes: int
 
 
 @row
@@ -31,14 +27,6 @@ class DirFile(Row):
 
 
 @row
-class FlashFile(Row):
-    """One file or directory of `show bootflash:`; nothing tells them apart."""
-
-    size_bytes: int
-    path: str
-
-
-@row
 class DirError(Row):
     """Why `dir` could not list."""
 
@@ -48,7 +36,7 @@ class DirError(Row):
 
 @row
 class FileSystem(Row):
-    """One row of `show file systems`; `size` and `free` are digits or `-`, `prefixes` blank-separated."""
+    """One row of `show file systems`; `size` and `free` are digits or `-`, `prefixes` as printed."""
 
     default: str
     size: str
@@ -57,20 +45,7 @@ class FileSystem(Row):
     flags: str
     prefixes: str
 
-
-@row
-class MountedFileSystem(Row):
-    """`show FILESYSTEM: filesys`: where a file system is mounted, and of what type it is."""
-
-    name: str
-    path: str
-    type: str
-    mode: str
-
-
-@row
-class FileInformation(Row):
-    """`show file information`: the type of a file."""
-
-    file: str
-    type: str
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return its names with their colons; `#` behind one (bootable) is none of it, and blanks may be missing."""
+        return tuple(_NAME.findall(self.prefixes))

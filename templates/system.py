@@ -21,6 +21,13 @@ class OperatingMode(Row):
 
 
 @row
+class Processor(Row):
+    """The line that tells model and memory, whoever made the device."""
+
+    model: str
+
+
+@row
 class ImageLine(Row):
     """The file that the device was started from."""
 
@@ -71,17 +78,6 @@ class InstalledPackage(Row):
     type: str
     state: str
     version: str
-
-
-@row
-class RunningPackage(Row):
-    """A package of `show version running`."""
-
-    name: str
-    version: str
-    status: str
-    role: str
-    file: str
 
 
 @row

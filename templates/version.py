@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from templates.ntc import ntc_rows
-from templates.rows import ImageLine, OperatingMode, Release, StackMember, first, rows
+from templates.rows import ImageLine, OperatingMode, Processor, Release, StackMember, first, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,8 @@ def parse_version(output: str) -> SoftwareVersion:
     members = rows(StackMember, output)
     return SoftwareVersion(
         release=_release(output),
-        hardware=tuple(str(name) for name in facts.get("hardware", ())),
+        # ntc-templates knows Cisco's own boxes only.
+        hardware=tuple(str(name) for name in facts.get("hardware", ())) or _models(output),
         image_file_system=image.file_system if image else None,
         image_path=image.path.lstrip("/") if image else None,
         # The table of a switch says so itself; elsewhere the name of the provisioning file does.
@@ -50,6 +51,10 @@ def parse_version(output: str) -> SoftwareVersion:
         controller_managed=mode is not None and mode.mode == "Controller-Managed",
         members=members,
     )
+
+
+def _models(output: str) -> tuple[str, ...]:
+    return tuple(row.model for row in rows(Processor, output))
 
 
 def _release(output: str) -> str:

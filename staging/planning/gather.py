@@ -169,8 +169,7 @@ def traits_of(session: DeviceSession) -> Traits:
     output = session.show_version()
     version = parse_version(output)
     is_xe = any(mark in output for mark in ("IOS-XE", "IOS XE", "IOSXE", "IOSD"))
-    model = session.facts().model or (version.hardware[0] if version.hardware else "")
-    return Traits(platform="ios-xe" if is_xe else "ios", model=model, version=version.release)
+    return Traits(platform="ios-xe" if is_xe else "ios", model=session.facts().model, version=version.release)
 
 
 def _without_image(base: PlannedDevice, device: HostView, traits: Traits | None, found: _NoImage) -> Found:

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.some import some
+
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 
@@ -29,5 +31,5 @@ def test_a_real_run_is_reported_in_every_form(wan_rig):
     assert ElementTree.fromstring(forms["junit"].out).get("failures") == "0"
     assert forms["html"].out.count('<svg class="graph"') == 4
     everything = "".join(one.out + one.err for one in forms.values())
-    for secret in wan_rig.secrets:
+    for secret in some(wan_rig.secrets):
         assert secret not in everything

@@ -82,6 +82,12 @@ def here(tmp_path: Path) -> Iterator[_Here]:
         made.server.close_all()
 
 
+def test_what_is_looked_for_is_there() -> None:
+    """A class of another name would be missed whatever it leaves."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in Path(process.__file__).parent.glob("*.py"))
+    assert [name for name in _KINDS if f"class {name}" not in sources and f'"{name}",' not in sources] == []
+
+
 @pytest.mark.parametrize("kind", ["silent", "fetch", "reset"])
 def test_a_session_that_ended_is_gone(here: _Here, kind: str) -> None:
     """Neither the session nor its transfer is kept by a circle of references: a thousand of them would be megabytes."""

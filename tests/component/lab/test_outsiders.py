@@ -138,6 +138,7 @@ def test_abbreviations_filters_and_errors(connection: Any, command: str, expecte
         assert shown.startswith("Building configuration...")
     else:
         assert shown.endswith(expected)
+        assert bool(shown) == bool(expected)
 
 
 def test_napalm_reads_facts_and_configurations(driver: Any, world: Any) -> None:

@@ -172,6 +172,7 @@ def test_a_reboot_in_mid_copy(world: World, on: Any, ftp: Any) -> None:
     ftp.add("i.bin", 3_000_000)
     session = on("asr", reboot_after_bytes=1_000_000, boot_s=0.3)
     session.send_config_set(["ip tcp synwait-time 77"])
+    assert "ip tcp synwait-time 77\n" in world.running_config("asr")
     session.write_channel(f"copy {ftp.url('i.bin')} null:\n")
     _wait_until_cut(session)
     device = next(each for each in world.devices if each.name == "asr")
@@ -265,7 +266,9 @@ def test_an_idle_user_loses_the_change(world: World, on: Any) -> None:
         deadline_s = time.monotonic() + 20
         while "synwait-time 21" in world.running_config("r1") and time.monotonic() < deadline_s:
             time.sleep(0.1)
-        assert "synwait-time 21" not in world.running_config("r1")
+        left = world.running_config("r1")
+        assert "hostname r1" in left
+        assert "synwait-time 21" not in left
     finally:
         world.fault("r1", seconds_per_minute=60.0)
     session.send_config_set(["no archive"])
@@ -293,4 +296,6 @@ def test_syslog_lines_come_where_they_are_monitored(world: World, on: Any) -> No
     session.read_until_pattern(r"\*\w+ +\d+ [\d:.]+: %TEST-5-ONE: first")
     session.send_command("terminal no monitor")
     world.fault("r1", syslog="%TEST-5-TWO: second")
-    assert "TWO" not in session.send_command("show memory")
+    shown = session.send_command("show privilege")
+    assert "Current privilege level is 15" in shown
+    assert "TWO" not in shown

@@ -10,6 +10,7 @@ import pytest
 
 from lab.errors import LabError
 from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
+from tests.some import some
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.clocked]
 
@@ -56,7 +57,7 @@ def test_untuned_is_the_published_rate_without_any_option(
     opened = wire.syns()
     assert opened[0].ports[1] == ftp.port
     assert len(opened) >= 2
-    assert all(set(syn.options) == {MSS} for syn in opened)
+    assert all(set(syn.options) == {MSS} for syn in some(opened))
     assert _rate_bytes_per_s(shown) == pytest.approx(PUBLISHED_UNTUNED_BYTES_PER_S, rel=0.15)
 
 
@@ -72,7 +73,7 @@ def test_tuned_offers_scale_and_sack_and_fills_the_link(
     segments = wire.segments()
     opened = [each for each in segments if each.flags == SYN]
     assert len(opened) >= 2
-    assert all(set(syn.options) == {MSS, WINDOW_SCALE, SACK_PERMITTED} for syn in opened)
+    assert all(set(syn.options) == {MSS, WINDOW_SCALE, SACK_PERMITTED} for syn in some(opened))
     scale = opened[-1].options[WINDOW_SCALE][0]
     # A scaled window is a multiple of the scale's unit; Linux rounds up to it.
     assert 1_250_000 < _largest_window(segments, scale=scale) < 2_500_000 + (1 << scale)
@@ -93,7 +94,7 @@ def test_the_configured_window_bounds_the_rate(
     segments = wire.segments()
     opened = [each for each in segments if each.flags == SYN]
     expected = {MSS, TIMESTAMPS} | ({WINDOW_SCALE} if window_bytes > 65535 else set())
-    assert all(set(syn.options) == expected for syn in opened)
+    assert all(set(syn.options) == expected for syn in some(opened))
     scale = opened[-1].options.get(WINDOW_SCALE, b"\0")[0]
     assert 0.9 * window_bytes < _largest_window(segments, scale=scale) < window_bytes + (1 << scale)
     assert 0.7 * window_bytes / 0.1 < _rate_bytes_per_s(shown) < 1.02 * window_bytes / 0.1
@@ -115,7 +116,7 @@ def test_devices_open_with_their_own_options_at_the_same_time(
                 connection.read_until_pattern(r"bytes/sec\)", read_timeout=60)
     opened = wire.syns()
     assert len(opened) >= 12
-    for syn in opened:
+    for syn in some(opened):
         tuned = {MSS, WINDOW_SCALE, SACK_PERMITTED, TIMESTAMPS}
         assert set(syn.options) == (tuned if syn.source == second.address else {MSS})
 

@@ -66,6 +66,7 @@ from staging.record import DeviceRecord, Failure, RunReport
 from staging.recover import RecoveryRecord
 from staging.states import Outcome, Restored, State
 from staging.store.kept import KeptTransfer
+from tests.some import some
 from tests.unit.flashferry.hostile import (
     AT,
     ENABLE,
@@ -671,8 +672,9 @@ RICH_DOOR = {"layout.py": {"Console", "Table"}, "live.py": set()}
 
 def test_nobody_writes_past_the_door():
     """No module of the command line prints, writes or makes a console or a table but through the doors."""
+    assert list(_called(ast.parse("Table(Console())\nsys.stderr.write(x)"))) == ["Table", "write", "Console"]
     folder = Path(flashferry.__file__).parent
-    for path in sorted(folder.glob("*.py")):
+    for path in some(sorted(folder.glob("*.py"))):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         written = {name for name in _called(tree) if name in {"print", "typer.echo", "echo", "write", "secho"}}
         raw = {name.rpartition(".")[2] for name in written if name != "echo"}

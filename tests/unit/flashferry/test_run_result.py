@@ -103,5 +103,6 @@ def test_what_was_done_before_a_run_was_resumed_is_proven(told):
 def test_a_speed_test_of_many_devices_is_told_likewise(told):
     """And one that leaves no journal points to no report."""
     found = told(run(*(proven(f"r{number}") for number in range(40))), print_probe, is_kept=False)
+    assert "40 devices: 40 done" in found
     assert "proof:" not in found
     assert "flashferry report" not in found

@@ -142,7 +142,9 @@ def test_any_text_can_be_a_secret(secret, before, after):
     known = KnownSecrets()
     known.add(secret)
     if secret.lower() not in known_secrets._NO_SECRETS and not secret.isdecimal():
-        assert secret not in known.mask(f"{before}{secret}{after}")
+        shown = known.mask(f"{before}{secret}{after}")
+        assert secret not in shown
+        assert MASK in shown
 
 
 @pytest.mark.parametrize("secret", ["00000 0\x08", "Ab3456 x\x08", "\tAb 3456"])
@@ -150,7 +152,9 @@ def test_a_short_secret_with_gaps_at_its_ends_and_within(secret):
     """What is found begins and ends with a character of its own; it is the secret all the same."""
     known = KnownSecrets()
     known.add(secret)
-    assert secret.strip("\t\x08") not in known.mask(f"say {secret} again")
+    shown = known.mask(f"say {secret} again")
+    assert secret.strip("\t\x08") not in shown
+    assert MASK in shown
 
 
 @given(text=st.text())

@@ -11,6 +11,7 @@ from inventory.image_rules import Traits, load_image_rules
 from inventory.load import open_inventory, sample_directory
 from inventory.sites import sites_of
 from inventory.view import view
+from tests.some import some
 
 
 def fleet(folder, hosts: str, groups: str | None = None, defaults: str | None = None):
@@ -28,7 +29,7 @@ def one(folder, hosts: str, groups: str | None = None):
 
 def test_the_sample_fleet_is_valid():
     """Every device of the sample has a full view."""
-    for host in open_inventory(sample_directory()).inventory.hosts.values():
+    for host in some(open_inventory(sample_directory()).inventory.hosts.values()):
         found = view(host)
         assert found.link_rate_bps
         assert found.cap_bps == pytest.approx(found.link_rate_bps * found.cap_share)
@@ -153,7 +154,7 @@ def test_the_sample_fleet_of_several_sites_holds_together():
         "tromso": (10e6, 0.5, 1),
         "lisbon": (50e6, 0.7, None),
     }
-    assert all(site.windows for site in sites.values())
+    assert all(site.windows for site in some(sites.values()))
     assert (found["osl-lab1"].site, found["osl-lab1"].windows, found["osl-lab1"].groups[0]) == (None, (), "oslo")
     rules = load_image_rules(folder / "images.yaml")
     older = Traits(platform="ios-xe", model="ISR4331/K9", version="16.12.5")
@@ -180,7 +181,7 @@ def test_what_is_opened_is_what_nornir_would_open(tmp_path):
     names = ("hosts.yaml", "groups.yaml", "defaults.yaml")
     theirs = SimpleInventory(*(str(tmp_path / name) for name in names)).load()
     assert ours.dict() == theirs.dict()
-    for name, host in ours.hosts.items():
+    for name, host in some(ours.hosts.items()):
         their = theirs.hosts[name]
         assert [group.name for group in host.extended_groups()] == [one.name for one in their.extended_groups()]
         assert host.extended_data() == their.extended_data()

@@ -14,6 +14,7 @@ from staging.reports.graphs import Limit, transfer_graphs
 from staging.reports.scales import evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
 from staging.reports.svg import HEIGHT, WIDTH, place_of, standalone, svg
 from tcp.sample import Sample
+from tests.some import some
 
 
 def readings(count: int, *, every_s: float = 1.0, rate: int = 1_000_000, window: int | None = 500_000) -> list[Sample]:
@@ -129,7 +130,7 @@ def test_a_far_limit_is_told_and_does_not_flatten_the_line():
 @pytest.mark.parametrize("count", [0, 1])
 def test_without_readings_nothing_is_drawn_and_that_is_said(count):
     """No readings or one are no line, and never a line at zero."""
-    for graph in transfer_graphs(readings(count)):
+    for graph in some(transfer_graphs(readings(count))):
         assert graph.lines == ()
         assert "not measured" in svg(graph)
         assert "not measured" in graph.description
@@ -138,7 +139,7 @@ def test_without_readings_nothing_is_drawn_and_that_is_said(count):
 def test_the_number_of_readings_is_said():
     """Each graph says of how many readings it is; few are called a hint."""
     for count, few in ((5, True), (40, False)):
-        for graph in transfer_graphs(readings(count)):
+        for graph in some(transfer_graphs(readings(count))):
             drawn = svg(graph)
             assert f"{count} readings" in drawn
             assert ("a hint only" in drawn) is few
@@ -146,13 +147,13 @@ def test_the_number_of_readings_is_said():
 
 def test_graphs_are_well_formed_within_their_field_and_free_of_styles():
     """Each is XML, has a description, no style attribute (the page's policy forbids them), and stays in its field."""
-    for graph in transfer_graphs(readings(60)):
+    for graph in some(transfer_graphs(readings(60))):
         root = ElementTree.fromstring(svg(graph))
         assert root.get("role") == "img"
         assert root.get("aria-label") == graph.description
-        assert all("style" not in element.attrib for element in root.iter())
-        for line in graph.lines:
-            for point in line.points:
+        assert all("style" not in element.attrib for element in some(root.iter()))
+        for line in some(graph.lines):
+            for point in some(line.points):
                 over, down = place_of(graph, point)
                 assert 0 <= over <= WIDTH
                 assert 0 <= down <= HEIGHT
@@ -160,8 +161,10 @@ def test_graphs_are_well_formed_within_their_field_and_free_of_styles():
 
 def test_lines_can_be_told_apart_without_colour():
     """Within a graph no two lines have the same dashes."""
-    for graph in transfer_graphs(
-        readings(20), limits=[Limit(label="cap", bytes_per_s=1e6), Limit(label="link", bytes_per_s=2e6)]
+    for graph in some(
+        transfer_graphs(
+            readings(20), limits=[Limit(label="cap", bytes_per_s=1e6), Limit(label="link", bytes_per_s=2e6)]
+        )
     ):
         strokes = [line.stroke for line in graph.lines]
         assert len(strokes) == len(set(strokes))
@@ -188,6 +191,7 @@ def test_hostile_text_is_escaped():
     line = replace(graph.lines[0], label='<script>alert("x")</script>')
     drawn = svg(replace(graph, lines=(line,), title="<b>", note="a & b"))
     ElementTree.fromstring(drawn)
+    assert "&lt;script" in drawn
     assert "<script" not in drawn
 
 

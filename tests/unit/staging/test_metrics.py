@@ -15,6 +15,7 @@ from inventory.errors import ConfigInvalid
 from staging.events import Event, Progress, TransferEnd
 from staging.following import Expected, Roster
 from staging.metrics import RunMetrics, ServeMetrics, parsed_address, run_metrics
+from tests.some import some
 
 ROSTER = Roster(
     devices=(
@@ -45,7 +46,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 def parsed(text: str) -> Samples:
     """Return the samples of a scrape by name and labels; two of the same would be an error of ours."""
     found: Samples = {}
-    for family in text_string_to_metric_families(text):
+    for family in some(text_string_to_metric_families(text)):
         for sample in family.samples:
             key = (sample.name, tuple(sorted(sample.labels.items())))
             assert key not in found
@@ -192,4 +193,5 @@ def test_every_metric_is_explained(documentation):
         for family in text_string_to_metric_families(generate_latest(registry).decode()):
             if not family.name.endswith("_created"):
                 names.add(f"{family.name}_total" if family.type == "counter" else family.name)
+    assert {"copies_running", "login_failures_total"} <= {name.partition("flashferry_")[2] for name in names}
     assert [name for name in sorted(names) if f"`{name}`" not in text] == []

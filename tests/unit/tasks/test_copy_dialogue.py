@@ -204,6 +204,7 @@ def test_a_cut_or_wrapped_echo_shows_no_credentials(echo):
     """A terminal that cuts the URL's head off or wraps it inside the password leaks neither."""
     talk = CopyDialogue(prompt_pattern="^r1#$", source="192.0.2.10/x", target="flash:x", secrets=("user1", "pw123"))
     talk.take(echo)
+    assert "192.0.2.10/x" in talk.transcript
     assert "user1" not in talk.transcript
     assert "w123" not in talk.transcript
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tasks import session
+from tasks.napalm_ios import ios_driver
 from tasks.session import DeviceSession
 from tasks.transcript import Recent, Recorder
 
@@ -36,3 +37,26 @@ def test_a_line_that_breaks_while_we_hang_up(monkeypatch: pytest.MonkeyPatch):
     opened.close()
     assert line.is_transport_closed
     assert driver.device is None
+
+
+VERSION = "{} (ARM) processor (revision V00) with 634859K/6147K bytes of memory.\nProcessor board ID 9X\n"
+
+
+@pytest.mark.parametrize(
+    ("shown", "model"),
+    [
+        (VERSION.format("cisco IE-3105-18T2C"), "IE-3105-18T2C"),
+        (VERSION.format("Allen-Bradley 1783-CMS20DN"), "1783-CMS20DN"),
+        ("Processor board ID 9X\n", ""),
+    ],
+)
+def test_a_model_that_napalm_does_not_know(monkeypatch: pytest.MonkeyPatch, shown: str, model: str):
+    """It looks for Cisco's name and writes `Unknown` elsewhere, which nobody may take for a model."""
+    driver = object.__new__(ios_driver())
+    driver.known_answers = {"show version": shown}
+    driver.device = SimpleNamespace(base_prompt="r1")
+    monkeypatch.setattr(driver, "_send_command", lambda command: driver.known_answers[command])
+    monkeypatch.setattr(session, "open_driver", lambda _: driver)
+    login: Any = SimpleNamespace(name="r1")
+    assert DeviceSession(login).facts().model == model
+    assert DeviceSession(login).facts().serial_number == "9X"

@@ -242,6 +242,7 @@ def test_a_full_window_is_no_late_host() -> None:
     path = Path().run(15)
     path.window_bytes = 0.5 * _FULL * path.base_s
     path.run(20)
+    assert path.phases[-1] is Phase.HOLD
     assert Phase.FREE not in path.phases
 
 

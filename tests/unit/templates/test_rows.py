@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from collections import Counter
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +14,9 @@ import textfsm
 
 from templates.row import template_name
 from templates.rows import (
+    ConfigDifference,
+    ConfigLock,
+    ConfigRegister,
     CopyError,
     CopyResult,
     DirError,
@@ -19,8 +24,8 @@ from templates.rows import (
     DirTotals,
     FileSystem,
     IpTcp,
+    RedundancyState,
     Refusal,
-    Tcb,
     VerifyDigest,
     VerifyError,
     first,
@@ -29,7 +34,8 @@ from templates.rows import (
     rows,
 )
 
-CAPTURES = Path(__file__).parents[2] / "captures"
+REPOSITORY = Path(__file__).parents[3]
+CAPTURES = REPOSITORY / "tests" / "captures"
 
 
 def named(folder: str) -> list[Path]:
@@ -159,7 +165,21 @@ def test_negated_and_valueless_tcp_lines():
 def test_no_kind_reads_anything_into_noise():
     """Empty output and a syslog line are no rows of any kind."""
     noise = "\r\n*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: Configured from console by console\r\n"
-    assert all(rows(kind, text) == () for kind in row_kinds() for text in ("", noise))
+    assert row_kinds()
+    assert [kind for kind in row_kinds() for text in ("", noise) if rows(kind, text)] == []
+
+
+READINESS = {"BootSystem", "BootVariable", "ConfigRegister", "InstalledPackage", "RedundancyState", "RedundancyUnit"}
+"""What a device boots next, and from what: read for the step after the copy, which is not built yet."""
+
+
+def test_every_kind_of_row_is_read_by_somebody():
+    """A template that nobody uses is not known to be right; those kept for the step after the copy are named."""
+    sources = [*(REPOSITORY / "tasks").glob("*.py"), *(REPOSITORY / "staging").rglob("*.py")]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (*sources, REPOSITORY / "templates/version.py")]
+    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    used = {name.name for node in imports if node.module == "templates.rows" for name in node.names}
+    assert {kind.__name__ for kind in row_kinds()} - used == READINESS
 
 
 def test_every_template_and_row_class_agree():
@@ -172,8 +192,71 @@ def test_every_template_and_row_class_agree():
         assert sorted(header) == sorted(field.name for field in fields(kind))
 
 
-def test_option_flags_wrap_without_a_comma():
-    """17.x breaks the line of option flags; each flag is one all the same, and the counters behind it are read."""
-    (found,) = rows(Tcb, (CAPTURES / "tcb/xe_wrapped_options.txt").read_text())
-    assert found.options == ("nagle", "path mtu capable", "SACK option permitted", "win-scale", "TCP AO")
-    assert (found.maxrcvwnd, found.rcv_scale, found.peer_mss, found.sent) == (16384, 0, 1460, 8)
+def test_indented_differences_are_differences():
+    """A line of a sub-mode stands behind blanks, its sign first; what only tells where it belongs has none."""
+    output = (CAPTURES / "show_archive_config_differences/indented.txt").read_text()
+    found = rows(ConfigDifference, output)
+    assert Counter(row.sign for row in found) == {"+": 8, "-": 7}
+    assert found[-4:] == (
+        ConfigDifference(sign="-", line="archive"),
+        ConfigDifference(sign="-", line="path flash:config"),
+        ConfigDifference(sign="-", line="maximum 14"),
+        ConfigDifference(sign="+", line="transport input ssh"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "registers"),
+    [
+        ("c1100_two_registers", [("", "0x1", "0x2102"), ("Standby", "0x1", "0x2102")]),
+        ("cat9k_register", [("", "0x102", "")]),
+    ],
+)
+def test_registers_of_each_spelling(name, registers):
+    """`Register` with a capital, and two blanks before what the standby's will be."""
+    found = rows(ConfigRegister, (CAPTURES / f"show_boot/{name}.txt").read_text())
+    assert [(row.standby, row.now, row.next) for row in found] == registers
+
+
+@pytest.mark.parametrize(
+    ("peer", "state"),
+    [
+        ("8  -STANDBY HOT ", "STANDBY HOT"),
+        (" 8 -STANDBY HOT", "STANDBY HOT"),
+        ("1  -DISABLED ", "DISABLED"),
+        ("in progress to standby cold-config", "in progress to standby cold-config"),
+    ],
+)
+def test_the_peers_state_however_it_is_spaced(peer, state):
+    """The number in front of it is none of it, wherever its blanks stand."""
+    output = f"       my state = 13 -ACTIVE \n     peer state = {peer}\n           Mode = Duplex\n"
+    assert rows(RedundancyState, output) == (RedundancyState(mine="ACTIVE", peer=state, mode="Duplex"),)
+
+
+def test_the_standby_of_a_catalyst_4500_is_hot():
+    """Its peer's number stands behind two blanks."""
+    found = first(RedundancyState, (CAPTURES / "show_redundancy_states/cat4500.txt").read_text())
+    assert found == RedundancyState(mine="ACTIVE", peer="STANDBY HOT", mode="Duplex")
+
+
+def test_every_owner_of_the_configuration_lock():
+    """Owners below one heading are rows of their own, and a session lock's owner above them is none."""
+    found = rows(ConfigLock, (CAPTURES / "show_configuration_lock/two_owners.txt").read_text())
+    assert [(row.user, row.tty, row.state) for row in found] == [("User1", "3", "LOCKED"), ("User11", "31", "LOCKED")]
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "names"),
+    [
+        ("flash: bootflash: flash-1:", ("flash:", "bootflash:", "flash-1:")),
+        ("flash0: flash:#", ("flash0:", "flash:")),
+        ("flash:#", ("flash:",)),
+        ("flash:flash-1:", ("flash:", "flash-1:")),
+        ("flash-2: stby-flash:", ("flash-2:", "stby-flash:")),
+    ],
+)
+def test_names_of_a_file_system(prefixes, names):
+    """Blanks may be missing between names, and `#` behind one says that it can be booted from."""
+    (found,) = rows(FileSystem, f"*    256487424     127959040      disk     rw   {prefixes}\n")
+    assert found.names == names
+    assert found.default

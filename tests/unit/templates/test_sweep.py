@@ -61,31 +61,11 @@ def _dir_alone(one: Capture) -> None:
     assert first(kinds.DirTotals, one.text).free_bytes == 906104832
 
 
-def _show_flash(one: Capture) -> None:
-    """The other way of counting."""
-    totals = first(kinds.FlashTotals, one.text)
-    assert (totals.free_bytes, totals.used_bytes) == (one.expected["bytes_available"], one.expected["bytes_used"])
-    found = [(row.path, row.size_bytes) for row in rows(kinds.FlashFile, one.text)]
-    assert found == [(file["file_name"], file["file_length"]) for file in one.expected["files"].values()]
-
-
 def _file_systems(one: Capture) -> None:
     """Every row that has a size; upstream leaves out those without."""
     found = [(r.prefixes, int(r.size), int(r.free)) for r in rows(kinds.FileSystem, one.text) if r.size.isdigit()]
     told = [(f["prefixes"], f["total_size"], f["free_size"]) for f in one.expected["file_systems"].values()]
     assert found == told
-
-
-def _mounted(one: Capture) -> None:
-    (found,) = rows(kinds.MountedFileSystem, one.text)
-    told = one.expected
-    assert [found.name, found.path, found.type, found.mode] == [
-        told["filesystem"], told["filesystem_path"], told["filesystem_type"], told["mounted"],
-    ]  # fmt: skip
-
-
-def _file_information(one: Capture) -> None:
-    assert first(kinds.FileInformation, one.text).type == one.expected["file_system"]["file_type"]
 
 
 def _version(one: Capture) -> None:
@@ -99,22 +79,25 @@ def _version(one: Capture) -> None:
     )
     register = first(kinds.ConfigRegister, one.text)
     assert (register.now if register else None) == told.get("curr_config_register")
-    numbers = {str(member.number) for member in found.members}
-    assert numbers >= {number for number, switch in told.get("switch_num", {}).items() if "sw_ver" in switch}
+    members = {number for number, switch in told.get("switch_num", {}).items() if "sw_ver" in switch}
+    # One of upstream's parsers leaves the table out; a row of it begins with the mark of the active member.
+    assert {str(member.number) for member in found.members} == members or set(re.findall(r"(?m)^\* +(\d+) ", one.text))
 
 
 def _version_alone(one: Capture) -> None:
     """Without an expected file: the release is in the text, and so is the model."""
     found = parse_version(one.text)
-    assert re.search(rf"Version {re.escape(found.release)}\b", one.text)
+    assert found.release
+    assert found.release in re.findall(r"Version ([^,\s]+)", one.text)
     assert found.hardware
+    assert f"{found.hardware[0]} (" in one.text
     assert found.image_file_system in {"flash", "bootflash"}
 
 
 def _boot(one: Capture) -> None:
-    """What upstream took for the boot variable is among ours, and nothing where it found none."""
+    """What upstream took for the boot variable is ours, and nothing where it found none."""
     found = {row.paths.rstrip(";") for row in rows(kinds.BootVariable, one.text) if row.paths}
-    assert {path.rstrip(";") for path in _texts(one.expected, ("boot_variable", "boot_path_list"))} <= found
+    assert found == {path.rstrip(";") for path in _texts(one.expected, ("boot_variable", "boot_path_list"))}
     registers = {r for row in rows(kinds.ConfigRegister, one.text) for r in (row.now, row.next) if r}
     assert registers == set(_texts(one.expected, ("configuration_register",)))
     assert rows(kinds.BootVariable, one.text)
@@ -141,16 +124,6 @@ def _install(one: Capture) -> None:
     assert found == told
 
 
-def _running_packages(one: Capture) -> None:
-    """Upstream keys `show version running` by number, the other one by role, with equal roles folded."""
-    found = rows(kinds.RunningPackage, one.text)
-    if "version_running" in one.expected:
-        told = [(p["package"], p["version"], p["role"]) for p in one.expected["version_running"].values()]
-        assert [(row.name, row.version, row.role) for row in found] == told
-    else:
-        assert len({row.role for row in found}) == len(one.expected["role"])
-
-
 def _redundancy(one: Capture) -> None:
     told = [
         (place, unit["curr_sw_state"], unit.get("boot", ""), unit.get("config_register", ""))
@@ -165,17 +138,12 @@ def _redundancy_alone(one: Capture) -> None:
 
 def _redundancy_states(one: Capture) -> None:
     found = first(kinds.RedundancyState, one.text)
-    assert one.expected["my_state"].endswith(found.mine)
-    assert one.expected["peer_state"].endswith(found.peer)
+    told = [one.expected[name].partition("-")[2].strip() for name in ("my_state", "peer_state")]
+    assert [found.mine, found.peer, found.mode] == [*told, one.expected["mode"]]
 
 
 def _differences(one: Capture) -> None:
     assert [f"{row.sign}{row.line}" for row in rows(kinds.ConfigDifference, one.text)] == one.expected["diff"]
-
-
-def _incremental(one: Capture) -> None:
-    found = [" ".join(row.line.split()) for row in rows(kinds.IncrementalLine, one.text)]
-    assert found == [" ".join(line.split()) for line in one.expected["list_of_commands"]]
 
 
 def _archive(one: Capture) -> None:
@@ -183,37 +151,7 @@ def _archive(one: Capture) -> None:
     newest = [row.path for row in rows(kinds.ArchiveEntry, one.text) if row.newest]
     told = one.expected["archive"]
     assert newest == ([told["most_recent_file"]] if "error" not in told else [])
-    assert told.get("error", "") in one.text
-
-
-def _tcb(one: Capture) -> None:
-    """All that stands in the block."""
-    (found,) = rows(kinds.Tcb, one.text)
-    told = one.expected
-    assert [found.local_host, found.local_port] == told.pop("local")
-    assert [found.foreign_host, found.foreign_port] == told.pop("foreign")
-    assert list(found.statuses) == told.pop("status_flags")
-    assert list(found.options) == told.pop("option_flags")
-    assert {name: getattr(found, name) for name in told} == told
-
-
-def _bgp_by_both(one: Capture) -> None:
-    """Neighbours by ntc-templates, their connections by ours."""
-    _ntc(one)
-    _bgp(one)
-
-
-def _bgp(one: Capture) -> None:
-    """The blocks inside a neighbour's text are found, one per `Connection state is`."""
-    assert len(rows(kinds.Tcb, one.text)) == one.text.count("Connection state is ")
-
-
-def _tcb_brief(one: Capture) -> None:
-    told = [
-        (c["tcb"], f"{c['local_address']}.{c['local_port']}", f"{c['foreign_address']}.{c['foreign_port']}", c["state"])
-        for c in one.expected["tcp_connections"].values()
-    ]
-    assert [(row.tcb, row.local, row.foreign, row.state) for row in rows(kinds.TcbBrief, one.text)] == told
+    assert told.get("error", "The maximum archive configurations allowed is ") in one.text
 
 
 def _copy(one: Capture) -> None:
@@ -224,13 +162,15 @@ def _copy(one: Capture) -> None:
         assert found is not None
         return
     assert (found.size_bytes if found else None) == told["bytes"]
-    assert told["error"] in ({row.reason for row in rows(kinds.CopyError, one.text)} or {None}) or found is not None
+    reasons = [row.reason for row in rows(kinds.CopyError, one.text)]
+    assert told["error"] in (reasons if told["result"] == "error" else [None])
+    assert bool(reasons) == ("%Error" in one.text)
 
 
 def _script(one: Capture) -> None:
     """A scripted dialogue in YAML, which indents the device's text: results and questions in it are read."""
     text = "\n".join(line.strip() for line in one.text.splitlines())
-    assert len(rows(kinds.CopyResult, text)) == text.count(" bytes copied in ")
+    assert len(rows(kinds.CopyResult, text)) == text.count(" bytes copied in ") > 0
     assert len(rows(kinds.CopyError, text)) == len(re.findall(r"%Error opening", text))
 
 
@@ -241,27 +181,20 @@ def _copy_missing(one: Capture) -> None:
     assert first(kinds.SignatureRefused, one.text) is not None
 
 
-def _questions(one: Capture) -> None:
-    assert rows(kinds.CopyQuestion, one.text)
-
-
-def _redirect(one: Capture) -> None:
-    assert first(kinds.CopySource, one.text).verb == "Writing"
-
-
 def _verify(one: Capture) -> None:
     told, found = one.expected, last(kinds.VerifyDigest, one.text)
     assert (found.digest if found else None) == told["digest"]
     error = first(kinds.VerifyError, one.text)
     assert (error.reason if error else None) == told["error"]
-    assert bool(rows(kinds.VerifyMismatch, one.text)) == (told["result"] == "mismatch")
     assert bool(rows(kinds.SignatureVerified, one.text)) == (told["algorithm"] == "embedded")
 
 
 def _configuration(one: Capture) -> None:
-    """The `ip tcp` lines of the first column, and nothing else."""
-    found = [row.keyword for row in rows(kinds.IpTcp, one.text)]
-    assert found == re.findall(r"(?m)^ip tcp (\S+)", one.text)
+    """The `ip tcp` lines of the first column, and nothing else; also where there was none, and one is set."""
+    for text in (one.text, f"{one.text}\nip tcp window-size 65536\ninterface Tunnel0\n ip tcp adjust-mss 1360\n"):
+        found = [row.keyword for row in rows(kinds.IpTcp, text)]
+        assert found == re.findall(r"(?m)^ip tcp (\S+)", text)
+    assert "window-size" in found
 
 
 def _boot_system(one: Capture) -> None:
@@ -277,33 +210,39 @@ def _ntc(one: Capture) -> None:
 
 def _interfaces(one: Capture) -> None:
     found = parse_output(platform="cisco_ios", command="show ip interface brief", data=one.text)
-    assert len(found) == len(re.findall(r"(?m) YES ", one.text))
+    assert len(found) == len(re.findall(r"(?m) YES ", one.text)) > 0
 
 
 def _dialogue(one: Capture) -> None:
     """A console dialogue, put together again: each `verify`, `dir` and `ip tcp` line in it is read."""
     text = "".join(turn["recv"] or "" for turn in json.loads(one.text))
-    assert len(rows(kinds.VerifyDigest, text)) == text.count(") = ")
-    assert len(rows(kinds.VerifyError, text)) == text.count("%Error computing")
-    assert len(rows(kinds.DirTotals, text)) == text.count(" bytes free)")
-    assert len(rows(kinds.DirError, text)) == text.count("%Error opening")
-    assert len(rows(kinds.IpTcp, text)) == len(re.findall(r"(?m)^ip tcp ", text))
+    read = {
+        kinds.VerifyDigest: text.count(") = "),
+        kinds.VerifyError: text.count("%Error computing"),
+        kinds.DirTotals: text.count(" bytes free)"),
+        kinds.DirError: text.count("%Error opening"),
+        kinds.IpTcp: len(re.findall(r"(?m)^ip tcp ", text)),
+    }
+    assert {kind: len(rows(kind, text)) for kind in read} == read
+    assert any(read.values())
 
 
 def refused(why: str) -> Callable[[Capture], None]:
     """Return a check that nothing in a capture is taken for an answer we act on."""
-    acted_on = (kinds.CopyResult, kinds.VerifyDigest, kinds.DirTotals, kinds.Tcb, kinds.IpTcp, kinds.SignatureVerified)
+    acted_on = (kinds.CopyResult, kinds.VerifyDigest, kinds.DirTotals, kinds.IpTcp, kinds.SignatureVerified)
 
     def check(one: Capture) -> None:
         assert why
-        assert all(rows(kind, one.text) == () for kind in acted_on)
+        assert [kind for kind in acted_on if rows(kind, one.text)] == []
 
     return check
 
 
 def _empty(one: Capture) -> None:
     """Nothing is read into nothing."""
-    assert all(rows(kind, one.text) == () for kind in row_kinds())
+    assert one.text.strip() == ""
+    assert row_kinds()
+    assert [kind for kind in row_kinds() if rows(kind, one.text)] == []
 
 
 RULES: tuple[tuple[str, Callable[[Capture], None]], ...] = (
@@ -313,10 +252,7 @@ RULES: tuple[tuple[str, Callable[[Capture], None]], ...] = (
     ("napalm/*/empty_show_hosts/show_hosts.txt", _empty),
     ("genieparser/*/Dir/*", _dir),
     ("genielibs/filetransferutils/raw2.txt", _dir_alone),
-    ("genieparser/*/ShowBootflash/*", _show_flash),
     ("genieparser/*/ShowFileSystems/*", _file_systems),
-    ("genieparser/*/ShowFileSys/*", _mounted),
-    ("genieparser/*/ShowFileInformation/*", _file_information),
     ("genieparser/*/ShowVersion/*", _version),
     ("napalm/*/show_version.txt", _version_alone),
     ("pyntc/*show_version*", _version_alone),
@@ -325,26 +261,19 @@ RULES: tuple[tuple[str, Callable[[Capture], None]], ...] = (
     ("genieparser/*/ShowBootSystem/*", _boot),
     ("genieparser/*/ShowBootvar/*", _boot),
     ("genieparser/*/ShowInstallS*", _install),
-    ("genieparser/*/ShowVersionMode/*", _running_packages),
-    ("genieparser/*/ShowVersionRunning/*", _running_packages),
     ("genieparser/*/ShowRedundancy/*", _redundancy),
     ("pyntc/show_redundancy*", _redundancy_alone),
     ("genieparser/*/ShowRedundancyStates/*", _redundancy_states),
     ("genieparser/*/ShowArchiveConfigDifferences/*", _differences),
-    ("genieparser/*/ShowArchiveConfigIncrementalDiffs/*", _incremental),
     ("genieparser/*/ShowArchive/*", _archive),
-    ("derived_tcb/*", _tcb),
-    ("genieparser/*/ShowBgpNeighbors/*", _bgp),
-    ("ntc-templates/show_ip_bgp_neighbors/*", _bgp_by_both),
-    ("genieparser/*/ShowTcpBriefNumeric/*", _tcb_brief),
     ("reconstructed/copy_ftp/*", _copy),
     ("genielibs/execute_copy_noverify/*", _copy),
     ("genielibs/execute_copy_verify/00.txt", _copy),
     ("genielibs/execute_copy_verify/01.txt", _copy_missing),
     ("genielibs/filetransferutils/mock.yaml", _script),
-    ("genielibs/filetransferutils/raw3*.txt", _questions),
-    ("genielibs/filetransferutils/raw4.txt", _questions),
-    ("genielibs/filetransferutils/raw5.txt", _redirect),
+    ("genielibs/filetransferutils/raw3*.txt", refused("a question of `delete`: `tasks.flash_file` answers it")),
+    ("genielibs/filetransferutils/raw4.txt", refused("files are not renamed")),
+    ("genielibs/filetransferutils/raw5.txt", refused("no output is written to a file")),
     ("genielibs/filetransferutils/raw*.txt", _copy),
     ("unicon.plugins/*", _script),
     ("reconstructed/verify/*", _verify),
@@ -353,7 +282,10 @@ RULES: tuple[tuple[str, Callable[[Capture], None]], ...] = (
     ("napalm/*_config.txt", _configuration),
     ("pyntc/send_command__show_run*", _boot_system),
     ("napalm/*/show_ip_interface_brief.txt", _interfaces),
-    ("scrapli_transfer_utils/*", _dialogue),
+    ("scrapli_transfer_utils/test_check_device_file_*1.transcript.json", _dialogue),
+    ("scrapli_transfer_utils/test_ensure_transfer_capability_iosxe_force_false_but_config__1.*", _dialogue),
+    ("scrapli_transfer_utils/test_file_transfer_*1.transcript.json", _dialogue),
+    ("scrapli_transfer_utils/*", refused("a login, or a configuration without such lines")),
     ("ntc-templates/*", _ntc),
     ("napalm/*/show_hosts.txt", refused("NAPALM's own getter reads it for the domain name")),
     ("pyntc/error.txt", refused("a made-up error text")),
@@ -363,6 +295,18 @@ RULES: tuple[tuple[str, Callable[[Capture], None]], ...] = (
         "genieparser/*/ShowFileDescriptorsDetail/*",
         refused("the device's own open files are not asked about"),
     ),
+    ("genieparser/*/ShowBootflash/*", refused("`dir` is asked, which counts the other way round")),
+    ("genieparser/*/ShowFileSys/*", refused("where a file system is mounted is not asked")),
+    ("genieparser/*/ShowFileInformation/*", refused("the type of a file is not asked")),
+    ("genieparser/*/ShowVersionMode/*", refused("packages of a running image are not asked about")),
+    ("genieparser/*/ShowVersionRunning/*", refused("packages of a running image are not asked about")),
+    (
+        "genieparser/*/ShowArchiveConfigIncrementalDiffs/*",
+        refused("the differences are asked, which tell both directions"),
+    ),
+    ("derived_tcb/*", refused("the server's own socket tells more, and costs no session")),
+    ("genieparser/*/ShowBgpNeighbors/*", refused("routing is not asked about")),
+    ("genieparser/*/ShowTcpBriefNumeric/*", refused("the server's own socket tells more, and costs no session")),
     ("genielibs/configure_replace/*", refused("a script of prompts for another tool; we replace no configuration")),
     ("genielibs/execute_install_*", refused("activating an image is not our job")),
     ("CiscoUpgrade/README.md", refused("a whole day's log in prose, with many commands")),

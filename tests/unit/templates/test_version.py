@@ -19,6 +19,7 @@ CAPTURES = Path(__file__).parents[2] / "captures" / "show_version"
         ("2811", "15.1(3)T4", "2811", "flash", False),
         ("c9500_install_mode", "16.9.3", "C9500-40X", "flash", True),
         ("csr1000v", "16.4.1", "CSR1000V", "bootflash", True),
+        ("1783_cms20dn", "17.10.20220708:150333", "1783-CMS20DN", "flash", False),
     ],
 )
 def test_release_hardware_and_image_line(name, release, hardware, file_system, install_mode):
@@ -27,6 +28,23 @@ def test_release_hardware_and_image_line(name, release, hardware, file_system, i
     assert (found.release, found.hardware[0]) == (release, hardware)
     assert (found.image_file_system, found.install_mode) == (file_system, install_mode)
     assert not found.controller_managed
+
+
+@pytest.mark.parametrize(
+    ("line", "model"),
+    [
+        (
+            "Allen-Bradley 1783-CMS20DN (ARM) processor (revision V00) with 634859K/6147K bytes of memory.",
+            "1783-CMS20DN",
+        ),
+        ("Rockwell Automation 1783-X (ARM) processor with 634859K/6147K bytes of memory.", "1783-X"),
+        ("Cisco 2811 (revision 53.51) with 774144K/12288K bytes of memory.", "2811"),
+        ("Linux Unix (Intel-x86) processor with 735245K bytes of memory.", "Linux Unix"),
+    ],
+)
+def test_the_model_whoever_made_the_device(line, model):
+    """The line of the processor tells it, also where the maker is not Cisco."""
+    assert parse_version(f'System image file is "flash:x.bin"\n\n{line}\nProcessor board ID 9X\n').hardware == (model,)
 
 
 def test_controller_mode_is_seen():

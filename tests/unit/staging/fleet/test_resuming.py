@@ -23,6 +23,7 @@ from staging.record import DeviceRecord, Failure
 from staging.recover import RecoveryRecord
 from staging.states import Outcome, Restored, State
 from staging.store.stored_run import read_run
+from tests.some import some
 from tests.unit.staging.conftest import take
 
 
@@ -153,7 +154,7 @@ def test_who_is_done_and_who_is_not(journal, enter, outcome, restored, is_held, 
 def test_a_damaged_record_is_not_done(journal, dead_run):
     """It is found out on the device, which costs a hash at most."""
     journal._write("UPDATE devices SET record = '{' WHERE host = 'r1'", ())
-    assert not any(is_done(device) for device in read_run(journal.directory, dead_run).devices)
+    assert not any(is_done(device) for device in some(read_run(journal.directory, dead_run).devices))
 
 
 def test_somebody_elses_change_stays_in_the_report_and_no_second_try_is_made(journal, dead_run):
