@@ -195,12 +195,18 @@ _CONFIGURE: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
 }
 
 
+_CONTROLLER: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
+    "config-transaction": configure.transaction,
+    "pnpa service discovery stop": _nothing,
+}
+
+
 @functools.cache
 def build_trees(platform: Platform) -> tuple[Node[Command], Node[Command]]:
     """Return the commands of user mode and of privileged mode of a platform."""
     user: Node[Command] = Node()
     privileged: Node[Command] = Node()
-    modes = {"config-transaction": configure.transaction} if platform.is_controller_managed else _CONFIGURE
+    modes = _CONTROLLER if platform.is_controller_managed else _CONFIGURE
     outputs = {name: functools.partial(_fixed, text=text) for name, text in platform.outputs.items()}
     for trees, shows, runs in (
         ((user, privileged), _USER_SHOW, _USER_RUN),
