@@ -33,7 +33,7 @@ class Rule:
         rewrite: Turns what was typed into what is shown, for passwords.
         group: The key itself, where several specifications set one line.
         written: A keyword that the configuration shows shorter than it is typed in full, and how it shows it.
-        is_fixed: The device accepts the line and keeps its own: the version that runs, the markers around the boot lines.
+        is_fixed: The device accepts the line and keeps its own: the version that runs, the marks around the boot lines.
     """
 
     specification: str
