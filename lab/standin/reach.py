@@ -220,7 +220,7 @@ def _answers(packet: bytes, host: str, own: int, number: int) -> int | None:
 def _checksum(data: bytes) -> int:
     """Return the Internet checksum (RFC 1071)."""
     data += b"\0" * (len(data) % 2)
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     total = (total >> 16) + (total & 0xFFFF)
     return ~(total + (total >> 16)) & 0xFFFF
 

@@ -64,10 +64,11 @@ def _rows(device: Device, table: str) -> Iterator[tuple[Network, str]]:
         if network.prefixlen < 32:
             yield Network(f"{address}/32"), f"L        {address}/32 is directly connected, {name}"
     for network, via in static_routes(running, table):
-        if canonical_interface(via, running) is not None:
-            name = canonical_interface(via, running)
-            shown = f"{network} is directly connected, {name}"
-        elif interface_towards(running, table, via) is not None:
+        own = canonical_interface(via, running)
+        leaving = running.find(f"interface {own}") if own is not None else None
+        if leaving is not None and is_usable(device, leaving):
+            shown = f"{network} is directly connected, {own}"
+        elif own is None and interface_towards(running, table, via) is not None:
             shown = f"{network} [1/0] via {via}"
         else:
             continue

@@ -23,7 +23,7 @@ def python() -> Path:
 @pytest.mark.lab
 @pytest.mark.long
 def test_pyats_connects_with_its_defaults_and_reads_what_it_asks(python: Path) -> None:
-    """Every platform lets it in; nothing that the hardware has is refused, and Genie reads all that it has parsers for."""
+    """Every platform lets it in; nothing the hardware has is refused, and Genie reads all that it has parsers for."""
     visits = visit_all(python)
     assert {name: seen["connected"] for name, seen in visits.platforms.items()} == dict.fromkeys(PLATFORMS, True)
     assert complaints(visits) == []

@@ -181,7 +181,10 @@ def test_commands_agree_on_addresses(make_console: Callable[..., Any], platform:
         "config-transaction" if "sdwan" in platform else "configure terminal",
         f"interface {name}", "shutdown", "commit" if "sdwan" in platform else "exit",
     )  # fmt: skip
-    assert "198.18.1" not in console.show("show ip route")
+    route = console.show("show ip route")
+    assert "198.18.1" not in route
+    assert name not in route
+    assert "Gateway of last resort is not set" in route
     assert f"{name} is administratively down" in console.show(f"show interfaces {name}")
 
 
