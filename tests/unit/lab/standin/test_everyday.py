@@ -135,6 +135,17 @@ def test_a_stack_shows_a_block_for_each_member(strangers: Strangers, make_consol
     assert all(serial in console.show("show inventory") for serial in serials)
 
 
+@pytest.mark.parametrize("platform", ["asr1006-16.3", "isr4321-16.6"])
+def test_the_modules_of_a_chassis_are_in_its_inventory(make_console: Callable[..., Any], platform: str) -> None:
+    """Every type that `show platform` lists is a part with a number of its own there."""
+    console = make_console(platform)
+    slots = console.show("show platform").partition("Slot      CPLD")[0]
+    types = set(re.findall(r"^ ?[\w/]+ +([A-Z][\w/+-]+) +ok", slots, re.MULTILINE))
+    parts = set(re.findall(r"^PID: (\S+)", console.show("show inventory"), re.MULTILINE))
+    assert len(types) >= 4
+    assert types <= parts
+
+
 COUNTED = {
     "Gigabit Ethernet": "GigabitEthernet", "FastEthernet": "FastEthernet", "Ethernet": "Ethernet",
     "Ten Gigabit Ethernet": "TenGigabitEthernet", "TwentyFive Gigabit Ethernet": "TwentyFiveGigE",
