@@ -42,3 +42,13 @@ def duration(seconds: float) -> str:
     if minutes or not parts:
         parts.append(f"{minutes} minute{'s' if minutes != 1 else ''}")
     return ", ".join(parts)
+
+
+def ago(seconds: float) -> str:
+    """Format an age as tables do: ``01:02:03`` within a day, then ``2d03h``, then ``5w4d``."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days >= 7:
+        return f"{days // 7}w{days % 7}d"
+    return f"{days}d{hour:02d}h" if days else f"{hour:02d}:{minute:02d}:{second:02d}"

@@ -5,12 +5,27 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from lab.standin import configure, copy_files, reloading, show, show_files, show_tcp, verify
+from lab.standin import (
+    configure,
+    copy_files,
+    reach,
+    reloading,
+    show,
+    show_files,
+    show_interfaces,
+    show_routing,
+    show_switch,
+    show_system,
+    show_tcp,
+    verify,
+)
 from lab.standin.config_lock import may_configure, show_lock
 from lab.standin.copy_files import RUNNING, STARTUP, copy_local
-from lab.standin.copy_ftp import copy_ftp
-from lab.standin.copy_upload import copy_to_ftp
+from lab.standin.copy_ftp import copy_from_server
+from lab.standin.copy_upload import copy_to_server
+from lab.standin.ftp_protocol import DEFAULT_PORTS
 from lab.standin.grammar import Node
+from lab.standin.hardware import fields
 from lab.standin.routing import vrf_names
 from lab.standin.vty import Command, Vty
 
@@ -86,12 +101,17 @@ async def _copy(
         vty.terminal.write(f"% VRF {vrf} does not exist\n")
     elif target == RUNNING and not may_configure(vty):
         return
-    elif source.lower().startswith("ftp:"):
-        await copy_ftp(vty, source, target, vrf=vrf, verify=verify)
-    elif target.lower().startswith("ftp:"):
-        await copy_to_ftp(vty, source, target, vrf=vrf)
+    elif _is_server(source):
+        await copy_from_server(vty, source, target, vrf=vrf, verify=verify)
+    elif _is_server(target):
+        await copy_to_server(vty, source, target, vrf=vrf)
     else:
         await copy_local(vty, source, target, verify=verify)
+
+
+def _is_server(name: str) -> bool:
+    """Tell whether a name is that of a file on a server, rather than on the device."""
+    return name.partition(":")[0].lower() in DEFAULT_PORTS
 
 
 def _copies() -> dict[str, Callable[[Vty, Arguments], Awaitable[None]]]:
@@ -112,13 +132,35 @@ _USER_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show version": show.version,
     "show clock": show.clock_now,
     "show hosts": show.hosts,
-    "show ip interface brief": show.ip_interface_brief,
-    "show interfaces": show.interfaces,
+    "show ip interface brief": show_interfaces.brief,
+    "show ip interface": show_interfaces.ip_interface,
+    "show ip interface INTERFACE": show_interfaces.ip_interface,
+    "show ip interface KIND NUMBER": show_interfaces.ip_interface,
+    "show interfaces": show_interfaces.interfaces,
+    "show interfaces INTERFACE": show_interfaces.interfaces,
+    "show interfaces KIND NUMBER": show_interfaces.interfaces,
+    "show interfaces description": show_interfaces.description,
     "show inventory": show.inventory,
     "show ip ssh": show.ip_ssh,
-    "show memory": show.memory,
-    "show memory statistics": show.memory,
-    "show processes cpu": show.processes_cpu,
+    "show logging": show_system.logging,
+    "show memory": show_system.memory,
+    "show memory statistics": show_system.memory,
+    "show processes cpu": show_system.processes_cpu,
+    "show processes cpu sorted": show_system.processes_cpu_sorted,
+    "show processes memory": show_system.processes_memory,
+    "show processes memory sorted": show_system.processes_memory,
+    "show line": show_system.line,
+    "show ntp status": show_system.ntp_status,
+    "show ntp associations": show_system.ntp_associations,
+    "show cdp neighbors": show_system.cdp_neighbors,
+    "show cdp neighbors detail": show_system.cdp_neighbors,
+    "show lldp neighbors": show_system.lldp_neighbors,
+    "show arp": show_routing.arp,
+    "show ip arp": show_routing.arp,
+    "show ip cef": show_routing.cef,
+    "show ip route": show_routing.route,
+    "show ip route vrf WORD": show_routing.route_vrf,
+    "show vrf": show_routing.vrf,
     "show tcp": show_tcp.blocks,
     "show tcp brief": show_tcp.brief,
     "show tcp brief numeric": show_tcp.brief,
@@ -145,9 +187,17 @@ _PRIVILEGED_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show archive config incremental-diffs FS:": configure.show_incremental,
     "show archive config incremental-diffs FS: ignorecase": configure.show_incremental,
     "show archive config rollback timer": configure.show_rollback_timer,
+    "show FS:": show_files.flash_listing,
     "dir": show_files.directory,
     "dir FS:": show_files.directory,
     "more FS:": show_files.more,
+}
+_SWITCH_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
+    "show interfaces status": show_interfaces.status,
+    "show vlan": show_switch.vlan,
+    "show vlan brief": show_switch.vlan_brief,
+    "show mac address-table": show_switch.mac_address_table,
+    "show spanning-tree": show_switch.spanning_tree,
 }
 _USER_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
     "enable": _enable,
@@ -157,6 +207,10 @@ _USER_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
     "exit": _exit,
     "logout": _exit,
     "quit": _exit,
+    "ping WORD": reach.ping,
+    "ping WORD LINE": reach.ping,
+    "traceroute WORD": reach.traceroute,
+    "traceroute WORD LINE": reach.traceroute,
     "terminal length <0-512>": _length,
     "terminal no length": _no_length,
     "terminal width <0-512>": _nothing,
@@ -195,13 +249,20 @@ _CONFIGURE: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
 }
 
 
+_CONTROLLER: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
+    "config-transaction": configure.transaction,
+    "pnpa service discovery stop": _nothing,
+}
+
+
 @functools.cache
 def build_trees(platform: Platform) -> tuple[Node[Command], Node[Command]]:
     """Return the commands of user mode and of privileged mode of a platform."""
     user: Node[Command] = Node()
     privileged: Node[Command] = Node()
-    modes = {"config-transaction": configure.transaction} if platform.is_controller_managed else _CONFIGURE
-    outputs = {name: functools.partial(_fixed, text=text) for name, text in platform.outputs.items()}
+    modes = _CONTROLLER if platform.is_controller_managed else _CONFIGURE
+    outputs: dict[str, Callable[[Vty, Arguments], str]] = _SWITCH_SHOW if platform.cabled else {}
+    outputs = outputs | {name: functools.partial(_fixed, text=text) for name, text in platform.outputs.items()}
     for trees, shows, runs in (
         ((user, privileged), _USER_SHOW, _USER_RUN),
         ((privileged,), _PRIVILEGED_SHOW | outputs, _PRIVILEGED_RUN | modes),
@@ -214,6 +275,6 @@ def build_trees(platform: Platform) -> tuple[Node[Command], Node[Command]]:
     return user, privileged
 
 
-def _fixed(_: Vty, __: Arguments, *, text: str) -> str:
-    """Print what the platform's data file says."""
-    return text
+def _fixed(vty: Vty, _: Arguments, *, text: str) -> str:
+    """Print what the platform's data file says, filled in."""
+    return text.format(**fields(vty.device))

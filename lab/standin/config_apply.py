@@ -24,6 +24,8 @@ def apply(
     """
     action = matched.action
     rule, key = action.rule, action.key(matched)
+    if rule.is_fixed:
+        return
     place = _Section(configuration, section, mode) if section else _Global(configuration)
     text = action.line(matched)
     if action.form == "set":

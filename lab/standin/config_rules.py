@@ -32,6 +32,8 @@ class Rule:
         is_free: Any text: the whole line is its own key.
         rewrite: Turns what was typed into what is shown, for passwords.
         group: The key itself, where several specifications set one line.
+        written: A keyword that the configuration shows shorter than it is typed in full, and how it shows it.
+        is_fixed: The device accepts the line and keeps its own: the version that runs, the marks around the boot lines.
     """
 
     specification: str
@@ -42,6 +44,13 @@ class Rule:
     is_free: bool = False
     rewrite: Callable[[str], str] | None = None
     group: str | None = None
+    written: tuple[str, str] | None = None
+    is_fixed: bool = False
+
+    def shown(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """Return words as the configuration shows them."""
+        full, short = self.written or ("", "")
+        return tuple(short if word == full else word for word in words) if full else words
 
     def key(self, words: tuple[str, ...]) -> str:
         """Return the key of a line with these words."""
@@ -64,12 +73,13 @@ class ConfigAction:
 
     def line(self, matched: Matched[ConfigAction]) -> str:
         """Return the line as IOS shows it."""
-        return self.rule.rewrite(matched.text) if self.rule.rewrite else matched.text
+        text = " ".join(self.rule.shown(matched.words))
+        return self.rule.rewrite(text) if self.rule.rewrite else text
 
     def key(self, matched: Matched[ConfigAction]) -> str:
         """Return the key of the line that is set or removed."""
         words = matched.words if self.form == "set" else matched.words[1:]
-        return self.rule.key(words)
+        return self.rule.key(self.rule.shown(words))
 
 
 def _free(*starts: str) -> tuple[Rule, ...]:
@@ -92,6 +102,15 @@ def _type7(line: str) -> str:
     if rest and kind == "7":
         return line
     return f"{head} password 7 {encode7(rest if rest and kind == '0' else tail)}"
+
+
+def _with_seconds(line: str) -> str:
+    """Show ``exec-timeout M`` with the seconds that it has."""
+    return line if len(line.split()) > 2 else f"{line} 0"
+
+
+def _fixed(*specifications: str) -> tuple[Rule, ...]:
+    return tuple(Rule(specification=each, is_fixed=True) for each in specifications)
 
 
 GLOBAL_RULES: tuple[Rule, ...] = (
@@ -134,7 +153,8 @@ GLOBAL_RULES: tuple[Rule, ...] = (
     Rule(specification="ip ssh source-interface WORD"),
     Rule(specification="ip forward-protocol nd"),
     Rule(specification="interface WORD", naming=1, section="config-if"),
-    Rule(specification="line con <0-0>", naming=1, section="config-line"),
+    Rule(specification="line console <0-0>", naming=1, section="config-line", written=("console", "con")),
+    Rule(specification="line aux <0-0>", naming=1, section="config-line"),
     Rule(specification="line vty <0-15> <0-15>", naming=2, section="config-line"),
     Rule(specification="archive", section="config-archive"),
     Rule(specification="redundancy", section="config-red"),
@@ -143,6 +163,22 @@ GLOBAL_RULES: tuple[Rule, ...] = (
     Rule(specification="line vty <0-15>", naming=1, section="config-line"),
     Rule(specification="vrf definition WORD", naming=1, section="config-vrf"),
     Rule(specification="banner WORD LINE", naming=1),
+    Rule(specification="virtual-service WORD", naming=1, section="config-virt-serv"),
+    Rule(specification="aaa new-model", shows_no=True),
+    Rule(specification="ip cef", shows_no=True),
+    Rule(specification="ipv6 cef", shows_no=True),
+    Rule(specification="license smart enable", shows_no=True),
+    Rule(specification="logging console", default="logging console", shows_no=True),
+    Rule(specification="logging console LINE", default="logging console", shows_no=True, group="logging console"),
+    Rule(specification="platform punt-keepalive disable-kernel-core", shows_no=True),
+    Rule(specification="scheduler allocate", shows_no=True),
+    Rule(specification="scheduler allocate <400-60000> <100-4000>", shows_no=True, group="scheduler allocate"),
+    Rule(specification="service password-encryption", shows_no=True),
+    Rule(specification="diagnostic bootup level minimal"),
+    Rule(specification="multilink bundle-name authenticated"),
+    Rule(specification="spanning-tree extend system-id"),
+    Rule(specification="subscriber templating"),
+    *_fixed("version LINE", "boot-start-marker", "boot-end-marker", "license udi LINE"),
     *_free("aaa", "access-list", "alias", "boot system", "cdp", "clock timezone", "crypto", "event manager",
            "ip access-list", "ip http client", "ip name-server", "ip route", "ip ssh client", "ip tftp",
            "lldp", "logging", "ntp", "platform", "privilege", "service", "snmp-server"),
@@ -158,10 +194,16 @@ SECTION_RULES: dict[str, tuple[Rule, ...]] = {
         Rule(specification="shutdown"),
         Rule(specification="bandwidth <1-100000000>"),
         Rule(specification="mtu <1500-9216>"),
+        Rule(specification="duplex auto", group="duplex"),
+        Rule(specification="duplex full", group="duplex"),
+        Rule(specification="duplex half", group="duplex"),
+        Rule(specification="speed WORD"),
+        Rule(specification="media-type WORD"),
         Rule(specification="negotiation auto"),
     ),
     "config-line": (
-        Rule(specification="exec-timeout <0-35791> <0-2147483>"),
+        Rule(specification="exec-timeout <0-35791>", rewrite=_with_seconds, default="exec-timeout 10 0"),
+        Rule(specification="exec-timeout <0-35791> <0-2147483>", default="exec-timeout 10 0"),
         Rule(specification="logging synchronous"),
         Rule(specification="stopbits <1-2>"),
         Rule(specification="login local"),
@@ -179,6 +221,7 @@ SECTION_RULES: dict[str, tuple[Rule, ...]] = {
     "config-cp": (Rule(specification="service-policy LINE"),),
     "config-router": (Rule(specification="LINE", is_free=True),),
     "config-vrf": (Rule(specification="LINE", is_free=True),),
+    "config-virt-serv": (Rule(specification="LINE", is_free=True),),
 }
 
 

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
+from lab.standin.handshake import SynOptions
 from lab.standin.kernel_tcp import read_kernel_tcp
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Connection:
         foreign: Host and port of the other side.
         opened_s: When it opened, a monotonic time.
         window_bytes: Its receive window; fixed when it opens, whatever is configured later.
+        options: What the device offered when it opened, or would have in answer to a peer that offers it.
         live: Its socket, to read what the kernel knows of it; None where there is none.
         state: As IOS names it.
     """
@@ -33,6 +35,7 @@ class Connection:
     foreign: tuple[str, int]
     opened_s: float
     window_bytes: int
+    options: SynOptions
     live: Live | None = None
     state: str = "ESTAB"
 
@@ -67,15 +70,16 @@ class ConnectionTable:
         self._closed = Totals()
 
     def add(
-        self, local: tuple[str, int], foreign: tuple[str, int], *, window_bytes: int = 4128, live: Live | None = None
-    ) -> str:
+        self, local: tuple[str, int], foreign: tuple[str, int], *, window_bytes: int = 4128, live: Live | None = None,
+        options: SynOptions | None = None,
+    ) -> str:  # fmt: skip
         """Enter a connection and return its TCB address; 4128 bytes are the documented default of IOS."""
         with self._lock:
             tcb = f"7F{random.getrandbits(40):010X}"
             self.opened += 1
             self._rows[tcb] = Connection(
                 tcb=tcb, local=local[:2], foreign=foreign[:2], opened_s=time.monotonic(),
-                window_bytes=window_bytes, live=live,
+                window_bytes=window_bytes, live=live, options=options or SynOptions(),
             )  # fmt: skip
             return tcb
 

@@ -1,4 +1,4 @@
-"""`copy ftp://...`: the dialogue, around a real download.
+"""`copy ftp://...`, and from servers of other protocols: the dialogue, around a real download.
 
 Texts follow the captures and facts 4.2 to 4.4: the questions, ``Accessing``, ``Loading``, one ``!`` per 256,000
 bytes, ``[OK - N/4096 bytes]``, and the line whose rate is bytes over the seconds as printed, rounded to nearest.
@@ -17,10 +17,14 @@ from lab.standin.copy_target import ConfigTarget, FlashTarget, NullTarget
 from lab.standin.ftp_pull import Pull
 from lab.standin.ftp_request import AbortedError, CopyError, PullHooks, Sink
 from lab.standin.ftp_url import source_url, transfer_request
+from lab.standin.http_transfer import HttpPull, SilentPull
+from lab.standin.interfaces import interface_name
 from lab.standin.own_thread import in_own_thread
 from lab.standin.results import PullResult, result_line
+from lab.standin.routing import GLOBAL_TABLE, interface_towards
 from lab.standin.show_files import split_file
 from lab.standin.terminal import DisconnectedError
+from lab.standin.tftp_transfer import TftpPull
 
 if TYPE_CHECKING:
     from lab.standin.copy_target import Target
@@ -32,10 +36,10 @@ _FOREIGN_ERROR = "%Error opening tftp://255.255.255.255/network-confg (Timed out
 _SYSLOG = "%LINEPROTO-5-UPDOWN: Line protocol on Interface Tunnel0, changed state to up"
 
 
-async def copy_ftp(
+async def copy_from_server(
     vty: Vty, source: str, target: str, *, vrf: str | None = None, verify: bool | None = None
 ) -> None:  # fmt: skip
-    """`copy ftp:... FS:...`, or to a configuration.
+    """`copy ftp:... FS:...` and the like of other protocols, or to a configuration.
 
     Args:
         vty: Whose copy it is.
@@ -53,7 +57,13 @@ async def copy_ftp(
         vty.terminal.write(f"Accessing {url.shown}...\n%Error opening {url.shown} (Timed out)\n")
         return
     stop = threading.Event()
-    await _Copy(vty, url, place, Pull(request, vty.device.connections, stop), stop).run()
+    await _Copy(vty, url, place, _PULLS[url.scheme](request, vty.device.connections, stop), stop).run()
+
+
+_PULLS: dict[str, type[Pull | TftpPull]] = {
+    "ftp": Pull, "http": HttpPull, "tftp": TftpPull,
+    "https": SilentPull, "rcp": SilentPull, "scp": SilentPull, "sftp": SilentPull,
+}  # fmt: skip
 
 
 async def _place(vty: Vty, target: str, url: FtpUrl, verify: bool | None) -> Target | None:
@@ -98,7 +108,7 @@ class _Progress:
 class _Copy:
     """One copy: marks while it runs, and its end."""
 
-    def __init__(self, vty: Vty, url: FtpUrl, target: Target, pull: Pull, stop: threading.Event) -> None:
+    def __init__(self, vty: Vty, url: FtpUrl, target: Target, pull: Pull | TftpPull, stop: threading.Event) -> None:
         self._vty = vty
         self._device = vty.device
         self._url = url
@@ -143,7 +153,8 @@ class _Copy:
         size = result.size_bytes
         self._show_marks(-(-size // self._device.platform.copy.bytes_per_mark))
         wrapped = (size + 2**31) % 2**32 - 2**31  # a 32-bit counter that wraps (capture of 3.2 GB)
-        self._vty.terminal.write(f"\n[OK - {wrapped}/4096 bytes]\n\n{self._target.settle()}{result_line(result)}\n")
+        counted = f"{wrapped}{'' if self._url.scheme == 'tftp' else '/4096'} bytes"
+        self._vty.terminal.write(f"\n[OK - {counted}]\n\n{self._target.settle()}{result_line(result)}\n")
 
     def _may_begin(self) -> bool:
         """Ask what the device asks once the source is open; called in the pull's thread."""
@@ -161,7 +172,17 @@ class _Copy:
 
     def _on_open(self) -> None:
         if self._device.platform.copy.loading_line:
-            self._vty.terminal.write(f"\nLoading {self._url.file_name} ")
+            self._vty.terminal.write(f"\nLoading {self._loading_text()} ")
+
+    def _loading_text(self) -> str:
+        """Name the source: TFTP says whence and by which interface, HTTP the whole URL (public logs)."""
+        if self._url.scheme == "http":
+            return self._url.shown
+        if self._url.scheme == "tftp":
+            leaving = interface_towards(self._device.running, GLOBAL_TABLE, self._url.host)
+            via = f" (via {interface_name(leaving)})" if leaving is not None else ""
+            return f"{self._url.path} from {self._url.host}{via}:"
+        return self._url.file_name
 
     def _on_bytes(self, size: int) -> None:
         """Note progress; called in the pull's thread for every piece, so it only speaks up for a new mark."""

@@ -17,16 +17,18 @@ from lab.standin.copy_files import RUNNING, STARTUP
 from lab.standin.ftp_push import Push
 from lab.standin.ftp_request import AbortedError, CopyError
 from lab.standin.ftp_url import destination_url, transfer_request
+from lab.standin.http_transfer import HttpPush, SilentPush
 from lab.standin.own_thread import in_own_thread
 from lab.standin.results import PullResult, result_line
 from lab.standin.show_files import content, shown_name, split_file
+from lab.standin.tftp_transfer import TftpPush
 
 if TYPE_CHECKING:
     from lab.standin.ftp_protocol import FtpUrl
     from lab.standin.vty import Vty
 
 
-async def copy_to_ftp(vty: Vty, source: str, target: str, *, vrf: str | None = None) -> None:
+async def copy_to_server(vty: Vty, source: str, target: str, *, vrf: str | None = None) -> None:
     """`copy FS:file ftp:...`, `copy running-config ftp:...`."""
     is_configuration = source in {RUNNING, STARTUP}
     prefix, name = split_file(source)
@@ -53,6 +55,12 @@ def _open(vty: Vty, source: str, prefix: str, name: str) -> BinaryIO | None:
     return None if small is None else io.BytesIO(small)
 
 
+_PUSHES: dict[str, type[Push | TftpPush]] = {
+    "ftp": Push, "http": HttpPush, "tftp": TftpPush,
+    "https": SilentPush, "rcp": SilentPush, "scp": SilentPush, "sftp": SilentPush,
+}  # fmt: skip
+
+
 class _Upload:
     """One upload: marks while it runs, and its end."""
 
@@ -72,7 +80,7 @@ class _Upload:
         if request is None:
             terminal.write(f"%Error opening {self._url.shown} (Timed out)\n")
             return
-        push = Push(request, device.connections, threading.Event())
+        push = _PUSHES[self._url.scheme](request, device.connections, threading.Event())
         terminal.on_escape = push.abort
         closed = asyncio.ensure_future(terminal.closed.wait())
         closed.add_done_callback(lambda _: push.abort())

@@ -16,7 +16,9 @@ from lab.standin.connections import ConnectionTable
 from lab.standin.faults import Faults
 from lab.standin.flash import Flash
 from lab.standin.grammar import Matched, match
+from lab.standin.hardware import software_lines
 from lab.standin.passwords import decode7, matches9
+from lab.standin.syslog_buffer import DEFAULT_BYTES, LogBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,12 +93,14 @@ class Device:
         self.is_modified = False
         self.image = platform.image
         self._booted_s = time.monotonic()
+        self._log = LogBuffer()
         self.running = platform.configuration(serial=settings.serial, address=settings.address)
         self._configure(self._first_lines())
         self._changed: tuple[datetime, str] = (clock.now(), "")
         self._saved: tuple[datetime, str] | None = None
         self.startup_text = self._stamped(self.running.render())
         self._blank = self.running.refilled([])
+        self._log_boot()
 
     @property
     def hostname(self) -> str:
@@ -107,6 +111,13 @@ class Device:
     def uptime_s(self) -> float:
         """Seconds since it booted."""
         return time.monotonic() - self._booted_s
+
+    @property
+    def log(self) -> LogBuffer:
+        """What was logged since it booted; its size is that of the `logging buffered` line."""
+        words = (self.running.value("logging buffered") or "").split()
+        self._log.resize(next((int(word) for word in words if word.isdecimal() and int(word) > 7), DEFAULT_BYTES))
+        return self._log
 
     def clock_line(self) -> str:
         """Return what `show clock` prints."""
@@ -155,7 +166,14 @@ class Device:
         self._booted_s = time.monotonic()
         self.running = self._blank.refilled(parse_lines(self.startup_text))
         self.is_modified = False
+        self._log = LogBuffer()
+        self._log_boot()
         self.image = next((name for name in map(self._bootable, self.running.lines()) if name), self.platform.image)
+
+    def _log_boot(self) -> None:
+        """Log what a device logs when it is up."""
+        self.syslog(f"%SYS-5-RESTART: System restarted --\n{software_lines(self.platform.texts['version'])}")
+        self.syslog("%SSH-5-ENABLED: SSH 2.0 has been enabled")
 
     def _bootable(self, line: Line) -> str | None:
         """Return the file that a `boot system` line names, if it is there."""
@@ -166,9 +184,11 @@ class Device:
         return f"{prefix}:{name}" if flash is not None and flash.find(name.lstrip("/")) else None
 
     def syslog(self, text: str) -> None:
-        """Send a syslog line to the sessions that monitor."""
+        """Log a message, and send it to the sessions that monitor."""
+        line = f"{clock.syslog_stamp(clock.now())}: {text}"
+        self.log.add(line, monitored=bool(self.monitors))
         for monitor in list(self.monitors):
-            monitor(f"{clock.syslog_stamp(clock.now())}: {text}")
+            monitor(line)
 
     def password_fits(self, user: str, password: str) -> bool:
         """Tell whether the running configuration has this user with this password."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+DEFAULT_PORTS = {"ftp": 21, "http": 80, "https": 443, "rcp": 514, "scp": 22, "sftp": 22, "tftp": 69}
+"""The protocols that `copy` knows, and where their servers listen."""
 _URL = re.compile(
-    r"ftp:(?://(?:(?P<user>[^:@/]*)(?::(?P<word>[^@/]*))?@)?(?P<host>[^:/]*)(?::(?P<port>\d*))?)?(?P<path>/.*)?"
+    rf"(?P<scheme>{'|'.join(DEFAULT_PORTS)}):(?://(?:(?P<user>[^:@/]*)(?::(?P<word>[^@/]*))?@)?(?P<host>[^:/]*)(?::(?P<port>\d*))?)?(?P<path>/.*)?",
+    re.IGNORECASE,
 )
 _PASV = re.compile(r"(\d+),(\d+),(\d+),(\d+),(\d+),(\d+)")
 _EPSV = re.compile(r"\(\|\|\|(\d{1,5})\|\)")
@@ -20,7 +23,7 @@ class FtpProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FtpUrl:
-    """What `copy ftp://user:password@host:port/path` names.
+    """What `copy ftp://user:password@host:port/path` names; the same of the other protocols, by ``scheme``.
 
     ``port_is_open``: a colon without a port stands behind the host; the device then asks for the host.
     """
@@ -31,13 +34,14 @@ class FtpUrl:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     port_is_open: bool = False
+    scheme: str = "ftp"
 
     @property
     def shown(self) -> str:
         """How the device prints it: credentials masked, only where the URL has them (captures)."""
         mask = "*:*@" if self.user is not None else ""
-        port = f":{self.port}" if self.port != 21 else ""
-        return f"ftp://{mask}{self.host}{port}/{self.path}"
+        port = f":{self.port}" if self.port != DEFAULT_PORTS[self.scheme] else ""
+        return f"{self.scheme}://{mask}{self.host}{port}/{self.path}"
 
     @property
     def file_name(self) -> str:
@@ -46,17 +50,18 @@ class FtpUrl:
 
 
 def parse_url(text: str) -> FtpUrl | None:
-    """Read a URL; None when it is not an FTP one. ``//`` behind the host makes the path absolute."""
+    """Read a URL; None when it is not one of a server. ``//`` behind the host makes the path absolute."""
     found = _URL.fullmatch(text)
     if found is None:
         return None
     return FtpUrl(
         host=found["host"] or "",
-        port=int(found["port"] or 21),
+        port=int(found["port"] or DEFAULT_PORTS[found["scheme"].lower()]),
         path=(found["path"] or "")[1:],
         user=found["user"],
         password=found["word"],
         port_is_open=found["port"] == "",
+        scheme=found["scheme"].lower(),
     )
 
 

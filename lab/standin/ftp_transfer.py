@@ -187,7 +187,8 @@ class Transfer:
                 self._connections.change(known, local, peer)
                 return
             window_bytes = self.request.tcp.window_bytes
-            tcb = self._connections.add(local, peer, window_bytes=window_bytes, live=connection)
+            options = self.request.tcp.syn_options
+            tcb = self._connections.add(local, peer, window_bytes=window_bytes, live=connection, options=options)
             self._open.append((connection, tcb))
 
     def _forget(self, connection: socket.socket) -> None:

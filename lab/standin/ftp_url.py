@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lab.standin.ftp_protocol import FtpUrl, parse_url
+from lab.standin.ftp_protocol import parse_url
 from lab.standin.ftp_request import TransferRequest
 from lab.standin.routing import way_to
 from lab.standin.tcp_settings import tcp_settings
 
 if TYPE_CHECKING:
     from lab.standin.device import Device
+    from lab.standin.ftp_protocol import FtpUrl
     from lab.standin.vty import Vty
 
 _BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
@@ -32,7 +34,7 @@ async def source_url(vty: Vty, text: str) -> FtpUrl | None:
     if not path:
         vty.terminal.write("%Error parsing filename (No such file or directory)\n")
         return None
-    return FtpUrl(host=host, port=url.port, path=path, user=url.user, password=url.password)
+    return replace(url, host=host, path=path, port_is_open=False)
 
 
 async def destination_url(vty: Vty, text: str, name: str) -> FtpUrl | None:
@@ -49,7 +51,7 @@ async def destination_url(vty: Vty, text: str, name: str) -> FtpUrl | None:
         return None
     if vty.device.running.value("file prompt") != "quiet":
         path = await vty.terminal.ask(f"Destination filename [{path}]? ", path)
-    return FtpUrl(host=host, port=url.port, path=path, user=url.user, password=url.password)
+    return replace(url, host=host, path=path, port_is_open=False)
 
 
 def transfer_request(device: Device, url: FtpUrl, vrf: str | None) -> TransferRequest | None:

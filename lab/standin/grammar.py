@@ -8,7 +8,8 @@ at its start. A line that ends too early is incomplete. (Cisco IOS Configuration
 the Command-Line Interface"; error texts as in the captures.)
 
 Specifications use Cisco's own help notation: ``ip tcp window-size <68-1073741823>``, ``WORD``, ``LINE`` for
-the rest of the line, ``A.B.C.D``, and ``FS:`` for a name in a file system or a URL.
+the rest of the line, ``A.B.C.D``, ``FS:`` for a name in a file system or a URL, and ``INTERFACE`` for an interface in
+one word or two (``KIND NUMBER``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from typing import Generic, TypeVar
 Action = TypeVar("Action")
 
 _RANGE = re.compile(r"<(\d+)-(\d+)>")
-_FILE_SYSTEM = re.compile(r"[A-Za-z][\w-]*:")
+_SHAPES = {
+    "FS:": re.compile(r"[A-Za-z][\w-]*:"),
+    "INTERFACE": re.compile(r"[A-Za-z]+\d[\d/.]*$"),
+    "KIND": re.compile(r"(fa|fo|gi|et|lo|tu|vl|te|tw)[a-z]*$", re.IGNORECASE),
+    "NUMBER": re.compile(r"\d[\d/.]*$"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +39,14 @@ class Matched(Generic[Action]):
         arguments: The words that are not keywords, as typed.
         words: All words, keywords written out.
         file_systems: Names in front of a colon where a file is named, each with its column.
+        interfaces: Names of interfaces, each with its column.
     """
 
     action: Action
     arguments: tuple[str, ...]
     words: tuple[str, ...]
     file_systems: tuple[tuple[str, int], ...] = ()
+    interfaces: tuple[tuple[str, int], ...] = ()
 
     @property
     def text(self) -> str:
@@ -97,6 +105,7 @@ def match(root: Node[Action], line: str) -> Matched[Action] | Invalid | Incomple
     arguments: list[str] = []
     words: list[str] = []
     places: list[tuple[str, int]] = []
+    interfaces: list[tuple[str, int]] = []
     tokens = [_Token(m.group(), m.start()) for m in re.finditer(r"\S+", line)]
     for token in tokens:
         found = _keyword(node, token.text)
@@ -114,12 +123,19 @@ def match(root: Node[Action], line: str) -> Matched[Action] | Invalid | Incomple
         words.append(value)
         if parameter == "FS:":
             places.append((value.partition(":")[0].lower(), token.start))
+        if parameter == "INTERFACE":
+            interfaces.append((value, token.start))
+        elif parameter == "NUMBER":
+            interfaces.append((f"{words[-2]}{value}", token.start))
         node = node.parameters[parameter]
         if parameter == "LINE":
             break
     if node.action is None:
         return Incomplete()
-    return Matched(action=node.action, arguments=tuple(arguments), words=tuple(words), file_systems=tuple(places))
+    return Matched(
+        action=node.action, arguments=tuple(arguments), words=tuple(words), file_systems=tuple(places),
+        interfaces=tuple(interfaces),
+    )  # fmt: skip
 
 
 def walk(root: Node[Action], line: str) -> Node[Action] | None:
@@ -140,7 +156,10 @@ def walk(root: Node[Action], line: str) -> Node[Action] | None:
 
 
 def _is_parameter(token: str) -> bool:
-    return token in {"WORD", "LINE", "A.B.C.D", "FS:"} or _RANGE.fullmatch(token) is not None
+    return (
+        token in {"WORD", "LINE", "A.B.C.D", "FS:", "INTERFACE", "KIND", "NUMBER"}
+        or _RANGE.fullmatch(token) is not None
+    )
 
 
 def _keyword(node: Node[Action], word: str) -> str | Ambiguous | None:
@@ -167,8 +186,8 @@ def _accepts(parameter: str, word: str) -> bool:
         except ValueError:
             return False
         return True
-    if parameter == "FS:":
-        return _FILE_SYSTEM.match(word) is not None
+    if parameter in _SHAPES:
+        return _SHAPES[parameter].match(word) is not None
     return True
 
 

@@ -1,4 +1,4 @@
-"""Interface names and the state that follows from their configuration."""
+"""Interface names and the state that follows from their configuration; `lab.standin.show_interfaces` prints it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lab.standin.configuration import Configuration, Line
 
-_KINDS = ("GigabitEthernet", "FastEthernet", "Ethernet", "Loopback", "Tunnel", "Vlan", "TenGigabitEthernet")
+_KINDS = (
+    "GigabitEthernet", "FastEthernet", "Ethernet", "Loopback", "Tunnel", "Vlan", "TenGigabitEthernet", "TwentyFiveGigE",
+    "FortyGigabitEthernet",
+)  # fmt: skip
 _VIRTUAL = ("Loopback", "Tunnel", "Vlan")
 
 
@@ -50,8 +53,7 @@ def network_of(section: Line) -> ipaddress.IPv4Network | None:
 
 def vrf_of(section: Line) -> str:
     """Return the VRF of an interface section; empty for the global table."""
-    texts = [child.text for child in section.children if child.text.startswith("vrf forwarding ")]
-    return texts[0].removeprefix("vrf forwarding ") if texts else ""
+    return value_of(section, "vrf forwarding") or ""
 
 
 def is_shut(section: Line) -> bool:
@@ -59,59 +61,33 @@ def is_shut(section: Line) -> bool:
     return any(child.text == "shutdown" for child in section.children)
 
 
-def brief(configuration: Configuration) -> str:
-    """Return `show ip interface brief`."""
-    rows = ["Interface              IP-Address      OK? Method Status                Protocol"]
-    for section in interface_lines(configuration):
-        name = section.text.removeprefix("interface ")
-        address = address_of(section)
-        status, protocol = ("administratively down", "down") if is_shut(section) else ("up", "up")
-        method = "NVRAM" if address else "unset"
-        rows.append(f"{name:<22} {address or 'unassigned':<15} YES {method:<6} {status:<21} {protocol:<8}")
-    return "".join(f"{row}\n" for row in rows)
+def interface_name(section: Line) -> str:
+    """Return the name of an interface section."""
+    return section.text.removeprefix("interface ")
 
 
-def detail(configuration: Configuration) -> str:
-    """Return `show interfaces`: the lines of the Cisco command reference; counters stay at zero."""
-    return "".join(_detail(number, section) for number, section in enumerate(interface_lines(configuration), start=1))
+def is_virtual(name: str) -> bool:
+    """Tell whether an interface has no plug."""
+    return name.startswith(_VIRTUAL)
 
 
-def _detail(number: int, section: Line) -> str:
-    name = section.text.removeprefix("interface ")
-    address = address_of(section)
-    state = "administratively down, line protocol is down" if is_shut(section) else "up, line protocol is up"
-    about = [c.text.removeprefix("description ") for c in section.children if c.text.startswith("description ")]
-    mac = f"0050.56bf.{number:04x}"
-    rows = [f"{name} is {state} ", f"  Hardware is CSR vNIC, address is {mac} (bia {mac})"]
-    rows += [f"  Description: {about[0]}"] if about else []
-    rows += [f"  Internet address is {address}/24"] if address else []
-    return "".join(f"{row}\n" for row in (*rows, *_COUNTERS))
+def is_up(section: Line, cabled: tuple[str, ...]) -> bool:
+    """Tell whether an interface is up: it is not shut, and virtual, addressed or one with a cable.
+
+    The stand-in has one way out, by the interface with the world's address; a plug that has neither address nor cable
+    is down although nobody shut it.
+    """
+    name = interface_name(section)
+    return not is_shut(section) and (is_virtual(name) or address_of(section) is not None or name in cabled)
 
 
-_COUNTERS = (
-    "  MTU 1500 bytes, BW 1000000 Kbit/sec, DLY 10 usec, ",
-    "     reliability 255/255, txload 1/255, rxload 1/255",
-    "  Encapsulation ARPA, loopback not set",
-    "  Keepalive set (10 sec)",
-    "  Full Duplex, 1000Mbps, link type is auto, media type is Virtual",
-    "  output flow-control is unsupported, input flow-control is unsupported",
-    "  ARP type: ARPA, ARP Timeout 04:00:00",
-    "  Last input 00:00:00, output 00:00:00, output hang never",
-    '  Last clearing of "show interface" counters never',
-    "  Input queue: 0/375/0/0 (size/max/drops/flushes); Total output drops: 0",
-    "  Queueing strategy: fifo",
-    "  Output queue: 0/40 (size/max)",
-    "  5 minute input rate 0 bits/sec, 0 packets/sec",
-    "  5 minute output rate 0 bits/sec, 0 packets/sec",
-    "     0 packets input, 0 bytes, 0 no buffer",
-    "     Received 0 broadcasts (0 IP multicasts)",
-    "     0 runts, 0 giants, 0 throttles ",
-    "     0 input errors, 0 CRC, 0 frame, 0 overrun, 0 ignored",
-    "     0 watchdog, 0 multicast, 0 pause input",
-    "     0 packets output, 0 bytes, 0 underruns",
-    "     0 output errors, 0 collisions, 0 interface resets",
-    "     0 unknown protocol drops",
-    "     0 babbles, 0 late collision, 0 deferred",
-    "     0 lost carrier, 0 no carrier, 0 pause output",
-    "     0 output buffer failures, 0 output buffers swapped out",
-)
+def value_of(section: Line, key: str) -> str | None:
+    """Return what follows ``key`` in a line of an interface section; None without such a line."""
+    texts = [child.text for child in section.children if child.text.startswith(f"{key} ")]
+    return texts[0].removeprefix(f"{key} ") if texts else None
+
+
+def short_name(name: str) -> str:
+    """Return an interface's name as tables shorten it (``Gi1/0/1``)."""
+    kind = next((kind for kind in _KINDS if name.startswith(kind)), name)
+    return f"{'Twe' if kind == 'TwentyFiveGigE' else kind[:2]}{name.removeprefix(kind)}"

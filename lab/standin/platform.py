@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lab.datafile import Table, read_table
 from lab.errors import LabError
 from lab.standin.configuration import Configuration, parse_configuration
+from lab.standin.hardware import PortFigures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,6 +95,9 @@ class Platform:
         boot_s: How long a reload takes.
         has_legacy_ssh: SSH with SHA-1 algorithms only.
         is_controller_managed: SD-WAN: configured by `config-transaction` and `commit`.
+        mac_prefix: The maker's half of its layer-2 addresses.
+        ports: The kinds of its interfaces.
+        cabled: Interfaces that are up without an address of their own: the cable to the world is in one of a switch's.
         image: The file that runs when no `boot system` line names one.
         tcp: Its TCP.
         copy: Its `copy`.
@@ -101,7 +105,7 @@ class Platform:
         other_flashes: Further file systems, of stack members and disks.
         file_system_rows: `show file systems`; ``@NAME`` stands for a file system of the above.
         texts: Outputs with places to fill in.
-        outputs: Further `show` commands and what they print.
+        outputs: Further `show` commands and what they print, with places to fill in.
         configuration_text: The configuration fresh from stock.
     """
 
@@ -117,6 +121,9 @@ class Platform:
     boot_s: float
     has_legacy_ssh: bool
     is_controller_managed: bool
+    mac_prefix: str
+    ports: tuple[PortFigures, ...]
+    cabled: tuple[str, ...]
     image: str
     tcp: TcpFigures
     copy: CopyFigures
@@ -164,6 +171,9 @@ def load_platform(name: str) -> Platform:
         boot_s=table.number("boot_s", low=0, high=3600),
         has_legacy_ssh=table.flag("has_legacy_ssh", False),
         is_controller_managed=table.flag("is_controller_managed", False),
+        mac_prefix=table.text("mac_prefix"),
+        ports=tuple(_port(each) for each in table.tables("ports")),
+        cabled=table.strings("cabled", ()),
         image=table.text("image"),
         tcp=_tcp(table.table("tcp")),
         copy=_copy(table.table("copy")),
@@ -191,7 +201,8 @@ def _table(name: str) -> Table:
 _KEYS = (
     "base", "family", "sources", "directory_flags", "year",
     "vty_lines", "line_limit_chars", "config_prompt_chars", "dir_size_chars", "boot_s",
-    "has_legacy_ssh", "is_controller_managed", "image", "configuration", "file_systems",
+    "has_legacy_ssh", "is_controller_managed", "mac_prefix", "ports", "cabled",
+    "image", "configuration", "file_systems",
     "tcp", "copy", "flash", "other_flashes", "texts", "outputs",
 )  # fmt: skip
 _TEXTS = ("version", "inventory", "boot")
@@ -202,6 +213,18 @@ def _configuration_text(name: str) -> str:
     if not path.is_file():
         raise LabError(f"{name}.cfg: the configuration that belongs to {name}.toml is missing.")
     return path.read_text(encoding="utf-8")
+
+
+def _port(table: Table) -> PortFigures:
+    table.only(*PortFigures.__dataclass_fields__)
+    return PortFigures(
+        prefix=table.text("prefix"),
+        hardware=table.text("hardware"),
+        bandwidth_kbps=table.integer("bandwidth_kbps", low=1),
+        delay_us=table.integer("delay_us", low=1),
+        media=table.strings("media", ()),
+        medium=table.text("medium", ""),
+    )
 
 
 def _tcp(table: Table) -> TcpFigures:

@@ -44,7 +44,7 @@ def way_to(
     """
     source = _usable(configuration, source_interface)
     table = vrf if vrf is not None else vrf_of(source) if source is not None else GLOBAL_TABLE
-    leaving = _interface_towards(configuration, table, destination)
+    leaving = interface_towards(configuration, table, destination)
     if leaving is None:
         return None
     chosen = source if source is not None and vrf_of(source) == table else leaving
@@ -64,13 +64,13 @@ def _usable(configuration: Configuration, name: str | None) -> Line | None:
     return section if section is not None and not is_shut(section) and address_of(section) else None
 
 
-def _interface_towards(configuration: Configuration, table: str, destination: str) -> Line | None:
+def interface_towards(configuration: Configuration, table: str, destination: str) -> Line | None:
     """Return the interface with the longest prefix that covers a host; connected networks come before routes."""
     host = _address(destination)
     usable = [s for s in interface_lines(configuration) if vrf_of(s) == table and not is_shut(s) and address_of(s)]
     candidates = [(network.prefixlen, section) for section in usable if (network := network_of(section))
                   and host in network]  # fmt: skip
-    for network, via in _static_routes(configuration, table):
+    for network, via in static_routes(configuration, table):
         section = _next_hop(usable, via, configuration)
         if section is not None and host in network:
             candidates.append((network.prefixlen, section))
@@ -86,7 +86,8 @@ def _next_hop(usable: list[Line], via: str, configuration: Configuration) -> Lin
     return None
 
 
-def _static_routes(configuration: Configuration, table: str) -> Iterator[tuple[ipaddress.IPv4Network, str]]:
+def static_routes(configuration: Configuration, table: str) -> Iterator[tuple[ipaddress.IPv4Network, str]]:
+    """Return the static routes of a table: each network, and the next hop or interface that leads there."""
     for line in configuration.lines():
         words = line.text.split()
         if words[:2] != ["ip", "route"]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.standin import clock
-from lab.standin.interfaces import brief, detail
-from lab.standin.notices import CRYPTOGRAPHY, XE_LICENCE
+from lab.standin.hardware import fields
 
 if TYPE_CHECKING:
     from lab.standin.vty import Vty
@@ -16,16 +15,7 @@ Arguments = tuple[str, ...]
 
 def version(vty: Vty, _: Arguments) -> str:
     """`show version`."""
-    device, platform = vty.device, vty.device.platform
-    return platform.texts["version"].format(
-        hostname=device.hostname,
-        uptime=clock.duration(device.uptime_s),
-        serial=device.settings.serial,
-        image=device.image,
-        mode="Controller-Managed" if platform.is_controller_managed else "Autonomous",
-        xe_licence=XE_LICENCE.format(year=platform.year),
-        cryptography=CRYPTOGRAPHY,
-    )
+    return vty.device.platform.texts["version"].format(**fields(vty.device))
 
 
 def running_config(vty: Vty, _: Arguments) -> str:
@@ -79,14 +69,9 @@ def hosts(vty: Vty, _: Arguments) -> str:
     )
 
 
-def ip_interface_brief(vty: Vty, _: Arguments) -> str:
-    """`show ip interface brief`."""
-    return brief(vty.device.running)
-
-
 def inventory(vty: Vty, _: Arguments) -> str:
     """`show inventory`."""
-    return vty.device.platform.texts["inventory"].format(serial=vty.device.settings.serial)
+    return vty.device.platform.texts["inventory"].format(**fields(vty.device))
 
 
 def boot(vty: Vty, _: Arguments) -> str:
@@ -128,25 +113,6 @@ def ip_ssh(vty: Vty, _: Arguments) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-def memory(_: Vty, __: Arguments) -> str:
-    """`show memory statistics`: shape of the Cisco command reference, with fixed figures."""
-    head = "                Head    Total(b)     Used(b)     Free(b)   Lowest(b)  Largest(b)\n"
-    row = "7F0F85CD8010   2119884656   279312384   1840572272   1839312432   1048575908"
-    return (
-        f"{head}Processor  {row}\nlsmpi_io  7F0F851681A8     3149400     3148576         824         824         412\n"
-    )
-
-
-def processes_cpu(_: Vty, __: Arguments) -> str:
-    """`show processes cpu`: shape of the capture of ntc-templates, with few processes."""
-    return "".join(f"{row}\n" for row in _PROCESSES)
-
-
-def interfaces(vty: Vty, _: Arguments) -> str:
-    """`show interfaces`."""
-    return detail(vty.device.running)
-
-
 def terminal(vty: Vty, _: Arguments) -> str:
     """`show terminal`: what matters of it here."""
     return f'Line {vty.number + 1}, Location: "", Type: "vt100"\nLength: {vty.rows} lines, Width: 80 columns\n'
@@ -157,15 +123,6 @@ def privilege(vty: Vty, _: Arguments) -> str:
     return f"Current privilege level is {vty.privilege}\n"
 
 
-_PROCESSES = (
-    "CPU utilization for five seconds: 4%/0%; one minute: 6%; five minutes: 5%",
-    " PID Runtime(ms)   Invoked      uSecs   5Sec   1Min   5Min TTY Process ",
-    "   1           0        22          0  0.00%  0.00%  0.00%   0 Chunk Manager    ",
-    "   2          81    275153          0  0.00%  0.00%  0.00%   0 Load Meter       ",
-    "   3           0         1          0  0.00%  0.00%  0.00%   0 Connection Mgr   ",
-    "   4    12798734    606112      21116  0.00%  1.18%  0.92%   0 Check heaps      ",
-    "   5           0       175          0  0.00%  0.00%  0.00%   0 Pool Manager     ",
-)
 _NEW_SSH = (
     "Authentication methods:publickey,keyboard-interactive,password",
     "Hostkey Algorithms:rsa-sha2-512,rsa-sha2-256",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from lab.standin import clock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lab.standin.flash import FileEntry, Flash
     from lab.standin.platform import FlashFigures, Platform
     from lab.standin.vty import Vty
@@ -45,6 +47,35 @@ def directory(vty: Vty, arguments: Arguments) -> str:
     if entry is None:
         return f"%Error opening {flash.prefix}/{name} (No such file or directory)\n"
     return f"{header}{_row(entry, look)}\n{_totals(vty, flash)}"
+
+
+def flash_listing(vty: Vty, arguments: Arguments) -> str:
+    """`show flash:` and the like: what is on a file system, counted through.
+
+    IOS-XE names each file by its whole path, IOS by its name alone; both say at the end how much room is left.
+    """
+    text = arguments[0] if arguments else vty.device.flash.prefix
+    flash = vty.device.file_system(split_file(text)[0])
+    if flash is None:
+        return f"%Error opening {text} (No such device)\n"
+    is_xe = vty.device.platform.family == "IOS-XE"
+    head = "-#- --length-- ---------date/time--------- path" if is_xe else "-#- --length-- -----date/time------ path"
+    listing = [("", entry) for entry in flash.listing()] if not is_xe else [*_whole_tree(flash)]
+    rows = [head]
+    for number, (folder, entry) in enumerate(listing, start=1):
+        name = f"/{flash.prefix.rstrip(':')}/{folder}{entry.name}" if is_xe else entry.name
+        stamp = f"{entry.modified:%b %d %Y %H:%M:%S} +00:00"
+        rows.append(f"{number:>3d} {entry.size_bytes:10d} {stamp} {name}")
+    free = free_bytes(vty, flash)
+    rows += ["", f"{free} bytes available ({flash.figures.size_bytes - free} bytes used)", ""]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _whole_tree(flash: Flash, folder: str = "") -> Iterator[tuple[str, FileEntry]]:
+    for entry in flash.listing(folder.rstrip("/")):
+        yield folder, entry
+        if entry.is_directory:
+            yield from _whole_tree(flash, f"{folder}{entry.name}/")
 
 
 def free_bytes(vty: Vty, flash: Flash | None = None) -> int:

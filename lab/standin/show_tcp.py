@@ -2,7 +2,9 @@
 
 The block of a connection has the lines of the captures (facts 6). Its window is the one it opened with; options,
 scales, times and counters are what the kernel says of the live socket, and sequence numbers follow from them as in the
-captures. What the kernel does not know stays at zero. The layout of a scale that is not zero is an extrapolation.
+captures. An option is shown where both ends agreed on it and the device offered it: the kernel takes what a peer of its
+SSH port offers, whatever the device is configured for. What the kernel does not know stays at zero. The layout of a
+scale that is not zero is an extrapolation.
 """
 
 from __future__ import annotations
@@ -91,11 +93,12 @@ def _sequence(row: Connection, kernel: KernelTcp) -> str:
     """Sequence numbers and windows: the initial numbers are made up, what was carried is added to them."""
     iss, irs = int(row.tcb[-8:], 16), int(row.tcb[-9:-1], 16)
     sent, received = ((start + 1 + more) % 2**32 for start, more in ((iss, kernel.bytes_out), (irs, kernel.bytes_in)))
+    scales = (kernel.send_scale, kernel.receive_scale) if row.options.window_scaling else (0, 0)
     window = min(kernel.receive_window_bytes or row.window_bytes, row.window_bytes)
     return (
         f"iss: {iss:10d}  snduna: {sent:10d}  sndnxt: {sent:10d}\nirs: {irs:10d}  rcvnxt: {received:10d}\n\n"
-        f"sndwnd: {kernel.send_window_bytes:6d}  scale: {kernel.send_scale:6d}  maxrcvwnd: {row.window_bytes:6d}\n"
-        f"rcvwnd: {window:6d}  scale: {kernel.receive_scale:6d}  delrcvwnd: {row.window_bytes - window:6d}\n\n"
+        f"sndwnd: {kernel.send_window_bytes:6d}  scale: {scales[0]:6d}  maxrcvwnd: {row.window_bytes:6d}\n"
+        f"rcvwnd: {window:6d}  scale: {scales[1]:6d}  delrcvwnd: {row.window_bytes - window:6d}\n\n"
     )
 
 
@@ -113,8 +116,8 @@ def _times(row: Connection, kernel: KernelTcp) -> str:
 def _flags(vty: Vty, row: Connection, kernel: KernelTcp) -> str:
     flags = ["nagle"]
     flags += ["path mtu capable"] if vty.device.running.find("ip tcp path-mtu-discovery") else []
-    flags += ["SACK option permitted"] if kernel.has_sack else []
-    flags += ["win-scale"] if kernel.has_scaling else []
+    flags += ["SACK option permitted"] if kernel.has_sack and row.options.sack else []
+    flags += ["win-scale"] if kernel.has_scaling and row.options.window_scaling else []
     status = "passive open, gen tcbs" if row.local[1] == vty.device.settings.port else "active open"
     return f"Status Flags: {status}\nOption Flags: {', '.join(flags)}\nIP Precedence value : 0\n\n"
 

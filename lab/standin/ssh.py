@@ -49,11 +49,12 @@ class _Server(asyncssh.SSHServer):
         if self.vty is None:
             conn.abort()
             return
-        window_bytes = tcp_settings(self._device.running, self._device.platform.tcp).window_bytes
+        own = tcp_settings(self._device.running, self._device.platform.tcp)
         connection = conn.get_extra_info("socket")
-        receive_window.before_data(connection, window_bytes)
+        receive_window.before_data(connection, own.window_bytes)
         self._tcb = self._device.connections.add(
-            conn.get_extra_info("sockname"), peer, live=connection, window_bytes=window_bytes
+            conn.get_extra_info("sockname"), peer, live=connection, window_bytes=own.window_bytes,
+            options=own.syn_options,
         )  # fmt: skip
         if self._device.listener is not None:
             self._device.listener.joined(conn)

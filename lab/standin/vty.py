@@ -14,6 +14,7 @@ from lab.standin.config_text import banner_text
 from lab.standin.editor import Ended
 from lab.standin.filters import BadFilterError, filter_text, split_pipe
 from lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match, walk
+from lab.standin.interfaces import canonical_interface
 from lab.standin.levels import allows, exec_timeout_s, is_denied
 from lab.standin.pager import page
 from lab.standin.refusals import AUTHORIZATION_FAILED, refusal
@@ -149,13 +150,15 @@ class Vty:
             await found.action.run(self, found.arguments)
 
     def _find(self, command: str) -> Matched[Command] | Invalid | Incomplete | Ambiguous:
-        """Match a command that this session may use; names of file systems must be the device's."""
+        """Match a command that this session may use; names of file systems and interfaces must be the device's."""
         found = match(self._trees[self.privilege > 1], command)
         if not isinstance(found, Matched):
             return found
         if 1 < self.privilege < 15 and not allows(self.device.running, self.privilege, found, self._trees[0]):
             return Invalid(offset=len(command) - len(command.lstrip()))
         foreign = [at for prefix, at in found.file_systems if not self.device.knows_prefix(prefix)]
+        running = self.device.running
+        foreign += [at for name, at in found.interfaces if canonical_interface(name, running) is None]
         return Invalid(offset=foreign[0]) if foreign else found
 
     async def _show(self, text: str, pipe: str | None, offset: int) -> None:

@@ -109,7 +109,8 @@ def test_urls_of_copy() -> None:
     assert "p2" not in repr(full)
     assert parse_url("ftp://h/x").shown == "ftp://h/x"
     assert parse_url("ftp:") == FtpUrl(host="", port=21, path="")
-    assert parse_url("tftp://h/x") is None
+    assert parse_url("nfs://h/x") is None
+    assert (parse_url("tftp://h/x").port, parse_url("tftp://h/x").shown) == (69, "tftp://h/x")
 
 
 def test_replies_come_whole() -> None:

@@ -36,6 +36,7 @@ KNOWN = {
     "show version": (
         r"^Cisco IOS Software \[", r"^Router operating mode", r"^License Type: N/A", r"Licensing is DISABLED$",
         r"^ROM: Bootstrap program is Linux", r"^Linux Unix", r"^2 Ethernet", r"K bytes of NVRAM\.$",
+        r"^Switch uptime",
     ),
     # flash: as the device's own name, a file without digits, and nvram: where there is no flash.
     "dir": (r"^Directory of (flash|nvram):/$", r"packages\.conf$", r"<no date>  startup-config$", r"^No space info"),

@@ -1,0 +1,95 @@
+"""What the visitors found, as a table of docs/lab.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.e2e.outsiders.everyday import COMMANDS, PLATFORMS, UNICON
+
+if TYPE_CHECKING:
+    from tests.e2e.outsiders.everyday import Everyday
+    from tests.e2e.outsiders.visit import Visits
+
+DOCS = Path(__file__).parents[3] / "docs" / "lab.md"
+BEGIN, END = "<!-- outsiders: begin -->", "<!-- outsiders: end -->"
+REFUSED_BY_NTC = {
+    "show platform": "routers: the template knows switches only",
+    "show redundancy": "without a standby: it does not know the line about a peer that is not there",
+    "show boot": "routers: the template knows switches only",
+    "show running-config interface {port}": "it does not know the `end` that closes the output",
+    "show processes memory sorted": "IOS: it does not know the pool `I/O`",
+    "show lldp neighbors": "where LLDP is off: it does not know that sentence",
+}
+"""Outputs of real devices that ntc-templates refuses too (`tests/unit/lab/standin/test_everyday.py` shows it)."""
+
+
+def table(visits: Visits) -> str:
+    """Return the tables as Markdown: who gets in, and who can read what."""
+    packages = ", ".join(f"{name.replace('_', '-')} {version}" for name, version in visits.versions.items())
+    lines = [f"Visited with {packages}.", "", "| platform | in the testbed | pyATS connects | commands refused |",
+             "|---|---|---|---|"]  # fmt: skip
+    for platform in PLATFORMS:
+        found = visits.platforms[platform]
+        refused = sum(bool(answer["refused"]) for answer in found["commands"].values())
+        named = ", ".join(word for word in UNICON[platform] if word)
+        lines.append(f"| {platform} | {named} | {'yes' if found['connected'] else 'no'} | "
+                     f"{refused} of {len(found['commands'])} |")  # fmt: skip
+    lines += ["", "| command | platforms | Genie reads | ntc-templates reads |", "|---|---|---|---|"]
+    lines += [_row(visits, command) for command in COMMANDS]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _row(visits: Visits, command: Everyday) -> str:
+    cells = [_cell(visits, command, reader) for reader in ("genie", "ntc")]
+    if command.text in REFUSED_BY_NTC and any(_is_error(word) for word in _verdicts(visits, command, "ntc")):
+        cells[1] += f" ({REFUSED_BY_NTC[command.text]})"
+    shown = command.text.replace("{port}", "PORT").replace("{server}", "HOST")
+    return f"| `{shown}` | {len(command.platforms)} | {cells[0]} | {cells[1]} |"
+
+
+def _verdicts(visits: Visits, command: Everyday, reader: str) -> list[str]:
+    answers = [visits.platforms[p]["commands"].get(command.on(p, server=visits.server)) for p in command.platforms]
+    return [answer[reader] if answer is not None else "not typed" for answer in answers]
+
+
+def _is_error(verdict: str) -> bool:
+    return verdict not in {"read", "none", "nothing", ""}
+
+
+def _cell(visits: Visits, command: Everyday, reader: str) -> str:
+    """Return how many of the platforms that a reader has a parser for it reads."""
+    verdicts = [verdict for verdict in _verdicts(visits, command, reader) if verdict != "none"]
+    if not verdicts:
+        return "no parser"
+    empty = verdicts.count("nothing")
+    return f"{verdicts.count('read')} of {len(verdicts)}" + (f", {empty} empty" if empty else "")
+
+
+def complaints(visits: Visits) -> list[str]:
+    """Return a sentence for everything that is not as on real devices."""
+    found = []
+    for platform in PLATFORMS:
+        seen = visits.platforms.get(platform, {"connected": True, "commands": {}})
+        if not seen["connected"]:
+            found.append(f"{platform}: pyATS does not connect: {seen['why']}")
+        for text, answer in seen["commands"].items():
+            if answer["refused"]:
+                found.append(f"{platform}: {text} is refused")
+            if _is_error(answer["genie"]):
+                found.append(f"{platform}: {text}: Genie: {answer['genie']}")
+            if _is_error(answer["ntc"]) and not _is_known(platform, text, visits.server):
+                found.append(f"{platform}: {text}: ntc-templates: {answer['ntc']}")
+    return found
+
+
+def _is_known(platform: str, text: str, server: str) -> bool:
+    return any(each.text in REFUSED_BY_NTC for each in COMMANDS if each.on(platform, server=server) == text)
+
+
+def update_docs(visits: Visits) -> None:
+    """Put the tables between their marks in docs/lab.md."""
+    text = DOCS.read_text(encoding="utf-8")
+    head, _, rest = text.partition(BEGIN)
+    tail = rest.partition(END)[2]
+    DOCS.write_text(f"{head}{BEGIN}\n{table(visits)}{END}{tail}", encoding="utf-8")
