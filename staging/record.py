@@ -15,6 +15,7 @@ from staging.probe_result import ProbeResult
 from staging.reconcile import Judgement
 from staging.states import Outcome, Restored, State
 from tasks.check import CheckReport
+from tasks.errors import DeviceUnreachable
 from tasks.pull import PullReport
 from tasks.restore import RestoreReport
 from tasks.tune import TuneReport
@@ -25,12 +26,22 @@ from tcp.path import WindowChoice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a device did not get through: at which step, what was expected and seen, what to do."""
+    """Why a device did not get through: at which step, what was expected and seen, what to do.
+
+    Attributes:
+        step: Where it was.
+        reason: What was expected and seen.
+        hint: What to do, or None.
+        kind: The kind of failure, for programs.
+        cause: Of a device out of reach: `name not resolved`, `refused`, `timeout`, `no route`, `no ssh`, `closed` or
+            `unknown`; else None.
+    """
 
     step: str
     reason: str
     hint: str | None
     kind: str
+    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +148,7 @@ def failure_of(step: str, error: BaseException) -> Failure:
         reason=sentence_of(error),
         hint=hint,
         kind=type(error).__name__,
+        cause=error.cause if isinstance(error, DeviceUnreachable) else None,
     )
 
 
