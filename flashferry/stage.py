@@ -13,7 +13,7 @@ from flashferry.fleet import FleetOptions, fleet_options
 from flashferry.interrupt import graceful_interrupt
 from flashferry.layout import names
 from flashferry.live import watching
-from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
+from flashferry.options import AddressOption, AnyImageOption, JsonOption, PortOption, StateOption
 from flashferry.output import EventLines, complain, finish, say
 from flashferry.stage_request import Job, Wish, job_for_image, job_for_plan, job_for_resume, kept_as_begun
 from flashferry.tables import print_run
@@ -88,6 +88,7 @@ def stage(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would be sent to each device; change nothing.")
     ] = False,
+    any_image: AnyImageOption = False,
     md5: Md5Option = None,
     sha512: Sha512Option = None,
     verify_signature: SignatureOption = False,
@@ -120,6 +121,7 @@ def stage(
             remove_partial=remove_partial,
             verify_signature=verify_signature,
             server_address=server_address,
+            any_image=any_image,
         ),
         port=ftp_port,
         vendor=published(md5, sha512),

@@ -152,6 +152,8 @@ def job_for_plan(which: FleetOptions, wish: Wish, options: RunOptions) -> Job:
     )
     is_rewaved = any(one is not None for one in (wish.waves.canary, wish.waves.wave_by, wish.waves.wave_size))
     request = request_for_plan(nornir, plan, manner, is_rewaved=is_rewaved)
+    if plan.any_image:
+        options = replace(options, device=replace(options.device, any_image=True))
     if tune is TuneMode.NEVER:
         options = replace(options, device=replace(options.device, tune=False))
     request = _with_inventory(request, which)
@@ -253,10 +255,11 @@ def job_for_resume(
 
 
 def _gone_on_with(kept: RunOptions, wish: Wish, given: RunOptions) -> RunOptions:
-    """Return how a run is gone on with: as it was begun, but for where our server is, and for more leave to remove."""
+    """Return how a run is gone on with: as it was begun, but for where our server is, and for more leave."""
     device = replace(
         kept.device,
         remove_partial=kept.device.remove_partial or wish.remove_partial,
+        any_image=kept.device.any_image or given.device.any_image,
         server_address=given.device.server_address or kept.device.server_address,
     )
     return replace(kept, device=device, port=kept.port if given.port is None else given.port)

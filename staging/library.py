@@ -45,6 +45,7 @@ def stage_fleet(
     verify_signature: bool = False,
     md5: str | None = None,
     sha512: str | None = None,
+    any_image: bool = False,
     server_address: str | None = None,
     ftp_port: int | None = None,
     state_dir: Path | str | None = None,
@@ -66,6 +67,7 @@ def stage_fleet(
         verify_signature: Whether devices verify the vendor's signature inside the image.
         md5: What the vendor published for the image; another file is refused before any device is touched.
         sha512: The same.
+        any_image: Whether an image is staged also on a platform that it is not for, or on several.
         server_address: Our address as devices reach it, or None: as their SSH connection shows it.
         ftp_port: Port of our FTP server, or None: 21 where that is allowed and free, else 2121, else any.
         state_dir: Where journal and history are, or None: where the command line has them.
@@ -100,6 +102,7 @@ def stage_fleet(
             tune=mode is not TuneMode.NEVER,
             remove_partial=remove_partial,
             verify_signature=verify_signature,
+            any_image=any_image or (made is not None and made.any_image),
             server_address=server_address,
         ),
         port=ftp_port,

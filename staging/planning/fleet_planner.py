@@ -21,6 +21,7 @@ from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, Planne
 from staging.planning.forecast import Forecast, forecast
 from staging.planning.gather import Found, Looking, gather
 from staging.planning.limits import Limits
+from staging.planning.platforms import refused_where_shared
 from staging.planning.prospects import Known, decided, links_of, prospects_of
 from staging.planning.shelf import ImageShelf, image_shelf
 from staging.planning.situation import Situation
@@ -48,6 +49,7 @@ class PlanRequest:
         starts_at: When the run is to begin, or None: now, or when the first site opens.
         until: When it must have ended, or None.
         state_directory: Where history, learned link rates and hash speeds are; read only.
+        any_image: Whether a device may get an image of another platform, and several platforms one image.
     """
 
     image: Path | None = None
@@ -60,6 +62,7 @@ class PlanRequest:
     starts_at: datetime | None = None
     until: datetime | None = None
     state_directory: Path
+    any_image: bool = False
 
 
 def plan_fleet(
@@ -130,7 +133,7 @@ def _gathered(
     if request.image is not None:
         # What the operator names is where it is, also where it is a link.
         folders = (*folders, request.image.parent, request.image.resolve().parent)
-    with image_shelf(folders, request.vendor) as shelf:
+    with image_shelf(folders, request.vendor, is_insisted=request.any_image) as shelf:
         _begin_early(shelf, everyone, request.rules, views)
         looking = Looking(
             rules=request.rules,
@@ -143,6 +146,8 @@ def _gathered(
             interrupted=interrupted,
         )
         found, images = gather(nornir, looking), shelf.images()
+        if not request.any_image:
+            found = refused_where_shared(found)
         return found, _Images(images=images, folders=shelf.folders_of(images))
 
 
@@ -167,6 +172,7 @@ def _plan(
         limits=request.limits,
         policy=request.policy,
         tune=request.tune,
+        any_image=request.any_image,
         duration_s=round(told.duration_s, 1),
         fit=told.fit,
         assumptions=(*told.assumptions, *_left_out(found)),

@@ -111,6 +111,40 @@ def test_a_plan_for_people_tells_the_verdict_and_what_would_help(run: Run) -> No
     assert "Nothing was changed." in out
 
 
+def test_an_image_of_another_platform_is_refused_unless_insisted_on(run: Run, folder: Path) -> None:
+    """A CSR 1000V is not given what is named, or carries inside, the name of an ISR 4300's image."""
+    named, renamed = (folder / "inventory" / name for name in ("isr4300-universalk9.16.09.08.SPA.bin", "new.bin"))
+    named.write_bytes(os.urandom(100_000))
+    renamed.write_bytes(os.urandom(100_000) + b"CW_BEGIN=$$CW_IMAGE=$isr4300-universalk9.16.09.08.SPA.bin$CW_END=$$")
+    for image in (named, renamed):
+        code, out, _ = run("-H", "xe1", "--image", str(image), "--json")
+        (device,) = json.loads(out)["devices"]
+        assert (code, device["action"]) == (4, "refused")
+        assert "is for the family ISR 4300" in device["reason"]
+        assert "this is a CSR1000V (CSR 1000V)" in device["reason"]
+        assert "--any-image" in device["hint"]
+    code, out, _ = run("-H", "xe1", "--image", str(named), "--any-image", "--json")
+    (device,) = json.loads(out)["devices"]
+    assert (code, device["action"]) == (0, "stage")
+    assert device["notes"][-1].endswith("staged all the same (--any-image)")
+
+
+def test_one_image_for_several_platforms_is_refused_unless_insisted_on(run: Run, folder: Path) -> None:
+    """Whatever it is, it is wrong for some: all are refused with the platforms named; the plan keeps the wish."""
+    image = ("--image", str(folder / "inventory" / "special.bin"))
+    code, out, _ = run("-H", "xe1", "-H", "xe2", "-H", "old1", *image, "--json")
+    devices = json.loads(out)["devices"]
+    assert (code, [one["action"] for one in devices]) == (4, ["refused"] * 3)
+    assert devices[0]["reason"] == (
+        "special.bin is given to 2 platforms, CSR 1000V (xe1 and 1 more), 2800 (old1): one image is for one of them"
+    )
+    kept = folder / "plan.json"
+    assert run("-H", "xe1", "-H", "old1", *image, "--any-image", "--out", str(kept))[0] == 0
+    assert load_plan(kept).any_image
+    assert run("-H", "xe1", "-H", "xe2", *image, "--out", str(kept))[0] == 0
+    assert not load_plan(kept).any_image
+
+
 def test_a_site_without_a_link_rate_is_one_sentence_and_no_login(run: Run, folder: Path, world: World) -> None:
     """Without a rate nothing can be foretold; that is found before any device is asked."""
     _changed(folder, **{name: {"link_rate_bps": None} for name in ("xe1", "xe2", "old1", "gone")})
