@@ -59,6 +59,7 @@ class DeviceOptions:
         verify_signature: Whether devices are to verify the vendor's signature inside the image.
         server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
         any_image: Whether an image is staged also on a platform that it is not for, or on several.
+        uncapped: Whether copies may run with neither a cap nor a pace.
     """
 
     tune: bool = True
@@ -69,6 +70,7 @@ class DeviceOptions:
     verify_signature: bool = False
     server_address: str | None = None
     any_image: bool = False
+    uncapped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
