@@ -88,7 +88,8 @@ class Round:
         before = configurations(self._world)
         done = 0
         with FlashWatch(self._world, self._image) as flash:
-            arguments: tuple[str, ...] = ("stage", "--image", str(self._image), "--remove-partial", *self._waves())
+            image = ("--image", str(self._image), "--any-image")  # for five models, and in truth for none
+            arguments: tuple[str, ...] = ("stage", *image, "--remove-partial", *self._waves())
             while True:
                 controller = Controller(self._world, self._folder, *arguments, "--inventory", str(self._inventory))
                 if done >= kills or not self._kill(controller):

@@ -22,6 +22,7 @@ from inventory.access import (
     known_hosts_in,
     state_directory,
 )
+from inventory.addresses import check_addresses
 from inventory.errors import ConfigInvalid
 from inventory.load import SAMPLE, open_inventory, sample_directory
 from inventory.regular_file import descriptor_of
@@ -171,14 +172,16 @@ def fleet(which: FleetOptions) -> Nornir:
     """Return the devices that a command is about, with their credentials.
 
     Raises:
-        ConfigInvalid: The inventory is wrong or empty, nothing fits the selection, or a source of credentials cannot
-            be used.
+        ConfigInvalid: The inventory is wrong or empty, nothing fits the selection, two devices have one address, or a
+            source of credentials cannot be used.
     """
     everything = opened(which)
     chosen = Selection(
         hosts=tuple(which.host or ()), groups=tuple(which.group or ()), filters=tuple(which.filter or ())
     )
-    return with_credentials(narrowed(everything, chosen), which)
+    selected = narrowed(everything, chosen)
+    check_addresses(selected.inventory.hosts.values())
+    return with_credentials(selected, which)
 
 
 def opened(which: FleetOptions) -> Nornir:

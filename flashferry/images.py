@@ -10,7 +10,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from flashferry.layout import ShownTable, console
 from flashferry.options import JsonOption
-from flashferry.output import finish
+from flashferry.output import finish, say
 from ftpserver import Catalogue, FtpServerError, ImageFile
 from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
@@ -26,15 +26,26 @@ def list_images(folder: FolderArgument, json: JsonOption = False) -> None:
     catalogue = _catalogue(folder)
     root = folder if folder.is_dir() else folder.parent
     found = [{"name": name, "size_bytes": (root / name).stat().st_size} for name in catalogue.names()]
-    finish("images", ExitCode.OK, {"images": found}, as_json=json, human=lambda: _print_names(found))
+    tell_left_out(catalogue)
+    content = {"images": found, "left_out": list(catalogue.left_out)}
+    finish("images", ExitCode.OK, content, as_json=json, human=lambda: _print_names(found))
 
 
 @app.command("hash")
 def hash_images(folder: FolderArgument, json: JsonOption = False) -> None:
     """Compute MD5 and SHA-512 of every image, once: digests are kept until a file changes."""
-    images = hashed(_catalogue(folder))
+    catalogue = _catalogue(folder)
+    tell_left_out(catalogue)
+    images = hashed(catalogue)
     rows = [{"name": i.name, "size_bytes": i.size_bytes, "md5": i.md5, "sha512": i.sha512} for i in images]
-    finish("images", ExitCode.OK, {"images": rows}, as_json=json, human=lambda: _print_digests(images))
+    content = {"images": rows, "left_out": list(catalogue.left_out)}
+    finish("images", ExitCode.OK, content, as_json=json, human=lambda: _print_digests(images))
+
+
+def tell_left_out(catalogue: Catalogue) -> None:
+    """Say which files of a folder are not offered, and why: the others are."""
+    for reason in catalogue.left_out:
+        say(f"warning: not offered: {reason}")
 
 
 def hashed(catalogue: Catalogue) -> tuple[ImageFile, ...]:

@@ -20,6 +20,20 @@ StateOption = Annotated[
         help="Where the journal is kept (default: the XDG state folder).",
     ),
 ]
+AnyImageOption = Annotated[
+    bool,
+    typer.Option(
+        "--any-image",
+        help="Insist on an image that is known to be for another platform, or that goes to several of them.",
+    ),
+]
+UncappedOption = Annotated[
+    bool,
+    typer.Option(
+        "--uncapped",
+        help="Let copies run with neither a cap nor a pace, where no link rate is stated and this host grants no BBR.",
+    ),
+]
 AddressOption = Annotated[
     str | None,
     typer.Option("--server-address", metavar="ADDRESS", help="Our address as devices reach it (default: found out)."),

@@ -10,7 +10,7 @@ import typer
 
 from flashferry.fleet import FleetOptions, fleet, fleet_options
 from flashferry.interrupt import stop_on_signals
-from flashferry.options import JsonOption, StateOption
+from flashferry.options import AnyImageOption, JsonOption, StateOption, UncappedOption
 from flashferry.output import finish, say
 from flashferry.plan_progress import PlanProgress
 from flashferry.plan_table import print_plan
@@ -61,6 +61,8 @@ def plan(
         list[Path] | None,
         typer.Option("--image-dir", metavar="DIR", help="Where images named without a folder are; may be repeated."),
     ] = None,
+    any_image: AnyImageOption = False,
+    uncapped: UncappedOption = False,
     md5: Md5Option = None,
     sha512: Sha512Option = None,
     tune: TuneOption = None,
@@ -93,6 +95,8 @@ def plan(
         starts_at=starts_at,
         until=until,
         state_directory=state_directory(state_dir),
+        any_image=any_image,
+        uncapped=uncapped,
     )
     nornir = fleet(which)
     if image is None:

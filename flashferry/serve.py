@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from flashferry.images import digest_cache, hashed
+from flashferry.images import digest_cache, hashed, tell_left_out
 from flashferry.interrupt import stop_on_signals
 from flashferry.learned_rates import LearnedRates
 from flashferry.outlet import outlets
@@ -112,6 +112,7 @@ def serve(
         ):
             if measure is not None:
                 server.events(measure)
+            tell_left_out(server.catalogue)
             hashed(server.catalogue)
             if port is None and server.port != FTP_PORT:
                 say(f"port 21 is not to be had, listening on {server.port}; old IOS may not take a port in the URL")

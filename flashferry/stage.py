@@ -13,7 +13,7 @@ from flashferry.fleet import FleetOptions, fleet_options, transcripts_told_by
 from flashferry.interrupt import graceful_interrupt
 from flashferry.layout import names
 from flashferry.live import watching
-from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
+from flashferry.options import AddressOption, AnyImageOption, JsonOption, PortOption, StateOption, UncappedOption
 from flashferry.output import EventLines, complain, finish, say
 from flashferry.stage_request import Job, Wish, job_for_image, job_for_plan, job_for_resume, kept_as_begun
 from flashferry.tables import print_run
@@ -21,6 +21,7 @@ from flashferry.verify_options import Md5Option, Sha512Option, SignatureOption
 from flashferry.watch_options import EventsOption, MetricsOption, roster_of
 from flashferry.wave_options import TuneOption, WaveOptions, wave_options
 from inventory.errors import ConfigInvalid
+from inventory.view import view
 from staging.context import DeviceOptions
 from staging.dry_run import dry_run_fleet
 from staging.exit_codes import ExitCode, exit_code, run_exit_code
@@ -28,6 +29,8 @@ from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
 from staging.interrupted import Interrupted
 from staging.journal import Journal, state_directory
+from staging.links import LinkRates
+from staging.pace import told_pace
 from staging.planning.fleet_plan import TuneMode
 from staging.published import published
 from staging.recover import pending
@@ -88,6 +91,8 @@ def stage(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would be sent to each device; change nothing.")
     ] = False,
+    any_image: AnyImageOption = False,
+    uncapped: UncappedOption = False,
     md5: Md5Option = None,
     sha512: Sha512Option = None,
     verify_signature: SignatureOption = False,
@@ -120,6 +125,8 @@ def stage(
             remove_partial=remove_partial,
             verify_signature=verify_signature,
             server_address=server_address,
+            any_image=any_image,
+            uncapped=uncapped,
         ),
         port=ftp_port,
         vendor=published(md5, sha512),
@@ -129,6 +136,7 @@ def stage(
         kept_as_begun(options, tune=tune, dry_run=dry_run)
         _resume(which, wish, options, directory, events, metrics, as_json=json)
     job = job_for_plan(which, wish, options) if plan is not None else job_for_image(which, wish, options, directory)
+    _tell_pace(job, directory)
     if dry_run:
         _dry_run(job, directory, as_json=json)
     with Journal(directory) as journal:
@@ -192,7 +200,15 @@ def _resume(
             code = ExitCode.RESTORE_INCOMPLETE if pending(journal) else ExitCode.INTERRUPTED
             complain(stopped, code)
             raise typer.Exit(int(code)) from None
+        _tell_pace(job, directory)
         _run(job, journal, events, metrics, as_json=as_json)
+
+
+def _tell_pace(job: Job, directory: Path) -> None:
+    """Tell which links have no cap; before any device is asked, where copies could find no pace either."""
+    devices = [view(job.nornir.inventory.hosts[name]) for name in job.request.images]
+    if told := told_pace(devices, LinkRates(directory), uncapped=job.options.device.uncapped):
+        say(told)
 
 
 def _dry_run(job: Job, directory: Path, *, as_json: bool) -> None:

@@ -152,6 +152,9 @@ def job_for_plan(which: FleetOptions, wish: Wish, options: RunOptions) -> Job:
     )
     is_rewaved = any(one is not None for one in (wish.waves.canary, wish.waves.wave_by, wish.waves.wave_size))
     request = request_for_plan(nornir, plan, manner, is_rewaved=is_rewaved)
+    device = options.device
+    insisted = replace(device, any_image=device.any_image or plan.any_image, uncapped=device.uncapped or plan.uncapped)
+    options = replace(options, device=insisted)
     if tune is TuneMode.NEVER:
         options = replace(options, device=replace(options.device, tune=False))
     request = _with_inventory(request, which)
@@ -253,10 +256,12 @@ def job_for_resume(
 
 
 def _gone_on_with(kept: RunOptions, wish: Wish, given: RunOptions) -> RunOptions:
-    """Return how a run is gone on with: as it was begun, but for where our server is, and for more leave to remove."""
+    """Return how a run is gone on with: as it was begun, but for where our server is, and for more leave."""
     device = replace(
         kept.device,
         remove_partial=kept.device.remove_partial or wish.remove_partial,
+        any_image=kept.device.any_image or given.device.any_image,
+        uncapped=kept.device.uncapped or given.device.uncapped,
         server_address=given.device.server_address or kept.device.server_address,
     )
     return replace(kept, device=device, port=kept.port if given.port is None else given.port)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from staging.reached import Reached
     from staging.record import DeviceRecord, RunReport
     from staging.recover import RecoveryRecord
+    from tasks.check_report import CheckReport
 
 _PROVEN = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})
 """A device is neither without the hash that it computed itself, in this run or before it was resumed."""
@@ -45,8 +46,14 @@ def _check_row(record: CheckRecord) -> dict[str, str | Text]:
         "file system": found.file_system if found else "-",
         "free": f"{found.free_bytes / 1e6:,.0f} MB" if found and found.free_bytes is not None else "-",
         "RTT": f"{found.rtt_s * 1e3:.0f} ms" if found and found.rtt_s else "-",
-        "result": outcome(record.outcome, done="fit"),
+        "result": outcome(record.outcome, done=_fit_word(found)),
     }
+
+
+def _fit_word(found: CheckReport | None) -> str:
+    """Return what to call a device that may be staged: fit, but where its image may be another platform's."""
+    is_known = found is None or found.image is None or found.image.fits == "of this platform"
+    return "fit" if is_known else "image unsure"
 
 
 def _print_reach(host: str, found: Reached) -> None:

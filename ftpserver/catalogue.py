@@ -69,7 +69,8 @@ class Catalogue:
         left_out: Entries of the directories that would pass for images and are none, each with the reason.
 
     Raises:
-        SettingsInvalid: A path is missing or unreadable, a directory holds no file, or two images share a name.
+        SettingsInvalid: A path is missing or unreadable, a directory holds no file, two images share a name, or a file
+            that was named itself has a name that no command can carry.
     """
 
     def __init__(
@@ -109,7 +110,8 @@ class Catalogue:
         """
         entry = self._entries.get(name)
         if entry is None:
-            raise ImageUnknown(f"image {name!r}: not in the catalogue, which has {', '.join(self.names())}")
+            why = next((f" ({one})" for one in self.left_out if f"/{name}: " in one), "")
+            raise ImageUnknown(f"image {name!r}: not in the catalogue, which has {', '.join(self.names())}{why}")
         try:
             return self._hashed(name, entry, on_progress)
         except OSError as error:
@@ -172,6 +174,9 @@ class Catalogue:
         for path in sorted(directory.iterdir()):
             if path.name.startswith(".") or path.is_dir():
                 continue
+            if not _is_wire_name(path.name):
+                self.left_out = (*self.left_out, _name_refused(path))
+                continue
             try:
                 place_of(path, folder)
             except (ImageUnreadable, OSError) as error:
@@ -192,8 +197,12 @@ class Catalogue:
                 f"image_paths: {other.path} and {path} share the name {path.name!r}; rename one, names must be unique"
             )
         if not _is_wire_name(path.name):
-            raise SettingsInvalid(f"image_paths: {path}: expected a name of visible ASCII without spaces; rename it")
+            raise SettingsInvalid(f"image_paths: {_name_refused(path)}")
         self._entries[path.name] = entry
+
+
+def _name_refused(path: Path) -> str:
+    return f"{path}: expected a name of visible ASCII without spaces; rename it"
 
 
 def _is_wire_name(name: str) -> bool:

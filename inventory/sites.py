@@ -54,11 +54,19 @@ def sites_of(devices: Iterable[HostView]) -> dict[str, Site]:
     return {name: _site(name, of_it) for name, of_it in members.items()}
 
 
-def rate_missing(site: str) -> ConfigInvalid:
-    """Return the complaint about a site whose link rate is needed and not known."""
+def rate_missing(whose: str, lacking: str, insist: str) -> ConfigInvalid:
+    """Return the complaint about links whose rate is needed and not known.
+
+    Args:
+        whose: The sites, or devices without one, in words.
+        lacking: Why copies cannot do without it here.
+        insist: The option that has them go all the same.
+    """
     return ConfigInvalid(
-        f"site '{site}': data key 'link_rate_bps': expected the rate of its WAN link in bit/s, found none",
-        hint="Give it in the site's group; without it copies have no cap, and no time can be predicted",
+        f"{whose}: data key 'link_rate_bps': expected the rate of the WAN link in bit/s, found none, and {lacking}: "
+        "copies would have neither a cap nor a pace",
+        hint="Give it in the site's group, or load the module tcp_bbr and allow it "
+        f"(net.ipv4.tcp_allowed_congestion_control); {insist} lets them run all the same",
     )
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from ftpserver import ImageFile, Ticket, TicketRequest, TransferProgress
 from staging.events import Emit
 from staging.fleet.gates import Gates
+from staging.given_images import GivenImages
 from staging.journal import Journal
 from staging.links import LinkRates
 from staging.planning.limits import Limits
@@ -57,6 +58,8 @@ class DeviceOptions:
         remove_partial: Whether what a broken copy of ours left may be removed from flash.
         verify_signature: Whether devices are to verify the vendor's signature inside the image.
         server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
+        any_image: Whether an image is staged also on a platform that it is not for, or on several.
+        uncapped: Whether copies may run with neither a cap nor a pace.
     """
 
     tune: bool = True
@@ -66,6 +69,8 @@ class DeviceOptions:
     remove_partial: bool = False
     verify_signature: bool = False
     server_address: str | None = None
+    any_image: bool = False
+    uncapped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +100,7 @@ class RunContext:
         leftover: Path and size of what a broken copy of this run left on the device before it was resumed, or None.
         guard: Knows who answered at the device's first login of the run; one for all its attempts.
         owner: Who began the run, for the mark that it leaves on devices while they are tuned.
+        given: What the images are by what they carry inside, and which platforms got them.
     """
 
     run_id: str
@@ -119,3 +125,4 @@ class RunContext:
     leftover: str | None = None
     guard: LoginGuard = field(default_factory=LoginGuard)
     owner: str = ""
+    given: GivenImages = field(default_factory=GivenImages)

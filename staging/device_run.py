@@ -14,13 +14,14 @@ from nornir.core.task import Result, Task
 from ftpserver import FtpServerError
 from inventory.errors import FlashferryError
 from staging.context import RunContext
+from staging.given_images import HINT as ONE_PLATFORM
 from staging.leases import lease_by_name, lease_on, leases
 from staging.leftover_run import LeftoverRun
 from staging.plan import DevicePlan, plan_device
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, Restored, State
 from staging.touched import JournalUnusable
-from tasks.check import CheckReport, Wanted, check
+from tasks.check import CheckReport, check
 from tasks.connection import recent_of, session_of
 from tasks.errors import HostKeyRefused, ImageCorrupt, LoginRefused, RestoreIncomplete
 from tasks.flash_file import file_at
@@ -152,7 +153,7 @@ class DeviceRun(LeftoverRun):
         image, to_null = self._context.image, self._context.options.to_null
         wanted = None
         if not to_null:
-            wanted = Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5, sha512=image.sha512)
+            wanted = self._context.given.wanted(image, is_insisted=self._context.options.any_image)
         seal, interrupted = self._context.options.verify_signature, self._context.interrupted
         report: CheckReport = self._do(
             "check", check, wanted=wanted, signature=seal, interrupted=interrupted, hashing=self._hash_slot
@@ -164,8 +165,7 @@ class DeviceRun(LeftoverRun):
 
     def _judge(self, report: CheckReport) -> None:
         """Take a refusal, or an image that is there already, for the device's end."""
-        drift = self._drift(report)
-        refusal, hint = (drift, None) if drift else (report.refusal, report.refusal_hint)
+        refusal, hint = self._refusal(report)
         if refusal:
             self._update(
                 outcome=Outcome.REFUSED,
@@ -177,6 +177,15 @@ class DeviceRun(LeftoverRun):
             self._update(outcome=Outcome.ALREADY_THERE)
             name = self._context.image.name
             self._tell("check", "done", f"{report.file_system}{name} is there already, hash proven")
+
+    def _refusal(self, report: CheckReport) -> tuple[str | None, str | None]:
+        """Return why a device must not be staged and what to do about it; None for each that there is not."""
+        if drift := self._drift(report):
+            return drift, None
+        if report.refusal or report.already_there or self._context.options.any_image:
+            return report.refusal, report.refusal_hint
+        shared = self._context.given.refusal(self._context.image.name, self._record.host, report.image)
+        return shared, ONE_PLATFORM if shared else None
 
     def _drift(self, report: CheckReport) -> str | None:
         """Return why this is not the device that was planned; a router that was exchanged needs a plan of its own."""

@@ -16,6 +16,8 @@ from nornir.core.task import Result, Task
 from inventory.view import view
 from staging.events import Emit, Event, never_failing, silent
 from staging.fleet_check import CheckRecord, look
+from staging.given_images import HINT as ONE_PLATFORM
+from staging.given_images import GivenImages
 from staging.images import wanted_image
 from staging.leases import Lease, leases
 from staging.links import LinkRate, LinkRates
@@ -75,7 +77,10 @@ def dry_run_fleet(
     Raises:
         ConfigInvalid: The inventory or the image is wrong.
     """
-    wanted = {path: wanted_image(path, options.vendor) for path in dict.fromkeys(images.values())}
+    insists = options.device.any_image
+    files = dict.fromkeys(images.values())
+    wanted = {path: wanted_image(path, options.vendor, is_insisted=insists) for path in files}
+    given = GivenImages()
     for one_image in wanted.values():
         checked_name(one_image.name)
     chosen = nornir.filter(filter_func=lambda host: host.name in images)
@@ -88,7 +93,7 @@ def dry_run_fleet(
     def one(task: Task) -> Result:
         name = task.host.name
         mine = replace(options, device=replace(options.device, tune=False)) if name in untuned else options
-        record = _planned(task, wanted[images[name]], mine, links, port, interrupted, held)
+        record = _planned(task, wanted[images[name]], mine, links, port, interrupted, held, given)
         task.host.close_connections()
         status, text = ("failed", record.failure.reason) if record.failure else ("done", "")
         emit(Event(host=task.host.name, step="plan", status=status, text=text, at_s=time.monotonic() - started))
@@ -106,10 +111,15 @@ def _planned(
     port: int,
     interrupted: Callable[[], bool],
     held: tuple[Lease, ...],
+    given: GivenImages,
 ) -> DryRecord:
     seen = look(task, wanted, interrupted, held=held)
     if seen.outcome is not Outcome.DONE or seen.check is None:
         return _without_plan(seen, seen.failure)
+    shared = None if wanted.is_insisted else given.refusal(wanted.name, seen.host, seen.check.image)
+    if shared is not None:
+        failure = Failure(step="check", reason=shared, hint=ONE_PLATFORM, kind="PolicyViolation")
+        return _without_plan(replace(seen, outcome=Outcome.REFUSED), failure)
     try:
         device = view(task.host)
         link = links.of(device, session_of(task).peer_address)

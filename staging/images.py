@@ -11,6 +11,7 @@ from ftpserver import Catalogue, FtpServerError
 from inventory.described import described_image
 from inventory.errors import ConfigInvalid
 from inventory.regular_file import is_below
+from staging.image_inside import name_inside
 from staging.published import Published
 from staging.run import checked_image
 from staging.scratch import scratch_folder
@@ -43,12 +44,13 @@ def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it ther
     return checked_image(path)
 
 
-def wanted_image(path: Path, vendor: Published | None = None) -> Wanted:
+def wanted_image(path: Path, vendor: Published | None = None, *, is_insisted: bool = False) -> Wanted:
     """Return name, size and hashes of an image file.
 
     Args:
         path: The file.
         vendor: What the vendor published for it, or None.
+        is_insisted: Whether it is wanted also on a platform that it is not for.
 
     Raises:
         ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
@@ -59,7 +61,14 @@ def wanted_image(path: Path, vendor: Published | None = None) -> Wanted:
         raise ConfigInvalid(str(error)) from None
     if vendor is not None:
         vendor.check(image)
-    return Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5, sha512=image.sha512)
+    return Wanted(
+        name=image.name,
+        size_bytes=image.size_bytes,
+        md5=image.md5,
+        sha512=image.sha512,
+        inside=name_inside(path),
+        is_insisted=is_insisted,
+    )
 
 
 @contextmanager

@@ -14,12 +14,15 @@ from nornir.core import Nornir
 
 from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
+from inventory.view import view
 from staging.context import DeviceOptions
 from staging.events import Emit, silent
 from staging.fleet.making import Manner, request_for_image, request_for_plan
 from staging.fleet.options import RunOptions
 from staging.fleet.retry import RetryPolicy
 from staging.journal import Journal
+from staging.links import LinkRates
+from staging.pace import told_pace
 from staging.planning.fleet_plan import FleetPlan, TuneMode
 from staging.planning.limits import Limits
 from staging.planning.plan_file import load_plan
@@ -45,6 +48,8 @@ def stage_fleet(
     verify_signature: bool = False,
     md5: str | None = None,
     sha512: str | None = None,
+    any_image: bool = False,
+    uncapped: bool = False,
     server_address: str | None = None,
     ftp_port: int | None = None,
     state_dir: Path | str | None = None,
@@ -66,6 +71,8 @@ def stage_fleet(
         verify_signature: Whether devices verify the vendor's signature inside the image.
         md5: What the vendor published for the image; another file is refused before any device is touched.
         sha512: The same.
+        any_image: Whether an image is staged also on a platform that it is not for, or on several.
+        uncapped: Whether copies may run with neither a cap nor a pace, where no link rate is stated (`staging.pace`).
         server_address: Our address as devices reach it, or None: as their SSH connection shows it.
         ftp_port: Port of our FTP server, or None: 21 where that is allowed and free, else 2121, else any.
         state_dir: Where journal and history are, or None: where the command line has them.
@@ -100,11 +107,15 @@ def stage_fleet(
             tune=mode is not TuneMode.NEVER,
             remove_partial=remove_partial,
             verify_signature=verify_signature,
+            any_image=any_image or (made is not None and made.any_image),
+            uncapped=uncapped or (made is not None and made.uncapped),
             server_address=server_address,
         ),
         port=ftp_port,
         vendor=published(md5, sha512),
     )
+    devices = [view(nornir.inventory.hosts[name]) for name in request.images]
+    told_pace(devices, LinkRates(directory), uncapped=options.device.uncapped)
     with Journal(directory) as journal:
         return run_waves(nornir, request, options, journal=journal, emit=emit, interrupted=interrupted)
 

@@ -15,7 +15,7 @@ from staging.probe_result import ProbeResult
 from staging.reconcile import Judgement
 from staging.states import Outcome, Restored, State
 from tasks.check import CheckReport
-from tasks.errors import Stopped
+from tasks.errors import DeviceUnreachable, Stopped
 from tasks.pull import PullReport
 from tasks.restore import RestoreReport
 from tasks.tune import TuneReport
@@ -35,6 +35,8 @@ class Failure:
         kind: Of which kind it is, such as `LoginRefused`.
         transcript: The last of what was sent to the device and came from it, masked: an entry each, with its time and
             the way it went; empty where no session was open, or nothing went wrong in one.
+        cause: Of a device out of reach: `name not resolved`, `refused`, `timeout`, `no route`, `no ssh`, `closed` or
+            `unknown`; else None.
     """
 
     step: str
@@ -42,6 +44,7 @@ class Failure:
     hint: str | None
     kind: str
     transcript: tuple[str, ...] = ()
+    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +158,7 @@ def failure_of(step: str, error: BaseException, transcript: tuple[str, ...] = ()
         hint=hint,
         kind=type(error).__name__,
         transcript=() if isinstance(error, Stopped) else transcript,
+        cause=error.cause if isinstance(error, DeviceUnreachable) else None,
     )
 
 

@@ -13,6 +13,7 @@ from nornir.core.task import Result, Task
 
 from ftpserver import FtpServer, ImageFile
 from ftpserver.descriptors import raise_soft_limit
+from inventory.addresses import check_addresses
 from inventory.errors import ConfigInvalid
 from inventory.regular_file import NotRegular, check_regular, descriptor_of
 from inventory.view import WORD, HostView, view
@@ -28,6 +29,8 @@ from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
 from staging.fleet.resuming import with_earlier
 from staging.fleet.stored import to_stored
+from staging.given_images import GivenImages
+from staging.image_inside import name_inside
 from staging.journal import Journal
 from staging.journal_devices import NewDevice
 from staging.links import LinkRates
@@ -131,6 +134,7 @@ def run_waves(
     """
     for path in request.files:
         checked_name(checked_image(path).name)
+    check_addresses(nornir.inventory.hosts[name] for name in request.images)
     views = {name: view(nornir.inventory.hosts[name]) for name in request.images}
     if (address := options.device.server_address) is not None and not WORD.fullmatch(address):
         raise ConfigInvalid(f"server address {address!r}: expected an IPv4 address or a host name")
@@ -262,8 +266,15 @@ class _Run:
             hash_speeds=self._hash_speeds,
             verb=self._options.verb,
             owner=local_owner(),
+            given=GivenImages(self._inside()),
             gates=Gates(self._request.limits, site_copies=fleet.site_copies(self._request)),
         )
+
+    def _inside(self) -> dict[str, str | None]:
+        """Return what the images call themselves; a speed test's file is no image."""
+        if self._options.device.to_null:
+            return {}
+        return {path.name: name_inside(path) for path in self._request.files}
 
     def _deadline(self) -> Deadline:
         windows = {name: device.windows for name, device in self._views.items()}

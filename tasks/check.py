@@ -38,6 +38,7 @@ from tasks.file_system import (
     room_refusal,
 )
 from tasks.hashing import hash_limits
+from tasks.image_fit import INSIST, Fits, ImageFit, image_fit, platform_of
 from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
 from tasks.session import DeviceSession
@@ -118,11 +119,13 @@ class _Look:
         self._way = way
         self._interrupted = interrupted
         self._hashing = hashing
-        self._version = parse_version(session.show_version())
+        printed = session.show_version()
+        self._version = parse_version(printed)
         self._file_systems: str | None = None
         self._file_system = self._find_file_system()
         self._listing = self._list()
         self._present = _present(session, self._listing, wanted)
+        self._image = self._fit(printed)
 
     def report(self, *, signature: bool) -> CheckReport:
         proof = self._proof(signature=signature)
@@ -151,7 +154,8 @@ class _Look:
             configuration=configuration,
             authorization=user,
             proof=proof,
-            refusal_hint=held.hint if held is not None else None,
+            refusal_hint=held.hint if held is not None else self._hint(refusal),
+            image=self._image,
         )
 
     def _find_file_system(self) -> str:
@@ -229,7 +233,8 @@ class _Look:
         if self._version.controller_managed:
             return "the device is managed by an SD-WAN controller, which owns its configuration"
         return (
-            self._image_refusal()
+            self._other_platform()
+            or self._image_refusal()
             or (user.refusal if user else None)
             or vrf_refusal(self._way.vrf, running.commands)
             or self._interface_refusal()
@@ -239,6 +244,30 @@ class _Look:
     def _held(self, running: Configured) -> DeviceRefused | None:
         mark = first_mark(running.tcp.lines)
         return in_other_hands(self._session.name, STEP, mark) if mark is not None else None
+
+    def _fit(self, printed: str) -> ImageFit | None:
+        if self._wanted is None:
+            return None
+        models = (self._session.facts().model, *self._version.hardware)
+        platform = platform_of(printed, models, self._version.image_path)
+        return image_fit(self._wanted.name, self._wanted.inside, platform)
+
+    def _other_platform(self) -> str | None:
+        if self._wanted is None or self._image is None or self._wanted.is_insisted:
+            return None
+        return self._image.reason if self._image.fits is Fits.NO else None
+
+    def _hint(self, refusal: str | None) -> str | None:
+        if refusal is None or refusal != self._other_platform():
+            return None
+        return f"Give it an image of its own platform; {INSIST} has this one staged all the same"
+
+    def _image_notes(self) -> tuple[str, ...]:
+        if self._image is None or self._image.fits is Fits.YES:
+            return ()
+        if self._image.fits is Fits.NO:
+            return (f"{self._image.reason}; staged all the same ({INSIST})",)
+        return (f"whether the image is for this device cannot be told: {self._image.reason}",)
 
     def _image_refusal(self) -> str | None:
         if self._wanted is None:
@@ -256,7 +285,12 @@ class _Look:
         room: tuple[str, ...] = ()
         if self._wanted is not None:
             room = room_notes(self._file_system, free_bytes(self._listing), members, self._wanted.size_bytes)
-        return (*room, *(configuration.notes if configuration else ()), *(user.notes if user else ()))
+        return (
+            *room,
+            *(configuration.notes if configuration else ()),
+            *(user.notes if user else ()),
+            *self._image_notes(),
+        )
 
 
 def look_again(session: DeviceSession, file_system: str, wanted: Wanted) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tasks.authorization import Authorization
 from tasks.configuration_state import ConfigurationState
 from tasks.file_system import MemberRoom
+from tasks.image_fit import ImageFit
 from tasks.session import Facts
 from tasks.tuning import TcpLines
 from tasks.verify import VerifyReport
@@ -22,12 +23,16 @@ class Wanted:
         size_bytes: Its size.
         md5: Its MD5, 32 hexadecimal digits.
         sha512: Its SHA-512, 128 hexadecimal digits, or None where nobody computed it.
+        inside: The name that the file carries in itself, or None where it carries none.
+        is_insisted: Whether the operator wants it also on a platform that it is not for.
     """
 
     name: str
     size_bytes: int
     md5: str
     sha512: str | None = None
+    inside: str | None = None
+    is_insisted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,7 @@ class CheckReport:
         authorization: What the user may do; None likewise.
         proof: How the image that is there already was proven, or None.
         refusal_hint: What to do about a refusal, where its words do not say that already.
+        image: Whether the wanted image is for this platform, or None where none is wanted.
     """
 
     facts: Facts
@@ -78,3 +84,4 @@ class CheckReport:
     authorization: Authorization | None = None
     proof: VerifyReport | None = None
     refusal_hint: str | None = None
+    image: ImageFit | None = None

@@ -6,7 +6,13 @@ from inventory.errors import FlashferryError
 
 
 class DeviceUnreachable(FlashferryError):
-    """The network or the device's SSH service must be mended: no session could be opened, or it was lost."""
+    """The network or the device's SSH service must be mended: no session could be opened, or it was lost.
+
+    Attributes:
+        cause: Why none could be opened, as `tasks.unreachable.Cause` has it; None where one was lost.
+    """
+
+    cause: str | None = None
 
 
 class LoginRefused(FlashferryError):

@@ -16,6 +16,7 @@ from inventory.values import check_login
 from tasks.errors import DeviceUnreachable, LoginRefused
 from tasks.host_keys import HostKeys
 from tasks.transcript import Recent, Recorder
+from tasks.unreachable import unreached
 
 if TYPE_CHECKING:
     from tasks.driver import Driver
@@ -161,13 +162,16 @@ def _opening(login: Login) -> Iterator[None]:
             hint="Check username and password: the inventory's, FLASHFERRY_USERNAME and FLASHFERRY_PASSWORD, or "
             "wherever else they come from",
         ) from None
-    except failed():
-        raise DeviceUnreachable(
-            f"no SSH session with {where} could be opened",
+    except failed() as error:
+        why = unreached(error)
+        told = DeviceUnreachable(
+            f"no SSH session with {where} could be opened" + (f": {why.words}" if why.words else ""),
             host=login.name,
             step="connect",
-            hint="Check address, port, route and access lists; a device whose vty lines are all in use refuses too",
-        ) from None
+            hint=why.hint,
+        )
+        told.cause = why.cause.value
+        raise told from None
 
 
 @contextmanager

@@ -31,10 +31,12 @@ class Place:
     Attributes:
         host: Inventory name.
         site: Its site, or None.
+        again_s: Where it was tried before, in an earlier wave: when it is tried again, by the line's clock; else None.
     """
 
     host: str
     site: str | None
+    again_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,8 @@ class Line:
         site_copies: Copies at a time at a site.
         bar: Returns why nothing may begin at present, or None; asked with every `take`, by one thread.
         fits: Returns why a device may not begin (its time window), or None.
+        may_leave: Tells, once nobody is left but those who wait to be tried again, whether the line may end without
+            them: they are then in `left_over`.
         clock: Seconds, going up.
     """
 
@@ -74,13 +78,18 @@ class Line:
         site_copies: Callable[[str], int],
         bar: Callable[[], Bar | None] = lambda: None,
         fits: Callable[[str], Bar | None] = lambda host: None,  # noqa: ARG005 -- the signature
+        may_leave: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._site = {place.host: place.site for place in places}
         self._left: dict[str | None, deque[str]] = {}
-        for place in places:
-            self._left.setdefault(place.site, deque()).append(place.host)
         self._again: dict[str, float] = {}
+        for place in places:
+            if place.again_s is not None:
+                self._again[place.host] = place.again_s
+            else:
+                self._left.setdefault(place.site, deque()).append(place.host)
+        self._may_leave = may_leave
         self._limits = limits
         self._site_copies = site_copies
         self._bar, self._fits, self._clock = bar, fits, clock
@@ -98,6 +107,12 @@ class Line:
         """Return the devices that never began, each with the reason."""
         with self._changed:
             return dict(self._not_begun)
+
+    @property
+    def left_over(self) -> tuple[Place, ...]:
+        """Return the devices that still wait to be tried again: for the line of the next wave."""
+        with self._changed:
+            return tuple(Place(host=host, site=self._site[host], again_s=at) for host, at in self._again.items())
 
     def take(self) -> str | None:
         """Return the device that begins now, or None."""
@@ -136,7 +151,11 @@ class Line:
     def is_over(self) -> bool:
         """Tell that none is under way and none will begin."""
         with self._changed:
-            return not self._under_way and not self._again and not any(self._left.values())
+            if self._under_way or any(self._left.values()):
+                return False
+            waits = bool(self._again)
+        # Asked without the lock: it looks at what became of the others.
+        return not waits or self._may_leave()
 
     def wait(self, timeout_s: float) -> None:
         """Wait until something changed since the last `take`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -86,6 +86,9 @@ class WaveLoop:
         self._attempts: dict[str, int] = {}
         self._guards: dict[str, LoginGuard] = {}
         self._to_retry: set[str] = set()
+        # Who waits to be tried again when their wave is over: they go with the next one, and count as their own's.
+        self._late: tuple[Place, ...] = ()
+        self._wave_of = {host: wave for wave in request.in_waves for host in wave.hosts}
         before = request.resumed.before if request.resumed is not None else {}
         self._failed_before = frozenset(host for host, record in before.items() if record.outcome in _FAILED)
         self._begun = len(before)
@@ -100,11 +103,12 @@ class WaveLoop:
 
     def run(self) -> dict[str, DeviceRecord]:
         """Go through the waves and return a record for every device of theirs."""
-        for place, wave in enumerate(self._request.in_waves):
+        waves = self._request.in_waves
+        for place, wave in enumerate(waves):
             if self._stopped is None and self._is_asked_for(wave, place):
                 self._stopped = self._steering.may_begin(wave, self._deadline.over)
             if self._stopped is None:
-                self._run_wave(wave)
+                self._run_wave(wave, is_last=place == len(waves) - 1)
             else:
                 self._leave_out(dict.fromkeys(wave.hosts, self._stopped), wave)
         return dict(self._records)
@@ -116,30 +120,44 @@ class WaveLoop:
             is_first = wave.number == min((one.number for one in self._request.waves), default=wave.number)
         return self._request.policy.approve and not is_first
 
-    def _run_wave(self, wave: Wave) -> None:
+    def _run_wave(self, wave: Wave, *, is_last: bool) -> None:
+        late, self._late = self._late, ()
         line = Line(
-            tuple(Place(host=host, site=self._fleet.views[host].site) for host in wave.hosts),
+            (*late, *(Place(host=host, site=self._fleet.views[host].site) for host in wave.hosts)),
             self._request.limits,
             site_copies=self._site_copies,
             bar=self._bar,
             fits=self._opening.fit,
+            may_leave=lambda: not is_last and self._may_go_before_retries(wave),
         )
         self._tell(wave, "started", f"{wave.name}, {_devices(len(wave.hosts))}")
         runner = FleetRunner(source=line, on_abort=self._steering.stop)
-        self._over(wave).with_runner(runner).run(
-            task=self._one, name=self._context.verb, raise_on_error=False, line=line, wave=wave
+        self._over((*wave.hosts, *(place.host for place in late))).with_runner(runner).run(
+            task=self._one, name=self._context.verb, raise_on_error=False, line=line
         )
+        self._late = line.left_over
         self._leave_out(line.not_begun, wave)
         failed = sum(self._records[host].outcome in _FAILED for host in wave.hosts)
-        self._tell(wave, "done", f"{wave.name}, {failed} of {_devices(len(wave.hosts))} failed")
+        again = f", {_devices(len(self._late))} to be tried again meanwhile" if self._late else ""
+        self._tell(wave, "done", f"{wave.name}, {failed} of {_devices(len(wave.hosts))} failed{again}")
 
-    def _over(self, wave: Wave) -> Nornir:
-        """Return a Nornir over a wave's devices, with a memory of failures of its own.
+    def _may_go_before_retries(self, wave: Wave) -> bool:
+        """Tell whether the next wave may begin while devices of this one wait to be tried again.
+
+        A device that is dead would else hold up every site behind it, by minutes of pauses. Not so where somebody wants
+        to see how a wave ended before the next one, and where the run would not go on if their last try failed too.
+        """
+        if wave.is_canary or self._request.policy.approve:
+            return False
+        return self._too_many_failed(with_retries=True) is None
+
+    def _over(self, names: Iterable[str]) -> Nornir:
+        """Return a Nornir over some devices, with a memory of failures of its own.
 
         Nornir leaves out whatever failed in any task before, in a script of the user's, say: a device of the wave would
         be missing. And a device of which one step failed and was tried again is not one that failed.
         """
-        hosts = set(wave.hosts)
+        hosts = set(names)
         chosen = self._fleet.nornir.filter(filter_func=lambda host: host.name in hosts)
         return Nornir(
             inventory=chosen.inventory,
@@ -172,12 +190,12 @@ class WaveLoop:
             return Bar(reason=f"our FTP server has ended: {error}", for_good=True, kind="ServerGone")
         return None
 
-    def _too_many_failed(self) -> Bar | None:
+    def _too_many_failed(self, *, with_retries: bool = False) -> Bar | None:
         with self._lock:
             failed = {
                 host
                 for host, record in self._records.items()
-                if record.outcome in _FAILED and host not in self._to_retry
+                if record.outcome in _FAILED and (with_retries or host not in self._to_retry)
             }
             failed |= self._failed_before
             begun = self._begun
@@ -185,9 +203,10 @@ class WaveLoop:
         reason = may_go_on(self._request.policy, begun, len(failed), canaries_failed=canaries)
         return Bar(reason=reason, for_good=True, kind="TooManyFailed") if reason else None
 
-    def _one(self, task: Task, line: Line, wave: Wave) -> Result:
+    def _one(self, task: Task, line: Line) -> Result:
         """Take a device through one attempt; see to the next one."""
         host = task.host.name
+        wave = self._wave_of[host]
         with self._lock:
             attempt = self._attempts[host] = self._attempts.get(host, self._first(host) - 1) + 1
             before = self._records.get(host)

@@ -71,6 +71,7 @@ class PlannedDevice:
         action: What is to be done.
         reason: Why it is refused or could not be seen; else empty.
         hint: What to do about that, or None.
+        cause: Why it is out of reach, for programs (`staging.record.Failure`); else None.
         notes: What the check noticed.
         wave: Number of its wave; -1 where it is in none.
         tune: Whether it is to be tuned for its copy.
@@ -99,6 +100,7 @@ class PlannedDevice:
     action: Action
     reason: str = ""
     hint: str | None = None
+    cause: str | None = None
     notes: tuple[str, ...] = ()
     wave: int = -1
     tune: bool = True
@@ -120,7 +122,7 @@ class SiteForecast:
     Attributes:
         site: Its name; of a device without a site `device NAME`.
         devices: Devices that are to be staged there.
-        link_rate_bps: Rate of its link, or None where nobody knows it: then nothing caps its copies.
+        link_rate_bps: Rate of its link, or None where nobody knows it: its copies find their pace themselves.
         link_source: Who says so.
         cap_share: Share of the link that copies may take.
         cap_bytes_per_s: What its copies may take together, as payload, or None.
@@ -196,6 +198,8 @@ class FleetPlan:
         limits: How much goes on at the same time.
         policy: How waves are made and when the run stops.
         tune: Which devices are tuned.
+        any_image: Whether a device may get an image of another platform, and several platforms one image.
+        uncapped: Whether copies may run with neither a cap nor a pace.
         duration_s: How long the run takes, by the forecast.
         fit: Whether that fits.
         assumptions: What the forecast takes for granted, in sentences.
@@ -218,6 +222,8 @@ class FleetPlan:
     waves: tuple[Wave, ...] = ()
     devices: tuple[PlannedDevice, ...] = ()
     image_folders: tuple[str, ...] = ()
+    any_image: bool = False
+    uncapped: bool = False
     digest: str = field(default="", compare=False)
 
     def of(self, action: Action) -> tuple[PlannedDevice, ...]:

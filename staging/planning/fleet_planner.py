@@ -11,16 +11,18 @@ from nornir.core import Nornir
 
 from inventory.errors import ConfigInvalid
 from inventory.image_choice import ImageChoice, ImageRules, Traits, image_path
-from inventory.sites import Site, rate_missing, sites_of
+from inventory.sites import sites_of
 from inventory.time_window import closes_at, next_opening
 from inventory.view import HostView, view
 from staging.events import Emit, never_failing, silent
 from staging.leases import leases
 from staging.links import LinkRates
+from staging.pace import told_pace
 from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, PlannedImage, TuneMode
 from staging.planning.forecast import Forecast, forecast
 from staging.planning.gather import Found, Looking, gather
 from staging.planning.limits import Limits
+from staging.planning.platforms import refused_where_shared
 from staging.planning.prospects import Known, decided, links_of, prospects_of
 from staging.planning.shelf import ImageShelf, image_shelf
 from staging.planning.situation import Situation
@@ -48,6 +50,8 @@ class PlanRequest:
         starts_at: When the run is to begin, or None: now, or when the first site opens.
         until: When it must have ended, or None.
         state_directory: Where history, learned link rates and hash speeds are; read only.
+        any_image: Whether a device may get an image of another platform, and several platforms one image.
+        uncapped: Whether copies may run with neither a cap nor a pace.
     """
 
     image: Path | None = None
@@ -60,6 +64,8 @@ class PlanRequest:
     starts_at: datetime | None = None
     until: datetime | None = None
     state_directory: Path
+    any_image: bool = False
+    uncapped: bool = False
 
 
 def plan_fleet(
@@ -80,13 +86,13 @@ def plan_fleet(
         interrupted: Whether the operator wants to stop; what was not looked at by then is told as unreachable.
 
     Raises:
-        ConfigInvalid: The inventory, an image or the rules are wrong, or the rate of a site's link is not known.
+        ConfigInvalid: The inventory, an image or the rules are wrong, or copies would have neither a cap nor a pace
+            (`staging.pace`).
     """
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     links = LinkRates(request.state_directory)
     sites = sites_of(views.values())
-    for site in sites.values():
-        _check_rate(site, views, links)
+    pace = told_pace(views.values(), links, uncapped=request.uncapped)
     starts_at = _start(request, views, now)
     found, images = _gathered(nornir, request, views, links, emit, interrupted)
     known = Known(
@@ -103,7 +109,8 @@ def plan_fleet(
         policy=request.policy,
         until_s=until_s,
     )
-    return _plan(request, situation, found, known, images, starts_at, now)
+    made = _plan(request, situation, found, known, images, starts_at, now)
+    return replace(made, assumptions=(*made.assumptions, pace)) if pace else made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +137,7 @@ def _gathered(
     if request.image is not None:
         # What the operator names is where it is, also where it is a link.
         folders = (*folders, request.image.parent, request.image.resolve().parent)
-    with image_shelf(folders, request.vendor) as shelf:
+    with image_shelf(folders, request.vendor, is_insisted=request.any_image) as shelf:
         _begin_early(shelf, everyone, request.rules, views)
         looking = Looking(
             rules=request.rules,
@@ -143,6 +150,8 @@ def _gathered(
             interrupted=interrupted,
         )
         found, images = gather(nornir, looking), shelf.images()
+        if not request.any_image:
+            found = refused_where_shared(found)
         return found, _Images(images=images, folders=shelf.folders_of(images))
 
 
@@ -167,6 +176,8 @@ def _plan(
         limits=request.limits,
         policy=request.policy,
         tune=request.tune,
+        any_image=request.any_image,
+        uncapped=request.uncapped,
         duration_s=round(told.duration_s, 1),
         fit=told.fit,
         assumptions=(*told.assumptions, *_left_out(found)),
@@ -214,14 +225,6 @@ def _start(request: PlanRequest, views: Mapping[str, HostView], now: datetime) -
             hint="Give a later end, or other windows",
         )
     return starts_at
-
-
-def _check_rate(site: Site, views: Mapping[str, HostView], links: LinkRates) -> None:
-    """Refuse a site whose link nobody knows: no time could be told."""
-    device = next(one for one in views.values() if one.site == site.name)
-    # The site's name is the key of what was learned, whatever the address.
-    if links.of(device, device.address) is None:
-        raise rate_missing(site.name)
 
 
 def _begin_early(

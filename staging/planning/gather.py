@@ -28,6 +28,7 @@ from staging.states import Outcome
 from tasks.check import CheckReport, Wanted
 from tasks.connection import session_of
 from tasks.identity import identity_of
+from tasks.image_fit import ImageFit
 from tasks.session import DeviceSession
 from templates.version import parse_version
 
@@ -42,6 +43,7 @@ class Found:
         platform: `ios` or `ios-xe`, or None where it could not be seen.
         wanted: Its image, or None where it has none.
         link_rate: What its link carries, or None where nobody knows it.
+        fit: What is known of its image and itself, or None where it was not seen.
     """
 
     planned: PlannedDevice
@@ -49,6 +51,7 @@ class Found:
     platform: str | None = None
     wanted: Wanted | None = None
     link_rate: LinkRate | None = None
+    fit: ImageFit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +136,8 @@ def _found(task: Task, device: HostView, looking: Looking) -> Found:
     seen = look(task, wanted, looking.is_over, held=looking.held)
     link = looking.links.of(device, session.peer_address)
     planned = _planned(base, seen, wanted, choice)
-    return Found(planned=planned, view=device, platform=traits.platform, wanted=wanted, link_rate=link)
+    fit = seen.check.image if seen.check is not None else None
+    return Found(planned=planned, view=device, platform=traits.platform, wanted=wanted, link_rate=link, fit=fit)
 
 
 class _NoImage(Exception):
@@ -185,7 +189,7 @@ def _without_image(base: PlannedDevice, device: HostView, traits: Traits | None,
 
 
 def _failed(base: PlannedDevice, failure: Failure) -> PlannedDevice:
-    return replace(base, action=Action.UNREACHABLE, reason=failure.reason, hint=failure.hint)
+    return replace(base, action=Action.UNREACHABLE, reason=failure.reason, hint=failure.hint, cause=failure.cause)
 
 
 _ACTIONS = {

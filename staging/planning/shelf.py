@@ -28,12 +28,21 @@ class ImageShelf:
         pool: Where files are hashed.
         folders: Where an image written without a folder is looked for, in this order; all images are in one of them.
         vendor: What the vendor published; only where there is one image.
+        is_insisted: Whether images are wanted also on platforms that they are not for.
     """
 
-    def __init__(self, pool: ThreadPoolExecutor, folders: Iterable[Path] = (), vendor: Published | None = None) -> None:
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        folders: Iterable[Path] = (),
+        vendor: Published | None = None,
+        *,
+        is_insisted: bool = False,
+    ) -> None:
         self._pool = pool
         self._folders = tuple(folders)
         self._vendor = vendor
+        self._is_insisted = is_insisted
         self._lock = threading.Lock()
         self._by_name: dict[str, tuple[Path, Future[Wanted]]] = {}
         self.error: ConfigInvalid | None = None
@@ -72,7 +81,7 @@ class ImageShelf:
         path = path.absolute()
         with self._lock:
             if (known := self._by_name.get(path.name)) is None:
-                known = path, self._pool.submit(wanted_image, path, self._vendor)
+                known = path, self._pool.submit(wanted_image, path, self._vendor, is_insisted=self._is_insisted)
                 self._by_name[path.name] = known
         if known[0] != path:
             raise ConfigInvalid(
@@ -122,10 +131,12 @@ class ImageShelf:
 
 
 @contextmanager
-def image_shelf(folders: Iterable[Path] = (), vendor: Published | None = None) -> Iterator[ImageShelf]:
+def image_shelf(
+    folders: Iterable[Path] = (), vendor: Published | None = None, *, is_insisted: bool = False
+) -> Iterator[ImageShelf]:
     """Yield a shelf; files that nobody waits for any more are not begun when the block ends."""
     pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="hash")
     try:
-        yield ImageShelf(pool, folders, vendor)
+        yield ImageShelf(pool, folders, vendor, is_insisted=is_insisted)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

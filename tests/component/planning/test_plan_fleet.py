@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from flashferry import cli
+from ftpserver import Grant, probe_grants
 from lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
+from staging import pace
 from staging.planning.fleet_plan import Action
 from staging.planning.plan_file import load_plan
 from tests.some import some
@@ -56,8 +59,8 @@ def folder(world: World, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def go(*arguments: str) -> tuple[int, str, str]:
-        given = ["flashferry", "plan", "-i", str(folder / "inventory"), "--state-dir", str(folder / "state")]
+    def go(*arguments: str, verb: str = "plan") -> tuple[int, str, str]:
+        given = ["flashferry", verb, "-i", str(folder / "inventory"), "--state-dir", str(folder / "state")]
         monkeypatch.setattr(sys, "argv", [*given, *arguments])
         with pytest.raises(SystemExit) as left:
             cli.main()
@@ -112,13 +115,80 @@ def test_a_plan_for_people_tells_the_verdict_and_what_would_help(run: Run) -> No
     assert "Nothing was changed." in out
 
 
-def test_a_site_without_a_link_rate_is_one_sentence_and_no_login(run: Run, folder: Path, world: World) -> None:
-    """Without a rate nothing can be foretold; that is found before any device is asked."""
+def test_an_image_of_another_platform_is_refused_unless_insisted_on(run: Run, folder: Path) -> None:
+    """A CSR 1000V is not given what is named, or carries inside, the name of an ISR 4300's image."""
+    named, renamed = (folder / "inventory" / name for name in ("isr4300-universalk9.16.09.08.SPA.bin", "new.bin"))
+    named.write_bytes(os.urandom(100_000))
+    renamed.write_bytes(os.urandom(100_000) + b"CW_BEGIN=$$CW_IMAGE=$isr4300-universalk9.16.09.08.SPA.bin$CW_END=$$")
+    for image in (named, renamed):
+        code, out, _ = run("-H", "xe1", "--image", str(image), "--json")
+        (device,) = json.loads(out)["devices"]
+        assert (code, device["action"]) == (4, "refused")
+        assert "is for the family ISR 4300" in device["reason"]
+        assert "this is a CSR1000V (CSR 1000V)" in device["reason"]
+        assert "--any-image" in device["hint"]
+    code, out, _ = run("-H", "xe1", "--image", str(named), "--any-image", "--json")
+    (device,) = json.loads(out)["devices"]
+    assert (code, device["action"]) == (0, "stage")
+    assert device["notes"][-1].endswith("staged all the same (--any-image)")
+
+
+def test_one_image_for_several_platforms_is_refused_unless_insisted_on(run: Run, folder: Path) -> None:
+    """Whatever it is, it is wrong for some: all are refused with the platforms named; the plan keeps the wish."""
+    image = ("--image", str(folder / "inventory" / "special.bin"))
+    code, out, _ = run("-H", "xe1", "-H", "xe2", "-H", "old1", *image, "--json")
+    devices = json.loads(out)["devices"]
+    assert (code, [one["action"] for one in devices]) == (4, ["refused"] * 3)
+    assert devices[0]["reason"] == (
+        "special.bin is given to 2 platforms, CSR 1000V (xe1 and 1 more), 2800 (old1): one image is for one of them"
+    )
+    kept = folder / "plan.json"
+    assert run("-H", "xe1", "-H", "old1", *image, "--any-image", "--out", str(kept))[0] == 0
+    assert load_plan(kept).any_image
+    assert run("-H", "xe1", "-H", "xe2", *image, "--out", str(kept))[0] == 0
+    assert not load_plan(kept).any_image
+
+
+def _without_rates(folder: Path) -> None:
     _changed(folder, **{name: {"link_rate_bps": None} for name in ("xe1", "xe2", "old1", "gone")})
-    code, out, err = run()
+
+
+def _without_bbr(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Grant(name="bbr", granted=False, reason="not permitted")
+    grants = replace(probe_grants(), paces=True, congestion_controls=(refused,))
+    monkeypatch.setattr(pace, "probe_grants", lambda: grants)
+
+
+def test_a_site_without_a_link_rate_is_planned_where_copies_find_their_pace(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the link carries is then not known, and the plan says so; it is no reason to refuse."""
+    granted = Grant(name="bbr", granted=True)
+    grants = replace(probe_grants(), paces=True, congestion_controls=(granted,))
+    monkeypatch.setattr(pace, "probe_grants", lambda: grants)
+    _without_rates(folder)
+    code, out, _ = run("-H", "xe1", "--json")
+    found = json.loads(out)
+    assert (code, found["devices"][0]["action"], found["sites"][0]["link_rate_bps"]) == (0, "stage", None)
+    assert found["assumptions"][-1].startswith("no link rate is stated for site 'a': copies find their pace themselves")
+
+
+@pytest.mark.parametrize("verb", ["plan", "stage"])
+def test_no_cap_and_no_pace_is_one_sentence_and_no_login(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """Both verbs refuse, with the same words and the same way to insist, before any device is asked."""
+    _without_rates(folder)
+    _without_bbr(monkeypatch)
+    image = () if verb == "plan" else ("--image", str(folder / "inventory" / "xe.bin"), "--dry-run")
+    code, out, err = run(*image, verb=verb)
     assert (code, out) == (2, "")
-    assert "site 'a': data key 'link_rate_bps': expected the rate of its WAN link" in err
+    assert "site 'a': data key 'link_rate_bps': expected the rate of the WAN link" in err
+    assert "--uncapped" in err
     assert len(err.splitlines()) == 1
+    code, out, _ = run(*image, "-H", "xe1", "--uncapped", "--json", verb=verb)
+    assert code == 0
+    assert json.loads(out)["devices"]
 
 
 @pytest.mark.parametrize(

@@ -136,3 +136,26 @@ def test_only_the_hashed_state_is_opened(tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(ImageUnreadable, match="changed on disk"):
         open_as(path, image.identity)
+
+
+def test_a_name_that_cannot_be_used_does_not_block_the_others(tmp_path: Path) -> None:
+    """A file with a blank in a folder is left out, with the reason; asked for by itself it is refused with the same."""
+    (tmp_path / "good.bin").write_bytes(b"x")
+    for name in ("with blank.bin", "\u00e9.bin"):
+        (tmp_path / name).write_bytes(b"y")
+    catalogue = Catalogue((tmp_path,))
+    assert catalogue.names() == ("good.bin",)
+    reason = f"{tmp_path}/with blank.bin: expected a name of visible ASCII without spaces; rename it"
+    assert reason in catalogue.left_out
+    assert len(catalogue.left_out) == 2
+    with pytest.raises(ImageUnknown, match=r"which has good\.bin \(.*expected a name of visible ASCII"):
+        catalogue.image("with blank.bin")
+    with pytest.raises(SettingsInvalid, match=r"with blank\.bin: expected a name of visible ASCII without spaces"):
+        Catalogue((tmp_path / "with blank.bin",))
+
+
+def test_a_folder_of_nothing_but_such_names_says_so(tmp_path: Path) -> None:
+    """Then there is nothing to offer, and each file's reason is told."""
+    (tmp_path / "with blank.bin").write_bytes(b"y")
+    with pytest.raises(SettingsInvalid, match=r"expected image files in this directory, found none \(.*without spaces"):
+        Catalogue((tmp_path,))

@@ -91,8 +91,13 @@ def test_devices_of_a_site_that_disagree_are_told(views, change, sentence):
 
 
 def test_a_site_without_a_rate_is_told():
-    """The sentence names site and key, and what to do."""
-    assert str(rate_missing("east")).startswith("site 'east': data key 'link_rate_bps': expected the rate of its WAN")
+    """The sentence names site and key, why it is needed, and what to do."""
+    told = str(rate_missing("site 'east'", "this host's kernel grants us no BBR", "--uncapped"))
+    assert told.startswith(
+        "site 'east': data key 'link_rate_bps': expected the rate of the WAN link in bit/s, found none"
+    )
+    assert "grants us no BBR: copies would have neither a cap nor a pace" in told
+    assert told.endswith("--uncapped lets them run all the same")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from ftpserver import FtpServerError, TransferState
 from staging import copy_run, device_run, leftover_run, reconciling
 from staging.context import DeviceOptions, RunContext
 from staging.device_run import RESTORE_PAUSES_S, DeviceRun
+from staging.given_images import GivenImages
 from staging.interrupted import Interrupted
 from staging.probe import ProbeRun, ProbeWish
 from staging.reconcile import Decision
@@ -34,6 +35,7 @@ from tasks.errors import (
     TransferStalled,
 )
 from tasks.flash_file import FlashFile
+from tasks.image_fit import Fits, ImageFit
 from tasks.leftover import in_words
 from tasks.tune import apply_plan, reapply, without_scaling
 from tasks.tuning import plan_tune, tcp_lines
@@ -504,3 +506,19 @@ def test_the_server_is_told_what_the_link_carries(data, link):
     (request,) = run._context.server.requests
     assert request.link_bytes_per_s == link
     assert request.cap_bytes_per_s == (None if link is None else 1_557_333)
+
+
+@pytest.mark.parametrize(("insists", "outcome"), [(False, Outcome.REFUSED), (True, Outcome.ERROR)])
+def test_one_image_does_not_go_to_two_platforms_of_a_run(insists, outcome):
+    """The first device decides; the second is refused with both named, unless the operator insists."""
+    shared = GivenImages()
+    runs = [DeviceRun(Steps(), replace(context(any_image=insists), given=shared)) for _ in range(2)]
+    for run, family in zip(runs, ("ISR 4300", "2800"), strict=True):
+        fit = ImageFit(fits=Fits.UNKNOWN, reason="", device_family=family)
+        facts = SimpleNamespace(serial_number="9X", hostname="r1")
+        run._judge(SimpleNamespace(facts=facts, refusal=None, refusal_hint=None, already_there=False, image=fit))
+    assert [run._record.outcome for run in runs] == [Outcome.ERROR, outcome]
+    if not insists:
+        assert "x.bin goes to" in runs[1]._record.failure.reason
+        assert "(ISR 4300)" in runs[1]._record.failure.reason
+        assert "--any-image" in runs[1]._record.failure.hint

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tasks.check import Wanted, Way, check_device, look_again
 from tasks.errors import DeviceRefused, OutputNotUnderstood
+from tasks.image_fit import Fits
 from tasks.readings import read_running
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-IMAGE = Wanted(name="image.bin", size_bytes=1000, md5="a" * 32, sha512="b" * 128)
+IMAGE = Wanted(
+    name="image.bin", size_bytes=1000, md5="a" * 32, sha512="b" * 128, inside="c8000v-universalk9.17.12.04.SPA.bin"
+)
+OTHER = "c2900-universalk9-mz.SPA.157-3.M.bin"
 SAVED = "! Last configuration change at 10:00:00 UTC Fri Nov 20 2026 by bob\n"
 LATER = "! Last configuration change at 10:00:01 UTC Fri Nov 20 2026 by bob\n"
 
@@ -43,6 +48,43 @@ def test_a_fit_device_is_asked_five_things(table_device):
     assert (report.file_system, report.free_bytes) == ("bootflash:", 10_000_000)
     assert report.configuration.saved is True
     assert len(device.asked) == 5
+
+
+def test_an_image_of_another_platform_is_refused_unless_insisted_on(table_device):
+    """The sentence names both, the hint the option; with it the device is fit, and a note says what is known."""
+    image = replace(IMAGE, name=OTHER, inside=None)
+    report = check_device(table_device(answers()), image)
+    reason = (
+        f"{OTHER} is for the family 2900 (by its name), this is a C8000V (Catalyst 8000V), which runs packages.conf"
+    )
+    assert (report.refusal, report.image.fits) == (reason, Fits.NO)
+    assert report.refusal_hint == "Give it an image of its own platform; --any-image has this one staged all the same"
+    insisted = check_device(table_device(answers()), replace(image, is_insisted=True))
+    assert (insisted.refusal, insisted.refusal_hint) == (None, None)
+    assert insisted.notes == (f"{reason}; staged all the same (--any-image)",)
+
+
+def test_an_image_is_known_by_its_inside(table_device):
+    """A renamed image of another platform is refused as under its own name."""
+    report = check_device(table_device(answers()), replace(IMAGE, inside="cat9k_iosxe.17.09.04.SPA.bin"))
+    assert "by the name inside the file, cat9k_iosxe.17.09.04.SPA.bin" in report.refusal
+
+
+def test_an_image_that_tells_no_platform_is_noted_and_not_refused(table_device):
+    """It is never called fit for the device, nor wrong."""
+    report = check_device(table_device(answers()), replace(IMAGE, inside=None))
+    assert (report.refusal, report.image.fits) == (None, Fits.UNKNOWN)
+    why = "neither its name nor the file tells a platform known here: image.bin"
+    assert report.notes == (f"whether the image is for this device cannot be told: {why}",)
+
+
+def test_an_image_that_is_there_is_not_refused_for_its_platform(table_device):
+    """What is proven to be there is not copied: whether it should be is nobody's question now."""
+    image = replace(IMAGE, name=OTHER, inside=None)
+    there = listing(file().replace("image.bin", image.name))
+    device = table_device(answers(dir=there, verify=f"verify /sha512 (bootflash:{image.name}) = {'b' * 128}\n"))
+    report = check_device(device, image)
+    assert (report.already_there, report.refusal) == (True, None)
 
 
 def test_every_line_that_a_run_may_change_is_read(table_device):
@@ -195,7 +237,9 @@ def test_a_full_member_of_a_stack_is_named(table_device):
         ("flash-2:", 500),
         ("flash-3:", 4922015744),
     ]
-    (note,) = report.notes
+    note, unsure = report.notes
+    # This stand-in names a model that its `show version` does not: then nothing is concluded.
+    assert unsure.startswith("whether the image is for this device cannot be told")
     assert note.startswith("flash-2: of another stack member has 500 bytes free")
 
 

@@ -57,6 +57,6 @@ def test_a_model_that_napalm_does_not_know(monkeypatch: pytest.MonkeyPatch, show
     driver.device = SimpleNamespace(base_prompt="r1")
     monkeypatch.setattr(driver, "_send_command", lambda command: driver.known_answers[command])
     monkeypatch.setattr(session, "open_driver", lambda _: driver)
-    login: Any = SimpleNamespace(name="r1")
+    login: Any = SimpleNamespace(name="r1", address="", port=22, username="", recorder=Recorder(Recent()))
     assert DeviceSession(login).facts().model == model
     assert DeviceSession(login).facts().serial_number == "9X"

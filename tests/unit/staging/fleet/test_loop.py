@@ -214,6 +214,47 @@ def test_a_failure_that_is_being_tried_again_stops_nothing():
     assert bars == [None]
 
 
+SOON = RetryPolicy(times=1, pause_s=0.3, jitter=0.0)
+"""Long enough for another wave of this play to begin meanwhile."""
+
+
+def test_a_dead_device_does_not_hold_up_the_next_site():
+    """While it waits to be tried again the next wave begins; it is tried in time, and stays one of its own wave."""
+    play = Play(SITE_A, SITE_B, retry=SOON, script={"a2": ["DeviceUnreachable"]})
+    assert play.outcomes() == dict.fromkeys(["a2", "a3", "b2", "b3"], "done")
+    assert play.begun[-1] == "a2"
+    assert {"b2", "b3"} <= set(play.begun[:-1])
+    assert [one.wave for one in play.contexts if one.attempt == 2] == [SITE_A.number]
+    texts = [event.text for event in play.events if event.step == "wave" and event.status == "done"]
+    assert texts[0].endswith("1 of 2 devices failed, 1 device to be tried again meanwhile")
+    assert texts[1].endswith("0 of 2 devices failed")
+
+
+def test_the_last_wave_waits_for_who_is_tried_again():
+    """Also for one that came from a wave before: every device has all its tries."""
+    play = Play(
+        SITE_A, SITE_B, retry=SOON, script={"a2": ["DeviceUnreachable", "DeviceUnreachable"], "b3": ["FlashBusy"]}
+    )
+    assert play.outcomes() == {"a2": "failed", "a3": "done", "b2": "done", "b3": "done"}
+    assert (play.begun.count("a2"), play.begun.count("b3")) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "options"),
+    [
+        (Wave(number=1, name="canary", hosts=("a2", "a3"), is_canary=True), {}),
+        (SITE_A, {"policy": WavePolicy(approve=True), "approve": lambda wave: True}),
+        (SITE_A, {"policy": WavePolicy(max_failures=0)}),
+    ],
+    ids=["canary", "approved", "one more is too many"],
+)
+def test_the_next_wave_waits_where_it_depends_on_who_is_tried_again(first, options):
+    """A canary decides, an operator wants to see how the wave ended, a threshold may be reached: then none begins."""
+    play = Play(first, SITE_B, retry=SOON, script={"a2": ["DeviceUnreachable"]}, **options)
+    assert set(play.outcomes().values()) == {"done"}
+    assert set(play.begun[-2:]) == {"b2", "b3"}
+
+
 def test_tries_come_to_an_end():
     """Twice more and no further: then it has failed, and as a canary it stops the run."""
     retry = RetryPolicy(times=2, pause_s=0.0)

@@ -1,0 +1,62 @@
+"""The name that an image carries in itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from inventory.errors import ConfigInvalid
+from staging.image_inside import name_inside
+
+IOS = b"CW_BEGIN$$\0CW_IMAGE$C870-ADVIPSERVICESK9-M$\0CW_FAMILY$C870$\0CW_VERSION$12.4(6)T5$\0CW_END$$"
+PACKAGE = (
+    b"\0\0\0\x09\0\0\0\x0bCW_BEGIN=$$\0\0\0\x09\0\0\0\x11CW_FAMILY=$cat9k$\0\0\0\x09\0\0\0\x2d"
+    b"CW_IMAGE=$cat9k_iosxe.16.05.01a.prd3.SPA.bin$\0\0\0\x09\0\0\0\x14CW_VERSION=$16.5.1a$CW_END=$$"
+)
+MEBIBYTE = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("block", "name"),
+    [(IOS, "C870-ADVIPSERVICESK9-M"), (PACKAGE, "cat9k_iosxe.16.05.01a.prd3.SPA.bin")],
+    ids=["ios", "package"],
+)
+@pytest.mark.parametrize("before", [0, 500, MEBIBYTE - 4, MEBIBYTE - 40, MEBIBYTE, 2 * MEBIBYTE + 7])
+def test_the_name_is_found_wherever_the_block_stands(tmp_path: Path, block: bytes, name: str, before: int) -> None:
+    """At the beginning, far behind it, and over the border of two pieces that are read."""
+    path = tmp_path / "image.bin"
+    path.write_bytes(os.urandom(before) + block + os.urandom(5000))
+    assert name_inside(path) == name
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        os.urandom(3 * MEBIBYTE),
+        b"CW_BEGIN",
+        b"CW_BEGIN$$" + bytes(5000) + b"CW_IMAGE$C870-K9-M$",
+        b"CW_IMAGE$C870-K9-M$",
+    ],
+    ids=["empty", "random", "cut off", "too far behind", "no block"],
+)
+def test_a_file_without_the_block_tells_nothing(tmp_path: Path, content: bytes) -> None:
+    """Nothing is made up from bytes that only look a little like it."""
+    path = tmp_path / "image.bin"
+    path.write_bytes(content)
+    assert name_inside(path) is None
+
+
+def test_a_mention_of_the_block_before_it_does_not_hide_it(tmp_path: Path) -> None:
+    """Code that looks for the block names it too."""
+    path = tmp_path / "image.bin"
+    path.write_bytes(b"look for CW_BEGIN and CW_END" + bytes(9000) + IOS)
+    assert name_inside(path) == "C870-ADVIPSERVICESK9-M"
+
+
+def test_a_file_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
+    """As every image that cannot be read."""
+    with pytest.raises(ConfigInvalid, match=r"image .*gone\.bin: cannot be read: No such file"):
+        name_inside(tmp_path / "gone.bin")
