@@ -157,7 +157,7 @@ def test_a_site_is_never_shown_above_its_cap_at_a_hand_over():
     for second in range(9, 13):  # handed on: both under half the cap
         acked = {"a1": 32_000_000 + (second - 8) * 2_000_000, "a2": (second - 8) * 2_000_000}
         found.append(shared(seen, acked, dict.fromkeys(acked, CAP_BYTES_PER_S / 2), second))
-    assert seen.devices["a1"].has_all
+    assert seen.devices["a1"].acked_bytes == LARGE_BYTES
     for second in range(13, 20):  # the first device writes flash; our server's last word on its rate was half the cap
         acked = {"a1": LARGE_BYTES, "a2": 8_000_000 + (second - 12) * 4_000_000}
         found.append(shared(seen, acked, {"a1": CAP_BYTES_PER_S / 2, "a2": CAP_BYTES_PER_S}, second))
