@@ -93,7 +93,8 @@ def need_of(device: Device, usual_bytes_per_s: float | None, now_s: float) -> Ne
         return Need.VERIFY if device.step == "verify" else Need.OTHER
     if device.acked_bytes < device.size_bytes and now_s - device.moved_s >= STALLED_AFTER_S:
         return Need.STALLED
-    is_slow = usual_bytes_per_s is not None and device.rate_bytes_per_s < usual_bytes_per_s * _SLOW_SHARE
+    may_be_slow = usual_bytes_per_s is not None and not device.has_all
+    is_slow = may_be_slow and device.rate_bytes_per_s < (usual_bytes_per_s or 0.0) * _SLOW_SHARE
     return Need.SLOW if is_slow and now_s - device.copying_since_s >= _SETTLED_S else Need.COPY
 
 
@@ -101,7 +102,7 @@ def _usual_rates(devices: list[Device], now_s: float) -> dict[str, float]:
     """Return what a copy makes by site, where enough of them run for long enough to tell."""
     rates: defaultdict[str, list[float]] = defaultdict(list)
     for device in devices:
-        if device.is_copying and now_s - device.copying_since_s >= _SETTLED_S:
+        if device.is_flowing and now_s - device.copying_since_s >= _SETTLED_S:
             rates[device.site].append(device.rate_bytes_per_s)
     return {site: median(found) for site, found in rates.items() if len(found) >= _LEAST_PEERS}
 

@@ -30,9 +30,9 @@ def _row(device: DeviceRecord) -> dict[str, str | Text]:
     return {
         "device": device.host,
         "result": outcome(device.outcome),
-        "as it is": rate(found.as_is.steady_bytes_per_s if found.as_is else None),
+        "as it is": rate(found.as_is.measured_bytes_per_s if found.as_is else None),
         "time": spoken(found.as_is_s) if found.as_is_s is not None else "-",
-        "tuned": rate(found.tuned.steady_bytes_per_s if found.tuned else None),
+        "tuned": rate(found.tuned.measured_bytes_per_s if found.tuned else None),
         "time tuned": spoken(found.tuned_s) if found.tuned_s is not None else "-",
         "gain": f"{found.worth.gain:.1f}x" if found.worth else "-",
         "tune it?": _decision(found),
@@ -54,6 +54,8 @@ def _print_evidence(device: DeviceRecord) -> None:
         if arm is not None:
             line(device.host, f"{name}: {_described(arm)}")
             line(device.host, f"{name}: {arm.verdict.sentence}")
+    if found.undecided:
+        line(device.host, f"is tuning worth it: not told, for a gain takes two measurements; {found.undecided}", BAD)
     if found.worth is not None:
         line(device.host, f"tuning is {'worth it' if found.worth.is_worth else 'not worth it'}: {found.worth.reason}")
     for change in device.changes if device.tune is not None else ():
@@ -66,6 +68,8 @@ def _print_evidence(device: DeviceRecord) -> None:
 
 def _described(arm: Arm) -> str:
     """Return what was copied and what the start of the copy, which no long copy notices, cost."""
+    if arm.too_short:
+        return f"not measured: {arm.too_short}{f'; SYN: {arm.syn.describe()}' if arm.syn else ''}"
     start = max(0.0, 1 - arm.server_bytes_per_s / arm.steady_bytes_per_s)
     says = f", router says {rate(arm.device_bytes_per_s)}" if arm.device_bytes_per_s else ""
     syn = f"; SYN: {arm.syn.describe()}" if arm.syn else ""

@@ -154,7 +154,7 @@ class TransferProgress:
         rtt_s: Smoothed round-trip time, of the control connection until data flows.
         size_bytes: Size of the image.
         bytes_acked: Bytes of the image the client has acknowledged, those before a resumption included.
-        rate_bytes_per_s: Rate of the last sample interval.
+        rate_bytes_per_s: Rate of the last sample interval; 0 once the transfer ended, its own rate is in the record.
         congestion_control: In force on the data connection.
         tries_left: Transfers that may still be begun.
         limited_by: What limited the transfer under way so far; None while that cannot be told.

@@ -113,7 +113,8 @@ class Reporter:
             data_syn=transfer.start.data_syn,
             rtt_s=transfer.info.rtt_s,
             bytes_acked=transfer.start.offset_bytes + transfer.acked_bytes,
-            rate_bytes_per_s=transfer.rate_bytes_per_s,
+            # An ended copy moves nothing, whatever its last second was like: its successor has the rate now.
+            rate_bytes_per_s=0.0 if state.is_final else transfer.rate_bytes_per_s,
             congestion_control=self._tuning.in_force(),
             limited_by=self._so_far.kind,
             **more,

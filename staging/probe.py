@@ -163,13 +163,15 @@ class ProbeRun(DeviceRun):
         as_is = self._record.probe.as_is if self._record.probe else None
         return 4 * as_is.steady_bytes_per_s if as_is else None
 
-    def _forecast(self, arm: Arm) -> float:
+    def _forecast(self, arm: Arm) -> float | None:
         """Return how long the image takes: no flash is written by the test, so what is known of it bounds the rate."""
-        return predicted_seconds(self._wish.image_bytes, self._to_flash(arm), arm.rtt_s or 0.0)
+        to_flash = self._to_flash(arm)
+        return None if to_flash is None else predicted_seconds(self._wish.image_bytes, to_flash, arm.rtt_s or 0.0)
 
-    def _to_flash(self, arm: Arm) -> float:
-        limit = self._flash_limit()
-        return arm.steady_bytes_per_s if limit is None else min(arm.steady_bytes_per_s, limit.bytes_per_s)
+    def _to_flash(self, arm: Arm) -> float | None:
+        """Return the rate to flash to expect; None where the arm was too short to carry one."""
+        measured, limit = arm.measured_bytes_per_s, self._flash_limit()
+        return measured if measured is None or limit is None else min(measured, limit.bytes_per_s)
 
     def _flash_limit(self) -> Expectation | None:
         return self._history.flash_limit(self._record.host, self._checked().facts.model)
@@ -183,12 +185,15 @@ class ProbeRun(DeviceRun):
         assert found is not None
         if self._wish.tuned and not has_tuning:
             self._found(worth=nothing_to_tune())
-        elif found.as_is is not None and found.tuned is not None:
+            return
+        as_is = self._to_flash(found.as_is) if found.as_is else None
+        tuned = self._to_flash(found.tuned) if found.tuned else None
+        if found.tuned is not None and as_is is not None and tuned is not None:
             limit = self._flash_limit()
             is_held_back = limit is not None and limit.bytes_per_s < found.tuned.steady_bytes_per_s
             worth = worth_tuning(
-                as_is_bytes_per_s=self._to_flash(found.as_is),
-                tuned_bytes_per_s=self._to_flash(found.tuned),
+                as_is_bytes_per_s=as_is,
+                tuned_bytes_per_s=tuned,
                 tuned_kind=VerdictKind.SLOW_RECEIVER if is_held_back else found.tuned.verdict.kind,
                 image_bytes=found.image_bytes,
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ftpserver import SenderReport, TransferRecord
 from tasks.pull import PullReport
-from tcp.probing import steady_bytes_per_s
+from tcp.probing import steady_bytes_per_s, too_short
 from tcp.syn import SynOptions
 from tcp.verdict import Verdict
 from tcp.worth import Worth
@@ -27,6 +27,7 @@ class Arm:
         syn: The SYN of the device's data connection: what its settings come to on the wire.
         sender: What our side asked of the kernel and got.
         verdict: What limited it.
+        too_short: Why it is no measurement, in words; empty where it is one.
     """
 
     size_bytes: int
@@ -39,6 +40,12 @@ class Arm:
     syn: SynOptions | None
     sender: SenderReport
     verdict: Verdict
+    too_short: str = ""
+
+    @property
+    def measured_bytes_per_s(self) -> float | None:
+        """The rate that may be shown, forecast from and compared; None where the copy was too short to carry one."""
+        return None if self.too_short else self.steady_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +56,9 @@ class ProbeResult:
         image_bytes: Size of the image that the forecast is for.
         as_is: The copy with the device's own settings, or None where it was not asked for or failed.
         tuned: The copy while tuned, or None.
-        as_is_s: Forecast for the image as it is, in seconds.
-        tuned_s: Forecast for the image tuned, in seconds.
-        worth: Whether tuning is worth it, or None where only one arm was run.
+        as_is_s: Forecast for the image as it is, in seconds; None where that was not measured.
+        tuned_s: Forecast for the image tuned, in seconds; None where that was not measured.
+        worth: Whether tuning is worth it, or None where not both arms were measured.
     """
 
     image_bytes: int
@@ -60,6 +67,14 @@ class ProbeResult:
     as_is_s: float | None = None
     tuned_s: float | None = None
     worth: Worth | None = None
+
+    @property
+    def undecided(self) -> str:
+        """Why there is no gain although both arms were run: which was too short; empty elsewhere."""
+        if self.worth is not None or self.as_is is None or self.tuned is None:
+            return ""
+        arms = (("as it is", self.as_is), ("tuned", self.tuned))
+        return "; ".join(f"{name}: {arm.too_short}" for name, arm in arms if arm.too_short)
 
 
 CAVEAT = "A copy to null: writes no flash; to flash it cannot be faster, and on old routers it is much slower."
@@ -79,4 +94,5 @@ def arm_of(pull: PullReport | None, seen: TransferRecord, copies: int) -> Arm:
         syn=seen.data_syn or seen.control_syn,
         sender=seen.sender,
         verdict=seen.verdict,
+        too_short=too_short(size_bytes=seen.bytes_acked, duration_s=seen.duration_s, rtt_s=seen.min_rtt_s),
     )

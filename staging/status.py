@@ -178,7 +178,7 @@ def last_as_is(directory: Path) -> dict[str, float]:
     Raises:
         ConfigInvalid: There is a journal and it cannot be read.
     """
-    return _last_measured(directory, "probe", "as_is", "steady_bytes_per_s")
+    return _last_measured(directory, "probe", "as_is", "steady_bytes_per_s", unless=("probe", "as_is", "too_short"))
 
 
 def last_hash_speeds(directory: Path) -> dict[str, float]:
@@ -190,14 +190,16 @@ def last_hash_speeds(directory: Path) -> dict[str, float]:
     return _last_measured(directory, "verify", "hash_bytes_per_s")
 
 
-def _last_measured(directory: Path, *keys: str) -> dict[str, float]:
-    """Return by device the latest figure that its records have at a place."""
+def _last_measured(directory: Path, *keys: str, unless: tuple[str, ...] = ()) -> dict[str, float]:
+    """Return by device the latest figure that its records have at a place, `unless` there are words at another."""
     query = (
         "SELECT host, CASE WHEN json_valid(record) THEN json_extract(record, ?) END AS figure "
-        "FROM devices JOIN runs USING (run_id) WHERE typeof(figure) IN ('real', 'integer') ORDER BY started_at"
+        "FROM devices JOIN runs USING (run_id) WHERE typeof(figure) IN ('real', 'integer') "
+        "AND CASE WHEN json_valid(record) THEN coalesce(json_extract(record, ?), '') = '' END ORDER BY started_at"
     )
+    places = ("$." + ".".join(keys), "$." + ".".join(unless or ("none",)))
     with reading(directory) as database:
-        rows = database.execute(query, ("$." + ".".join(keys),)).fetchall() if database is not None else []
+        rows = database.execute(query, places).fetchall() if database is not None else []
     return {host: float(figure) for host, figure in rows}
 
 

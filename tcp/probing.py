@@ -5,6 +5,9 @@ Facts
 
 - A sender starts with ten segments (RFC 6928) and doubles per round trip, so a short copy measures the start, not the
   path: 64 KiB are five round trips, whatever the link. A copy of ten round trips or less says nothing about the rate.
+- 64 KiB are no measurement where they take long either: one lost segment of so few waits for a timer, RFC 6298 asks
+  for a second at least and doubles it, and a copy of half a second takes five. So the first, tiny copy finds a size
+  for the next one and nothing else.
 - A flow that the window holds back runs at window / RTT from the moment the window is full, so the window seen on a
   tiny copy tells how long a larger one takes.
 - A router that nobody tuned takes 0.08 to 0.15 MB/s at 100 ms, a tuned one 5 MB/s: a fixed size would take minutes
@@ -23,7 +26,13 @@ if TYPE_CHECKING:
     from tcp.sample import Sample
 
 PILOT_BYTES = 65_536
-"""First copy of a device that nothing is known of: a second at 0.1 MB/s."""
+"""First copy of a device that nothing is known of: a second at 0.1 MB/s. Never a measurement, however long it takes."""
+
+_LEAST_AFTER_PILOT_BYTES = 140_000
+"""Twice the pilot: what follows a pilot that took long, so that a stall in it is told from a slow device."""
+
+_LONGEST_PILOT_S = 60.0
+"""Below 1 kB/s nothing follows: the next copy would take minutes, and that the path is broken is known."""
 
 LARGEST_BYTES = 64_000_000
 """No copy is larger: 10 s at 50 Mbit/s."""
@@ -35,6 +44,8 @@ MOST_GROWTH = 256
 """No copy is larger than the one before by more: a guess that is wrong then costs minutes at most."""
 
 _START_ROUND_TRIPS = 10
+"""So many and fewer are the start of a copy."""
+
 _START_SHARE = 0.25
 
 
@@ -69,18 +80,50 @@ def first_size(expected_bytes_per_s: float | None, target_s: float = TARGET_S) -
 
 
 def next_size(seen: TimedCopy, *, ceiling_bytes_per_s: float | None = None, target_s: float = TARGET_S) -> int | None:
-    """Return the size of the next copy, or None where the last one was long enough to count.
+    """Return the size of the next copy, or None where the last one was long enough to count, or none can follow.
+
+    Whether the last one counts is for `too_short` to say.
 
     Args:
         seen: The last copy.
         ceiling_bytes_per_s: What the link or a cap allows, or None where unknown.
         target_s: What a copy should take.
     """
-    if seen.duration_s >= target_s / 2 or seen.size_bytes >= LARGEST_BYTES:
+    # Half of it has to lie behind the start, whoever asked for less.
+    target_s = max(target_s, 2.5 * _START_ROUND_TRIPS * (seen.rtt_s or 0.0))
+    if seen.size_bytes >= LARGEST_BYTES:
+        return None
+    if seen.size_bytes <= PILOT_BYTES:
+        if seen.duration_s > _LONGEST_PILOT_S:
+            return None
+    elif seen.duration_s >= target_s / 2:
         return None
     wanted = _sized(min(_expected(seen, ceiling_bytes_per_s) * target_s, seen.size_bytes * MOST_GROWTH))
+    if seen.size_bytes <= PILOT_BYTES:
+        return max(wanted, _LEAST_AFTER_PILOT_BYTES)
     # Less than twice as much would tell nothing new.
     return wanted if wanted >= 2 * seen.size_bytes else None
+
+
+def too_short(*, size_bytes: int, duration_s: float, rtt_s: float | None) -> str:
+    """Return why a copy is too short to carry a rate, in words with its figures; empty where it is not.
+
+    Args:
+        size_bytes: What was copied.
+        duration_s: First byte to last acknowledgement.
+        rtt_s: Least round-trip time, or None where it is not known.
+    """
+    if size_bytes <= PILOT_BYTES:
+        return (
+            f"only {size_bytes / 1e3:.0f} kB went over, in {duration_s:.1f} s: enough to find the size of a test, and "
+            "no measurement"
+        )
+    if rtt_s is not None and duration_s <= _START_ROUND_TRIPS * rtt_s:
+        return (
+            f"{size_bytes / 1e6:.2g} MB were over in {duration_s:.1f} s, {duration_s / rtt_s:.0f} round trips: the "
+            "start of a copy, and no measurement"
+        )
+    return ""
 
 
 def _expected(seen: TimedCopy, ceiling_bytes_per_s: float | None) -> float:

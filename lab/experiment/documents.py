@@ -8,6 +8,7 @@ from lab.errors import LabError
 from lab.experiment.answers import AUTO, beside_host_bbr, beside_published, held_to, seeds_table, tally
 from lab.experiment.chart import evidence_svg
 from lab.experiment.evidence import put
+from lab.experiment.gains import gain_by_tuning, gains_table, in_words, time_for_image
 from lab.experiment.heat_map import heat_map_svg
 from lab.experiment.published import ARMS, SENDERS
 from lab.experiment.sweep import by_place, regrets
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from lab.experiment.summary import Row
 
 _CHART, _HEAT_MAP = "evidence.svg", "sweep.svg"
+_GAINS = (
+    "What tuning gains, each router tuned over the same router untuned, from the article and from each server here:"
+)
 _TALLIED = "Verdicts that name what the arm was built to be limited by:"
 
 
@@ -43,6 +47,7 @@ def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *,
         (
             f"`{plan.command}`; {conditions(runs)}",
             published_table(rows),
+            *_gains(rows),
             *_told("The article's server here, beside the article:", beside_published(rows)),
             *_told("Ours beside the article's server with BBR for the whole host:", beside_host_bbr(rows)),
             *_told(_TALLIED, tally(rows)),
@@ -55,6 +60,12 @@ def published_text(rows: Sequence[Row], runs: Sequence[Measured], plan: Plan, *,
 def _told(heading: str, text: str) -> tuple[str, ...]:
     """Return a part under its heading; neither where not all arms or servers were asked for, and none is left."""
     return (heading, text) if text else ()
+
+
+def _gains(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return what tuning gains, between markers of its own, so that it can be made anew from the table above it."""
+    table = gains_table(rows)
+    return (_GAINS, f"<!-- gains: begin -->\n{table}\n<!-- gains: end -->") if table else ()
 
 
 def seeds_text(rows_by_loss: Mapping[float, Sequence[Row]], runs: Sequence[Measured], plan: Plan) -> str:
@@ -70,29 +81,30 @@ def seeds_text(rows_by_loss: Mapping[float, Sequence[Row]], runs: Sequence[Measu
     return "\n\n".join(part for part in found if part)
 
 
-def readme_text(rows: Sequence[Row], plan: Plan, chart: str) -> str:
+def readme_text(rows: Sequence[Row], command: str, chart: str) -> str:
     """Return the README's graph and table.
 
     Args:
         rows: The arms.
-        plan: How it was run.
+        command: What was typed.
         chart: Where the graph lies, seen from the README.
     """
     told = "Speed of a copy per client: as published, from the article's server here, and from flashferry"
-    return f"![{told}]({chart})\n\n{short_table(rows)}\n\n`{plan.command}` made both."
+    made = f"`{command}` made both. *By tuning*: the tuned router over the same router untuned, both from flashferry."
+    return f"![{told}]({chart})\n\n{short_table(rows)}\n\n{made}"
 
 
 def short_table(rows: Sequence[Row]) -> str:
-    """Return a row per arm: published, the article's server here, ours, the gain, and what limits each."""
+    """Return a row per arm: published, the article's server here, ours, what either gains, and what limits each."""
     columns = (
-        "client", "published MB/s", "the article's server here", "flashferry", "gain", "limits the article's server",
-        "limits flashferry",
+        "client", "published MB/s", "the article's server here", "flashferry", "over that server", "by tuning",
+        "500 MB take", "limits the article's server", "limits flashferry",
     )  # fmt: skip
     at = {(row.arm.name, row.sender): row for row in rows}
-    return markdown(columns, (_short_row(arm.name, at) for arm in ARMS if (arm.name, AUTO) in at))
+    return markdown(columns, (_short_row(arm.name, at, rows) for arm in ARMS if (arm.name, AUTO) in at))
 
 
-def _short_row(arm: str, at: Mapping[tuple[str, Sender], Row]) -> tuple[str, ...]:
+def _short_row(arm: str, at: Mapping[tuple[str, Sender], Row], rows: Sequence[Row]) -> tuple[str, ...]:
     ours, base = at[arm, AUTO], at.get((arm, SENDERS[0]))
     return (
         arm,
@@ -100,6 +112,8 @@ def _short_row(arm: str, at: Mapping[tuple[str, Sender], Row]) -> tuple[str, ...
         mb(base.median_bytes_per_s) if base else "",
         mb(ours.median_bytes_per_s),
         f"{ours.ratio:.2f}x" if ours.ratio is not None else "",
+        in_words(gain_by_tuning(rows, arm, AUTO)),
+        time_for_image(ours.median_bytes_per_s),
         base.kinds[0][0] if base and base.kinds else "",
         ours.kinds[0][0] if ours.kinds else "",
     )
@@ -120,13 +134,25 @@ def document_published(docs: Path, rows: Sequence[Row], runs: Sequence[Measured]
     here = {(row.arm.name, row.sender) for row in rows}
     if not all((arm.name, sender) in here for arm in ARMS for sender in (SENDERS[0], AUTO)):
         return [docs]
-    written = [docs, write_beside(docs, _CHART, evidence_svg(rows))]
+    return [docs, write_beside(docs, _CHART, evidence_svg(rows)), *put_in_readme(docs, rows, plan.command)]
+
+
+def put_in_readme(docs: Path, rows: Sequence[Row], command: str) -> list[Path]:
+    """Put the graph and the table into the README above a document, if that has the markers; return what was written.
+
+    Args:
+        docs: The document, beside which the graph lies.
+        rows: The arms.
+        command: What was typed.
+
+    Raises:
+        LabError: It cannot be written.
+    """
     readme = docs.absolute().parent.parent / "README.md"
-    if readme.is_file() and "<!-- evidence: begin -->" in readme.read_text(encoding="utf-8"):
-        chart = f"{docs.absolute().parent.name}/{_CHART}"
-        put(readme, "evidence", readme_text(rows, plan, chart))
-        written.append(readme)
-    return written
+    if not readme.is_file() or "<!-- evidence: begin -->" not in readme.read_text(encoding="utf-8"):
+        return []
+    put(readme, "evidence", readme_text(rows, command, f"{docs.absolute().parent.name}/{_CHART}"))
+    return [readme]
 
 
 def document_sweep(docs: Path, text: str, runs: Sequence[Measured]) -> list[Path]:

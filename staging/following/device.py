@@ -9,6 +9,11 @@ from staging.events import Event
 from staging.following.roster import Expected
 
 _SMOOTHING = 0.3
+
+SETTLING_S = 3.0
+"""So long after a site's cap was shared anew its rates are shown as they are read: smoothed, a copy would be shown with
+what it had before beside what another one has of that by now."""
+
 _ENDS_EARLY = frozenset({"check", "connect", "snapshot"})
 
 
@@ -47,7 +52,7 @@ class Device:
         is_copying: Whether bytes are flowing; the three that follow are of this copy.
         acked_bytes: What the device has acknowledged.
         size_bytes: What the file has.
-        rate_bytes_per_s: Smoothed rate.
+        rate_bytes_per_s: Smoothed rate; 0 as soon as all is acknowledged, though the device may still write flash.
         copying_since_s: When its first bytes were told.
         moved_s: When the device last acknowledged something new.
         verdict: What limits the copy so far; None where nobody can tell.
@@ -58,6 +63,7 @@ class Device:
         "_is_done",
         "_is_idle",
         "_last_step",
+        "_read_bytes_per_s",
         "acked_bytes",
         "copying_since_s",
         "has_failed",
@@ -89,6 +95,7 @@ class Device:
         self.is_copying = False
         self.acked_bytes = self.size_bytes = 0
         self.rate_bytes_per_s = self.copying_since_s = self.moved_s = 0.0
+        self._read_bytes_per_s = 0.0
         self.verdict: str | None = None
 
     @property
@@ -96,10 +103,31 @@ class Device:
         """Whether it is through, as far as anybody knows."""
         return self.phase in OVER
 
-    def take(self, event: Event, now_s: float) -> None:
-        """Take an event of this device in."""
+    @property
+    def has_all(self) -> bool:
+        """Whether everything of its copy was acknowledged: what it does now is its own, such as writing flash."""
+        return self.is_copying and 0 < self.size_bytes <= self.acked_bytes
+
+    @property
+    def is_flowing(self) -> bool:
+        """Whether its copy has more to send."""
+        return self.is_copying and not self.has_all
+
+    def forget_former_share(self) -> None:
+        """Show its rate as it was read last: what it had before that was another share of its site's cap."""
+        if self.is_flowing:
+            self.rate_bytes_per_s = self._read_bytes_per_s
+
+    def take(self, event: Event, now_s: float, *, is_settling: bool = False) -> None:
+        """Take an event of this device in.
+
+        Args:
+            event: The event.
+            now_s: The time, on the clock of who follows.
+            is_settling: Whether copies of its site began or ended within the last seconds, so that shares changed.
+        """
         if event.status == "progress":
-            self._take_progress(event, now_s)
+            self._take_progress(event, now_s, is_settling=is_settling)
         elif event.status in ("queued", "retry"):
             self._wait(event, now_s)
         elif event.step == "device":
@@ -109,7 +137,7 @@ class Device:
         elif event.step != "transfer" and event.status in ("done", "failed"):
             self._leave_step(event, now_s)
 
-    def _take_progress(self, event: Event, now_s: float) -> None:
+    def _take_progress(self, event: Event, now_s: float, *, is_settling: bool) -> None:
         seen = event.progress
         if seen is None:
             return
@@ -117,10 +145,12 @@ class Device:
             self.is_copying, self.copying_since_s, self.moved_s = True, now_s, now_s
         if seen.acked_bytes > self.acked_bytes:
             self.moved_s = now_s
-        rate = seen.rate_bytes_per_s
+        rate = self._read_bytes_per_s = seen.rate_bytes_per_s
         before = self.rate_bytes_per_s
-        self.rate_bytes_per_s = before + _SMOOTHING * (rate - before) if before else rate
+        self.rate_bytes_per_s = before + _SMOOTHING * (rate - before) if before and not is_settling else rate
         self.acked_bytes, self.size_bytes = seen.acked_bytes, seen.size_bytes
+        if self.has_all:
+            self.rate_bytes_per_s = 0.0
         self.verdict = event.verdict or self.verdict
         self.phase, self.waits = Phase.UNDER_WAY, ""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from inventory.outside import shown
 from staging.events import Event
-from staging.following.device import OVER, Device, Phase
+from staging.following.device import OVER, SETTLING_S, Device, Phase
 from staging.following.roster import Expected, Roster
 
 LONGEST_S = 4 * 86_400.0
@@ -23,7 +23,8 @@ class Tally:
         acked_bytes: What of it was acknowledged.
         received_bytes: What was acknowledged in all, copies that failed or were repeated too; it only grows.
         rate_bytes_per_s: What all running copies make together.
-        copies: How many are running.
+        copies: How many are running, those whose device still writes what it has included.
+        shared_s: When a copy began or ended last, and with it each one's share of a cap; None as long as none did.
         cap_bytes_per_s: What they may take; None for no limit known.
     """
 
@@ -34,12 +35,14 @@ class Tally:
         "devices",
         "rate_bytes_per_s",
         "received_bytes",
+        "shared_s",
         "todo_bytes",
     )
 
     def __init__(self, cap_bytes_per_s: float | None = None) -> None:
         self.devices: Counter[Phase] = Counter()
         self.todo_bytes = self.acked_bytes = self.received_bytes = self.copies = 0
+        self.shared_s: float | None = None
         self.rate_bytes_per_s = 0.0
         self.cap_bytes_per_s = cap_bytes_per_s
 
@@ -67,6 +70,10 @@ class Tally:
         if left <= 0 or not self.copies or self.rate_bytes_per_s * LONGEST_S < left:
             return None
         return left / self.rate_bytes_per_s
+
+    def is_settling(self, now_s: float) -> bool:
+        """Return whether its copies have had their shares of a cap for a few seconds only."""
+        return self.shared_s is not None and now_s - self.shared_s < SETTLING_S
 
     def count(self, device: Device, sign: int) -> None:
         """Count a device in (1) or out (-1)."""
@@ -103,6 +110,7 @@ class Fleet:
         self._unnamed = unnamed
         self.devices: dict[str, Device] = {}
         self.sites: dict[str, Tally] = {}
+        self._flowing: dict[str, set[Device]] = {}
         self.whole = Tally(sum(self._caps.values()) or None)
         self.run_id = self.wave = self.hold = self.hold_text = ""
         for expected in roster.devices:
@@ -114,7 +122,7 @@ class Fleet:
         return max(self.whole.total, self._unnamed)
 
     def take(self, event: Event, now_s: float) -> None:
-        """Take an event in; constant time.
+        """Take an event in; constant time, but for the copies of a site where one of them begins or ends.
 
         Args:
             event: The event.
@@ -128,19 +136,37 @@ class Fleet:
             return
         device = self.devices.get(event.host) or self._add(Expected(host=event.host, site=event.site or ""))
         tallies = (self.sites[device.site], self.whole)
-        before = device.acked_bytes
+        before, flowed = device.acked_bytes, device.is_flowing
         for tally in tallies:
             tally.count(device, -1)
-        device.take(event, now_s)
+        device.take(event, now_s, is_settling=tallies[0].is_settling(now_s))
         grown = device.acked_bytes - before if device.acked_bytes >= before else device.acked_bytes
         for tally in tallies:
             tally.count(device, 1)
             tally.received_bytes += grown
+        if device.is_flowing is not flowed:
+            self._share_anew(device, now_s)
+
+    def _share_anew(self, device: Device, now_s: float) -> None:
+        """Note that a copy began or ended: what its neighbours had before is no longer shown."""
+        flowing = self._flowing[device.site]
+        flowing.discard(device)
+        tallies = (self.sites[device.site], self.whole)
+        tallies[0].shared_s = now_s
+        for other in flowing:
+            for tally in tallies:
+                tally.count(other, -1)
+            other.forget_former_share()
+            for tally in tallies:
+                tally.count(other, 1)
+        if device.is_flowing:
+            flowing.add(device)
 
     def _add(self, expected: Expected) -> Device:
         device = self.devices[expected.host] = Device(expected, self._last_step)
         if device.site not in self.sites:
             self.sites[device.site] = Tally(self._caps.get(expected.site))
+            self._flowing[device.site] = set()
         for tally in (self.sites[device.site], self.whole):
             tally.count(device, 1)
         return device

@@ -13,11 +13,13 @@ from markupsafe import Markup
 
 from inventory.outside import outward
 from staging.reports import words
-from staging.reports.graphs import MOST_POINTS, Limit, transfer_graphs
+from staging.reports.graphs import MOST_POINTS, Limit, recorded_limit, transfer_graphs
 from staging.reports.headline import configuration_line, headline, saved_line, state_line
 from staging.reports.marks import PROOF_WORDS, Marks, mark, pair_bars, proof_tone, step_bar, tone
 from staging.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
 from staging.reports.svg import GRAPH_STYLE, svg
+from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
+from tcp.probing import PILOT_BYTES
 
 OPEN_UP_TO = 12
 """A report of so few devices is opened, and printed, whole."""
@@ -32,6 +34,7 @@ MOST_GRAPHED = 600
 """A larger fleet has graphs only for the devices that need attention: the page is to stay below some megabytes."""
 
 _LONGEST_REASON = 220
+_SHARES = re.compile(r"^(\d+) of (\d+) shares of: (.+)$")
 _DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{16,}([0-9a-f]{4})\b")
 _TITLES = {"stage": "Staging report", "probe": "Speed test report"}
 
@@ -55,6 +58,7 @@ def report_html(report: Report) -> str:
         configuration_line=configuration_line(report),
         saved_line=saved_line(report),
         fine_configurations=sum(one.restore.proof in {Proof.PROVEN, Proof.UNTOUCHED} for one in report.devices),
+        has_before=any(one.as_is for one in report.devices),
         has_sites=any(site.name for site in report.sites),
         ordered=ordered,
         urgent=[(number, device) for number, device in ordered if device.needs_attention],
@@ -72,11 +76,14 @@ def _pictures(report: Report) -> dict[str, object]:
     most = MOST_POINTS if len(report.devices) <= _MANY else _POINTS_OF_MANY
 
     def graphs(device: DeviceReport, transfer: TransferReport) -> list[Markup]:
-        limits = [
-            Limit(label=label, bytes_per_s=rate)
-            for label, rate in (("cap", transfer.cap_bytes_per_s), ("link", device.link_bytes_per_s))
-            if rate
-        ]
+        link = device.link_bytes_per_s
+        # Without a cap a copy finds its pace for itself, and the kernel holds it to that in the same way.
+        name = "cap" if transfer.cap_bytes_per_s else "pace found"
+        found = (
+            recorded_limit(name, transfer.samples, transfer.cap_bytes_per_s),
+            Limit(label="link", bytes_per_s=link) if link else None,
+        )
+        limits = [limit for limit in found if limit is not None]
         made = transfer_graphs(transfer.samples, limits=limits, most_points=most)
         return [Markup(svg(graph)) for graph in made]  # noqa: S704 -- svg escapes what it is given
 
@@ -90,6 +97,8 @@ def _pictures(report: Report) -> dict[str, object]:
 
 def _no_graphs(device: DeviceReport, transfer: TransferReport, devices: int) -> str:
     """Return why a transfer has no graphs on the page, or an empty text where it has."""
+    if _is_pilot(transfer):
+        return "This small copy only found the size of the one that follows; it is no measurement."
     if len(transfer.samples) < _LEAST_READINGS:
         return f"No graphs: {len(transfer.samples)} readings of this copy were kept."
     if devices > MOST_GRAPHED and not device.needs_attention:
@@ -132,7 +141,27 @@ def _transfer_title(transfer: TransferReport) -> str:
     name = what.get(transfer.kind, transfer.kind)
     tuned = ", tuned" if transfer.kind == "stage" and transfer.is_tuned else ""
     where = f" to {transfer.target}" if transfer.target else ""
-    return f"{name}{tuned}{where}, {words.moment(transfer.at)}"
+    small = f", the first {words.size(transfer.acked_bytes)}" if _is_pilot(transfer) else ""
+    return f"{name}{tuned}{where}{small}, {words.moment(transfer.at)}"
+
+
+def _is_pilot(transfer: TransferReport) -> bool:
+    """Return whether it is the copy by which a speed test finds its size."""
+    return transfer.kind in {PROBE_AS_IS, PROBE_TUNED} and (transfer.acked_bytes or 0) <= PILOT_BYTES
+
+
+def _cap_words(transfer: TransferReport) -> str:
+    """Return what cap there was; where it changed, between what, and what it was at the end."""
+    at_end = transfer.cap_bytes_per_s
+    if not at_end:
+        return ", no cap"
+    told = _SHARES.sub(r"\1 of \2 shares of the site's cap, \3", transfer.cap_source or "")
+    source = f" ({told})" if told else ""
+    found = recorded_limit("cap", transfer.samples, at_end)
+    if found is None or not found.steps:
+        return f", capped at {words.rate(at_end)}{source}"
+    between = words.rates(found.least_bytes_per_s, found.most_bytes_per_s)
+    return f", capped at {between} as it changed, in the end at {words.rate(at_end)}{source}"
 
 
 def _shortened(text: str) -> str:
@@ -168,6 +197,8 @@ def _template_environment() -> Environment:
         "proof_word": PROOF_WORDS.__getitem__,
         "shortened": _shortened,
         "transfer_title": _transfer_title,
+        "is_pilot": _is_pilot,
+        "cap_words": _cap_words,
     }
     return made
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from staging.reports.scales import Axis, Point, evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
+from staging.reports.words import rates
 from tcp.sample import Sample, intervals
 
 MOST_POINTS = 150
@@ -33,12 +34,26 @@ class Stroke(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line: points of seconds and a value in base units. `is_step`: a point's value holds since the point before."""
+    """A line: points of seconds and a value in base units.
+
+    Attributes:
+        label: What the legend calls it.
+        points: In the order of time.
+        stroke: How it is drawn.
+        is_step: Whether a point's value holds since the point before, the first's since the start.
+        gaps: Of a step line, the points since whose forerunner nothing is drawn: there was no value, or none in sight.
+    """
 
     label: str
     points: tuple[Point, ...]
     stroke: Stroke = Stroke.SOLID
     is_step: bool = False
+    gaps: frozenset[int] = frozenset()
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Return what is drawn, without the times."""
+        return tuple(value for place, (_, value) in enumerate(self.points) if place not in self.gaps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +90,52 @@ class Graph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A rate of payload that the transfer was held against, with its name: `cap`, `link`."""
+    """A rate that the transfer was held against.
+
+    Attributes:
+        label: Its name: `cap`, `link`.
+        bytes_per_s: The rate; where it changed, that of the end.
+        steps: Where it changed: times, each with the rate in force since the time before, 0 for none. Empty where it
+            was the same all the time.
+    """
 
     label: str
     bytes_per_s: float
+    steps: tuple[Point, ...] = ()
+
+    @property
+    def least_bytes_per_s(self) -> float:
+        """The lowest that was in force."""
+        return min((rate for _, rate in self.steps if rate > 0), default=self.bytes_per_s)
+
+    @property
+    def most_bytes_per_s(self) -> float:
+        """The highest that was in force."""
+        return max((rate for _, rate in self.steps), default=self.bytes_per_s)
+
+
+def recorded_limit(label: str, samples: Sequence[Sample], at_end_bytes_per_s: float | None) -> Limit | None:
+    """Return the pacing limit of a transfer as its readings have it: a share of a cap changes as copies come and go.
+
+    Args:
+        label: Its name.
+        samples: The readings, in the order they were taken.
+        at_end_bytes_per_s: What was in force at the end, for records whose readings do not have it; None for none.
+
+    Returns:
+        None where there was no limit at any time.
+    """
+    read = [(sample.at_s, float(sample.max_pacing_rate_bytes_per_s or 0)) for sample in samples]
+    if not any(rate for _, rate in read):
+        return Limit(label=label, bytes_per_s=at_end_bytes_per_s) if at_end_bytes_per_s else None
+    # The first reading is of the moment before the limit is set.
+    runs: list[Point] = []
+    for at_s, rate in read[1:] or read:
+        if runs and runs[-1][1] == rate:
+            runs.pop()
+        runs.append((at_s, rate))
+    last = next(rate for _, rate in reversed(read) if rate)
+    return Limit(label=label, bytes_per_s=last, steps=tuple(runs) if len(runs) > 1 else ())
 
 
 def transfer_graphs(
@@ -99,13 +156,13 @@ def transfer_graphs(
 def _rate(samples: Sequence[Sample], across: Axis, most: int, limits: Sequence[Limit]) -> Graph:
     achieved = _rates(samples, most)
     largest = max((value for _, value in achieved), default=0.0)
-    near = [limit for limit in limits if 0 < limit.bytes_per_s <= _IN_SIGHT * largest][:2]
-    far = [limit for limit in limits if limit not in near and limit.bytes_per_s > 0]
+    highest = _IN_SIGHT * largest
+    near = [limit for limit in limits if 0 < limit.least_bytes_per_s <= highest][:2]
     lines = [Line(label="rate", points=achieved, is_step=True)]
     for limit, stroke in zip(near, (Stroke.DASHED, Stroke.DOTTED), strict=False):
-        lines.append(Line(label=limit.label, points=_level(limit.bytes_per_s, across), stroke=stroke))
-    up = rate_axis(max([largest, *(limit.bytes_per_s for limit in near)]))
-    outside = "; ".join(f"{limit.label} at {rate_axis(limit.bytes_per_s).label_of(limit.bytes_per_s)}" for limit in far)
+        lines.append(_limit_line(limit, stroke, across, highest))
+    up = rate_axis(max(value for line in lines for value in (*line.values, 0.0)))
+    outside = "; ".join(filter(None, (_out_of_sight(limit, highest) for limit in limits)))
     return Graph(
         key="rate",
         title="Rate",
@@ -115,6 +172,19 @@ def _rate(samples: Sequence[Sample], across: Axis, most: int, limits: Sequence[L
         readings=len(samples),
         note=_note(samples, f"above the picture: {outside}" if outside else ""),
     )
+
+
+def _limit_line(limit: Limit, stroke: Stroke, across: Axis, highest: float) -> Line:
+    if not limit.steps:
+        return Line(label=limit.label, points=_level(limit.bytes_per_s, across), stroke=stroke)
+    gaps = frozenset(place for place, (_, rate) in enumerate(limit.steps) if not 0 < rate <= highest)
+    return Line(label=limit.label, points=limit.steps, stroke=stroke, is_step=True, gaps=gaps)
+
+
+def _out_of_sight(limit: Limit, highest: float) -> str:
+    """Return what of a limit lies above the picture, in words; empty where nothing does."""
+    above = [rate for _, rate in limit.steps or ((0.0, limit.bytes_per_s),) if rate > highest]
+    return f"{limit.label} at {rates(min(above), max(above))}" if above else ""
 
 
 def _acknowledged(samples: Sequence[Sample], across: Axis, most: int) -> Graph:
@@ -127,12 +197,12 @@ def _acknowledged(samples: Sequence[Sample], across: Axis, most: int) -> Graph:
     )
     lines = [Line(label="acknowledged", points=done)]
     if above:
-        lines.append(Line(label="acknowledged + advertised window", points=above, stroke=Stroke.DASHED))
+        lines.append(Line(label="acknowledged + window", points=above, stroke=Stroke.DASHED))
     windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
     told = f"window {spread(windows)}" if windows else "this kernel does not tell the window"
     return Graph(
         key="acknowledged",
-        title="Bytes acknowledged, and the window above them",
+        title="Bytes acknowledged and the window",
         across=across,
         up=size_axis(max((value for line in lines for _, value in line.points), default=0.0)),
         lines=tuple(lines) if done else (),
@@ -152,7 +222,7 @@ def _allowed(samples: Sequence[Sample], across: Axis, most: int) -> Graph:
     )
     achieved = _rates(samples, most)
     lines = (
-        Line(label="window / RTT: what the window allows", points=allowed, stroke=Stroke.DASHED),
+        Line(label="window / RTT", points=allowed, stroke=Stroke.DASHED),
         Line(label="rate", points=achieved, is_step=True),
     )
     return Graph(
@@ -206,6 +276,6 @@ def _note(samples: Sequence[Sample], text: str) -> str:
 
 
 def _range(line: Line, up: Axis) -> str:
-    values = [value for _, value in line.points]
+    values = line.values or (0.0,)
     low, high = up.label_of(min(values)), up.label_of(max(values))
     return high if low == high else f"{low} to {high}"

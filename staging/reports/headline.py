@@ -11,15 +11,16 @@ from staging.reports.words import devices, duration
 _MOST_REASONS = 3
 _FINE = frozenset({Proof.PROVEN.value, Proof.UNTOUCHED.value})
 _DONE = {
-    "stage": "have the image, proven by its hash",
-    "probe": "were tested for speed",
+    "stage": ("has the image, proven by its hash", "have the image, proven by its hash"),
+    "probe": ("was tested for speed", "were tested for speed"),
 }
+"""Of one device, and of any other number."""
 
 
 def headline(report: Report) -> str:
     """Return what came of the devices."""
     found = report.summary
-    done = _DONE.get(report.verb, "are done")
+    done = _DONE.get(report.verb, ("is done", "are done"))[found.good != 1]
     of = f"{found.good:,} of {devices(found.devices)}"
     good = {"done", "already there"}
     others = [f"{count.devices:,} {count.word}" for count in found.outcomes if count.word not in good]
@@ -59,7 +60,8 @@ def configuration_line(report: Report) -> str:
         )
         return f"Every configuration is what it was: {'; '.join(part for part in parts if part)}."
     left = ", ".join(f"{number:,} {word}" for word, number in found.items() if word not in _FINE)
-    return f"{fine:,} of {total:,} configurations are what they were; {left}."
+    word = "configuration is what it was" if total == 1 else "configurations are what they were"
+    return f"{fine:,} of {total:,} {word}; {left}."
 
 
 def saved_line(report: Report) -> str:

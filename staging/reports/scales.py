@@ -11,6 +11,7 @@ Point = tuple[float, float]
 _TICKS = 5
 _MINUTES_FROM_S = 180.0
 _RATES = ((1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
+_LEAST_IN_MB = 1e4
 _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
@@ -51,8 +52,8 @@ class Axis:
 
 
 def rate_axis(largest_bytes_per_s: float) -> Axis:
-    """Return an axis for rates of payload."""
-    return _axis(largest_bytes_per_s, _RATES)
+    """Return an axis for rates of payload: in MB/s, as every text has them, unless that were zeros and no figures."""
+    return _axis(largest_bytes_per_s, _RATES[:1] if largest_bytes_per_s >= _LEAST_IN_MB else _RATES)
 
 
 def size_axis(largest_bytes: float) -> Axis:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from staging.reports.model import Speed, TransferReport
 from staging.reports.node import Node
 from staging.store.kept import NULL, STAGE
+from tcp.probing import too_short
 
 DELIVERED = "delivered"
 
@@ -42,9 +43,7 @@ def speeds_of(record: Node, transfers: Sequence[TransferReport], before: Speed |
         before: Its speed with its own settings as measured before the run, or None.
     """
     if probe := record.at("probe"):
-        as_is, tuned = _arm(probe.at("as_is")), _arm(probe.at("tuned"))
-        gain = tuned.bytes_per_s / as_is.bytes_per_s if as_is and tuned else None
-        return Speeds(as_is=as_is, tuned=tuned, gain=gain)
+        return _probed(probe)
     last = next((one for one in reversed(transfers) if one.kind == STAGE and one.outcome == DELIVERED), None)
     if last is None or not last.acked_bytes or not last.duration_s:
         return Speeds(as_is=before)
@@ -74,6 +73,23 @@ def _compared(before: Speed | None, tuned: Speed, *, copied_bytes: int, took_s: 
     return Speeds(as_is=before, tuned=tuned, gain=tuned.bytes_per_s / before.bytes_per_s, saved_s=saved_s)
 
 
+def _probed(probe: Node) -> Speeds:
+    """Return the speeds of a speed test; a copy that was too short gives none, and what was not measured is said."""
+    arms = {name: probe.at(key) for name, key in (("as it is", "as_is"), ("tuned", "tuned"))}
+    why = {name: too for name, arm in arms.items() if (too := _too_short(arm))}
+    as_is, tuned = (None if name in why else _arm(arm) for name, arm in arms.items())
+    gain = tuned.bytes_per_s / as_is.bytes_per_s if as_is and tuned else None
+    note = "; ".join(f"{name}: {too}" for name, too in why.items())
+    return Speeds(as_is=as_is, tuned=tuned, gain=gain, note=f"not measured {note}" if note else "")
+
+
 def _arm(arm: Node) -> Speed | None:
     rate = arm.number("steady_bytes_per_s")
     return Speed(bytes_per_s=rate, source="this speed test, to null:", to_flash=False) if rate else None
+
+
+def _too_short(arm: Node) -> str:
+    size_bytes, duration_s = arm.whole("size_bytes"), arm.number("duration_s")
+    if size_bytes is None or duration_s is None:
+        return ""
+    return too_short(size_bytes=size_bytes, duration_s=duration_s, rtt_s=arm.number("rtt_s"))

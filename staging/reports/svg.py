@@ -1,8 +1,9 @@
 """A graph as inline SVG: no style attribute, so a strict content policy may stand; legible without colour.
 
 How it looks is in `GRAPH_STYLE`, which a page puts into its own style sheet once; `standalone` brings it along.
-Coordinates are whole numbers in a field of 960 x 440, and moves are relative: at 500 devices with four graphs each
-every byte counts.
+Coordinates are whole numbers in a field of 640 x 340, and moves are relative: at 500 devices with four graphs each
+every byte counts. Two of them stand side by side on a desk's screen, one fills that of a telephone, where a page makes
+the letters larger (up to `LARGEST_LETTERS`): places leave room for that.
 """
 
 from __future__ import annotations
@@ -13,34 +14,38 @@ from html import escape
 from staging.reports.graphs import Graph, Line
 from staging.reports.scales import Point
 
-WIDTH, HEIGHT = 960, 440
-_LEFT, _RIGHT, _TOP, _BOTTOM = 96, 16, 96, 68
+WIDTH, HEIGHT = 640, 340
+"""Of the field; one more line of words below takes more height."""
+_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 34, 74, 70
+_LINE, _EDGE = 26, 4
+LARGEST_LETTERS = 22
+"""Pixels of the field that letters may have without running into each other."""
 _FEW = 12
 """Of a line with so few points each is marked."""
-_LETTER = 13
-"""How wide a letter is at the most; fonts differ."""
+_LETTER = 12.4
+"""How wide a letter of the largest size is on average; fonts differ."""
 
 GRAPH_STYLE = """
 svg.graph{display:block;width:100%;height:auto;font-family:inherit}
-.graph text{fill:var(--ink,#1b1f24);font-size:22px}
-.graph .t{font-size:25px;font-weight:600}
+.graph text{fill:var(--ink,#1b1f24);font-size:17px}
+.graph .t{font-size:18px;font-weight:600}
 .graph .n{fill:var(--quiet,#57606a)}
 .graph .u text{text-anchor:end}
 .graph .v text{text-anchor:middle}
 .graph path{fill:none;stroke-linejoin:round}
 .graph .g{stroke:var(--rule,#d5d9de)}
 .graph .x{stroke:var(--quiet,#57606a)}
-.graph .a{stroke:var(--line-a,#0b4f9e);stroke-width:5}
-.graph .b{stroke:var(--line-b,#b0480e);stroke-width:4;stroke-dasharray:18 9}
-.graph .c{stroke:var(--line-c,#444);stroke-width:4;stroke-dasharray:3 8}
-.graph .m{stroke-width:12;stroke-linecap:round;stroke-dasharray:none}
+.graph .a{stroke:var(--line-a,#0b4f9e);stroke-width:3.5}
+.graph .b{stroke:var(--line-b,#b0480e);stroke-width:3;stroke-dasharray:12 6}
+.graph .c{stroke:var(--line-c,#444);stroke-width:3;stroke-dasharray:2 5}
+.graph .m{stroke-width:8;stroke-linecap:round;stroke-dasharray:none}
 """
 """Colours, dashes and letters; a page may set --ink, --quiet, --rule, --line-a, --line-b and --line-c for its own."""
 
 
 def standalone(graph: Graph) -> str:
     """Return a graph as an SVG file of its own."""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" width="{WIDTH}" height="{HEIGHT}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" width="{WIDTH}" height="{_height(graph)}"'
     style = f"<style>{GRAPH_STYLE}</style>"
     opening, _, rest = svg(graph).partition(">")
     return f"{opening.replace('<svg', head, 1)}>{style}{rest}\n"
@@ -48,14 +53,13 @@ def standalone(graph: Graph) -> str:
 
 def svg(graph: Graph) -> str:
     """Return a graph as an `svg` element."""
+    field = f"0 0 {WIDTH} {_height(graph)}"
     head = (
-        f'<svg class="graph" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(graph.description)}">'
-        f'<text class="t" x="6" y="26">{escape(graph.title)}, {escape(graph.up.unit)}</text>'
+        f'<svg class="graph" viewBox="{field}" role="img" aria-label="{escape(graph.description)}">'
+        f'<text class="t" x="{_EDGE}" y="22">{escape(graph.title)}, {escape(graph.up.unit)}</text>'
     )
     if not graph.lines:
-        readings = "no readings" if not graph.readings else f"{graph.readings} readings"
-        why = escape("; ".join(part for part in (f"not measured: {readings}", graph.note) if part))
-        return f'{head}<text class="n" x="{_LEFT}" y="{HEIGHT // 2}">{why}</text></svg>'
+        return f"{head}{_words(_foot(graph), HEIGHT // 2)}</svg>"
     return "".join((head, *_axes(graph), *_legend(graph), *(_drawn(line, graph) for line in graph.lines), "</svg>"))
 
 
@@ -65,46 +69,75 @@ def _axes(graph: Graph) -> Iterator[str]:
     columns = [(tick, _over(graph, tick * graph.across.divisor)) for tick in graph.across.ticks]
     columns = [(tick, over) for tick, over in columns if tick <= graph.across.end * (1 + 1e-9)]
     grid = "".join(f"M{_LEFT} {down}H{right}" for _, down in rows[1:])
-    marks = "".join(f"M{over} {bottom}v8" for _, over in columns)
+    marks = "".join(f"M{over} {bottom}v6" for _, over in columns)
     yield f'<path class="g" d="{grid}"/><path class="x" d="M{_LEFT} {_TOP}V{bottom}H{right}{marks}"/>'
-    beside = (f'<text x="{_LEFT - 10}" y="{down + 8}">{graph.up.label(tick)}</text>' for tick, down in rows)
+    beside = (f'<text x="{_LEFT - 8}" y="{down + 6}">{graph.up.label(tick)}</text>' for tick, down in rows)
     units = {columns[-1][0]: f" {graph.across.unit}"}
     below = (
-        f'<text x="{over}" y="{bottom + 32}">{graph.across.label(tick)}{units.get(tick, "")}</text>'
+        f'<text x="{over}" y="{bottom + 28}">{graph.across.label(tick)}{units.get(tick, "")}</text>'
         for tick, over in columns
     )
     yield f'<g class="u">{"".join(beside)}</g><g class="v">{"".join(below)}</g>'
-    foot = "; ".join(part for part in (f"{graph.readings} readings", graph.note) if part)
-    yield f'<text class="n" x="{_LEFT}" y="{HEIGHT - 6}">{escape(foot)}</text>'
+    yield _words(_foot(graph), HEIGHT - 10)
+
+
+def _foot(graph: Graph) -> list[str]:
+    """Return the words below a graph, in lines that fit whatever the size of the letters."""
+    readings = f"{graph.readings} readings" if graph.readings else "no readings"
+    lines: list[str] = []
+    for part in (readings if graph.lines else f"not measured: {readings}", *filter(None, graph.note.split("; "))):
+        if lines and len(lines[-1]) + len(part) + 2 <= (WIDTH - 2 * _EDGE) / _LETTER:
+            lines[-1] += f"; {part}"
+        else:
+            lines.append(part)
+    return lines
+
+
+def _words(lines: list[str], down: int) -> str:
+    return "".join(
+        f'<text class="n" x="{_EDGE}" y="{down + place * _LINE}">{escape(line)}</text>'
+        for place, line in enumerate(lines)
+    )
+
+
+def _height(graph: Graph) -> int:
+    return HEIGHT + _LINE * (len(_foot(graph)) - 1)
 
 
 def _legend(graph: Graph) -> Iterator[str]:
     over = _LEFT
     for line in graph.lines:
-        yield f'<path class="{line.stroke.value}" d="M{over} 58h54"/>'
-        yield f'<text x="{over + 64}" y="66">{escape(line.label)}</text>'
-        over += 64 + _LETTER * len(line.label) + 30
+        yield f'<path class="{line.stroke.value}" d="M{over} 48h36"/>'
+        yield f'<text x="{over + 44}" y="54">{escape(line.label)}</text>'
+        over += 64 + round(_LETTER * len(line.label))
 
 
 def _drawn(line: Line, graph: Graph) -> str:
     places = [(_over(graph, at_s), _down(graph, value)) for at_s, value in line.points]
-    if line.is_step:
-        places = _steps(places)
-    path = f'<path class="{line.stroke.value}" d="{_moves(places)}"/>'
+    stretches = _steps(places, line.gaps) if line.is_step else [places]
+    path = f'<path class="{line.stroke.value}" d="{"".join(_moves(stretch) for stretch in stretches)}"/>'
     if len(line.points) > _FEW or line.is_step or len(line.points) == 2:
         return path
     dots = "".join(f"M{over} {down}h0" for over, down in places)
     return f'{path}<path class="{line.stroke.value} m" d="{dots}"/>'
 
 
-def _steps(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the corners of a staircase: a place's height holds since the place before, the first's since the start."""
-    corners: list[tuple[int, int]] = []
+def _steps(places: list[tuple[int, int]], gaps: frozenset[int]) -> list[list[tuple[int, int]]]:
+    """Return the corners of a staircase: a place's height holds since the place before, the first's since the start.
+
+    Args:
+        places: Where its points lie.
+        gaps: The places since whose forerunner there is nothing; what stands behind them begins a stretch of its own.
+    """
+    stretches: list[list[tuple[int, int]]] = [[]]
     before = _LEFT
-    for over, down in places:
-        corners += [(before, down), (over, down)]
+    for number, (over, down) in enumerate(places):
+        if number in gaps:
+            stretches.append([])
+        else:
+            stretches[-1] += [(before, down), (over, down)]
         before = over
-    return corners
+    return [stretch for stretch in stretches if stretch]
 
 
 def _moves(places: list[tuple[int, int]]) -> str:

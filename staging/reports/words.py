@@ -10,12 +10,17 @@ DASH = "-"
 
 
 def rate(bytes_per_s: float | None, missing: str = NOT_MEASURED) -> str:
-    """Return a rate of payload: `5.43 MB/s`, `83.2 kB/s`."""
+    """Return a rate of payload, always in one unit, for rates are compared at a glance: `5.43 MB/s`, `0.083 MB/s`."""
     if bytes_per_s is None:
         return missing
-    if bytes_per_s >= 995_000:
-        return f"{bytes_per_s / 1e6:.2f} MB/s"
-    return f"{bytes_per_s / 1e3:.1f} kB/s"
+    decimals = 2 if bytes_per_s >= 995_000 else 3 if bytes_per_s >= 9_950 else 4
+    return f"{bytes_per_s / 1e6:.{decimals}f} MB/s"
+
+
+def rates(least_bytes_per_s: float, most_bytes_per_s: float) -> str:
+    """Return a range of rates, or one where both read alike: `2.43 to 4.87 MB/s`."""
+    least, most = rate(least_bytes_per_s), rate(most_bytes_per_s)
+    return most if least == most else f"{least.removesuffix(' MB/s')} to {most}"
 
 
 def size(count_bytes: float | None, missing: str = NOT_MEASURED) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED, STAGE
 from tcp.limits import VerdictKind
+from tcp.probing import too_short
 
 DELIVERED = "delivered"
 
@@ -80,8 +81,13 @@ class Measurement:
 
     @property
     def counts(self) -> bool:
-        """Whether it says something about the next copy: delivered, or broken off late and not by a stall."""
+        """Whether it says something about the next copy: delivered, or broken off late and not by a stall.
+
+        A speed test that ended with the copy by which it finds its size is none.
+        """
         if self.rate_bytes_per_s <= 0:
+            return False
+        if self.to_null and too_short(size_bytes=self.size_bytes, duration_s=self.duration_s, rtt_s=self.rtt_s):
             return False
         stalled = any(word in self.outcome for word in _STALLED)
         return self.outcome == DELIVERED or (self.size_bytes > LEAST_BYTES and not stalled)

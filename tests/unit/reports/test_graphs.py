@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staging.reports.graphs import Limit, transfer_graphs
+from staging.reports.graphs import Limit, recorded_limit, transfer_graphs
 from staging.reports.scales import evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
-from staging.reports.svg import HEIGHT, WIDTH, place_of, standalone, svg
+from staging.reports.svg import HEIGHT, LARGEST_LETTERS, WIDTH, place_of, standalone, svg
 from tcp.sample import Sample
 from tests.some import some
 
@@ -123,8 +124,86 @@ def test_a_far_limit_is_told_and_does_not_flatten_the_line():
     far = by_key(readings(20), limits=[Limit(label="cap", bytes_per_s=5e6)])["rate"]
     near = by_key(readings(20), limits=[Limit(label="cap", bytes_per_s=1.2e6)])["rate"]
     assert [line.label for line in far.lines] == ["rate"]
-    assert "cap at 5 MB/s" in far.note
+    assert "cap at 5.00 MB/s" in far.note
     assert [line.label for line in near.lines] == ["rate", "cap"]
+
+
+def capped(*caps: int | None) -> list[Sample]:
+    """Readings of a copy under these caps, one per second; the first is of the moment before the cap is set."""
+    found = readings(len(caps) + 1)
+    return [
+        found[0],
+        *(replace(one, max_pacing_rate_bytes_per_s=cap) for one, cap in zip(found[1:], caps, strict=True)),
+    ]
+
+
+def corners(drawn: str, kind: str) -> list[tuple[int, int]]:
+    """Return where the path of a line goes, of all its stretches."""
+    (data,) = re.findall(rf'<path class="{kind}" d="([^"]*)"/></svg>', drawn)
+    places: list[tuple[int, int]] = []
+    for letter, first, second in re.findall(r"([Mlhv])(-?\d+)(?: ?(-?\d+))?", data):
+        over, down = places[-1] if places and letter != "M" else (0, 0)
+        places.append((over + int(first) * (letter in "Mlh"), down + int(first if letter == "v" else second or 0)))
+    return places
+
+
+def test_a_cap_that_changed_is_drawn_in_steps():
+    """Alone, then one of two, then alone again: the line is where the cap was, at each time, and nowhere else."""
+    samples = capped(*[1_800_000] * 6, *[900_000] * 6, *[1_800_000] * 6)
+    limit = recorded_limit("cap", samples, 1_800_000.0)
+    assert limit.steps == ((6.0, 1_800_000.0), (12.0, 900_000.0), (18.0, 1_800_000.0))
+    graph = by_key(samples, limits=[limit])["rate"]
+    cap = next(line for line in graph.lines if line.label == "cap")
+    assert (cap.is_step, cap.values) == (True, (1_800_000.0, 900_000.0, 1_800_000.0))
+    assert "cap: 0.9 MB/s to 1.8 MB/s" in graph.description
+    high, low = place_of(graph, (6.0, 1_800_000.0)), place_of(graph, (6.0, 900_000.0))
+    places = corners(svg(graph), "b")
+    assert [high, low] == places[1:3]
+    assert places[3] == place_of(graph, (12.0, 900_000.0))
+    assert places[-1] == place_of(graph, (18.0, 1_800_000.0))
+
+
+def test_a_cap_that_stayed_is_one_level():
+    """Recorded in every reading, and the same: nothing to step; without records it is what held at the end."""
+    assert recorded_limit("cap", capped(*[900_000] * 5), 900_000.0) == Limit(label="cap", bytes_per_s=900_000.0)
+    assert recorded_limit("cap", readings(5), 900_000.0) == Limit(label="cap", bytes_per_s=900_000.0)
+    assert recorded_limit("cap", readings(5), None) is None
+
+
+def test_a_cap_that_was_lifted_leaves_a_gap():
+    """Where there was no cap no line is drawn, also not at zero; behind the gap it begins anew."""
+    samples = capped(*[900_000] * 4, *[None] * 4, *[1_200_000] * 4)
+    graph = by_key(samples, limits=[recorded_limit("cap", samples, 1_200_000.0)])["rate"]
+    cap = next(line for line in graph.lines if line.label == "cap")
+    assert cap.values == (900_000.0, 1_200_000.0)
+    places = corners(svg(graph), "b")
+    assert places == [place_of(graph, at) for at in ((0, 9e5), (4, 9e5), (8, 1.2e6), (12, 1.2e6))]
+
+
+def test_a_step_far_above_all_that_was_measured_is_told():
+    """Half of the time the cap was in sight: that half is drawn, the other one stands in the note."""
+    samples = capped(*[1_000_000] * 5, *[9_000_000] * 5)
+    graph = by_key(samples, limits=[recorded_limit("cap", samples, 9_000_000.0)])["rate"]
+    assert "above the picture: cap at 9.00 MB/s" in graph.note
+    assert graph.up.end <= 2.5
+    assert next(line for line in graph.lines if line.label == "cap").values == (1_000_000.0,)
+
+
+def test_the_words_of_a_graph_fit_its_field():
+    """With the largest letters a page may use, on a telephone, nothing is cut at the edge and no words overlap."""
+    limits = [Limit(label="cap", bytes_per_s=5e6), Limit(label="link", bytes_per_s=6e6)]
+    for samples in (readings(7), readings(40), readings(40, window=None)):
+        for graph in transfer_graphs(samples, limits=limits):
+            root = ElementTree.fromstring(svg(graph))
+            wide = 0.56 * LARGEST_LETTERS
+            height = int(root.get("viewBox").split()[3])
+            below = [one for one in root.findall("text") if one.get("class") == "n"]
+            for text in root.findall("text"):
+                assert int(text.get("x")) + wide * len(text.text) <= WIDTH + 2, text.text
+                assert int(text.get("y")) < height
+                assert not text.text.endswith((";", " "))
+            downs = [int(one.get("y")) for one in below]
+            assert all(after - before > LARGEST_LETTERS for before, after in pairwise(downs))
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -174,7 +253,8 @@ def test_moves_add_up_to_the_places():
     """The relative moves of a path end where the last point lies."""
     graph = by_key(readings(30))["rtt"]
     path = re.search(
-        r'<path class="a" d="(M\d+ \d+[^"]*)"/></svg>|<path class="a" d="(M[^"]*)"/><path class="c" d="M96', svg(graph)
+        r'<path class="a" d="(M\d+ \d+[^"]*)"/></svg>|<path class="a" d="(M[^"]*)"/><path class="c" d="M\d+ \d+h',
+        svg(graph),
     )
     assert path is not None
     data = path[1] or path[2]

@@ -202,3 +202,15 @@ def test_no_record_however_damaged_ends_a_report(run, device, record, report, wr
     """A field of another kind than expected is missing, and nothing else."""
     found = report(run(device(record=record("xe_staged") | wrong, transfers=()), device("xe2")))
     assert found.devices[1].standing is Standing.GOOD
+
+
+def test_a_speed_test_that_was_too_short_has_no_gain(run, device, record, report):
+    """The arm as it is ended with its first 64 KiB: its rate, and any ratio, would be chance; the report says so."""
+    found = record("xe_probed")
+    (whole,) = report(run(device(record=found), verb="probe")).devices
+    assert whole.gain == pytest.approx(14.9, abs=0.1)
+    found["probe"]["as_is"] |= {"size_bytes": 65_536, "duration_s": 5.2, "steady_bytes_per_s": 12_603.0}
+    (short,) = report(run(device(record=found), verb="probe")).devices
+    assert (short.as_is, short.gain) == (None, None)
+    assert short.tuned == whole.tuned
+    assert any(note.startswith("not measured as it is: only 66 kB went over, in 5.2 s") for note in short.notes)

@@ -132,3 +132,45 @@ def test_sums_stay_true_whatever_happens():
         assert +anew.devices == +tally.devices
         assert (anew.copies, anew.acked_bytes, anew.todo_bytes) == (tally.copies, tally.acked_bytes, tally.todo_bytes)
         assert anew.rate_bytes_per_s == pytest.approx(tally.rate_bytes_per_s, abs=1e-6)
+
+
+CAP_BYTES_PER_S = 4_000_000.0
+LARGE_BYTES = 40_000_000
+
+
+def shared(seen: Fleet, acked_bytes: dict[str, int], rate_bytes_per_s: dict[str, float], now_s: float) -> float:
+    """Tell how far copies are at one moment, and return what their site is shown to make then."""
+    for host, acked in acked_bytes.items():
+        found = Progress(acked_bytes=acked, size_bytes=LARGE_BYTES, rate_bytes_per_s=rate_bytes_per_s[host])
+        seen.take(told(host, "pull", "progress", progress=found), now_s)
+    return seen.sites["site a"].rate_bytes_per_s
+
+
+def test_a_site_is_never_shown_above_its_cap_at_a_hand_over():
+    """One copy ends while the next begins: shares change, the ended one's last rate counts no more, nothing lags."""
+    seen = fleet("a1", "a2", size_bytes=LARGE_BYTES)
+    seen.take(told("a1", "pull", "started"), 0.0)
+    seen.take(told("a2", "pull", "started"), 0.0)
+    for second in range(1, 9):
+        acked = {"a1": second * 4_000_000}
+        assert shared(seen, acked, {"a1": CAP_BYTES_PER_S}, second) == pytest.approx(CAP_BYTES_PER_S)
+    found = []
+    for second in range(9, 13):  # handed on: both under half the cap
+        acked = {"a1": 32_000_000 + (second - 8) * 2_000_000, "a2": (second - 8) * 2_000_000}
+        found.append(shared(seen, acked, dict.fromkeys(acked, CAP_BYTES_PER_S / 2), second))
+    assert seen.devices["a1"].acked_bytes == LARGE_BYTES
+    for second in range(13, 20):  # the first device writes flash; our server's last word on its rate was half the cap
+        acked = {"a1": LARGE_BYTES, "a2": 8_000_000 + (second - 12) * 4_000_000}
+        found.append(shared(seen, acked, {"a1": CAP_BYTES_PER_S / 2, "a2": CAP_BYTES_PER_S}, second))
+    assert max(found) <= CAP_BYTES_PER_S * 1.001
+    assert found[-6:] == [pytest.approx(CAP_BYTES_PER_S)] * 6
+    assert seen.sites["site a"].copies == 2
+    assert seen.whole.rate_bytes_per_s == pytest.approx(CAP_BYTES_PER_S)
+
+
+def test_the_rate_of_a_lone_copy_is_smoothed():
+    """Long after the last hand-over one slow second is shown as a dip, not as a fall."""
+    seen = fleet("a1", size_bytes=LARGE_BYTES)
+    for second in range(1, 6):
+        shared(seen, {"a1": second * 1_000_000}, {"a1": 1_000_000.0}, second)
+    assert shared(seen, {"a1": 5_100_000}, {"a1": 100_000.0}, 6.0) == pytest.approx(730_000.0)

@@ -39,7 +39,12 @@ def slow(host="r1"):
 
 
 def arm(bytes_per_s):
-    return SimpleNamespace(steady_bytes_per_s=bytes_per_s, rtt_s=0.1, verdict=SimpleNamespace(kind=VerdictKind.WINDOW))
+    return SimpleNamespace(
+        steady_bytes_per_s=bytes_per_s,
+        measured_bytes_per_s=bytes_per_s,
+        rtt_s=0.1,
+        verdict=SimpleNamespace(kind=VerdictKind.WINDOW),
+    )
 
 
 def advice(*measurements):

@@ -127,12 +127,13 @@ def test_a_journal_that_cannot_be_read_is_told(tmp_path):
 
 
 def test_the_speed_before_tuning_is_that_of_the_last_probe(tmp_path):
-    """The newest measurement wins; a record without one is passed over."""
+    """The newest measurement wins; a record without one is passed over, and so is a copy that was too short."""
     with Journal(tmp_path) as journal:
-        for host, speed in (("r1", 100_000.0), ("r1", 157_000.0), ("r2", None)):
+        for host, speed in (("r1", 100_000.0), ("r1", 157_000.0), ("r2", None), ("r1", 13_000.0)):
             run_id = journal.begin_run("probe")
             journal.add_device(run_id, host=host, address="192.0.2.1", port=22, platform="ios")
-            journal.record(run_id, host, {"probe": {"as_is": {"steady_bytes_per_s": speed}} if speed else None})
+            arm = {"steady_bytes_per_s": speed, "too_short": "only 66 kB went over" if speed == 13_000.0 else ""}
+            journal.record(run_id, host, {"probe": {"as_is": arm} if speed else None})
             journal.finish_run(run_id)
     with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
         # They may have begun within the same millisecond.

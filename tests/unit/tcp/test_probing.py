@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcp.probing import LARGEST_BYTES, PILOT_BYTES, TimedCopy, first_size, next_size, steady_bytes_per_s
+from tcp.probing import LARGEST_BYTES, PILOT_BYTES, TimedCopy, first_size, next_size, steady_bytes_per_s, too_short
 from tcp.sample import Sample
 
 
@@ -40,6 +40,13 @@ def test_a_known_rate_gives_the_size_at_once():
         # Long enough.
         (copy(1_600_000, 9.8, window_bytes=16_384), None, None),
         (copy(600_000, 5.0), None, None),
+        # The pilot stalled, or the device is slow: a second copy tells which, twice as large at least.
+        (copy(PILOT_BYTES, 5.2, window_bytes=16_384), None, 140_000),
+        (copy(PILOT_BYTES, 13.0, rtt_s=0.6, window_bytes=4128), None, 140_000),
+        # Ten minutes would be needed for it: nothing follows.
+        (copy(PILOT_BYTES, 200.0), None, None),
+        # Five seconds are eight round trips by satellite: no measurement yet.
+        (copy(200_000, 5.0, rtt_s=0.6, window_bytes=65_535), None, 1_600_000),
         # As large as it may be, however fast.
         (copy(LARGEST_BYTES, 1.0, rtt_s=0.0002), None, None),
     ],
@@ -47,6 +54,33 @@ def test_a_known_rate_gives_the_size_at_once():
 def test_the_next_size_follows_from_what_was_seen(seen, ceiling, size_bytes):
     """Each copy tells how large the next has to be to take about ten seconds; None where it did."""
     assert next_size(seen, ceiling_bytes_per_s=ceiling) == size_bytes
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        # However long it took: what a stall, or a timer, made of it is not the device's speed.
+        (copy(PILOT_BYTES, 5.2), "only 66 kB went over, in 5.2 s"),
+        (copy(PILOT_BYTES, 0.6), "no measurement"),
+        (copy(LARGEST_BYTES, 0.5), "64 MB were over in 0.5 s, 5 round trips"),
+        (copy(140_000, 10.2), ""),
+        (copy(LARGEST_BYTES, 0.5, rtt_s=0.0002), ""),
+        (copy(600_000, 5.0, rtt_s=None), ""),
+    ],
+)
+def test_a_copy_that_was_too_short_says_so(seen, why):
+    """The copy that finds a size, and one of ten round trips or less, carry no rate; others do."""
+    said = too_short(size_bytes=seen.size_bytes, duration_s=seen.duration_s, rtt_s=seen.rtt_s)
+    assert (why in said) if why else (said == "")
+
+
+@given(st.floats(0.01, 60), st.floats(1e-4, 1.0), st.integers(536, 10_000_000), st.sampled_from([2.0, 10.0, 60.0]))
+def test_a_test_never_ends_with_its_pilot(duration_s, rtt_s, window_bytes, target_s):
+    """Whatever the first copy was like, short of a minute, another one follows that is twice as large."""
+    seen = copy(PILOT_BYTES, duration_s, rtt_s=rtt_s, window_bytes=window_bytes)
+    following = next_size(seen, target_s=target_s)
+    assert following is not None
+    assert following >= 2 * PILOT_BYTES
 
 
 @given(
