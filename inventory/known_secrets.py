@@ -50,6 +50,9 @@ _GAP = re.compile(
     r"|\\(?:[nrtbfv]|x[0189][0-9a-fA-F]|x7f|u00[0189][0-9a-fA-F]|u007f|u20[0-6][0-9a-fA-F]|ufeff)"
     r"|[\x00-\x20\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff$])+"
 )
+_SIGNS = re.compile(r"[\x00-\x20\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff$]+")
+"""The same without commands for a terminal: an escape sign before a secret may make one of its first characters."""
+_SEQUENCE = re.compile(r"(?:\x1b|\\x1b|\\u001b)\[")
 _MAY_HAVE_MORE = re.compile(r"[^\x20-\x7e]|\\")
 _BLANKS = re.compile(r" +")
 _USER_INFO = re.compile(r"(://)(?![*<])[^@/\s]*@")
@@ -192,7 +195,7 @@ class KnownSecrets:
             if rest in self._heads or any(
                 len(one) > len(rest) and one.startswith(rest) for one in self._by_head.get(rest[:_GRAM], ())
             ):
-                return len(text) - len(tail) + _places(tail, closed)[at]
+                return len(text) - len(tail) + _places(tail, closed, _GAP)[at]
         return len(text)
 
     def clear(self) -> None:
@@ -252,7 +255,12 @@ class KnownSecrets:
 
     def _long_places(self, text: str) -> list[tuple[int, int]]:
         """Return where longer secrets, or parts of them that count, stand; from the first one on."""
-        closed = _closed(text)
+        found = self._places_in(text, _closed(text), _GAP)
+        if _SEQUENCE.search(text) is not None:
+            found = sorted(found + self._places_in(text, _SIGNS.sub("", text), _SIGNS))
+        return found
+
+    def _places_in(self, text: str, closed: str, gap: re.Pattern[str]) -> list[tuple[int, int]]:
         places, known = range(0, len(closed) - _GRAM + 1, _STEP), self._by_gram
         cuts = _CUTS if len(places) <= len(_CUTS) else tuple(slice(at, at + _GRAM) for at in places)
         if known.keys().isdisjoint(map(closed.__getitem__, cuts[: len(places)])):
@@ -263,7 +271,7 @@ class KnownSecrets:
             for secret in known.get(closed[at : at + _GRAM], ())
             for part in secret.parts(closed, at)
         ]
-        return _meant(text, closed, sorted(spans, key=lambda span: span[:2])) if spans else []
+        return _meant(text, _places(text, closed, gap), sorted(spans, key=lambda span: span[:2])) if spans else []
 
 
 def _closed(text: str) -> str:
@@ -306,22 +314,21 @@ def _common(text: str, at: int, secret: str, place: int) -> tuple[int, int] | No
     return (at - begin, at + end) if begin + end >= LEAST_FRAGMENT else None
 
 
-def _meant(text: str, closed: str, spans: list[_Span]) -> list[tuple[int, int]]:
+def _meant(text: str, places: list[int], spans: list[_Span]) -> list[tuple[int, int]]:
     """Return which spans of a text's closed form are secrets, as places in the text itself."""
-    places = _places(text, closed)
     found = ((places[begin], places[end - 1] + 1, secret) for begin, end, secret in spans)
     return [(first, last) for first, last, secret in found if _is_meant(text[first:last], secret)]
 
 
-def _places(text: str, closed: str) -> list[int]:
-    """Return where each character of the closed form stands in the text."""
+def _places(text: str, closed: str, gap: re.Pattern[str]) -> list[int]:
+    """Return where each character of the closed form, made by closing such gaps, stands in the text."""
     if len(text) == len(closed):
         return list(range(len(text)))
     found: list[int] = []
     end = 0
-    for gap in _GAP.finditer(text):
-        found.extend(range(end, gap.start()))
-        end = gap.end()
+    for one in gap.finditer(text):
+        found.extend(range(end, one.start()))
+        end = one.end()
     found.extend(range(end, len(text)))
     return found
 

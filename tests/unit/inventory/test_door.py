@@ -147,6 +147,14 @@ def test_any_text_can_be_a_secret(secret, before, after):
         assert MASK in shown
 
 
+@pytest.mark.parametrize("escape", ["\x1b", "\\x1b", "\\u001b"])
+def test_a_secret_that_an_escape_sign_makes_a_command_of(escape):
+    """A terminal takes both together for a command, and a file shows the secret."""
+    known = KnownSecrets()
+    known.add("[0000@")
+    assert known.mask(f"say {escape}[0000@ again") == f"say {escape}{MASK} again"
+
+
 @pytest.mark.parametrize("secret", ["00000 0\x08", "Ab3456 x\x08", "\tAb 3456"])
 def test_a_short_secret_with_gaps_at_its_ends_and_within(secret):
     """What is found begins and ends with a character of its own; it is the secret all the same."""
