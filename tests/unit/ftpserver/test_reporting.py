@@ -14,6 +14,7 @@ def reporter() -> tuple[Reporter, MagicMock]:
     channel = object()
     desk = MagicMock()
     desk.clock.return_value = 10.0
+    desk.link_of.return_value = None
     client = SimpleNamespace(
         desk=desk,
         client_address="192.0.2.1",
