@@ -31,7 +31,9 @@ _LAST = 20
 
 def history(
     device: Annotated[str | None, typer.Argument(metavar="[DEVICE]", help="Its name in the inventory.")] = None,
-    last: Annotated[int, typer.Option("--last", min=1, max=100_000, help="How many copies to show.")] = _LAST,
+    last: Annotated[
+        int, typer.Option("--last", metavar="N", min=1, max=100_000, help="How many copies to show.")
+    ] = _LAST,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from flashferry.command_line import App
 from flashferry.lab_experiment import experiment, fairness, sweep
 from flashferry.lab_peers import peers
 from flashferry.options import JsonOption
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     from lab.state import LabState
     from lab.world import World
 
-app = typer.Typer(
-    help="Stand-in routers behind an emulated WAN, to rehearse on.", no_args_is_help=True, rich_markup_mode=None
-)
+app = App(help="Stand-in routers behind an emulated WAN, to rehearse on.")
 
 _SSH_PORT = 22
 SeedSetting = typer.Option("--seed", help="Seeds the links' random losses.")

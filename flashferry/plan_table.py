@@ -109,7 +109,7 @@ def _print_devices(plan: FleetPlan) -> None:
     kept = [{key: cell for key, cell in row.items() if key not in left_out} for row in rows]
     show(kept, wide_only=frozenset({"image", "release", "begins"}))
     if more:
-        console().print(f"and {_devices(more)} more that need attention; --out and --json have all of them")
+        console().print(f"and {_devices(more)} more that need attention; --output and --json have all of them")
     if any(device.is_assumed for device in ordered):
         console().print("~ assumed, not measured: see below")
 
@@ -171,7 +171,7 @@ def _why(device: PlannedDevice) -> str:
 def _print_alike(pairs: Iterable[tuple[str, str]], style: str = "") -> None:
     """Print sentences, each once and with the devices that it is about."""
     if more := alike(pairs, style):
-        console().print(f"and {more} sentences more; --out and --json have all of them")
+        console().print(f"and {more} sentences more; --output and --json have all of them")
 
 
 def _print_totals(plan: FleetPlan) -> None:
@@ -208,7 +208,7 @@ def _print_next(plan: FleetPlan, out: Path | None, digest: str) -> None:
         console().print(f"SHA-256 {digest}")
         console().print(f"Kept in {out}: look at it, then run 'flashferry stage --plan {out}' with the same inventory")
     elif plan.of(Action.STAGE):
-        console().print("Nothing was changed. With --out FILE the plan is kept, for 'flashferry stage --plan FILE'")
+        console().print("Nothing was changed. With --output FILE the plan is kept, for 'flashferry stage --plan FILE'")
 
 
 def _clock(plan: FleetPlan, seconds: float) -> str:

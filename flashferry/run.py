@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from flashferry.command_line import App
 from flashferry.hints import here
 from flashferry.layout import BAD, GOOD, console, line, show
-from flashferry.options import JsonOption, StateOption
+from flashferry.options import JsonOption, RunsOption, StateOption
 from flashferry.output import finish
 from flashferry.status import BAD_OUTCOMES, standing, tally
 from inventory.errors import ConfigInvalid
@@ -35,13 +36,10 @@ MANY = 20
 _CALM = 2
 _NOT_AS_BEFORE = frozenset({Restored.INCOMPLETE.value, Restored.FOREIGN_CHANGE.value})
 
-app = typer.Typer(
-    help="Look at a run, and steer it from another terminal.", no_args_is_help=True, rich_markup_mode=None
-)
+app = App(help="Look at a run, and steer it from another terminal.")
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="Its identifier, the beginning or end of it, or 'latest'.")
 ]
-RunsOption = Annotated[int, typer.Option("--runs", min=1, max=1000, help="How many runs to show.")]
 
 
 @app.command("list")
@@ -82,7 +80,8 @@ def stop(run: RunArgument, state_dir: StateOption = None, json: JsonOption = Fal
 def approve(
     run: RunArgument,
     wave: Annotated[
-        int | None, typer.Option("--wave", min=0, help="Up to this wave (default: the one that waits, or the next).")
+        int | None,
+        typer.Option("--wave", metavar="N", min=0, help="Up to this wave (default: the one that waits, or the next)."),
     ] = None,
     state_dir: StateOption = None,
     json: JsonOption = False,

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from flashferry.approval import asking
+from flashferry.command_line import TUNING
 from flashferry.dry_run import print_dry_run
 from flashferry.fleet import FleetOptions, fleet_options
-from flashferry.interrupt import graceful_interrupt
+from flashferry.interrupt import graceful_interrupt, looking
 from flashferry.layout import names
 from flashferry.live import watching
 from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
@@ -44,7 +45,7 @@ def stage(
     waves: WaveOptions,
     image: Annotated[Path | None, typer.Option("--image", metavar="FILE", help="The image file.")] = None,
     plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="FILE", help="Carry out what 'flashferry plan --out' wrote.")
+        Path | None, typer.Option("--plan", metavar="FILE", help="Carry out what 'flashferry plan --output' wrote.")
     ] = None,
     resume: Annotated[
         str | None,
@@ -56,11 +57,14 @@ def stage(
             "--window-bytes",
             min=16_384,
             max=1_073_741_823,
+            metavar="BYTES",
+            rich_help_panel=TUNING,
             help="TCP window to set (default: twice the bandwidth-delay product); above 65535 to be scaled.",
         ),
     ] = None,
     no_tune: Annotated[
-        bool, typer.Option("--no-tune", help="Copy with the device's TCP settings as they are.")
+        bool,
+        typer.Option("--no-tune", help="Copy with the device's TCP settings as they are.", rich_help_panel=TUNING),
     ] = False,
     tune: TuneOption = None,
     extra: Annotated[
@@ -69,6 +73,7 @@ def stage(
             "--extra",
             metavar="NAME",
             help=f"Set this TCP option too for the time of the copy: {' or '.join(EXTRAS)}; may be repeated.",
+            rich_help_panel=TUNING,
         ),
     ] = None,
     remove_partial: Annotated[
@@ -196,7 +201,7 @@ def _resume(
 
 def _dry_run(job: Job, directory: Path, *, as_json: bool) -> None:
     """Print what would be sent, and leave with the exit code."""
-    with graceful_interrupt() as stop:
+    with looking("a dry run") as stop:
         records = dry_run_fleet(
             job.nornir,
             job.request.images,

@@ -79,7 +79,7 @@ class Wish:
             found = " and ".join(given) or "none of them"
             raise ConfigInvalid(
                 f"expected one of --image, --plan and --resume, found {found}",
-                hint="Where rules say which device gets which image, make a plan: 'flashferry plan --out FILE'",
+                hint="Where rules say which device gets which image, make a plan: 'flashferry plan --output FILE'",
             )
 
     @property

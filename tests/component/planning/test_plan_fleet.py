@@ -123,7 +123,7 @@ def test_a_site_without_a_link_rate_is_one_sentence_and_no_login(run: Run, folde
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--image", "a.bin", "--images", "b.yaml"), "--image cannot be combined with --images"),
+        (("--image", "a.bin", "--images", "b.yaml"), "--image cannot be combined with --image-rules"),
         (("--image", "nowhere.bin"), "image nowhere.bin: expected a file, found nothing"),
         (("--images", "nowhere.yaml"), "no image rules at nowhere.yaml"),
         (("--md5", "0" * 32), "--md5 and --sha512 are hashes of an image"),
