@@ -22,6 +22,7 @@ _PUBLIC = re.compile(r"\d{1,2}:\d\d|[\d.,<>=!() ]*[.<>=!][\d.,<>=!() ]*")
 PLATFORM_WORDS = frozenset(
     {
         *("arista_eos", "aruba_os", "asa", "cisco", "cisco_asa", "cisco_ios", "cisco_iosxe", "cisco_iosxr"),
+        *("cisco_ios_serial", "cisco_ios_telnet", "cisco_xe_telnet"),
         *("cisco_nxos", "cisco_xe", "cisco_xr", "eos", "fortinet", "hp_procurve", "huawei", "ios-xe", "ios_xe"),
         *("ios_xr", "iosxe", "iosxr", "juniper", "juniper_junos", "junos", "linux", "mikrotik_routeros", "nokia_sros"),
         *("nxos", "nxos_ssh", "paloalto_panos", "panos", "sros", "vyos"),
