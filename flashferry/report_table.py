@@ -123,7 +123,8 @@ def _complaints(device: DeviceReport) -> Iterator[str]:
     if device.restore.proof is Proof.NOT_PROVEN:
         yield "still tuned as far as we know: run 'flashferry recover'"
     if device.partial_file:
-        yield f"left on the device: {device.partial_file}"
+        told = f". {device.partial_advice}" if device.partial_advice else ""
+        yield f"left on the device: {device.partial_file}{told}"
 
 
 def _device_row(device: DeviceReport, *, is_wide: bool, has_site: bool) -> dict[str, str | Text]:
