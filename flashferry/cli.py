@@ -13,6 +13,7 @@ import typer
 
 from flashferry.command_line import App, InterruptedByOperator, UsageError
 from flashferry.last_words import guard, tell_trace
+from flashferry.lookalikes import fit_streams
 from flashferry.output import complain, say, tell_programs, verb_given
 from inventory.errors import ConfigInvalid, FlashferryError
 from inventory.outside import keep_environment_secrets
@@ -93,6 +94,7 @@ def _tell_interrupted() -> None:
 def main() -> None:
     """Run a command; every expected failure is one sentence on standard error and an exit code."""
     keep_environment_secrets(os.environ)
+    fit_streams()
     guard()
     try:
         # As a function of its own it would tell wrong options to people alone.

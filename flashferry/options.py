@@ -58,7 +58,7 @@ PortOption = Annotated[
         metavar="PORT",
         min=0,
         max=65535,
-        help="FTP port (default: 21 if allowed, else 2121, else one that is free).",
+        help="FTP port (default: 21 if allowed, else the first free one from 2121 on).",
         rich_help_panel=SERVER,
     ),
 ]

@@ -39,12 +39,19 @@ _GONE = frozenset({errno.EPIPE, errno.EIO})
 
 def echo(text: str = "", *, err: bool = False) -> None:
     """Print a line."""
-    typer.echo(shown(text), err=err)
+    _write_line(shown(text), err=err)
 
 
 def copy_line(text: str, *, err: bool = False) -> None:
     """Print a line to be pasted into a router, with the login in it that it needs: the one text that is not masked."""
-    typer.echo(text, err=err)
+    _write_line(text, err=err)
+
+
+def _write_line(text: str, *, err: bool) -> None:
+    # Not typer's echo: to a stream of ASCII it writes UTF-8, past what stands in for characters that cannot be shown.
+    stream = sys.stderr if err else sys.stdout
+    stream.write(f"{text}\n")
+    stream.flush()
 
 
 def say(text: str) -> None:

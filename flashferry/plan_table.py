@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.text import Text
 
 from flashferry.layout import BAD, GOOD, alike, console, line, names, rate, show
+from inventory.described import counted
 from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
 from staging.planning.forecast import clock, duration
 from staging.planning.waves import Wave
@@ -76,7 +77,7 @@ def _print_waves(plan: FleetPlan) -> None:
     shown = plan.waves if len(plan.waves) <= MOST_ROWS else plan.waves[:MOST_ROWS]
     show(_wave_row(plan, wave) for wave in shown)
     if len(shown) < len(plan.waves):
-        console().print(f"and {len(plan.waves) - len(shown)} waves more")
+        console().print(f"and {counted(len(plan.waves) - len(shown), 'wave')} more")
 
 
 def _wave_row(plan: FleetPlan, wave: Wave) -> dict[str, str | Text]:
@@ -171,7 +172,7 @@ def _why(device: PlannedDevice) -> str:
 def _print_alike(pairs: Iterable[tuple[str, str]], style: str = "") -> None:
     """Print sentences, each once and with the devices that it is about."""
     if more := alike(pairs, style):
-        console().print(f"and {more} sentences more; --output and --json have all of them")
+        console().print(f"and {counted(more, 'sentence')} more; --output and --json have all of them")
 
 
 def _print_totals(plan: FleetPlan) -> None:
@@ -220,4 +221,4 @@ def _size(size_bytes: int) -> str:
 
 
 def _devices(count: int) -> str:
-    return f"{count} device{'' if count == 1 else 's'}"
+    return counted(count, "device")

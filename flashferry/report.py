@@ -83,12 +83,21 @@ def report(
     else:
         text = _written(found, form, thresholds)
         if output is None:
-            is_out = printed(lambda: sys.stdout.write(text))
+            is_out = printed(lambda: _write(text, form))
         else:
             write_whole(output, text)
             say(f"run {found.run_id}: {form.value} report written to {output}, {len(text.encode()):,} bytes")
     code = ExitCode.DEVICES_FAILED if check and worst(found, thresholds) is not Status.PASSED else ExitCode.OK
     raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
+
+
+def _write(text: str, form: Format) -> None:
+    """Write a report to standard output; documents for programs are UTF-8, whatever a terminal can show."""
+    if form is Format.TABLE or not hasattr(sys.stdout, "buffer"):
+        sys.stdout.write(text)
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
 
 
 def _form(given: Format | None, *, json: bool, is_typed: bool) -> Format:

@@ -15,6 +15,7 @@ from flashferry.layout import BAD, GOOD, console, line, show
 from flashferry.options import JsonOption, RunsOption, StateOption
 from flashferry.output import finish
 from flashferry.status import BAD_OUTCOMES, standing, tally
+from inventory.described import counted
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 from staging.journal import Journal, state_directory
@@ -160,7 +161,7 @@ def _list_row(run: RunStatus) -> dict[str, str | Text]:
 def _print_run(run: StoredRun, control: RunControl) -> None:
     console().print(
         f"run {run.run_id}: {run.verb}, {run.state.value}, began {run.started_at[:19].replace('T', ' ')} UTC"
-        + (f", resumed {run.resumed} time{'' if run.resumed == 1 else 's'}" if run.resumed else "")
+        + (f", resumed {counted(run.resumed, 'time')}" if run.resumed else "")
     )
     if run.state is RunState.ALIVE:
         _print_control(run, control)
@@ -180,7 +181,9 @@ def _print_devices(run: StoredRun) -> None:
     hosts = {device.host for device in shown}
     rest = [str(one.record.get("outcome") or one.state) for one in run.devices if one.host not in hosts]
     told = ", ".join(f"{count} {word}" for word, count in Counter(rest).most_common())
-    console().print(f"{'and ' if shown else ''}{len(rest)} devices{' more' if shown else ''}: {told}; --json has all")
+    console().print(
+        f"{'and ' if shown else ''}{counted(len(rest), 'device')}{' more' if shown else ''}: {told}; --json has all"
+    )
 
 
 def _urgency(device: StoredDevice) -> int:

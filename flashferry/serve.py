@@ -23,7 +23,7 @@ from ftpserver import FtpServer, FtpServerError, Limits, SenderProfile, ServerEv
 from inventory.errors import ConfigInvalid
 from staging.budget import payload_cap_bytes_per_s
 from staging.exit_codes import ExitCode
-from staging.serving import FTP_PORT, free_ftp_port
+from staging.serving import free_ftp_port, port_notice
 from tcp.link_rate import DEFAULT_CAP_SHARE
 
 
@@ -126,8 +126,8 @@ def serve(
             if measure is not None:
                 server.events(measure)
             hashed(server.catalogue)
-            if port is None and server.port != FTP_PORT:
-                say(f"port 21 is not to be had, listening on {server.port}; old IOS may not take a port in the URL")
+            if port is None and (notice := port_notice(server.port)) is not None:
+                say(notice)
             if capped:
                 server.set_site_cap(Desk.SITE, cap_bytes_per_s, _cap_source(cap_mbps, link_mbps))
             desk = Desk(

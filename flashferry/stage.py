@@ -21,6 +21,7 @@ from flashferry.tables import print_run
 from flashferry.verify_options import Md5Option, Sha512Option, SignatureOption
 from flashferry.watch_options import EventsOption, MetricsOption, roster_of
 from flashferry.wave_options import TuneOption, WaveOptions, wave_options
+from inventory.described import counted
 from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.dry_run import dry_run_fleet
@@ -170,7 +171,7 @@ def _tell_left_out(request: FleetRequest) -> None:
     """Tell how many devices a plan does not have touched; why stands in the report."""
     if request.left_out:
         count, hosts = len(request.left_out), names([device.host for device, _ in request.left_out])
-        say(f"the plan leaves {count} device{'' if count == 1 else 's'} alone: {hosts}; the report says why")
+        say(f"the plan leaves {counted(count, 'device')} alone: {hosts}; the report says why")
 
 
 def _resume(

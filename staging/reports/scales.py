@@ -10,7 +10,9 @@ Point = tuple[float, float]
 
 _TICKS = 5
 _MINUTES_FROM_S = 180.0
-_RATES = ((1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
+_RATES = ((1e6, "MB/s"),)
+"""One unit for all rates of copies, so that two graphs can be held side by side."""
+
 _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from inventory.described import counted
 from staging.reports.graphs import Graph, Line
 from staging.reports.scales import Point
 
@@ -53,7 +54,7 @@ def svg(graph: Graph) -> str:
         f'<text class="t" x="6" y="26">{escape(graph.title)}, {escape(graph.up.unit)}</text>'
     )
     if not graph.lines:
-        readings = "no readings" if not graph.readings else f"{graph.readings} readings"
+        readings = "no readings" if not graph.readings else counted(graph.readings, "reading")
         why = escape("; ".join(part for part in (f"not measured: {readings}", graph.note) if part))
         return f'{head}<text class="n" x="{_LEFT}" y="{HEIGHT // 2}">{why}</text></svg>'
     return "".join((head, *_axes(graph), *_legend(graph), *(_drawn(line, graph) for line in graph.lines), "</svg>"))
@@ -74,7 +75,7 @@ def _axes(graph: Graph) -> Iterator[str]:
         for tick, over in columns
     )
     yield f'<g class="u">{"".join(beside)}</g><g class="v">{"".join(below)}</g>'
-    foot = "; ".join(part for part in (f"{graph.readings} readings", graph.note) if part)
+    foot = "; ".join(part for part in (counted(graph.readings, "reading"), graph.note) if part)
     yield f'<text class="n" x="{_LEFT}" y="{HEIGHT - 6}">{escape(foot)}</text>'
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from inventory.described import counted
+
 NOT_MEASURED = "not measured"
 DASH = "-"
 """In narrow cells instead of NOT_MEASURED; the legend says what it stands for."""
 
 
 def rate(bytes_per_s: float | None, missing: str = NOT_MEASURED) -> str:
-    """Return a rate of payload: `5.43 MB/s`, `83.2 kB/s`."""
+    """Return a rate of payload, as all that is printed has it: `5.43 MB/s`, `0.083 MB/s`."""
     if bytes_per_s is None:
         return missing
-    if bytes_per_s >= 995_000:
-        return f"{bytes_per_s / 1e6:.2f} MB/s"
-    return f"{bytes_per_s / 1e3:.1f} kB/s"
+    return f"{bytes_per_s / 1e6:.2f} MB/s" if bytes_per_s >= 995_000 else f"{bytes_per_s / 1e6:.3f} MB/s"
 
 
 def size(count_bytes: float | None, missing: str = NOT_MEASURED) -> str:
@@ -73,4 +73,4 @@ def moment(stamp: str | None, missing: str = NOT_MEASURED) -> str:
 
 def devices(count: int) -> str:
     """Return `1 device` or `12 devices`."""
-    return f"{count} device" if count == 1 else f"{count:,} devices"
+    return counted(count, "device")

@@ -231,7 +231,7 @@ def test_an_unknown_device_is_told_with_names_like_it(call, copies):
     """Or with some that are known, or that there is none."""
     with pytest.raises(ConfigInvalid, match="no copy of a device 'r11': names like it are r1"):
         call("history", "r11")
-    with pytest.raises(ConfigInvalid, match="it has copies of 1 devices, such as r1"):
+    with pytest.raises(ConfigInvalid, match="it has copies of 1 device, such as r1"):
         call("history", "zzz")
 
 
