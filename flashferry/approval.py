@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from inventory.described import counted
+
 if TYPE_CHECKING:
     from staging.planning.waves import Wave
 
@@ -26,7 +28,9 @@ class Asking:
         """Return the answer; None while there is none."""
         if self._asked != wave.number:
             self._asked = wave.number
-            self._say(f"begin wave {wave.number}, {wave.name}, {len(wave.hosts)} devices? Type y or n, then Enter")
+            self._say(
+                f"begin wave {wave.number}, {wave.name}, {counted(len(wave.hosts), 'device')}? Type y or n, then Enter"
+            )
         if not select.select([sys.stdin], [], [], 0)[0]:
             return None
         answer = sys.stdin.readline()

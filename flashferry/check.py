@@ -9,9 +9,9 @@ import typer
 
 from flashferry.check_notes import print_check_notes
 from flashferry.fleet import FleetOptions, fleet, fleet_options
-from flashferry.interrupt import stop_on_signals
-from flashferry.options import AddressOption, JsonOption, PortOption, StateOption
-from flashferry.output import EventLines, finish, say
+from flashferry.interrupt import looking
+from flashferry.options import AddressOption, JsonOption, PortOption, StateOption, is_typed
+from flashferry.output import EventLines, finish
 from flashferry.tables import print_checks
 from flashferry.verify_options import Md5Option, Sha512Option
 from inventory.access import state_directory
@@ -27,6 +27,7 @@ from staging.run import RunOptions
 
 @fleet_options
 def check(
+    ctx: typer.Context,
     which: FleetOptions,
     image: Annotated[
         Path | None, typer.Option("--image", metavar="FILE", help="The image that the devices are to have.")
@@ -42,13 +43,13 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Look at devices: platform, room, TCP lines, whether the image is there already. Changes nothing."""
-    if not reach and (server_address is not None or ftp_port is not None):
-        raise ConfigInvalid("--server-address and --ftp-port are for --reach: without it no device comes to us")
+    if not reach and (is_typed(ctx, "server_address") or is_typed(ctx, "ftp_port")):
+        raise ConfigInvalid("--address and --port are for --reach: without it no device comes to us")
     if image is None and (md5 is not None or sha512 is not None):
         raise ConfigInvalid("--md5 and --sha512 are hashes of an image: give --image too")
     nornir, state = fleet(which), state_directory(state_dir)
     wanted = wanted_image(image, published(md5, sha512)) if image else None
-    with stop_on_signals(tell=_tell) as stop:
+    with looking("a check") as stop:
         if reach:
             options = RunOptions(verb="check", device=DeviceOptions(server_address=server_address), port=ftp_port)
             records = reach_fleet(nornir, wanted, options, state=state, emit=EventLines(), interrupted=stop.is_set)
@@ -61,8 +62,3 @@ def check(
         print_check_notes(records)
 
     finish("check", code, {"devices": records}, as_json=json, human=human)
-
-
-def _tell(first: bool) -> None:
-    if first:
-        say("interrupted: ending what is under way; a check changes nothing")

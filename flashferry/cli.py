@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from flashferry.command_line import App, InterruptedByOperator, UsageError
 from flashferry.last_words import guard, tell_trace
-from flashferry.output import complain, say
+from flashferry.lookalikes import fit_streams
+from flashferry.output import complain, say, tell_programs, verb_given
 from inventory.errors import ConfigInvalid, FlashferryError
 from inventory.outside import keep_environment_secrets
 from staging.exit_codes import ExitCode
 
-VERBS = ("check", "probe", "plan", "stage", "recover", "status", "history", "report", "serve", "doctor")
-"""Commands, in the order of the help; each is a function of its name in a module of its name."""
+COMMANDS = {
+    "Staging": ("check", "probe", "plan", "stage", "recover"),
+    "What runs do and did": ("status", "run", "history", "report"),
+    "Images by hand": ("serve", "images"),
+    "This host": ("doctor", "lab"),
+}
+"""Commands in the groups and the order of the help; a module of that name has a function of that name, or an `app`."""
 
-FAMILIES = ("run", "images", "lab")
-"""Commands with commands of their own: `app` in a module of that name."""
+FAMILIES = frozenset({"run", "images", "lab"})
+"""Those with commands of their own: `app` in a module of that name."""
+
+VERBS = tuple(name for names in COMMANDS.values() for name in names if name not in FAMILIES)
+"""The others."""
+
+CHANGING = frozenset({"probe", "stage", "recover"})
+"""Those that change devices."""
 
 
 def build(arguments: Sequence[str]) -> typer.Typer:
@@ -28,23 +42,21 @@ def build(arguments: Sequence[str]) -> typer.Typer:
 
     Where they name a command, no other is imported: one that talks to no device starts without what talks to devices.
     """
-    app = typer.Typer(
+    app = App(
         name="flashferry",
         help="Ferries OS images to the flash of Cisco IOS and IOS-XE devices, fast, and leaves nothing else behind.",
-        no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,
     )
     app.callback()(options)
     named = next((word for word in arguments if not word.startswith("-")), None)
-    for name in (*VERBS, *FAMILIES):
-        if named not in (*VERBS, *FAMILIES) or name == named:
+    everything = {name: group for group, names in COMMANDS.items() for name in names}
+    for name, group in everything.items():
+        if named not in everything or name == named:
             module = import_module(f"flashferry.{name}")
-            if name in VERBS:
-                app.command(name)(getattr(module, name))
+            if name in FAMILIES:
+                app.add_typer(module.app, name=name, rich_help_panel=group)
             else:
-                app.add_typer(module.app, name=name)
+                app.command(name, rich_help_panel=group)(getattr(module, name))
     return app
 
 
@@ -64,12 +76,36 @@ def options(
     """Ferries OS images to the flash of Cisco IOS and IOS-XE devices, fast, and leaves nothing behind."""
 
 
+def _complain_of_words(error: Any) -> None:
+    """Print what is wrong with the words of a command line, for people and, where they asked for it, for programs."""
+    error.show()
+    tell_programs(error.format_message(), ExitCode.USAGE)
+
+
+def _tell_interrupted() -> None:
+    """Tell that it was ended before or behind its work, while no more than words were on their way."""
+    # From here on only the interpreter's own end follows; another Ctrl-C would have it print a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    changes = verb_given() in CHANGING
+    say("interrupted; 'flashferry status' tells where things stand" if changes else "interrupted; nothing was changed")
+    tell_programs("interrupted by the operator", ExitCode.INTERRUPTED)
+
+
 def main() -> None:
     """Run a command; every expected failure is one sentence on standard error and an exit code."""
     keep_environment_secrets(os.environ)
+    fit_streams()
     guard()
     try:
-        build(sys.argv[1:])()
+        # As a function of its own it would tell wrong options to people alone.
+        sys.exit(build(sys.argv[1:])(standalone_mode=False))
+    except UsageError as error:
+        _complain_of_words(error)
+        sys.exit(ExitCode.USAGE)
+    except typer.Abort:
+        # The end of the input, where a password or a yes was asked for.
+        say("no answer, for the input is at its end")
+        sys.exit(ExitCode.INTERNAL)
     except ConfigInvalid as error:
         complain(error, ExitCode.USAGE)
         sys.exit(ExitCode.USAGE)
@@ -79,8 +115,8 @@ def main() -> None:
         code = ExitCode.RESTORE_INCOMPLETE if isinstance(error, JournalUnusable) else ExitCode.DEVICES_FAILED
         complain(error, code)
         sys.exit(code)
-    except KeyboardInterrupt:
-        say("interrupted; nothing was changed")
+    except (KeyboardInterrupt, InterruptedByOperator):
+        _tell_interrupted()
         sys.exit(ExitCode.INTERRUPTED)
     except Exception as error:  # noqa: BLE001 -- a fault of ours: its trace, but through the door
         tell_trace(error)

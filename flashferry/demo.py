@@ -149,7 +149,7 @@ class _Demo:
         return report
 
     def _stage(self, name: str, size_bytes: int) -> RunReport:
-        why = "" if size_bytes == max(IMAGES.values()) else "; no more, for its flash takes 83 kB/s"
+        why = "" if size_bytes == max(IMAGES.values()) else "; no more, for its flash takes 0.083 MB/s"
         step = 4 + list(IMAGES).index(name)
         _title(f"{step}. flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {name}{why}")
         with (

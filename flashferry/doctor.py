@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from flashferry.lab_needs import in_words, missing_packages, way_out
 from flashferry.layout import ShownTable, console
 from flashferry.options import JsonOption
 from flashferry.output import finish
@@ -18,10 +19,10 @@ def doctor(json: JsonOption = False) -> None:
 
 
 def _lab_reason() -> str | None:
-    try:
-        from lab.namespaces import probe
-    except ImportError as error:
-        return f"the lab's dependency {error.name} is not installed (pip install 'flashferry[lab]')"
+    if missing := missing_packages():
+        return f"{in_words(missing)}. {way_out(missing)}"
+    from lab.namespaces import probe
+
     found = probe()
     return None if found.may_run else found.reason
 

@@ -8,6 +8,8 @@ from flashferry.output import echo
 from staging.dry_run import DryRecord
 from staging.states import Outcome
 
+_SHA512 = "/sha512"
+
 
 def print_dry_run(records: tuple[DryRecord, ...]) -> None:
     """Print what a run would send to each device, in the order in which it would."""
@@ -32,8 +34,9 @@ def _lines(record: DryRecord) -> Iterator[str]:
     else:
         yield "  ! no line is changed"
     yield f"  {plan.copy}"
-    if plan.target != "null:":
-        yield f"  verify /md5 {plan.target}"
+    for command in plan.verify:
+        instead = f"    ! /md5 where the device refuses {_SHA512}" if f" {_SHA512} " in command else ""
+        yield f"  {command}{instead}"
     if plan.restore:
         yield from _configured("put back", plan.restore)
 

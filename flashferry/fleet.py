@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flashferry.command_line import DEVICES
 from flashferry.options import TranscriptOption
 from flashferry.output import say
 from inventory.access import (
@@ -72,10 +73,13 @@ class FleetOptions:
     state_dir: Path | None = None
 
 
+_option = functools.partial(typer.Option, rich_help_panel=DEVICES)
+
+
 def _options(
     inventory: Annotated[
         str,
-        typer.Option(
+        _option(
             "--inventory",
             "-i",
             envvar="FLASHFERRY_INVENTORY",
@@ -85,15 +89,15 @@ def _options(
         ),
     ] = "",
     host: Annotated[
-        list[str] | None, typer.Option("--host", "-H", metavar="NAME", help="Only this device; may be repeated.")
+        list[str] | None, _option("--host", "-H", metavar="NAME", help="Only this device; may be repeated.")
     ] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", "-g", metavar="NAME", help="Only devices of this group; may be repeated."),
+        _option("--group", "-g", metavar="NAME", help="Only devices of this group; may be repeated."),
     ] = None,
     filter: Annotated[  # noqa: A002 -- the option's name
         list[str] | None,
-        typer.Option(
+        _option(
             "--filter",
             metavar="KEY=VALUE",
             help="Only devices with this in the inventory, such as site=branch1 or platform=ios; may be repeated: "
@@ -102,7 +106,7 @@ def _options(
     ] = None,
     host_keys: Annotated[
         HostKeyPolicy | None,
-        typer.Option(
+        _option(
             "--host-keys",
             envvar="FLASHFERRY_HOST_KEYS",
             help="Devices whose SSH host key is not known yet: accept and remember it (the default), or refuse. A "
@@ -111,7 +115,7 @@ def _options(
     ] = None,
     known_hosts: Annotated[
         Path | None,
-        typer.Option(
+        _option(
             "--known-hosts",
             envvar="FLASHFERRY_KNOWN_HOSTS",
             metavar="FILE",
@@ -120,13 +124,13 @@ def _options(
     ] = None,
     keyring: Annotated[
         bool,
-        typer.Option(
+        _option(
             "--keyring", envvar="FLASHFERRY_KEYRING", help=f"Ask the system's keyring for credentials. {_CREDENTIALS}"
         ),
     ] = False,
     secrets_command: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--secrets-command",
             envvar="FLASHFERRY_SECRETS_COMMAND",
             metavar="COMMAND",

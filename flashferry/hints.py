@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -17,8 +18,12 @@ class _Given:
 
 
 def remember(state_dir: Path | None) -> Path | None:
-    """Keep and return what `--state-dir` was given; a callback of that option, called without it too."""
-    _Given.state_dir = state_dir
+    """Keep and return what `--state-dir` was given; a callback of that option, called without it too.
+
+    What the environment says, the next command of the same shell finds by itself.
+    """
+    is_everywhere = state_dir is not None and str(state_dir) == os.environ.get("FLASHFERRY_STATE_DIR")
+    _Given.state_dir = None if is_everywhere else state_dir
     return state_dir
 
 

@@ -12,6 +12,7 @@ from flashferry.options import JsonOption, StateOption
 from flashferry.output import finish
 from flashferry.trend import trend
 from inventory.access import state_directory
+from inventory.described import counted
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 from staging.store.history import History
@@ -31,7 +32,9 @@ _LAST = 20
 
 def history(
     device: Annotated[str | None, typer.Argument(metavar="[DEVICE]", help="Its name in the inventory.")] = None,
-    last: Annotated[int, typer.Option("--last", min=1, max=100_000, help="How many copies to show.")] = _LAST,
+    last: Annotated[
+        int, typer.Option("--last", metavar="N", min=1, max=100_000, help="How many copies to show.")
+    ] = _LAST,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -65,7 +68,7 @@ def _check_known(device: str, found: History) -> None:
     if close:
         like = f"names like it are {', '.join(close)}"
     elif found.hosts:
-        like = f"it has copies of {len(found.hosts)} devices, such as {', '.join(found.hosts[:5])}"
+        like = f"it has copies of {counted(len(found.hosts), 'device')}, such as {', '.join(found.hosts[:5])}"
     else:
         like = "it has no copy of any device"
     raise ConfigInvalid(
@@ -89,7 +92,9 @@ def _print_device(device: str, found: History, last: int) -> None:
     shown = copies[-last:]
     show((_row(one) for one in shown), wide_only=frozenset({"control", "run"}))
     if len(shown) < len(copies):
-        console().print(f"{len(copies) - len(shown)} earlier copies: --last {len(copies)} shows them all")
+        hidden = len(copies) - len(shown)
+        earlier, them = counted(hidden, "earlier copy", "earlier copies"), "it" if hidden == 1 else "them all"
+        console().print(f"{earlier}: --last {len(copies)} shows {them}")
     for one in shown:
         if one.outcome != DELIVERED:
             line(_when(one), f"not delivered: {one.outcome}", BAD)
@@ -109,7 +114,7 @@ def _print_device(device: str, found: History, last: int) -> None:
 
 def _print_damage(found: History) -> None:
     if found.damaged:
-        line("journal", f"{found.damaged} records are damaged and left out", BAD)
+        line("journal", f"{counted(found.damaged, 'record')} left out, for damage", BAD)
 
 
 def _head(host: str, copies: int) -> dict[str, str | Text]:

@@ -8,22 +8,23 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from flashferry.command_line import App
 from flashferry.layout import ShownTable, console
-from flashferry.options import JsonOption
+from flashferry.options import JsonOption, StateOption
 from flashferry.output import finish, say
 from ftpserver import Catalogue, FtpServerError, ImageFile
 from inventory.access import state_directory
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 
-app = typer.Typer(help="What a folder of images offers.", no_args_is_help=True, rich_markup_mode=None)
+app = App(help="What a folder of images offers.")
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of images, or one image file.")]
 
 
 @app.command("list")
-def list_images(folder: FolderArgument, json: JsonOption = False) -> None:
+def list_images(folder: FolderArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """List names and sizes, as routers may ask for them. Reads no file."""
-    catalogue = _catalogue(folder)
+    catalogue = _catalogue(folder, state_dir)
     root = folder if folder.is_dir() else folder.parent
     found = [{"name": name, "size_bytes": (root / name).stat().st_size} for name in catalogue.names()]
     tell_left_out(catalogue)
@@ -32,9 +33,9 @@ def list_images(folder: FolderArgument, json: JsonOption = False) -> None:
 
 
 @app.command("hash")
-def hash_images(folder: FolderArgument, json: JsonOption = False) -> None:
+def hash_images(folder: FolderArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """Compute MD5 and SHA-512 of every image, once: digests are kept until a file changes."""
-    catalogue = _catalogue(folder)
+    catalogue = _catalogue(folder, state_dir)
     tell_left_out(catalogue)
     images = hashed(catalogue)
     rows = [{"name": i.name, "size_bytes": i.size_bytes, "md5": i.md5, "sha512": i.sha512} for i in images]
@@ -66,16 +67,16 @@ def hashed(catalogue: Catalogue) -> tuple[ImageFile, ...]:
         return tuple(_hashed(catalogue, name, progress) for name in catalogue.names())
 
 
-def digest_cache() -> Path:
+def digest_cache(state_dir: Path | None = None) -> Path:
     """Return the file that keeps digests between runs; its folder is made if need be."""
-    cache = state_directory() / "digests.json"
+    cache = state_directory(state_dir) / "digests.json"
     cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return cache
 
 
-def _catalogue(folder: Path) -> Catalogue:
+def _catalogue(folder: Path, state_dir: Path | None) -> Catalogue:
     try:
-        return Catalogue((folder,), cache_path=digest_cache())
+        return Catalogue((folder,), cache_path=digest_cache(state_dir))
     except FtpServerError as error:
         raise ConfigInvalid(str(error)) from None
 

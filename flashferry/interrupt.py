@@ -1,14 +1,20 @@
-"""Ctrl-C once: stop taking new work, restore, report. The prompt comes back with every device as it was."""
+"""Ctrl-C once: stop taking new work, restore, report. The prompt comes back with every device as it was.
+
+Where nothing is changed, and so nothing has to be restored, a second one ends the process at once.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
-from flashferry.output import say
+from flashferry.output import say, tell_programs
+from staging.exit_codes import ExitCode
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, a service that is stopped, and a terminal that is closed."""
@@ -31,6 +37,30 @@ def graceful_interrupt(say: Callable[[str], None] = say) -> Iterator[threading.E
         )
 
     with stop_on_signals(stop, tell):
+        yield stop
+
+
+@contextmanager
+def looking(verb: str) -> Iterator[threading.Event]:
+    """Turn SIGNALS into an event for as long as the block runs, for what only looks: the second one ends the process.
+
+    Its threads may wait for devices that do not answer, so the interpreter would not come to its end.
+
+    Args:
+        verb: What is done, with its article: `a check`.
+    """
+
+    def tell(first: bool) -> None:
+        if first:
+            say(f"interrupted: ending what is under way; {verb} changes nothing. Once more, and it ends at once")
+            return
+        say(f"interrupted again: ended at once; {verb} changes nothing, so nothing is left to restore")
+        tell_programs("interrupted by the operator", ExitCode.INTERRUPTED)
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(ExitCode.INTERRUPTED)
+
+    with stop_on_signals(tell=tell) as stop:
         yield stop
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from flashferry.command_line import App
 from flashferry.lab_experiment import experiment, fairness, sweep
+from flashferry.lab_needs import LabVerb
 from flashferry.lab_peers import peers
 from flashferry.options import JsonOption
 from flashferry.output import result_document
@@ -24,9 +26,7 @@ if TYPE_CHECKING:
     from lab.state import LabState
     from lab.world import World
 
-app = typer.Typer(
-    help="Stand-in routers behind an emulated WAN, to rehearse on.", no_args_is_help=True, rich_markup_mode=None
-)
+app = App(help="Stand-in routers behind an emulated WAN, to rehearse on.")
 
 _SSH_PORT = 22
 SeedSetting = typer.Option("--seed", help="Seeds the links' random losses.")
@@ -42,7 +42,7 @@ WorldArgument = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=LabVerb)
 def up(
     world: WorldArgument = DEFAULT_WORLD, seed: Annotated[int | None, SeedSetting] = None, json: JsonOption = False
 ) -> None:
@@ -78,7 +78,7 @@ def up(
         raise ConfigInvalid(str(error).rstrip(".")) from None
 
 
-@app.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@app.command("exec", cls=LabVerb, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def run_inside(
     command: Annotated[list[str], typer.Argument(help="The command and its arguments.")],
     json: Annotated[
@@ -98,7 +98,7 @@ def run_inside(
         _become(command)
 
 
-@app.command()
+@app.command(cls=LabVerb)
 def ssh(name: Annotated[str, typer.Argument(help="Name of a device of the lab.")]) -> None:
     """Open a session with a device of the running lab."""
     state = _running()
@@ -112,7 +112,7 @@ def ssh(name: Annotated[str, typer.Argument(help="Name of a device of the lab.")
     _become(["ssh", *keys, "-p", str(device.port), f"{device.username}@{device.address}"])
 
 
-@app.command()
+@app.command(cls=LabVerb)
 def demo(seed: SeedOption = 1) -> None:
     """Show the main job on the lab: two routers checked, probed, fed, timed and restored."""
     from flashferry.demo import demo_world, run_demo
@@ -120,10 +120,10 @@ def demo(seed: SeedOption = 1) -> None:
     raise typer.Exit(run_demo(demo_world(seed)))
 
 
-app.command()(experiment)
-app.command()(sweep)
-app.command()(fairness)
-app.command()(peers)
+app.command(cls=LabVerb)(experiment)
+app.command(cls=LabVerb)(sweep)
+app.command(cls=LabVerb)(fairness)
+app.command(cls=LabVerb)(peers)
 
 
 def _known_hosts() -> Path:

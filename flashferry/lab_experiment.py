@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flashferry.command_line import OUTPUT
 from flashferry.interrupt import stop_on_signals
-from flashferry.options import JsonOption
+from flashferry.options import OUTPUT_VARIABLE, JsonOption
 from flashferry.output import finish, say
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
     from lab.experiment.study import Plan
 
 OutputOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Where results are kept; what is there is not run again.")
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        envvar=OUTPUT_VARIABLE,
+        metavar="DIR",
+        help="Where results are kept; what is there is not run again.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 DocsOption = Annotated[
     Path | None, typer.Option("--docs", metavar="FILE", help="Put the tables into this document, between its markers.")

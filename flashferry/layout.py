@@ -6,6 +6,7 @@ wrapped: a secret is masked before it could be cut, and a cell is as wide as wha
 
 from __future__ import annotations
 
+import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ GOOD, BAD = "green", "bold red"
 WIDE_COLUMNS = 110
 """From this width on a table has all its columns; below, what is left out stands in the lines under it."""
 
+PIPED_COLUMNS = 160
+_NARROWEST = 20
+"""Less is no width that anybody reads."""
 
 MOST_SENTENCES = 20
 MOST_NAMES = 4
@@ -93,9 +97,15 @@ def _shown_text(text: Text) -> Text:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console on standard output or error; wide where it is no terminal, so that no row is cut."""
+    """Return a console on standard output or error; wide where it is no terminal, so that no row is cut.
+
+    Who gives a width in COLUMNS gets that one, there too.
+    """
     found = ShownConsole(stderr=stderr)
-    return found if found.is_terminal else ShownConsole(stderr=stderr, width=160)
+    given = os.environ.get("COLUMNS", "")
+    if found.is_terminal or (given.isdecimal() and int(given) >= _NARROWEST):
+        return found
+    return ShownConsole(stderr=stderr, width=PIPED_COLUMNS)
 
 
 def is_wide() -> bool:

@@ -9,6 +9,7 @@ from flashferry.live_cells import Line, Look, cut, fit, joined
 from flashferry.live_device import WIDE_ENOUGH, device_header, device_lines, few_lines
 from flashferry.live_figures import amount, bar, clock, left, percent, rate
 from flashferry.live_rows import WORDS, Need, choose
+from inventory.described import counted
 from staging.following import Fleet, Phase, Tally
 
 FEW = 8
@@ -43,7 +44,7 @@ def _few(fleet: Fleet, look: Look, now_s: float, elapsed_s: float) -> list[Line]
     under_way = [one for one in fleet.devices.values() if not one.is_over and one.phase is not Phase.QUEUED]
     under_way.sort(key=lambda device: not device.is_copying)
     hidden = len(under_way[room:])
-    parts = [f"{fleet.whole.over} of {fleet.total} devices through"]
+    parts = [f"{fleet.whole.over} of {counted(fleet.total, 'device')} through"]
     failed = sum(device.has_failed for device in fleet.devices.values())
     parts += [f"{failed} with a failure"] if failed else []
     parts += [f"{hidden} more under way"] if hidden else []
@@ -68,7 +69,7 @@ def _counts(fleet: Fleet, elapsed_s: float, look: Look) -> Line:
     devices = fleet.whole.devices
     failed, not_begun = devices[Phase.FAILED], devices[Phase.NOT_BEGUN]
     queued = devices[Phase.QUEUED] + fleet.total - fleet.whole.total
-    line: Line = [(f"{devices[Phase.DONE]} of {fleet.total} devices done", "bold"), (", ", "")]
+    line: Line = [(f"{devices[Phase.DONE]} of {counted(fleet.total, 'device')} done", "bold"), (", ", "")]
     line += [(f"{failed} failed", BAD), (", ", "")] if failed else []
     line += [(f"{not_begun} not begun", WARN), (", ", "")] if not_begun else []
     line += [(f"{devices[Phase.UNDER_WAY]} under way, {queued} queued", "")]

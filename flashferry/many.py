@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.hints import command
 from flashferry.layout import BAD, alike, console
+from inventory.described import counted
 from staging.states import Outcome, Restored
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def print_details(report: RunReport, evidence: Callable[[DeviceRecord], None], *
     for device in urgent if few else urgent[:MOST_DETAILED]:
         evidence(device)
     if not few and len(urgent) > MOST_DETAILED:
-        console().print(f"and {len(urgent) - MOST_DETAILED} devices more that need attention")
+        console().print(f"and {counted(len(urgent) - MOST_DETAILED, 'device')} more that need attention")
     alike((note, device.host) for device in ordered for note in device.notes)
     alike(((_told(why), device.host) for device in urgent for why in _complaints(device)), BAD)
     if not few:
@@ -88,10 +89,10 @@ def _print_end(report: RunReport, *, few: bool, is_kept: bool) -> None:
     """Print what became of all, why the run ended early, how it goes on, and where everything stands."""
     counts = Counter(device.outcome for device in report.devices)
     if (without_row := len(report.devices) - len(rows_of(report.devices))) > 0:
-        console().print(f"and {without_row} devices more that got through or had no turn")
+        console().print(f"and {counted(without_row, 'device')} more that got through or had no turn")
     if not few:
         told = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.most_common())
-        console().print(f"{len(report.devices)} devices: {told}")
+        console().print(f"{counted(len(report.devices), 'device')}: {told}")
     if report.stopped:
         console().print(f"the run began nothing new: {report.stopped}", style=BAD)
     if not is_kept:

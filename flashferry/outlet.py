@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TextIO
 
 from flashferry.output import say
 
@@ -164,7 +165,7 @@ def outlets() -> Iterator[Callable[[], bool]]:
     # A terminal that is gone has nobody to be told of it.
     error = Outlet(2, "standard error", lambda _: None)
     output = Outlet(1, "standard output", say)
-    sys.stdout, sys.stderr = _text(output, before[0].encoding), _text(error, before[1].encoding)
+    sys.stdout, sys.stderr = _text(output, before[0]), _text(error, before[1])
     try:
         yield lambda: output.is_whole
     finally:
@@ -174,5 +175,7 @@ def outlets() -> Iterator[Callable[[], bool]]:
         sys.stdout, sys.stderr = before
 
 
-def _text(outlet: Outlet, encoding: str) -> io.TextIOWrapper:
-    return io.TextIOWrapper(outlet, encoding=encoding, errors="backslashreplace", line_buffering=True)  # type: ignore[arg-type]
+def _text(outlet: Outlet, like: TextIO) -> io.TextIOWrapper:
+    # What the terminal cannot show is replaced as before; `strict` would raise in the midst of a copy.
+    errors = like.errors if like.errors not in {None, "strict"} else "backslashreplace"
+    return io.TextIOWrapper(outlet, encoding=like.encoding, errors=errors, line_buffering=True)  # type: ignore[arg-type]

@@ -14,11 +14,13 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import typer
 
 from flashferry.hints import here
+from flashferry.options import JSON_VARIABLE
 from inventory.errors import FlashferryError
 from inventory.outside import shown, told
 from staging.codec import to_json
@@ -26,6 +28,10 @@ from staging.events import Event
 from staging.exit_codes import ExitCode
 
 SCHEMA_VERSION = 1
+_YES = frozenset({"1", "true", "t", "yes", "y", "on"})
+"""What a variable says for a flag, as typer reads it."""
+
+_FAMILIES = (["run"], ["images"], ["lab"])
 _PROGRESS_EVERY_S = 2.0
 _GONE = frozenset({errno.EPIPE, errno.EIO})
 """What writing to a closed pipe or terminal ends in."""
@@ -33,12 +39,19 @@ _GONE = frozenset({errno.EPIPE, errno.EIO})
 
 def echo(text: str = "", *, err: bool = False) -> None:
     """Print a line."""
-    typer.echo(shown(text), err=err)
+    _write_line(shown(text), err=err)
 
 
 def copy_line(text: str, *, err: bool = False) -> None:
     """Print a line to be pasted into a router, with the login in it that it needs: the one text that is not masked."""
-    typer.echo(text, err=err)
+    _write_line(text, err=err)
+
+
+def _write_line(text: str, *, err: bool) -> None:
+    # Not typer's echo: to a stream of ASCII it writes UTF-8, past what stands in for characters that cannot be shown.
+    stream = sys.stderr if err else sys.stdout
+    stream.write(f"{text}\n")
+    stream.flush()
 
 
 def say(text: str) -> None:
@@ -51,13 +64,53 @@ def complain(error: FlashferryError, code: ExitCode) -> None:
     """Print an error in one sentence on standard error, and as JSON on standard output where that was asked for."""
     with suppress(OSError):
         echo(f"flashferry: error: {here(str(error))}", err=True)
-        if "--json" in sys.argv:
-            print(result_document("error", code, {"error": str(error)}))  # noqa: T201
+    tell_programs(str(error), code)
 
 
-def finish(verb: str, code: ExitCode, result: dict[str, object], *, as_json: bool, human: Callable[[], None]) -> None:
-    """Print a result as one JSON document or for people, and leave with its exit code."""
-    is_out = printed((lambda: typer.echo(result_document(verb, code, result))) if as_json else human)
+def tell_programs(error: str, code: ExitCode) -> None:
+    """Print an error as a JSON document on standard output, where JSON was asked for."""
+    if wants_json():
+        with suppress(OSError):
+            verb = verb_given()
+            document = result_document("error", code, {"verb": verb, "error": error}, code.meaning_for(verb))
+            print(document)  # noqa: T201
+
+
+def verb_given() -> str:
+    """Return the verb of this process's command line, as results name it; empty where there is none."""
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    if words[:1] == ["stage"] and "--dry-run" in sys.argv:
+        return "dry-run"
+    return "-".join(words[: 2 if words[:1] in _FAMILIES else 1])
+
+
+def wants_json() -> bool:
+    """Return whether this process was asked for JSON, by its command line or its environment."""
+    words = sys.argv[1:]
+    is_form = "--format=json" in words or ("--format", "json") in pairwise(words)
+    return "--json" in words or is_form or os.environ.get(JSON_VARIABLE, "").lower() in _YES
+
+
+def finish(
+    verb: str,
+    code: ExitCode,
+    result: dict[str, object],
+    *,
+    as_json: bool,
+    human: Callable[[], None],
+    meaning: str | None = None,
+) -> None:
+    """Print a result as one JSON document or for people, and leave with its exit code.
+
+    Args:
+        verb: The verb, as its results name it.
+        code: The exit code.
+        result: What the document holds besides.
+        as_json: Whether it is for programs.
+        human: Prints it for people.
+        meaning: What the code means here, or None: what it always means behind this verb.
+    """
+    is_out = printed((lambda: typer.echo(result_document(verb, code, result, meaning))) if as_json else human)
     raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
 
 
@@ -79,9 +132,13 @@ def printed(write: Callable[[], object]) -> bool:
     return True
 
 
-def result_document(verb: str, code: ExitCode, result: dict[str, object]) -> str:
+def result_document(verb: str, code: ExitCode, result: dict[str, object], meaning: str | None = None) -> str:
     """Return a result as the JSON document that `--json` prints: schema with version, exit code, then the result."""
-    head = {"schema": f"flashferry.{verb}/{SCHEMA_VERSION}", "exit_code": int(code), "meaning": code.meaning}
+    head = {
+        "schema": f"flashferry.{verb}/{SCHEMA_VERSION}",
+        "exit_code": int(code),
+        "meaning": meaning or code.meaning_for(verb),
+    }
     return json.dumps(told(head | to_json(result)), indent=2)
 
 

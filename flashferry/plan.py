@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flashferry.command_line import OUTPUT
 from flashferry.fleet import FleetOptions, fleet, fleet_options
-from flashferry.interrupt import stop_on_signals
-from flashferry.options import AnyImageOption, JsonOption, StateOption, UncappedOption
+from flashferry.interrupt import looking
+from flashferry.options import OUTPUT_VARIABLE, AnyImageOption, JsonOption, StateOption, UncappedOption
 from flashferry.output import finish, say
 from flashferry.plan_progress import PlanProgress
 from flashferry.plan_table import print_plan
@@ -52,6 +53,7 @@ def plan(
     images: Annotated[
         Path | None,
         typer.Option(
+            "--image-rules",
             "--images",
             metavar="FILE",
             help=f"Rules that give each device its image (default: {RULES_FILE} in the inventory's folder).",
@@ -71,14 +73,23 @@ def plan(
         typer.Option("--window", metavar="FROM-UNTIL", help="When the run may be at work, such as 22:00-05:00."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Keep the plan, for 'flashferry stage --plan'.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            "--out",
+            envvar=OUTPUT_VARIABLE,
+            metavar="FILE",
+            help="Keep the plan, for 'flashferry stage --plan'.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Plan a run over a fleet: images, waves, minutes, load on the links, does it fit. Changes nothing."""
     if image is not None and images is not None:
-        raise ConfigInvalid("--image cannot be combined with --images: one image for all, or rules for each")
+        raise ConfigInvalid("--image cannot be combined with --image-rules: one image for all, or rules for each")
     if image is None and (md5 is not None or sha512 is not None):
         raise ConfigInvalid("--md5 and --sha512 are hashes of an image: give --image too")
     now = datetime.now().astimezone()
@@ -102,7 +113,7 @@ def plan(
     if image is None:
         _check_some_image(nornir, rules)
     progress = PlanProgress(len(nornir.inventory.hosts))
-    with stop_on_signals(tell=_tell) as stop:
+    with looking("a plan") as stop:
         found = plan_fleet(nornir, request, now=now, emit=progress, interrupted=stop.is_set)
         code = exit_code((_OUTCOMES[device.action] for device in found.devices), interrupted=stop.is_set())
     _keep(found, out, code)
@@ -135,7 +146,7 @@ def _check_some_image(nornir: Nornir, rules: ImageRules) -> None:
     """Check that there is any image to plan: else every device would be logged in to for nothing."""
     if rules.source is None and not any(host.get("image") for host in nornir.inventory.hosts.values()):
         raise ConfigInvalid(
-            f"no image is given: neither --image nor --images, no {RULES_FILE} in the inventory's folder, and no "
+            f"no image is given: neither --image nor --image-rules, no {RULES_FILE} in the inventory's folder, and no "
             "device has a data key 'image'",
             hint="--image FILE plans one for all devices",
         )
@@ -149,8 +160,3 @@ def _keep(found: FleetPlan, out: Path | None, code: ExitCode) -> None:
         say(f"interrupted: {out} was not written, for some devices were not looked at")
         return
     save_plan(found, out)
-
-
-def _tell(first: bool) -> None:
-    if first:
-        say("interrupted: ending what is under way; a plan changes nothing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from flashferry.output import EventLines, say
+from inventory.described import counted
 from staging.events import Event
 
 EVERY_S = 2.0
@@ -40,4 +41,4 @@ class PlanProgress:
             self._lines(event)
         elif is_due:
             trouble = f", {failed} of them refused or out of reach" if failed else ""
-            say(f"looked at {done} of {self._devices} devices{trouble}")
+            say(f"looked at {done} of {counted(self._devices, 'device')}{trouble}")

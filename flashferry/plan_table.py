@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.text import Text
 
 from flashferry.layout import BAD, GOOD, alike, console, line, names, rate, show
+from inventory.described import counted
 from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
 from staging.planning.forecast import clock, duration
 from staging.planning.waves import Wave
@@ -76,7 +77,7 @@ def _print_waves(plan: FleetPlan) -> None:
     shown = plan.waves if len(plan.waves) <= MOST_ROWS else plan.waves[:MOST_ROWS]
     show(_wave_row(plan, wave) for wave in shown)
     if len(shown) < len(plan.waves):
-        console().print(f"and {len(plan.waves) - len(shown)} waves more")
+        console().print(f"and {counted(len(plan.waves) - len(shown), 'wave')} more")
 
 
 def _wave_row(plan: FleetPlan, wave: Wave) -> dict[str, str | Text]:
@@ -109,7 +110,7 @@ def _print_devices(plan: FleetPlan) -> None:
     kept = [{key: cell for key, cell in row.items() if key not in left_out} for row in rows]
     show(kept, wide_only=frozenset({"image", "release", "begins"}))
     if more:
-        console().print(f"and {_devices(more)} more that need attention; --out and --json have all of them")
+        console().print(f"and {_devices(more)} more that need attention; --output and --json have all of them")
     if any(device.is_assumed for device in ordered):
         console().print("~ assumed, not measured: see below")
 
@@ -171,7 +172,7 @@ def _why(device: PlannedDevice) -> str:
 def _print_alike(pairs: Iterable[tuple[str, str]], style: str = "") -> None:
     """Print sentences, each once and with the devices that it is about."""
     if more := alike(pairs, style):
-        console().print(f"and {more} sentences more; --out and --json have all of them")
+        console().print(f"and {counted(more, 'sentence')} more; --output and --json have all of them")
 
 
 def _print_totals(plan: FleetPlan) -> None:
@@ -208,7 +209,7 @@ def _print_next(plan: FleetPlan, out: Path | None, digest: str) -> None:
         console().print(f"SHA-256 {digest}")
         console().print(f"Kept in {out}: look at it, then run 'flashferry stage --plan {out}' with the same inventory")
     elif plan.of(Action.STAGE):
-        console().print("Nothing was changed. With --out FILE the plan is kept, for 'flashferry stage --plan FILE'")
+        console().print("Nothing was changed. With --output FILE the plan is kept, for 'flashferry stage --plan FILE'")
 
 
 def _clock(plan: FleetPlan, seconds: float) -> str:
@@ -220,4 +221,4 @@ def _size(size_bytes: int) -> str:
 
 
 def _devices(count: int) -> str:
-    return f"{count} device{'' if count == 1 else 's'}"
+    return counted(count, "device")

@@ -36,7 +36,10 @@ def probe(
     as_is: Annotated[bool, typer.Option("--as-is", help="Only with the TCP settings as they are.")] = False,
     tuned: Annotated[bool, typer.Option("--tuned", help="Only while tuned.")] = False,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=2, max=60, help="How long a copy should take; its size follows.")
+        float,
+        typer.Option(
+            "--seconds", metavar="SECONDS", min=2, max=60, help="How long a copy should take; its size follows."
+        ),
     ] = TARGET_S,
     server_address: AddressOption = None,
     ftp_port: PortOption = None,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.options import StateOption
+from flashferry.command_line import OUTPUT
+from flashferry.options import OUTPUT_VARIABLE, JsonOption, StateOption, is_typed
 from flashferry.output import printed, say
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
@@ -33,10 +34,21 @@ class Format(StrEnum):
 
 
 def report(
+    ctx: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN|latest", help="The run; shortened where that is unique.")],
-    form: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TABLE,
+    form: Annotated[
+        Format | None, typer.Option("--format", help="How to write it (default: table).", rich_help_panel=OUTPUT)
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write to a file (default: standard output).")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            envvar=OUTPUT_VARIABLE,
+            metavar="FILE",
+            help="Write to a file (default: standard output).",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     threshold: Annotated[
         list[str] | None,
@@ -55,8 +67,10 @@ def report(
         ),
     ] = False,
     state_dir: StateOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Report a run from the journal alone: one that ended, died or is under way. Touches no device."""
+    form = _form(form, json=json, is_typed=is_typed(ctx, "json"))
     thresholds = tuple(parse_threshold(one) for one in threshold or ())
     if form is Format.HTML and output is None and sys.stdout.isatty():
         raise ConfigInvalid("--format html: a page on a terminal is of no use", hint="Give --output report.html")
@@ -69,12 +83,34 @@ def report(
     else:
         text = _written(found, form, thresholds)
         if output is None:
-            is_out = printed(lambda: sys.stdout.write(text))
+            is_out = printed(lambda: _write(text, form))
         else:
             write_whole(output, text)
             say(f"run {found.run_id}: {form.value} report written to {output}, {len(text.encode()):,} bytes")
     code = ExitCode.DEVICES_FAILED if check and worst(found, thresholds) is not Status.PASSED else ExitCode.OK
     raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
+
+
+def _write(text: str, form: Format) -> None:
+    """Write a report to standard output; documents for programs are UTF-8, whatever a terminal can show."""
+    if form is Format.TABLE or not hasattr(sys.stdout, "buffer"):
+        sys.stdout.write(text)
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
+
+
+def _form(given: Format | None, *, json: bool, is_typed: bool) -> Format:
+    """Return the form asked for; `--json` is short for `--format json`, and a typed word outweighs the environment.
+
+    Raises:
+        ConfigInvalid: Two forms were typed.
+    """
+    if given is None:
+        return Format.JSON if json else Format.TABLE
+    if is_typed and given is not Format.JSON:
+        raise ConfigInvalid(f"--json cannot be combined with --format {given}: it means --format json")
+    return given
 
 
 def _written(found: Report, form: Format, thresholds: tuple[Threshold, ...]) -> str:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from flashferry.hints import here
 from flashferry.layout import BAD, GOOD, WIDE_COLUMNS, ShownConsole, ShownTable, console
+from inventory.described import counted
 from inventory.outside import outward
 from staging.reports import words
 from staging.reports.headline import configuration_line, headline, saved_line, state_line
@@ -73,7 +74,8 @@ def _head(report: Report) -> Iterator[Text]:
     is_fine = all(count.word in fine for count in found.proofs)
     yield Text(configuration_line(report), style=GOOD if is_fine else BAD)
     again = f", {words.size(found.retransmitted_bytes)} sent again" if found.retransmitted_bytes is not None else ""
-    yield Text(f"{words.size(found.acked_bytes)} in {found.copies} copies{again}. {saved_line(report)}".strip())
+    copies = counted(found.copies, "copy", "copies")
+    yield Text(f"{words.size(found.acked_bytes)} in {copies}{again}. {saved_line(report)}".strip())
 
 
 def _site_row(site: SiteReport, *, is_wide: bool) -> dict[str, str | Text]:
@@ -123,7 +125,8 @@ def _complaints(device: DeviceReport) -> Iterator[str]:
     if device.restore.proof is Proof.NOT_PROVEN:
         yield "still tuned as far as we know: run 'flashferry recover'"
     if device.partial_file:
-        yield f"left on the device: {device.partial_file}"
+        told = f". {device.partial_advice}" if device.partial_advice else ""
+        yield f"left on the device: {device.partial_file}{told}"
 
 
 def _device_row(device: DeviceReport, *, is_wide: bool, has_site: bool) -> dict[str, str | Text]:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from flashferry.command_line import App
 from flashferry.hints import here
 from flashferry.layout import BAD, GOOD, console, line, show
-from flashferry.options import JsonOption, StateOption
+from flashferry.options import JsonOption, RunsOption, StateOption
 from flashferry.output import finish
 from flashferry.status import BAD_OUTCOMES, standing, tally
+from inventory.described import counted
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 from staging.journal import Journal, state_directory
@@ -35,13 +37,10 @@ MANY = 20
 _CALM = 2
 _NOT_AS_BEFORE = frozenset({Restored.INCOMPLETE.value, Restored.FOREIGN_CHANGE.value})
 
-app = typer.Typer(
-    help="Look at a run, and steer it from another terminal.", no_args_is_help=True, rich_markup_mode=None
-)
+app = App(help="Look at a run, and steer it from another terminal.")
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="Its identifier, the beginning or end of it, or 'latest'.")
 ]
-RunsOption = Annotated[int, typer.Option("--runs", min=1, max=1000, help="How many runs to show.")]
 
 
 @app.command("list")
@@ -82,7 +81,8 @@ def stop(run: RunArgument, state_dir: StateOption = None, json: JsonOption = Fal
 def approve(
     run: RunArgument,
     wave: Annotated[
-        int | None, typer.Option("--wave", min=0, help="Up to this wave (default: the one that waits, or the next).")
+        int | None,
+        typer.Option("--wave", metavar="N", min=0, help="Up to this wave (default: the one that waits, or the next)."),
     ] = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
@@ -161,7 +161,7 @@ def _list_row(run: RunStatus) -> dict[str, str | Text]:
 def _print_run(run: StoredRun, control: RunControl) -> None:
     console().print(
         f"run {run.run_id}: {run.verb}, {run.state.value}, began {run.started_at[:19].replace('T', ' ')} UTC"
-        + (f", resumed {run.resumed} time{'' if run.resumed == 1 else 's'}" if run.resumed else "")
+        + (f", resumed {counted(run.resumed, 'time')}" if run.resumed else "")
     )
     if run.state is RunState.ALIVE:
         _print_control(run, control)
@@ -181,7 +181,9 @@ def _print_devices(run: StoredRun) -> None:
     hosts = {device.host for device in shown}
     rest = [str(one.record.get("outcome") or one.state) for one in run.devices if one.host not in hosts]
     told = ", ".join(f"{count} {word}" for word, count in Counter(rest).most_common())
-    console().print(f"{'and ' if shown else ''}{len(rest)} devices{' more' if shown else ''}: {told}; --json has all")
+    console().print(
+        f"{'and ' if shown else ''}{counted(len(rest), 'device')}{' more' if shown else ''}: {told}; --json has all"
+    )
 
 
 def _urgency(device: StoredDevice) -> int:

@@ -9,9 +9,11 @@ from typing import Annotated
 
 import typer
 
+from flashferry.command_line import OUTPUT
 from flashferry.images import digest_cache, hashed, tell_left_out
 from flashferry.interrupt import stop_on_signals
 from flashferry.learned_rates import LearnedRates
+from flashferry.options import JSON_VARIABLE, AddressOption, PortOption, StateOption
 from flashferry.outlet import outlets
 from flashferry.output import copy_line, say
 from flashferry.serving import PASSWORD_VARIABLE, Desk, advertised_addresses, fixed_login, parsed_ports
@@ -30,19 +32,17 @@ from ftpserver import (
 from inventory.errors import ConfigInvalid
 from staging.budget import payload_cap_bytes_per_s
 from staging.exit_codes import ExitCode
-from staging.serving import FTP_PORT, free_ftp_port
+from staging.serving import free_ftp_port, port_notice
 from tcp.link_rate import DEFAULT_CAP_SHARE
 
 
 def serve(
-    images: Annotated[Path, typer.Option("--images", metavar="DIR", help="Folder of images, or one image file.")],
+    images: Annotated[
+        Path, typer.Option("--image-dir", "--images", metavar="DIR", help="Folder of images, or one image file.")
+    ],
     listen: Annotated[str, typer.Option("--listen", metavar="ADDRESS", help="Address to listen on.")] = "0.0.0.0",  # noqa: S104
-    port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="FTP port (default: 21 if allowed, else 2121).")
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", help="Our address as routers reach it, for the printed lines.")
-    ] = None,
+    port: PortOption = None,
+    address: AddressOption = None,
     masquerade: Annotated[
         str | None, typer.Option("--masquerade", metavar="ADDRESS", help="Address to name in PASV replies behind NAT.")
     ] = None,
@@ -50,14 +50,20 @@ def serve(
         str | None, typer.Option("--passive-ports", metavar="FIRST-LAST", help="Ports for data connections.")
     ] = None,
     congestion_control: Annotated[
-        str, typer.Option("--congestion-control", help="auto, bbr, cubic, reno or system.")
+        str, typer.Option("--congestion-control", metavar="NAME", help="auto, bbr, cubic, reno or system.")
     ] = "auto",
     cap_mbps: Annotated[
-        float | None, typer.Option("--cap-mbps", min=0.01, help="What all copies may take of the link, in Mbit/s.")
+        float | None,
+        typer.Option("--cap-mbps", metavar="MBIT/S", min=0.01, help="What all copies may take of the link, in Mbit/s."),
     ] = None,
     link_mbps: Annotated[
         float | None,
-        typer.Option("--link-mbps", min=0.01, help="Rate of the link in Mbit/s; all copies get 80 % of it together."),
+        typer.Option(
+            "--link-mbps",
+            metavar="MBIT/S",
+            min=0.01,
+            help="Rate of the link in Mbit/s; all copies get 80 % of it together.",
+        ),
     ] = None,
     site_rates: Annotated[
         Path | None,
@@ -68,21 +74,38 @@ def serve(
         typer.Option("--user", metavar="NAME", help=f"A fixed login besides; its password is in {PASSWORD_VARIABLE}."),
     ] = None,
     sessions: Annotated[
-        int | None, typer.Option("--sessions", min=1, help="Sessions at once (default: what open files carry).")
+        int | None,
+        typer.Option("--sessions", metavar="N", min=1, help="Sessions at once (default: what open files carry)."),
     ] = None,
     dscp: Annotated[
-        int, typer.Option("--dscp", min=0, max=63, help="DSCP of control and data; 1 is lower effort.")
+        int, typer.Option("--dscp", metavar="N", min=0, max=63, help="DSCP of control and data; 1 is lower effort.")
     ] = 0,
     target: Annotated[
-        str, typer.Option("--target", help="File system in the printed copy lines; null: for a speed test.")
+        str,
+        typer.Option(
+            "--target", metavar="TARGET", help="File system in the printed copy lines; null: for a speed test."
+        ),
     ] = "flash:",
     allow: Annotated[
         list[str] | None, typer.Option("--allow", metavar="NETWORK", help="Only clients from here; may be repeated.")
     ] = None,
-    hours: Annotated[float, typer.Option("--hours", min=0.01, help="How long a printed line is good.")] = 24.0,
+    hours: Annotated[
+        float, typer.Option("--hours", metavar="HOURS", min=0.01, help="How long a printed line is good.")
+    ] = 24.0,
     metrics: MetricsOption = None,
-    sample_hz: Annotated[float, typer.Option("--sample-hz", min=0.02, max=20, help="Readings of TCP_INFO.")] = 1.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines on standard output.")] = False,
+    sample_hz: Annotated[
+        float, typer.Option("--sample-hz", metavar="HZ", min=0.02, max=20, help="Readings of TCP_INFO.")
+    ] = 1.0,
+    state_dir: StateOption = None,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            envvar=JSON_VARIABLE,
+            help="Print events as JSON lines on standard output.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
 ) -> None:
     """Serve images by one-time tickets until Ctrl-C; each transfer ends with a verdict on what limited it."""
     cap_bps, networks = _cap_bps(cap_mbps, link_mbps), tuple(allow or ())
@@ -101,7 +124,7 @@ def serve(
             sites_by_network=not capped,
             sample_interval_s=1 / sample_hz,
             stream_samples=as_json,
-            hash_cache_path=digest_cache(),
+            hash_cache_path=digest_cache(state_dir),
         )
         cap_bytes_per_s = payload_cap_bytes_per_s(cap_bps)
         with (
@@ -114,8 +137,8 @@ def serve(
                 server.events(measure)
             tell_left_out(server.catalogue)
             hashed(server.catalogue)
-            if port is None and server.port != FTP_PORT:
-                say(f"port 21 is not to be had, listening on {server.port}; old IOS may not take a port in the URL")
+            if port is None and (notice := port_notice(server.port)) is not None:
+                say(notice)
             if capped:
                 server.set_site_cap(Desk.SITE, cap_bytes_per_s, _cap_source(cap_mbps, link_mbps))
             desk = Desk(

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from flashferry.approval import asking
+from flashferry.command_line import TUNING
 from flashferry.dry_run import print_dry_run
 from flashferry.fleet import FleetOptions, fleet_options, transcripts_told_by
-from flashferry.interrupt import graceful_interrupt
+from flashferry.interrupt import graceful_interrupt, looking
 from flashferry.layout import names
 from flashferry.live import watching
 from flashferry.options import AddressOption, AnyImageOption, JsonOption, PortOption, StateOption, UncappedOption
@@ -20,6 +21,7 @@ from flashferry.tables import print_run
 from flashferry.verify_options import Md5Option, Sha512Option, SignatureOption
 from flashferry.watch_options import EventsOption, MetricsOption, roster_of
 from flashferry.wave_options import TuneOption, WaveOptions, wave_options
+from inventory.described import counted
 from inventory.errors import ConfigInvalid
 from inventory.view import view
 from staging.context import DeviceOptions
@@ -47,7 +49,7 @@ def stage(
     waves: WaveOptions,
     image: Annotated[Path | None, typer.Option("--image", metavar="FILE", help="The image file.")] = None,
     plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="FILE", help="Carry out what 'flashferry plan --out' wrote.")
+        Path | None, typer.Option("--plan", metavar="FILE", help="Carry out what 'flashferry plan --output' wrote.")
     ] = None,
     resume: Annotated[
         str | None,
@@ -59,11 +61,14 @@ def stage(
             "--window-bytes",
             min=16_384,
             max=1_073_741_823,
+            metavar="BYTES",
+            rich_help_panel=TUNING,
             help="TCP window to set (default: twice the bandwidth-delay product); above 65535 to be scaled.",
         ),
     ] = None,
     no_tune: Annotated[
-        bool, typer.Option("--no-tune", help="Copy with the device's TCP settings as they are.")
+        bool,
+        typer.Option("--no-tune", help="Copy with the device's TCP settings as they are.", rich_help_panel=TUNING),
     ] = False,
     tune: TuneOption = None,
     extra: Annotated[
@@ -72,6 +77,7 @@ def stage(
             "--extra",
             metavar="NAME",
             help=f"Set this TCP option too for the time of the copy: {' or '.join(EXTRAS)}; may be repeated.",
+            rich_help_panel=TUNING,
         ),
     ] = None,
     remove_partial: Annotated[
@@ -174,7 +180,7 @@ def _tell_left_out(request: FleetRequest) -> None:
     """Tell how many devices a plan does not have touched; why stands in the report."""
     if request.left_out:
         count, hosts = len(request.left_out), names([device.host for device, _ in request.left_out])
-        say(f"the plan leaves {count} device{'' if count == 1 else 's'} alone: {hosts}; the report says why")
+        say(f"the plan leaves {counted(count, 'device')} alone: {hosts}; the report says why")
 
 
 def _resume(
@@ -213,7 +219,7 @@ def _tell_pace(job: Job, directory: Path) -> None:
 
 def _dry_run(job: Job, directory: Path, *, as_json: bool) -> None:
     """Print what would be sent, and leave with the exit code."""
-    with graceful_interrupt() as stop:
+    with looking("a dry run") as stop:
         records = dry_run_fleet(
             job.nornir,
             job.request.images,

@@ -11,6 +11,7 @@ from flashferry.fleet import FleetOptions, fleet, opened, with_credentials
 from flashferry.output import say
 from flashferry.recover import check_any_restored, only_pending
 from flashferry.wave_options import WaveOptions
+from inventory.described import counted
 from inventory.errors import ConfigInvalid, FlashferryError
 from inventory.selection import Selection, narrowed
 from staging.fleet.making import Manner, request_for_image, request_for_plan
@@ -79,7 +80,7 @@ class Wish:
             found = " and ".join(given) or "none of them"
             raise ConfigInvalid(
                 f"expected one of --image, --plan and --resume, found {found}",
-                hint="Where rules say which device gets which image, make a plan: 'flashferry plan --out FILE'",
+                hint="Where rules say which device gets which image, make a plan: 'flashferry plan --output FILE'",
             )
 
     @property
@@ -229,7 +230,8 @@ def job_for_resume(
     nornir = with_credentials(narrowed(everything, wanted), which)
     held = pending(journal, run_id)
     if held:
-        say(f"run {run_id} left {len(held)} devices in its hands; they are restored first")
+        they = "it is" if len(held) == 1 else "they are"
+        say(f"run {run_id} left {counted(len(held), 'device')} in its hands; {they} restored first")
     unusable: dict[str, FlashferryError] = {}
     tuned = with_credentials(only_pending(everything, held), which, failed=unusable.setdefault) if held else nornir
     recovered = (

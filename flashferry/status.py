@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.text import Text
 
 from flashferry.hints import here
 from flashferry.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
-from flashferry.options import JsonOption, StateOption
+from flashferry.options import JsonOption, RunsOption, StateOption
 from flashferry.output import finish
+from inventory.described import counted
 from staging.exit_codes import ExitCode
 from staging.journal import state_directory
 from staging.states import State
@@ -35,7 +35,7 @@ _Row = dict[str, str | Text]
 
 
 def status(
-    runs: Annotated[int, typer.Option("--runs", min=1, max=1000, help="How many runs to show.")] = LATEST_RUNS,
+    runs: RunsOption = LATEST_RUNS,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -43,8 +43,16 @@ def status(
     found = read_status(state_directory(state_dir), runs)
     left = [{"run_id": run.run_id, "host": device.host, "address": device.address} for run, device in found.to_recover]
     left += [{"run_id": one.run_id, "host": one.host, "address": one.address} for one in found.lost]
-    result: dict[str, object] = {"status": found, "to_recover": left}
-    finish("status", ExitCode.OK, result, as_json=json, human=lambda: print_status(found))
+    result: dict[str, object] = {"status": found, "needs_recovery": bool(left), "to_recover": left}
+    what = counted(len(left), "device") if left else "nothing"
+    finish(
+        "status",
+        ExitCode.OK,
+        result,
+        as_json=json,
+        human=lambda: print_status(found),
+        meaning=f"the journal was read; {what} left to recover",
+    )
 
 
 def print_status(found: Status) -> None:
@@ -66,7 +74,7 @@ def _print_run(run: RunStatus, rows: list[_Row], widths: Mapping[str, int]) -> N
     """Print a run's line, its devices below, and what to do about it."""
     count = len(run.devices)
     began = f"began {run.started_at[:19].replace('T', ' ')} UTC"
-    devices = f"{count} device{'' if count == 1 else 's'}: {tally(run)}" if count else "no device yet"
+    devices = f"{counted(count, 'device')}: {tally(run)}" if count else "no device yet"
     line(run.run_id, f"{run.verb}, {standing(run)}, {began}, {devices}", _STATES[run.state])
     if rows:
         made = table(widths)
@@ -104,7 +112,12 @@ def _print_left(found: Status) -> None:
     for run_id, hosts in by_run.items():
         line(run_id, f"left in its hands: {names(hosts)}", BAD)
     console().print(
-        here(f"{len(left)} to recover: run 'flashferry recover'") if left else "nothing to recover",
+        here(
+            f"{counted(len(left), 'device')} to recover: run 'flashferry recover'; the exit code is 0 all the same, "
+            "for status only looks"
+        )
+        if left
+        else "nothing to recover",
         style=BAD if left else GOOD,
     )
 

@@ -117,7 +117,9 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
             line(record.host, f"running configuration {record.restore.running_difference or 'equal to the start'}")
             _print_foreign(record.host, record.restore.foreign, startup_changed=record.restore.startup_changed)
         if record.partial_file is not None:
-            line(record.host, f"what the broken copy left: {record.partial_file}", BAD)
+            again = f"'flashferry stage --resume {record.run_id}'"
+            what = "has it hashed and keeps it if it is the image; it removes a broken one with --remove-partial"
+            line(record.host, f"on its flash: {record.partial_file}. {again} {what}", BAD)
         complain(record.host, record.failure)
 
 
@@ -163,19 +165,17 @@ def _print_proof(device: DeviceRecord) -> None:
         line(device.host, f"proof: running configuration {word}")
         _print_foreign(device.host, device.restore.foreign, startup_changed=device.restore.startup_changed)
     if device.partial_file is not None:
-        line(device.host, _leftover(device.partial_file, is_removed=device.partial_removed), BAD)
+        line(device.host, _leftover(device), BAD)
     if device.restored is Restored.INCOMPLETE:
         line(device.host, "still tuned as far as we know: run 'flashferry recover'", BAD)
 
 
-def _leftover(named: str, *, is_removed: bool) -> str:
-    # Here and not above: what a run's tables need must not slow down a command that has no devices.
-    from tasks.leftover import CANNOT_TELL
-
-    if named.startswith(CANNOT_TELL):
-        return f"what the copy left: {named}; look before staging again"
-    what = "was removed" if is_removed else "is there; delete it before staging again"
-    return f"what the copy left, {named}, {what}"
+def _leftover(device: DeviceRecord) -> str:
+    if device.partial_removed:
+        return f"what the copy left, {device.partial_file}, was removed"
+    return f"what the copy left: {device.partial_file}" + (
+        f". {device.partial_advice}" if device.partial_advice else ""
+    )
 
 
 def _print_foreign(host: str, foreign: tuple[object, ...], *, startup_changed: bool) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flashferry.command_line import OUTPUT
+
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
@@ -19,6 +21,7 @@ EventsOption = Annotated[
         "--events",
         metavar="FILE",
         help="Append what happens as JSON lines, for programs; - puts them on standard error in place of the view.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 MetricsOption = Annotated[
@@ -27,6 +30,7 @@ MetricsOption = Annotated[
         "--metrics",
         metavar="[ADDRESS:]PORT",
         help="Serve metrics for Prometheus while it runs (default address: 127.0.0.1).",
+        rich_help_panel=OUTPUT,
     ),
 ]
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from flashferry.command_line import TUNING, WAVES
 from inventory.errors import ConfigInvalid
 from staging.planning.fleet_plan import TuneMode
 from staging.planning.limits import MOST, Limits
@@ -35,7 +36,11 @@ _DEFAULT = Limits()
 
 TuneOption = Annotated[
     TuneMode | None,
-    typer.Option("--tune", help="Devices to tune: auto leaves out those shown not to gain from it (default: auto)."),
+    typer.Option(
+        "--tune",
+        help="Devices to tune: auto leaves out those shown not to gain from it (default: auto).",
+        rich_help_panel=TUNING,
+    ),
 ]
 
 
@@ -102,24 +107,27 @@ def parse_failures(text: str) -> int | float:
     return float(found[1]) / 100 or 0
 
 
+_option = functools.partial(typer.Option, rich_help_panel=WAVES)
+
+
 def _options(
     canary: Annotated[
         bool | None,
-        typer.Option(
+        _option(
             "--canary/--no-canary",
             help="One device of each model first, the others once it is done (default); of each image where no model "
             "is known yet.",
         ),
     ] = None,
     wave_by: Annotated[
-        WaveBy | None, typer.Option("--wave-by", help="What the waves behind the canaries follow (default: site).")
+        WaveBy | None, _option("--wave-by", help="What the waves behind the canaries follow (default: site).")
     ] = None,
     wave_size: Annotated[
-        int | None, typer.Option("--wave-size", metavar="N", min=1, help="Split waves of more devices than this.")
+        int | None, _option("--wave-size", metavar="N", min=1, help="Split waves of more devices than this.")
     ] = None,
     max_failures: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--max-failures",
             metavar="N|N%",
             help="Begin nothing new once more devices failed than this count, or share of those begun (default: 100%); "
@@ -127,23 +135,21 @@ def _options(
         ),
     ] = None,
     approve: Annotated[
-        bool | None, typer.Option("--approve/--no-approve", help="Ask for a yes between waves (default: no).")
+        bool | None, _option("--approve/--no-approve", help="Ask for a yes between waves (default: no).")
     ] = None,
     max_logins: Annotated[
         int | None,
-        typer.Option(
-            "--max-logins", metavar="N", min=1, max=MOST, help=f"Logins at once (default: {_DEFAULT.logins})."
-        ),
+        _option("--max-logins", metavar="N", min=1, max=MOST, help=f"Logins at once (default: {_DEFAULT.logins})."),
     ] = None,
     max_copies: Annotated[
         int | None,
-        typer.Option(
+        _option(
             "--max-copies", metavar="N", min=1, max=MOST, help=f"Copies at once in all (default: {_DEFAULT.copies})."
         ),
     ] = None,
     site_copies: Annotated[
         int | None,
-        typer.Option(
+        _option(
             "--site-copies",
             metavar="N",
             min=1,
@@ -153,7 +159,7 @@ def _options(
     ] = None,
     max_hashes: Annotated[
         int | None,
-        typer.Option(
+        _option(
             "--max-hashes",
             metavar="N",
             min=1,
@@ -163,7 +169,7 @@ def _options(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--until", metavar="TIME", help="When the run must have ended: HH:MM (the next one) or a date and time."
         ),
     ] = None,

@@ -17,6 +17,7 @@ from nornir.core.inventory import Defaults, Host, Inventory
 
 from inventory.described import described
 from inventory.errors import ConfigInvalid
+from inventory.platforms import platform_of
 from inventory.shapes import DATA_KEYS, unknown_group, unknown_key
 from inventory.values import READERS, check_values
 
@@ -24,7 +25,6 @@ CONTEXT_KEY = "flashferry"
 """Under this key of a config context stand our keys."""
 
 _NUMBERS = ("link_rate_bps", "cap_share", "max_copies")
-_IOS = {"ios", "iosxe", "xe"}
 _NAUTOBOT = "pynautobot_dictionary"
 _LIFTED = ("location", "role", "status", "tenant", "device_type", "serial", "tags", "config_context", "custom_fields")
 """What of Nautobot's record is worth a filter, or holds keys of ours."""
@@ -81,8 +81,7 @@ def _adopt_host(host: Host, inventory: Inventory, groups_file: Path, source: str
         # An empty cell says nothing; left in, it would hide what the group says.
         if key in data and data[key] in (None, ""):
             del data[key]
-    if host.platform and _plain(host.platform).removeprefix("cisco") in _IOS:
-        host.platform = "ios"
+    host.platform = platform_of(host.platform) or host.platform
     check_values(data, where=source, name=host.name)
     _join_groups(host, inventory, groups_file, source)
 
@@ -151,7 +150,3 @@ def _as_number(value: object) -> object:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())

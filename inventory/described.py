@@ -22,6 +22,7 @@ _PUBLIC = re.compile(r"\d{1,2}:\d\d|[\d.,<>=!() ]*[.<>=!][\d.,<>=!() ]*")
 PLATFORM_WORDS = frozenset(
     {
         *("arista_eos", "aruba_os", "asa", "cisco", "cisco_asa", "cisco_ios", "cisco_iosxe", "cisco_iosxr"),
+        *("cisco_ios_serial", "cisco_ios_telnet", "cisco_xe_telnet"),
         *("cisco_nxos", "cisco_xe", "cisco_xr", "eos", "fortinet", "hp_procurve", "huawei", "ios-xe", "ios_xe"),
         *("ios_xr", "iosxe", "iosxr", "juniper", "juniper_junos", "junos", "linux", "mikrotik_routeros", "nokia_sros"),
         *("nxos", "nxos_ssh", "paloalto_panos", "panos", "sros", "vyos"),
@@ -47,11 +48,11 @@ def described(value: object, known: Iterable[str] = ()) -> str:
         is_public = len(value) < _SHORTEST_SECRET or value.lower() in known or _PUBLIC.fullmatch(value)
         return repr(value) if is_public else _text(value)
     if isinstance(value, Mapping):
-        return f"a mapping with {_count(len(value), 'key')}"
+        return f"a mapping with {counted(len(value), 'key')}"
     if isinstance(value, list | tuple | set):
         if not value:
             return "an empty list"
-        return f"a list with {_count(len(value), 'entry', 'entries')}"
+        return f"a list with {counted(len(value), 'entry', 'entries')}"
     return f"a {type(value).__name__}"
 
 
@@ -109,8 +110,15 @@ def _text(text: str) -> str:
     found = control_character(text)
     more = [found] if found else []
     more += ["a blank"] if " " in text else []
-    return f"text of {_count(len(text), 'character')}" + (f" with {' and '.join(more)}" if more else "")
+    return f"text of {counted(len(text), 'character')}" + (f" with {' and '.join(more)}" if more else "")
 
 
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its word: `1 device`, `2 devices`, `12,000 copies`.
+
+    Args:
+        number: How many.
+        one: The word for one.
+        many: The word for more, where it is not that with an s.
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -12,6 +12,7 @@ from nornir.core.inventory import Host
 
 from inventory.errors import ConfigInvalid
 from inventory.outside import is_secret_key
+from inventory.platforms import platform_of
 
 _ATTRIBUTES = ("name", "hostname", "platform", "port")
 _GROUP = "group"
@@ -94,6 +95,8 @@ def _facts(host: Host) -> dict[str, set[str]]:
     """Return what the inventory says of a host, as text; a list says several things."""
     values: dict[str, object] = dict(host.extended_data())
     values |= {key: getattr(host, key) for key in _ATTRIBUTES}
+    # By its name here and by ours: `platform=ios` finds what netmiko calls `cisco_xe`.
+    values["platform"] = {host.platform, platform_of(host.platform)} - {None} or None
     values[_GROUP] = [group.name for group in host.extended_groups()]
     return {key: _texts(value) for key, value in values.items() if value is not None and not is_secret_key(key)}
 

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from inventory import values
-from inventory.described import PLATFORM_WORDS, described
 from inventory.errors import ConfigInvalid
+from inventory.platforms import platform_of, wrong_platform
 from inventory.time_window import TimeWindow
 from inventory.values import INTERFACE, WORD
 
 __all__ = [
     "DEFAULT_CAP_SHARE",
     "INTERFACE",
-    "SUPPORTED_PLATFORMS",
     "WORD",
     "HostView",
     "InventoryHost",
@@ -30,9 +29,6 @@ __all__ = [
 
 DEFAULT_CAP_SHARE = 0.8
 """Share of a site's link that copies may take unless the inventory says otherwise."""
-
-SUPPORTED_PLATFORMS = ("ios",)
-"""NAPALM's name for both Cisco IOS and IOS-XE."""
 
 
 T = TypeVar("T")
@@ -82,7 +78,7 @@ class HostView:
         name: Inventory name.
         address: Name or address to log in to.
         port: SSH port.
-        platform: NAPALM platform, one of `SUPPORTED_PLATFORMS`.
+        platform: NAPALM platform, `ios`, whatever the inventory calls IOS or IOS-XE.
         site: Name of the site whose link the device shares, or None.
         link_rate_bps: Rate of the site's WAN link in bit/s, or None where nobody said.
         cap_share: Share of that rate that copies may take, in (0, 1].
@@ -128,13 +124,10 @@ def view(host: InventoryHost) -> HostView:
     data = host.extended_data()
     if not host.hostname:
         raise ConfigInvalid("no 'hostname' in the inventory", host=host.name, hint="Give its address or DNS name")
-    platform = host.platform or ""
-    if platform not in SUPPORTED_PLATFORMS:
-        raise ConfigInvalid(
-            f"platform: expected {' or '.join(SUPPORTED_PLATFORMS)} (IOS and IOS-XE), found "
-            f"{described(platform or None, PLATFORM_WORDS)}",
-            host=host.name,
-        )
+    platform = platform_of(host.platform)
+    if platform is None:
+        wrong, way_out = wrong_platform(host.platform)
+        raise ConfigInvalid(wrong, host=host.name, hint=way_out)
     cap_share = read_key(host, "cap_share", values.read_share, data)
     return HostView(
         name=host.name,

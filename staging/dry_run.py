@@ -30,6 +30,7 @@ from tasks.check import Wanted
 from tasks.connection import recent_of, session_of
 from tasks.copy_dialogue import checked_name
 from tasks.mark import local_owner, mark_line
+from tasks.verify import Digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,7 @@ def _planned(
             link=link,
             image=wanted.name,
             port=port,
+            expected=None if options.device.to_null else Digests(md5=wanted.md5, sha512=wanted.sha512),
             mark=mark_line("RUN", local_owner()),
         )
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plans

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,17 @@ class ExitCode(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """Return the meaning in a few words."""
+        """Return the meaning in a few words, for the verb that it is made for: `stage`."""
         return _MEANINGS[self]
+
+    def meaning_for(self, verb: str) -> str:
+        """Return what it means behind another verb: what looks at a device, say, has not given it anything.
+
+        Args:
+            verb: The verb, as it stands in the `schema` of its result: `check`, `run-list`, `lab-sweep`.
+        """
+        known = VERB_MEANINGS.get(verb) or VERB_MEANINGS.get(verb.partition("-")[0], {})
+        return known.get(self) or self.meaning
 
 
 _MEANINGS = {
@@ -40,6 +49,82 @@ _MEANINGS = {
     ExitCode.UNFINISHED: "the run stopped before all devices were done, none failed; go on with 'stage --resume RUN'",
     ExitCode.INTERRUPTED: "interrupted by the operator; no device was left changed",
 }
+
+_NOTHING_CHANGED = "interrupted by the operator; nothing was changed"
+_JOURNAL_READ = {
+    ExitCode.OK: "the journal was read",
+    ExitCode.DEVICES_FAILED: "the journal could not be read",
+    ExitCode.RESTORE_INCOMPLETE: "the journal cannot be used; what is left to recover is not known",
+    ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+}
+_STUDY = {
+    ExitCode.OK: "what was to be run in the lab is run and written down",
+    ExitCode.DEVICES_FAILED: "some runs in the lab failed",
+    ExitCode.INTERRUPTED: "interrupted by the operator; the same command goes on where it was",
+}
+VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
+    "check": {
+        ExitCode.OK: "all devices can be staged, or have the image; nothing was changed",
+        ExitCode.DEVICES_FAILED: "some devices could not be looked at, or could not fetch from us",
+        ExitCode.REFUSED: "some devices cannot be staged as they are, none failed",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
+    "probe": {
+        ExitCode.OK: "all devices were timed, and are as they were",
+        ExitCode.DEVICES_FAILED: "some devices could not be timed",
+        ExitCode.UNFINISHED: "the run stopped before all devices were timed, none failed",
+    },
+    "plan": {
+        ExitCode.OK: "all devices are in the plan, or need nothing; 'late' says whether it fits",
+        ExitCode.DEVICES_FAILED: "some devices could not be reached to plan for them",
+        ExitCode.REFUSED: "some devices cannot be staged as they are, the plan leaves them out",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
+    "dry-run": {
+        ExitCode.OK: "all devices could be staged as is told, or have the image; nothing was changed",
+        ExitCode.DEVICES_FAILED: "some devices could not be looked at; nothing was changed",
+        ExitCode.REFUSED: "some devices would be refused, none failed; nothing was changed",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
+    "recover": {
+        ExitCode.OK: "nothing is left to recover of what was asked for",
+        ExitCode.DEVICES_FAILED: "some devices could not be recovered",
+        ExitCode.RESTORE_INCOMPLETE: "some devices are not proven to be what they were; 'flashferry recover' again",
+    },
+    "status": {
+        **_JOURNAL_READ,
+        ExitCode.OK: "the journal was read; see 'needs_recovery'",
+    },
+    "run-list": _JOURNAL_READ,
+    "run": _JOURNAL_READ,
+    "history": _JOURNAL_READ,
+    "run-control": {
+        ExitCode.OK: "the run was told",
+        ExitCode.RESTORE_INCOMPLETE: "the journal cannot be used; the run was not told",
+        ExitCode.INTERRUPTED: "interrupted by the operator",
+    },
+    "report": {
+        ExitCode.OK: "the report is written; with --check, everything in it is as it must be",
+        ExitCode.DEVICES_FAILED: "--check: something is not as it must be, or nobody can tell",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
+    "serve": {
+        ExitCode.OK: "the server ended when it was told to",
+        ExitCode.DEVICES_FAILED: "the server's process ended by itself; what it was sending was cut",
+    },
+    "images": {ExitCode.OK: "the images were read", ExitCode.INTERRUPTED: _NOTHING_CHANGED},
+    "doctor": {
+        ExitCode.OK: "this host was looked at; 'is_good' says of each finding whether it is as it should be",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
+    "lab": {ExitCode.OK: "the lab is up", ExitCode.INTERRUPTED: "interrupted by the operator; the lab is gone"},
+    "lab-exec": {ExitCode.OK: "the command was run; 'command_exit_code' is its own"},
+    "lab-experiment": _STUDY,
+    "lab-sweep": _STUDY,
+    "lab-fairness": _STUDY,
+    "lab-peers": _STUDY,
+}
+"""What codes mean behind other verbs, where it is not what they mean behind `stage`; by the verb of the result."""
 
 
 def exit_code(outcomes: Iterable[Outcome], *, restored: Iterable[Restored] = (), interrupted: bool = False) -> ExitCode:

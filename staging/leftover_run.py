@@ -12,7 +12,7 @@ from staging.record import sentence_of
 from tasks.connection import session_of
 from tasks.errors import ImageCorrupt
 from tasks.flash_file import FlashFile, file_at
-from tasks.leftover import CANNOT_TELL, in_words, leftover
+from tasks.leftover import CANNOT_TELL, advice, in_words, leftover
 
 
 class LeftoverRun(CopyRun):
@@ -26,7 +26,25 @@ class LeftoverRun(CopyRun):
         """
         with suppress(Exception):
             if self._is_ours_on_flash(self._target, server_tells=self._ask_server()):
-                self._update(partial_file=leftover(session_of(self._task), self._target))
+                self._name(leftover(session_of(self._task), self._target))
+
+    def _name(self, named: str | None) -> None:
+        """Keep what a failed copy left, and what to do about it."""
+        told = None
+        if named is not None:
+            told = advice(
+                named,
+                image_bytes=self._context.image.size_bytes,
+                is_other=self._is_other_image,
+                run_id=self._context.run_id,
+            )
+        self._update(partial_file=named, partial_advice=told)
+
+    @property
+    def _is_other_image(self) -> bool:
+        """Tell whether the device proved that what is there is not the image."""
+        failure = self._record.failure
+        return failure is not None and failure.kind == ImageCorrupt.__name__
 
     def _see_to_leftover(self, target: str) -> None:
         """Name what a failed copy left on flash; remove it where it is ours and the operator allowed that."""
@@ -35,15 +53,15 @@ class LeftoverRun(CopyRun):
             return
         if self._record.restore_failure is not None:
             # Another login would be one too many for an account that is about to be locked.
-            self._update(partial_file=f"{CANNOT_TELL}the device could not be looked at any more")
+            self._name(f"{CANNOT_TELL}the device could not be looked at any more")
             return
         try:
-            self._update(partial_file=leftover(session_of(self._task), target))
+            self._name(leftover(session_of(self._task), target))
             if self._context.options.remove_partial and server_tells and self._record.partial_file is not None:
                 self._remove_worthless(target)
         except (FlashferryError, FtpServerError) as error:
             if self._record.partial_file is None:
-                self._update(partial_file=f"{CANNOT_TELL}{sentence_of(error)}")
+                self._name(f"{CANNOT_TELL}{sentence_of(error)}")
             self._tell("remove", "failed", f"could not see to what the copy left: {sentence_of(error)}")
 
     def _ask_server(self) -> bool:
@@ -75,15 +93,13 @@ class LeftoverRun(CopyRun):
             self._do("reconcile", reconcile, case=self._case(self._ticket, target, may_repeat=False))
             self._may_be_writing = False
         file = file_at(session_of(self._task), target)
-        self._update(partial_file=in_words(file))
+        self._name(in_words(file))
         if self._is_worthless(file):
             self._remove(target)
-            self._update(partial_removed=True)
+            self._update(partial_advice=None, partial_removed=True)
 
     def _is_worthless(self, file: FlashFile) -> bool:
         """Tell whether a file is cut off, or of another hash; one that is merely unproven is not."""
         if file.size_bytes is None:
             return False
-        failure = self._record.failure
-        is_other = failure is not None and failure.kind == ImageCorrupt.__name__
-        return is_other or file.size_bytes < self._context.image.size_bytes
+        return self._is_other_image or file.size_bytes < self._context.image.size_bytes

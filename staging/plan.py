@@ -13,6 +13,7 @@ from staging.links import LinkRate
 from tasks.check import CheckReport
 from tasks.pull import Source, command_for
 from tasks.tuning import Change, TcpLines, TunePlan, plan_restore, plan_tune
+from tasks.verify import Digests, commands_for
 from tcp.path import WindowChoice, choose_window
 
 ASSUMED_RTT_S = 0.1
@@ -32,6 +33,7 @@ class DevicePlan:
         window: The window chosen and why, or None where nothing is tuned.
         tune: The lines to set; none where the device is good enough as it is.
         copy: The copy command, with `<user>` and `<password>` in place of the ticket's.
+        verify: The commands that prove the copy; none for a copy to `null:`.
         restore: The lines that bring the configuration back.
     """
 
@@ -39,6 +41,7 @@ class DevicePlan:
     window: WindowChoice | None
     tune: TunePlan
     copy: str
+    verify: tuple[str, ...]
     restore: tuple[str, ...]
 
 
@@ -51,6 +54,7 @@ def plan_device(
     link: LinkRate | None,
     image: str,
     port: int,
+    expected: Digests | None = None,
     mark: str | None = None,
 ) -> DevicePlan:
     """Return what a run will do.
@@ -63,6 +67,7 @@ def plan_device(
         link: What its link carries, or None.
         image: Name of the image.
         port: FTP port of our server; 0 where it is not known yet.
+        expected: The image's digests, or None where nothing is proven.
         mark: The line that tells others whose the device is while anything is set, or None.
 
     Raises:
@@ -87,7 +92,8 @@ def plan_device(
         mark=mark,
     )
     restore = plan_restore(tune.changes, after(before, tune.changes)).commands
-    return DevicePlan(target=target, window=window, tune=tune, copy=command, restore=restore)
+    proof = () if expected is None else commands_for(target, expected, signature=options.verify_signature)
+    return DevicePlan(target=target, window=window, tune=tune, copy=command, verify=proof, restore=restore)
 
 
 def source_of(

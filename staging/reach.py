@@ -24,7 +24,7 @@ from staging.plan import source_of
 from staging.reached import Reached
 from staging.record import Failure, failure_of
 from staging.run import RunOptions
-from staging.serving import serving
+from staging.serving import port_notice, serving
 from staging.states import Outcome
 from tasks.addresses import own_addresses
 from tasks.check import CheckReport, Wanted
@@ -71,6 +71,8 @@ def reach_fleet(
             (image,), listen_address=options.listen_address, port=options.port, passive_ports=options.passive_ports
         ) as server,
     ):
+        if options.port is None and (notice := port_notice(server.port)) is not None:
+            never_failing(emit)(Event(host=None, step="server", status="note", text=f"note: {notice}", at_s=0.0))
         visit = _Visit(server, image, wanted, options, never_failing(emit), interrupted, leases(state_directory(state)))
         results = nornir.run(task=visit, name="reach")
         return tuple(results[name][0].result for name in nornir.inventory.hosts)

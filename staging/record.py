@@ -70,6 +70,7 @@ class DeviceRecord:
         verify: The hash that the device computed.
         restore: What restoring did and its proof.
         partial_file: What a failed copy left on flash, or None.
+        partial_advice: What to do about it, or None.
         partial_removed: Whether it was removed, which the operator had allowed.
         probe: What a speed test found, or None where it was none.
         image: Name of the image that it was to have.
@@ -97,6 +98,7 @@ class DeviceRecord:
     verify: VerifyReport | None = None
     restore: RestoreReport | None = None
     partial_file: str | None = None
+    partial_advice: str | None = None
     partial_removed: bool = False
     probe: ProbeResult | None = None
     image: str | None = None

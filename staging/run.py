@@ -36,7 +36,7 @@ from staging.journal_devices import NewDevice
 from staging.links import LinkRates
 from staging.record import DeviceRecord, RunImage, RunReport
 from staging.second_look import look_again
-from staging.serving import serving, site_caps
+from staging.serving import port_notice, serving, site_caps
 from staging.status import last_hash_speeds
 from staging.store.stored_run import read_run
 from staging.touched import JournalUnusable
@@ -184,6 +184,8 @@ class _Run:
             images = self._offered(server)
             self._set_caps(server)
             run_id = self._begin(images)
+            if options.port is None and (notice := port_notice(server.port)) is not None:
+                self._tell("server", "note", f"note: {notice}")
             for image in dict.fromkeys(images.values()):
                 text = f"offers {image.name}, {image.size_bytes:,} bytes, on FTP port {server.port}"
                 self._tell("server", "done", text)

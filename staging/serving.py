@@ -12,7 +12,7 @@ from inventory.view import HostView
 from staging.budget import payload_cap_bytes_per_s
 
 FTP_PORT = 21
-UNPRIVILEGED_FTP_PORT = 2121
+UNPRIVILEGED_FTP_PORTS = range(2121, 2131)
 SERVER_RESTARTS = 3
 """So many times in a run a server whose process died is replaced: more often, somebody should look what kills it."""
 
@@ -57,8 +57,26 @@ def serving(
 
 
 def free_ftp_port() -> int:
-    """Return 21 where allowed and free, else 2121, else 0 (any): a URL without a port suits every release."""
-    return next((port for port in (FTP_PORT, UNPRIVILEGED_FTP_PORT) if not may_bind(port)), 0)
+    """Return 21 where allowed and free, else the first free one from 2121 on, else 0 (any).
+
+    A URL without a port suits every release. The ports behind 2121 are few, so that a firewall can have a rule for
+    them; any port is the last resort.
+    """
+    return next((port for port in (FTP_PORT, *UNPRIVILEGED_FTP_PORTS) if not may_bind(port)), 0)
+
+
+def port_notice(port: int) -> str | None:
+    """Return what to tell of the port that was found where none was asked for; None for 21."""
+    if port == FTP_PORT:
+        return None
+    first, last = UNPRIVILEGED_FTP_PORTS[0], UNPRIVILEGED_FTP_PORTS[-1]
+    taken = {True: "port 21 is not to be had", False: f"ports 21 and {first} are not to be had"}[port == first]
+    if port not in UNPRIVILEGED_FTP_PORTS:
+        taken = f"port 21 and those from {first} to {last} are not to be had"
+    return (
+        f"{taken}, listening on {port}; firewalls must let it through, and old IOS may not take a port in the URL. "
+        "Give one with --port"
+    )
 
 
 def site_caps(devices: Iterable[HostView]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from inventory.described import counted
 from templates.rows import (
     ConfigDifference,
     ConfigLock,
@@ -70,7 +71,7 @@ class ConfigurationState:
             return ()
         who = f"; last changed at {self.changed_at}" if self.changed_at else ""
         by = f" by {self.changed_by}" if self.changed_by else ""
-        lines = f" ({self.differing_lines} lines differ)" if self.differing_lines else ""
+        lines = f" ({counted(self.differing_lines, 'line differs', 'lines differ')})" if self.differing_lines else ""
         return (f"the running configuration is not saved{lines}{who}{by}: a reload would lose it, and we save nothing",)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
+from inventory.described import counted
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
 from tasks.connection import session_of
 from tasks.errors import RestoreIncomplete
@@ -173,7 +174,7 @@ class _Restoring:
                 for line in left.commands
             )
             raise RestoreIncomplete(
-                f"sent {len(self._sent)} lines to undo our changes, but the device still needs {needed}",
+                f"sent {counted(len(self._sent), 'line')} to undo our changes, but the device still needs {needed}",
                 host=self._session.name,
                 step=STEP,
                 hint="Enter these lines by hand, then run 'flashferry recover'",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from inventory.described import counted
 from inventory.errors import FlashferryError
 from tasks.conversation import Exchange, QuestionLeft, await_echo, hold
 from tasks.dialogue import Dialogue
@@ -188,7 +189,7 @@ class DeviceSession:
         if may_be_absent and len(lines) < SHORTEST_CONFIG_LINES and _NO_STARTUP.search(text):
             return ""
         raise OutputNotUnderstood(
-            f"'{command}': expected a configuration that ends with 'end', found {len(lines)} lines",
+            f"'{command}': expected a configuration that ends with 'end', found {counted(len(lines), 'line')}",
             host=self.name,
         )
 

@@ -232,5 +232,11 @@ def _attempt(
     )
 
 
+def commands_for(path: str, expected: Digests, *, signature: bool) -> tuple[str, ...]:
+    """Return what `verify_image` sends, in its order; a refused SHA-512 alone is followed by `/md5` in its place."""
+    algorithm = "sha512" if expected.sha512 is not None else "md5"
+    return (f"verify /{algorithm} {path}", *((f"verify {path}",) if signature else ()))
+
+
 def _spoken(algorithm: str) -> str:
     return {"md5": "MD5", "sha512": "SHA-512"}[algorithm]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from inventory.described import counted
 from staging.fleet.line import Bar
 from staging.journal import Journal
 from staging.planning.waves import Wave
@@ -98,7 +99,11 @@ class Steering:
             wave: The wave.
             over: Returns why there is nothing to wait for any more, or None.
         """
-        self._tell("wave", "waiting", f"wave {wave.number} ({wave.name}, {len(wave.hosts)} devices) waits for approval")
+        self._tell(
+            "wave",
+            "waiting",
+            f"wave {wave.number} ({wave.name}, {counted(len(wave.hosts), 'device')}) waits for approval",
+        )
         self._note_waiting(wave.number)
         try:
             while not self.is_stopping():

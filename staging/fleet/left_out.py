@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from inventory.platforms import platform_of
 from staging.journal_devices import NewDevice
 from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice
 from staging.record import DeviceRecord, Failure
@@ -43,7 +44,7 @@ def _device(planned: PlannedDevice, host: Host) -> NewDevice:
         host=planned.host,
         address=planned.address,
         port=host.port or _SSH_PORT,
-        platform=host.platform or "",
+        platform=platform_of(host.platform) or host.platform or "",
         site=planned.site,
         wave=planned.wave,
         image=planned.image,

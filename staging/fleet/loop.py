@@ -13,6 +13,7 @@ from nornir.core.state import GlobalState
 from nornir.core.task import Result, Task
 
 from ftpserver import FtpServerError, ImageFile
+from inventory.described import counted
 from inventory.view import HostView
 from staging.context import RunContext
 from staging.events import Event
@@ -319,4 +320,4 @@ class WaveLoop:
 
 
 def _devices(count: int) -> str:
-    return "1 device" if count == 1 else f"{count} devices"
+    return counted(count, "device")

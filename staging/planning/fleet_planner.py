@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nornir.core import Nornir
 
+from inventory.described import counted
 from inventory.errors import ConfigInvalid
 from inventory.image_choice import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
@@ -192,7 +193,8 @@ def _left_out(found: tuple[Found, ...]) -> tuple[str, ...]:
     count = sum(one.planned.action is Action.UNREACHABLE for one in found)
     if not count:
         return ()
-    return (f"{count} of {len(found)} devices: out of reach now and not in the forecast; plan anew once they answer",)
+    of = f"{count} of {counted(len(found), 'device')}"
+    return (f"{of}: out of reach now and not in the forecast; plan anew once they answer",)
 
 
 def _timed(device: PlannedDevice, told: Forecast) -> PlannedDevice:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from inventory.described import counted
 from staging.fleet.deadline import MARGIN_S
 from staging.planning.fleet_plan import Fit, Remedy, SiteForecast
 from staging.planning.remedies import remedies
@@ -62,10 +63,10 @@ def assumptions(prospects: Sequence[Prospect]) -> tuple[str, ...]:
             _, mark, what = one.rate.source.partition("assumed: ")
             found.setdefault(mark + what or one.rate.source, []).append(one.host)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
-    told = [f"{len(hosts)} of {len(prospects)} devices: {source}" for source, hosts in ordered]
+    told = [f"{len(hosts)} of {counted(len(prospects), 'device')}: {source}" for source, hosts in ordered]
     if guessed := [one for one in prospects if one.is_hash_assumed]:
         speeds = " or ".join(sorted({f"{one.hash_bytes_per_s / 1e6:.2g} MB/s" for one in guessed}))
-        whose = f"{len(guessed)} of {len(prospects)} devices"
+        whose = f"{len(guessed)} of {counted(len(prospects), 'device')}"
         told.append(f"{whose}: assumed: they hash {speeds}, as was reported of their platforms")
     return tuple(told)
 
@@ -111,7 +112,7 @@ def _sentence(situation: Situation, played: Played, starts_at: datetime) -> str:
     end = clock(starts_at, played.run.ends_s)
     by_host = {one.host: one for one in situation.prospects}
     if played.late:
-        who = f"{len(played.late)} of {len(situation.prospects)} devices"
+        who = f"{len(played.late)} of {counted(len(situation.prospects), 'device')}"
         return f"it does not fit: {who} would not be done in time; {_latest(situation, played, starts_at)}"
     spare = min(
         limit - played.run.devices[host].ends_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from inventory.described import counted
 from staging.planning.fleet_plan import Remedy
 from staging.planning.limits import MOST, Limits
 from staging.planning.situation import Played, Situation, play
@@ -102,7 +103,9 @@ def _copies_in_words(before: Situation, after: Situation) -> str:
     if before.links != after.links:
         ways.append("max_copies in the inventory")
     fewest = _fewest_copies(after)
-    return f"{fewest} copies at once per site instead of {_fewest_copies(before)} ({', '.join(ways)})"
+    return (
+        f"{counted(fewest, 'copy', 'copies')} at once per site instead of {_fewest_copies(before)} ({', '.join(ways)})"
+    )
 
 
 def _more_hashes(situation: Situation) -> Iterator[tuple[str, Situation | None]]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from inventory.described import counted
 from inventory.errors import ConfigInvalid
 
 CANARY = "canary"
@@ -118,10 +119,10 @@ def may_go_on(policy: WavePolicy, begun: int, failed: int, *, canaries_failed: i
         return f"{canaries_failed} of the first devices (canaries) failed, {borne}"
     allowed = policy.max_failures
     if isinstance(allowed, int):
-        return f"{failed} devices failed, {allowed} may" if failed > allowed else None
+        return f"{counted(failed, 'device')} failed, {allowed} may" if failed > allowed else None
     # Rounded, so that 3 of 10 are not more than 30 %.
     if begun and round(failed / begun, 9) > allowed:
-        return f"{failed} of {begun} devices begun failed, which is {failed / begun:.0%}; {allowed:.0%} may"
+        return f"{failed} of {counted(begun, 'device')} begun failed, which is {failed / begun:.0%}; {allowed:.0%} may"
     return None
 
 

@@ -11,6 +11,7 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from inventory.described import counted
 from inventory.outside import outward
 from staging.reports import words
 from staging.reports.graphs import MOST_POINTS, Limit, recorded_limit, transfer_graphs
@@ -100,7 +101,7 @@ def _no_graphs(device: DeviceReport, transfer: TransferReport, devices: int) -> 
     if _is_pilot(transfer):
         return "This small copy only found the size of the one that follows; it is no measurement."
     if len(transfer.samples) < _LEAST_READINGS:
-        return f"No graphs: {len(transfer.samples)} readings of this copy were kept."
+        return f"No graphs: {counted(len(transfer.samples), 'reading')} of this copy kept."
     if devices > MOST_GRAPHED and not device.needs_attention:
         return f"No graphs: of {devices:,} devices only those that need attention have them here; the JSON has all."
     if devices > _MANY and transfer is not device.transfers[-1]:

@@ -93,6 +93,7 @@ def device_report(
         attempts=tuple(_attempt(Node(one)) for one in device.attempts),
         transfers=transfers,
         partial_file=record.text("partial_file"),
+        partial_advice=record.text("partial_advice"),
         notes=_notes(record, found, restore),
     )
 

@@ -90,6 +90,7 @@ class DeviceReport:
         total_s: Their sum, or None where no step ended.
         attempt: Number of this attempt, from 1.
         partial_file: What a broken copy left on the device, or None.
+        partial_advice: What to do about it, or None.
         notes: What the operator should know all the same.
     """
 
@@ -127,6 +128,7 @@ class DeviceReport:
     attempts: tuple[AttemptReport, ...]
     transfers: tuple[TransferReport, ...]
     partial_file: str | None
+    partial_advice: str | None
     notes: tuple[str, ...]
 
     @property

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from inventory.described import counted
 from staging.reports.graphs import Graph, Line
 from staging.reports.scales import Point
 
@@ -83,7 +84,7 @@ def _axes(graph: Graph) -> Iterator[str]:
 
 def _foot(graph: Graph) -> list[str]:
     """Return the words below a graph, in lines that fit whatever the size of the letters."""
-    readings = f"{graph.readings} readings" if graph.readings else "no readings"
+    readings = counted(graph.readings, "reading") if graph.readings else "no readings"
     lines: list[str] = []
     for part in (readings if graph.lines else f"not measured: {readings}", *filter(None, graph.note.split("; "))):
         if lines and len(lines[-1]) + len(part) + 2 <= (WIDTH - 2 * _EDGE) / _LETTER:

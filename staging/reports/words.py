@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from inventory.described import counted
+
 NOT_MEASURED = "not measured"
 DASH = "-"
 """In narrow cells instead of NOT_MEASURED; the legend says what it stands for."""
@@ -78,4 +80,4 @@ def moment(stamp: str | None, missing: str = NOT_MEASURED) -> str:
 
 def devices(count: int) -> str:
     """Return `1 device` or `12 devices`."""
-    return f"{count} device" if count == 1 else f"{count:,} devices"
+    return counted(count, "device")

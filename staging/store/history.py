@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
+from inventory.described import counted
 from staging.store.history_rows import ProbeWord, read_rows
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
 from staging.store.measurement import DELIVERED, Measurement, age, spoken_rate
@@ -172,7 +173,7 @@ class History:
         model = model or next((one.model for one in reversed(self._by_host.get(host, ())) if one.model), None)
         others = [rate for other, rate in self._flash_of_model.get(model or "", {}).items() if other != host]
         if others and (limit := median(others)) < bytes_per_s:
-            count = f"{len(others)} other device{'' if len(others) == 1 else 's'}"
+            count = counted(len(others), "other device")
             words = f"the flash of {model} took {spoken_rate(limit)} on {count}"
             return Expectation(bytes_per_s=limit, source=f"{source}; {words}")
         return Expectation(bytes_per_s=bytes_per_s, source=source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from inventory.described import counted
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED, STAGE
 from tcp.limits import VerdictKind
 from tcp.probing import too_short
@@ -138,7 +139,7 @@ def age(at: str, now: datetime) -> str:
     for unit, length in (("day", 1440), ("hour", 60), ("minute", 1)):
         if minutes >= (2 * length if unit == "day" else length):
             count = int(minutes // length)
-            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+            return f"{counted(count, unit)} ago"
     return "just now"
 
 

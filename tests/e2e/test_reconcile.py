@@ -180,5 +180,6 @@ def test_a_dry_run_says_what_the_run_then_does(rig):
     assert unmark.startswith("no alias exec flashferry-")
     assert planned["plan"]["target"] == done["pull"]["target"]
     assert "ftp://<user>:<password>@198.18.0.1" in planned["plan"]["copy"]
+    assert planned["plan"]["verify"] == [f"verify /{done['verify']['algorithm']} {done['verify']['path']}"]
     again = rig.verb("stage", "--dry-run", "--image", image)
     assert again.json["devices"][0]["outcome"] == "already there"

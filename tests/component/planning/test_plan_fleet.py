@@ -105,6 +105,17 @@ def test_each_device_gets_what_rules_and_inventory_say(run: Run, folder: Path, w
         assert one.enable_secret not in out
 
 
+def test_a_device_with_netmiko_s_name_for_its_platform_is_logged_in_to(run: Run, folder: Path) -> None:
+    """`cisco_xe` is what an inventory for netmiko says; the device is looked at like any other."""
+    path = folder / "inventory" / "hosts.yaml"
+    yaml = YAML()
+    found = yaml.load(path)
+    found["xe1"]["platform"] = "cisco_xe"
+    yaml.dump(found, path)
+    code, _, err = run("-H", "xe1", "--output", str(folder / "plan.json"))
+    assert (code, [one.action for one in load_plan(folder / "plan.json").devices]) == (0, [Action.STAGE]), err
+
+
 def test_a_plan_for_people_tells_the_verdict_and_what_would_help(run: Run) -> None:
     """Sites, waves and the sentence about the end are there; a run of a second fits."""
     code, out, _ = run("-H", "xe1", "-H", "xe2", "--until", "2099-01-01T05:00")
@@ -194,7 +205,7 @@ def test_no_cap_and_no_pace_is_one_sentence_and_no_login(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--image", "a.bin", "--images", "b.yaml"), "--image cannot be combined with --images"),
+        (("--image", "a.bin", "--images", "b.yaml"), "--image cannot be combined with --image-rules"),
         (("--image", "nowhere.bin"), "image nowhere.bin: expected a file, found nothing"),
         (("--images", "nowhere.yaml"), "no image rules at nowhere.yaml"),
         (("--md5", "0" * 32), "--md5 and --sha512 are hashes of an image"),

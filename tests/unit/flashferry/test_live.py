@@ -87,7 +87,7 @@ def test_a_refused_device_is_through():
     screen = Screen(devices=1)
     screen.tell("r1", "check", "started")
     screen.tell("r1", "check", "failed", "refused: no room")
-    assert screen.lines[-1] == "1 of 1 devices through, 1 with a failure, 0:00"
+    assert screen.lines[-1] == "1 of 1 device through, 1 with a failure, 0:00"
 
 
 def test_a_device_that_has_the_image_is_through():
@@ -95,10 +95,10 @@ def test_a_device_that_has_the_image_is_through():
     screen = Screen(devices=1)
     screen.tell("r1", "check", "started")
     screen.tell("r1", "check", "done", "0.8 s")
-    assert screen.lines[-1] == "0 of 1 devices through, 0:00"
+    assert screen.lines[-1] == "0 of 1 device through, 0:00"
     screen.tell("r1", "check", "note", "note: the configuration is not saved")
     screen.tell("r1", "check", "done", "flash:image.bin is there already, hash proven")
-    assert screen.lines[-1] == "1 of 1 devices through, 0:00"
+    assert screen.lines[-1] == "1 of 1 device through, 0:00"
 
 
 def test_a_note_of_the_check_is_told_above():
@@ -118,12 +118,12 @@ def test_a_device_that_is_restored_again_is_under_way():
     screen.tell("r1", "restore", "started")
     row, summary = screen.lines
     assert row.startswith("r1  restore")
-    assert summary == "0 of 1 devices through, 1 with a failure, 0:00"
+    assert summary == "0 of 1 device through, 1 with a failure, 0:00"
     screen.tell("r1", "restore", "done", "1.0 s")
     screen.tell("r1", "reconcile", "started")
     assert screen.lines[0].startswith("r1  reconcile")
     screen.tell("r1", "reconcile", "done", "0.1 s")
-    assert screen.lines == ["1 of 1 devices through, 1 with a failure, 0:00"]
+    assert screen.lines == ["1 of 1 device through, 1 with a failure, 0:00"]
 
 
 def test_plain_lines_where_there_is_no_terminal(capsys):

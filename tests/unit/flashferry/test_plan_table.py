@@ -74,7 +74,7 @@ def test_a_large_fleet_shows_what_needs_attention_and_counts_the_rest(shown: Sho
     bad = [_device(number, Action.REFUSED, reason="no room") for number in range(440, 500)]
     text = shown(_plan(*calm, *bad), 100)
     assert sum("ISR4321/K9" in line for line in text) == 40
-    assert "and 20 devices more that need attention; --out and --json have all of them" in text
+    assert "and 20 devices more that need attention; --output and --json have all of them" in text
     assert any(line.startswith("60 devices: refused: no room (r440") for line in text)
     assert "500 devices: 440 to be staged, 60 refused; 0.0 MB to carry" in text
     assert len(text) < 60

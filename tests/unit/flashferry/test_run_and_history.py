@@ -231,7 +231,7 @@ def test_an_unknown_device_is_told_with_names_like_it(call, copies):
     """Or with some that are known, or that there is none."""
     with pytest.raises(ConfigInvalid, match="no copy of a device 'r11': names like it are r1"):
         call("history", "r11")
-    with pytest.raises(ConfigInvalid, match="it has copies of 1 devices, such as r1"):
+    with pytest.raises(ConfigInvalid, match="it has copies of 1 device, such as r1"):
         call("history", "zzz")
 
 
@@ -245,3 +245,24 @@ def test_blocks_are_as_high_as_their_speed():
     assert blocks([1.0, 4.0, 8.0]) == "▂▅█"
     assert blocks([]) == ""
     assert blocks([0.0, 0.0]) == "▁▁"
+
+
+@pytest.mark.parametrize(("left", "words"), [(0, "nothing left"), (1, "1 device left"), (2, "2 devices left")])
+def test_status_says_whether_anything_is_to_recover(call, tmp_path, left, words):
+    """Its exit code is 0 either way, so words, a field and the meaning of the code say it."""
+    with Journal(tmp_path) as journal:
+        run = journal.begin_run("stage")
+        for number in range(2):
+            journal.add_device(run, host=f"r{number}", address=f"192.0.2.{number}", port=22, platform="ios")
+        for number in range(left):
+            take(journal, run, f"r{number}", f"SN/r{number}")
+    found = json.loads(call("status", "--json"))
+    assert (found["exit_code"], found["needs_recovery"], len(found["to_recover"])) == (0, left > 0, left)
+    assert found["meaning"] == f"the journal was read; {words} to recover"
+    told = " ".join(call("status").split())
+    if left:
+        assert f"{words.removesuffix(' left')} to recover: run 'flashferry recover --state-dir " in told
+        assert "; the exit code is 0 all the same, for status only looks" in told
+    else:
+        assert "exit code" not in told
+        assert told.endswith("nothing to recover")

@@ -9,6 +9,7 @@ from nornir.plugins.inventory import SimpleInventory
 from inventory.errors import ConfigInvalid
 from inventory.image_rules import Traits, load_image_rules
 from inventory.load import open_inventory, sample_directory
+from inventory.selection import Selection, narrowed
 from inventory.sites import sites_of
 from inventory.view import view
 from tests.some import some
@@ -194,3 +195,38 @@ def test_a_wrong_connection_option_is_told_without_its_value(tmp_path):
     with pytest.raises(ConfigInvalid, match="connection_options: netmiko: expected a mapping, found str") as caught:
         fleet(tmp_path, "r1: {hostname: h, connection_options: {netmiko: hidden-word}}")
     assert "hidden-word" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("ios", "cisco_ios", "cisco_xe", "cisco_iosxe", "iosxe", "ios-xe", "ios_xe", "IOS-XE", "Cisco IOS-XE"),
+        *("cisco_ios_ssh", "cisco_xe_ssh", "cisco.ios.ios"),
+    ],
+)
+def test_a_device_is_an_ios_device_by_whatever_name_a_tool_has_for_it(tmp_path, name):
+    """NAPALM, netmiko, scrapli, Genie and Ansible share an inventory; filters find it by both names."""
+    opened = fleet(tmp_path, f"r1: {{hostname: 192.0.2.1, platform: '{name}'}}")
+    assert view(opened.inventory.hosts["r1"]).platform == "ios"
+    for asked in ("ios", name):
+        assert list(narrowed(opened, Selection(filters=(f"platform={asked}",))).inventory.hosts) == ["r1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("cisco_nxos", "stages to no others"),
+        ("iosxr", "stages to no others"),
+        ("cisco_ios_telnet", "by SSH only"),
+        ("", "Give it in hosts.yaml"),
+    ],
+)
+def test_another_platform_is_refused_with_a_way_out(tmp_path, name, way_out):
+    """One sentence names those that count, what was found, and what to do."""
+    opened = fleet(tmp_path, f"r1: {{hostname: 192.0.2.1, platform: '{name}'}}")
+    with pytest.raises(ConfigInvalid) as refused:
+        view(opened.inventory.hosts["r1"])
+    told = str(refused.value)
+    assert "r1: platform: expected ios or cisco_ios or cisco_xe or cisco_iosxe or iosxe" in told
+    assert f"found {name!r}" in told if name else "found none" in told
+    assert way_out in told

@@ -66,7 +66,7 @@ def test_ticks_are_labelled_without_false_figures():
         "2.0",
         "2.5",
     ]
-    assert [rate_axis(8e3).label(tick) for tick in rate_axis(8e3).ticks] == ["0", "2", "4", "6", "8"]
+    assert [rate_axis(8e6).label(tick) for tick in rate_axis(8e6).ticks] == ["0", "2", "4", "6", "8"]
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1e9), min_size=1, max_size=2000), st.integers(4, 200))

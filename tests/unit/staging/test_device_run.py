@@ -11,6 +11,7 @@ import pytest
 from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.inventory import Defaults, Host
 
+from flashferry import tables
 from ftpserver import FtpServerError, TransferState
 from staging import copy_run, device_run, leftover_run, reconciling
 from staging.context import DeviceOptions, RunContext
@@ -285,10 +286,10 @@ class Desk(Server):
         self.account = account(TransferState.FAILED, self.account.bytes_acked, self.account.record)
 
 
-def failed_run(error, *, server_account, may_be_writing=True, **scripts):
+def failed_run(error, *, server_account, may_be_writing=True, may_remove=True, **scripts):
     """Return a run whose copy was begun and which failed with an error."""
     steps = Steps(remove=lambda task, **given: None, reconcile=decided, **scripts)
-    run = checked(DeviceRun(steps, context(remove_partial=True)))
+    run = checked(DeviceRun(steps, context(remove_partial=may_remove)))
     run.context.server.__class__, run.context.server.account = Desk, server_account
     run._ticket = run.context.server.issue_ticket(None)
     run._began, run._may_be_writing = True, may_be_writing
@@ -327,6 +328,29 @@ def test_a_whole_file_that_is_merely_unproven_stays(monkeypatch):
     assert "remove" not in run.task.done
     assert run._record.partial_file == "flash:x.bin, 1,000 bytes"
     assert run._record.partial_removed is False
+
+
+@pytest.mark.parametrize(
+    ("error", "size", "sentence"),
+    [
+        (HashStopped("interrupted"), IMAGE_BYTES, "leave it there; 'flashferry stage --resume RUN' has it hashed"),
+        (OutputNotUnderstood("?"), 999, "'flashferry stage --resume RUN' with --remove-partial removes it and goes on"),
+        (ImageCorrupt("other"), IMAGE_BYTES, "It is not the image: delete it"),
+    ],
+)
+def test_what_to_do_about_a_left_file_is_what_the_next_run_does(monkeypatch, capsys, error, size, sentence):
+    """A whole file after an interrupted hash is not to be deleted: to go on hashes it, and copies nothing."""
+    Clock(monkeypatch)
+    Flash(monkeypatch, lambda: size)
+    run = failed_run(error, server_account=account(), may_be_writing=False, may_remove=False)
+    run._see_to_leftover("flash:x.bin")
+    sentence = sentence.replace("RUN", run.context.run_id)
+    assert sentence in run._record.partial_advice
+    assert ("delete" in run._record.partial_advice) is (size != IMAGE_BYTES or isinstance(error, ImageCorrupt))
+    tables._print_proof(run._record)
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"what the copy left: flash:x.bin, {size:,} bytes. " in told
+    assert sentence in told
 
 
 @pytest.mark.parametrize(("error", "size"), [(ImageCorrupt("other"), IMAGE_BYTES), (OutputNotUnderstood("?"), 999)])

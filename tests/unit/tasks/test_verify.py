@@ -10,7 +10,7 @@ import pytest
 from tasks.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from tasks.hashing import DIGEST_DOT_BYTES, Dots, Ended, HashLimits, LimitReached, hash_limits
 from tasks.signature import Signature, judge
-from tasks.verify import Digests, digest_of, verify_file, verify_image
+from tasks.verify import Digests, commands_for, digest_of, verify_file, verify_image
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "verify"
 GOOD, BAD = "a" * 32, "b" * 32
@@ -50,6 +50,18 @@ def test_the_expected_digest_is_never_sent(table_device):
     device = table_device(result(GOOD))
     verify_file(device, path="bootflash:x.bin", md5=GOOD, size_bytes=100)
     assert device.asked == ["verify /md5 bootflash:x.bin"]
+
+
+@pytest.mark.parametrize("sha512", [None, "a" * 128])
+@pytest.mark.parametrize("signature", [False, True])
+def test_what_a_dry_run_tells_is_what_is_sent(table_device, sha512, signature):
+    """The very commands: by SHA-512 where it is known, and the signature behind it where that was asked for."""
+    expected = Digests(md5=GOOD, sha512=sha512)
+    answers = result("a" * 128, "sha512") | result(GOOD) | {"verify bootflash:x.bin": SIGNED}
+    device = table_device(answers)
+    verify_image(device, "bootflash:x.bin", expected, size_bytes=100, signature=signature)
+    assert tuple(device.asked) == commands_for("bootflash:x.bin", expected, signature=signature)
+    assert len(device.asked) == 1 + signature
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""How commands take their words: help in groups, names that older scripts know, errors that programs can read.
+
+An option shows its short names and its first long one. Long names behind that one are what it was called before: they
+are taken as ever, so that no script breaks, and are shown nowhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+DEVICES = "Devices and logins"
+IMAGE = "Image"
+TUNING = "TCP tuning"
+WAVES = "Waves and limits"
+SERVER = "FTP server"
+OUTPUT = "Output and state"
+
+UsageError: type[Exception] = next(
+    one for one in typer.BadParameter.__mro__ if one.__name__ == "UsageError"
+)  # typer takes it from click or brings its own, and exports only what is derived from it
+"""What wrong words on the command line end in."""
+
+_OPTIONS = "Options"
+_WIDEST = 28
+"""Longer words have their text on the next line, so that eighty columns have room for both."""
+_NO_LIMIT = 1000
+
+
+class Verb(TyperCommand):
+    """A command whose options are shown in groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the groups, those without a name first."""
+        _write_options(self, ctx, formatter)
+
+
+class InterruptedByOperator(Exception):
+    """Ctrl-C where nobody waits for it; typer would end with 130 and no word."""
+
+
+class Family(TyperGroup):
+    """A command with commands of its own, which are shown in groups too."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Do what the words say.
+
+        Raises:
+            InterruptedByOperator: Ctrl-C came while nobody waited for it.
+        """
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise InterruptedByOperator from None
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write options, then commands."""
+        _write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, group by group."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            assert command is not None
+            group = getattr(command, "rich_help_panel", None) or "Commands"
+            # Its whole first sentence: cut to a line it would end in the midst of one.
+            groups.setdefault(group, []).append((name, command.get_short_help_str(_NO_LIMIT)))
+        _write_groups(groups, formatter)
+
+
+class App(typer.Typer):
+    """A command line, or a family of it, in our manner: no markup, no panels, `-h` as well as `--help`."""
+
+    def __init__(self, **options: Any) -> None:
+        context = {"help_option_names": ["--help", "-h"]}
+        super().__init__(
+            **options,
+            cls=Family,
+            no_args_is_help=True,
+            rich_markup_mode=None,
+            context_settings=context,
+            add_completion=False,
+        )
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+        """Return what makes a command of a function."""
+        return super().command(name, **{"cls": Verb, **options})
+
+
+def names_shown(names: Sequence[str]) -> list[str]:
+    """Return the names of an option that are shown: the short ones, and the first long one."""
+    long = [name for name in names if name.startswith("--")]
+    return [name for name in names if name not in long[1:]]
+
+
+def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
+    groups: dict[str, list[tuple[str, str]]] = {_OPTIONS: []}
+    for parameter in command.get_params(ctx):
+        if (record := parameter.get_help_record(ctx)) is None:
+            continue
+        if parameter.param_type_name == "argument":
+            # What has to be given comes before what may be.
+            groups = {"Arguments": [], **groups} if "Arguments" not in groups else groups
+            groups["Arguments"].append(record)
+        else:
+            panel = getattr(parameter, "rich_help_panel", None) or _OPTIONS
+            groups.setdefault(panel, []).append((_without_old(record[0], parameter.opts), record[1]))
+    _write_groups(groups, formatter)
+
+
+def _write_groups(groups: Mapping[str, list[tuple[str, str]]], formatter: Any) -> None:
+    """Write what is not empty, all texts in one column."""
+    widths = [len(words) for rows in groups.values() for words, _ in rows]
+    widest = max((width for width in widths if width <= _WIDEST), default=0)
+    for name, rows in groups.items():
+        if rows:
+            with formatter.section(name):
+                formatter.write_dl([(words.ljust(widest), told) for words, told in rows], col_max=widest)
+
+
+def _without_old(words: str, names: Sequence[str]) -> str:
+    for old in set(names) - set(names_shown(names)):
+        words = re.sub(rf", {re.escape(old)}(?![\w-])", "", words)
+    return words

@@ -1,0 +1,219 @@
+"""What is the same in all verbs: names of options, their variables, groups in the help, errors as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from flashferry.cli import COMMANDS, build
+from flashferry.command_line import names_shown
+from staging.exit_codes import VERB_MEANINGS, ExitCode
+
+SUBJECTS = {
+    "port": ("--port", "FLASHFERRY_PORT", {"check", "probe", "stage", "serve"}),
+    "address": ("--address", "FLASHFERRY_ADDRESS", {"check", "probe", "stage", "serve"}),
+    "output": ("--output", "FLASHFERRY_OUTPUT", {"plan", "report", "lab experiment", "lab peers", "lab sweep"}),
+    "state": (
+        "--state-dir",
+        "FLASHFERRY_STATE_DIR",
+        {"check", "probe", "plan", "stage", "recover", "status", "history", "report", "serve", "run show"}
+        | {"images list", "images hash"},
+    ),
+    "json": (
+        "--json",
+        "FLASHFERRY_JSON",
+        {"check", "probe", "plan", "stage", "recover", "status", "history", "report", "serve", "doctor", "run show"}
+        | {"images list", "images hash", "lab up"},
+    ),
+}
+"""Each subject's one name, its one variable, and verbs that must have it."""
+
+OLD_NAMES = [
+    ("check", "--ftp-port", "--port"),
+    ("probe", "--server-address", "--address"),
+    ("stage", "--ftp-port", "--port"),
+    ("stage", "--server-address", "--address"),
+    ("plan", "--out", "--output"),
+    ("plan", "--images", "--image-rules"),
+    ("serve", "--images", "--image-dir"),
+    ("status", "--runs", "--last"),
+    ("run list", "--runs", "--last"),
+]
+
+
+def verbs() -> Iterator[tuple[str, Any]]:
+    """Yield every command's words and the command."""
+
+    def below(command: Any, words: str) -> Iterator[tuple[str, Any]]:
+        for name, one in getattr(command, "commands", {}).items():
+            yield from below(one, f"{words} {name}".strip())
+        if not hasattr(command, "commands"):
+            yield words, command
+
+    yield from below(typer.main.get_command(build([])), "")
+
+
+def options_of(command: Any) -> list[Any]:
+    """Return a command's options."""
+    return [one for one in command.params if one.param_type_name == "option"]
+
+
+def ferry(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the program itself."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "flashferry", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
+    )
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_subject_has_one_name_and_one_variable_in_all_verbs(subject):
+    """Who knows one verb knows the others; `lab exec --json` alone is another thing and has no variable."""
+    name, variable, expected = SUBJECTS[subject]
+    found = {words: option for words, command in verbs() for option in options_of(command) if name in option.opts}
+    assert expected <= set(found)
+    assert {words: one.envvar for words, one in found.items() if words != "lab exec"} == dict.fromkeys(
+        set(found) - {"lab exec"}, variable
+    )
+    others = {option.opts[0] for _, command in verbs() for option in options_of(command) if option.envvar == variable}
+    assert others == {name}
+
+
+def test_no_short_name_stands_for_two_options():
+    """`-o` is the output and `-h` the help, whatever the verb."""
+    meanings: dict[str, set[str]] = {}
+    for _, command in verbs():
+        for option in options_of(command):
+            for name in option.opts:
+                if not name.startswith("--"):
+                    meanings.setdefault(name, set()).add(next(one for one in option.opts if one.startswith("--")))
+    assert meanings == {"-i": {"--inventory"}, "-H": {"--host"}, "-g": {"--group"}, "-o": {"--output"}}
+
+
+@pytest.mark.parametrize(("words", "old", "new"), OLD_NAMES)
+def test_an_old_name_is_taken_and_not_shown(words, old, new):
+    """No script breaks, and nobody learns it anew."""
+    option = next(one for found, command in verbs() if found == words for one in options_of(command) if new in one.opts)
+    assert old in option.opts
+    assert new in names_shown(option.opts)
+    assert old not in names_shown(option.opts)
+    told = CliRunner().invoke(build(words.split()), [*words.split(), "--help"]).output
+    assert f"{new} " in told
+    assert f"{old} " not in told
+
+
+def test_a_name_that_begins_another_is_left_out_by_itself():
+    """`--out` was cut out of `--output` once."""
+    told = CliRunner().invoke(build(["plan"]), ["plan", "-h"]).output
+    assert "-o, --output FILE" in told
+
+
+@pytest.mark.parametrize("words", [(), ("stage",), ("run",), ("run", "show"), ("lab", "up"), ("images", "list")])
+def test_h_is_help_everywhere(words):
+    """`-h` and `--help` print the same."""
+    short, long = (CliRunner().invoke(build(words), [*words, one]) for one in ("-h", "--help"))
+    assert short.exit_code == long.exit_code == 0
+    assert short.output == long.output
+    assert "-h, --help" in short.output
+
+
+def test_help_is_in_groups():
+    """Forty options of `stage` are read group by group; all commands stand in groups, and none is missing."""
+    told = CliRunner().invoke(build(["stage"]), ["stage", "-h"]).output
+    heads = [line for line in told.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert heads == [
+        "Options:",
+        "Devices and logins:",
+        "TCP tuning:",
+        "Image:",
+        "FTP server:",
+        "Output and state:",
+        "Waves and limits:",
+    ]
+    told = CliRunner().invoke(build([]), ["-h"]).output
+    assert all(f"\n{group}:\n" in told for group in COMMANDS)
+    assert all(f"\n  {name} " in told for names in COMMANDS.values() for name in names)
+    assert "..." not in told.split("Options:")[1]
+
+
+def test_a_variable_for_reach_does_not_stop_a_plain_check(tmp_path):
+    """A port in the environment is for those verbs that serve; typed without --reach it is a mistake."""
+    words = ["check", "-i", str(tmp_path / "none")]
+    told = ferry(*words, FLASHFERRY_PORT="2100")
+    assert "--reach" not in told.stderr
+    assert str(tmp_path / "none") in told.stderr
+    assert "--address and --port are for --reach" in ferry(*words, "--port", "2100").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (("stage", "--json", "--bogus"), {}),
+        (("status", "--last", "x", "--json"), {}),
+        (("nonsense", "--json"), {}),
+        (("report", "--json"), {}),
+        (("report", "latest", "--format", "json", "--bogus"), {}),
+        (("status", "--bogus"), {"FLASHFERRY_JSON": "1"}),
+    ],
+)
+def test_a_bad_option_is_told_as_json_where_json_is_asked_for(words, environment):
+    """A program that reads standard output gets a document of the same form as with every other error."""
+    done = ferry(*words, **environment)
+    found = json.loads(done.stdout)
+    assert done.returncode == found["exit_code"] == ExitCode.USAGE
+    assert (found["schema"], found["meaning"]) == ("flashferry.error/1", ExitCode.USAGE.meaning)
+    assert found["verb"] == words[0]
+    assert found["error"]
+    assert f"Error: {found['error']}" in done.stderr
+
+
+def test_without_json_a_bad_option_prints_nothing_on_standard_output():
+    """People read it on standard error, as ever."""
+    done = ferry("stage", "--bogus")
+    assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
+    assert "No such option: --bogus" in done.stderr
+
+
+def test_json_is_short_for_the_form_of_a_report(tmp_path):
+    """`report` takes --json as all verbs do; a typed form goes before the variable, and two typed forms are refused."""
+    words = ("report", "latest", "--state-dir", str(tmp_path))
+    assert "--json cannot be combined with --format csv" in ferry(*words, "--json", "--format", "csv").stderr
+    assert "has no run yet" in ferry(*words, "--format", "csv", FLASHFERRY_JSON="1").stderr
+
+
+def test_codes_mean_what_they_say_behind_each_verb():
+    """What looks at devices does not say that they are as asked for, nor what ends there that devices were left."""
+    assert ExitCode.OK.meaning_for("stage") == ExitCode.OK.meaning
+    looking = ("check", "plan", "dry-run", "status", "history", "report", "doctor", "images", "run-list", "run")
+    for verb in looking:
+        assert ExitCode.OK.meaning_for(verb) != ExitCode.OK.meaning, verb
+        assert "nothing was changed" in ExitCode.INTERRUPTED.meaning_for(verb), verb
+    assert ExitCode.DEVICES_FAILED.meaning_for("run-show") == ExitCode.DEVICES_FAILED.meaning_for("run")
+    meanings = [text for codes in VERB_MEANINGS.values() for text in codes.values()]
+    assert all(len(text) < 100 and not text.endswith(".") for text in meanings)
+
+
+def test_a_result_has_the_meaning_for_its_verb(tmp_path):
+    """The head of every document."""
+    done = ferry("run", "list", "--json", "--state-dir", str(tmp_path))
+    assert json.loads(done.stdout)["meaning"] == "the journal was read"
+
+
+def test_images_keep_their_digests_where_they_are_told(tmp_path: Path):
+    """`--state-dir` holds for what `images hash` keeps, too."""
+    (tmp_path / "a.bin").write_bytes(b"x" * 100)
+    done = ferry("images", "hash", str(tmp_path / "a.bin"), "--json", "--state-dir", str(tmp_path / "state"))
+    assert done.returncode == 0
+    assert (tmp_path / "state" / "digests.json").exists()
