@@ -26,6 +26,8 @@ UsageError: type[Exception] = next(
 """What wrong words on the command line end in."""
 
 _OPTIONS = "Options"
+_ORDER = (_OPTIONS, DEVICES, IMAGE, TUNING, SERVER, WAVES, OUTPUT)
+"""Of the groups, the same in all verbs."""
 _WIDEST = 28
 """Longer words have their text on the next line, so that eighty columns have room for both."""
 _NO_LIMIT = 1000
@@ -100,7 +102,7 @@ def names_shown(names: Sequence[str]) -> list[str]:
 
 
 def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    groups: dict[str, list[tuple[str, str]]] = {_OPTIONS: []}
+    groups: dict[str, list[tuple[str, str]]] = {name: [] for name in _ORDER}
     for parameter in command.get_params(ctx):
         if (record := parameter.get_help_record(ctx)) is None:
             continue

@@ -13,7 +13,7 @@ from inventory.errors import ConfigInvalid
 PACKAGES = ("asyncssh", "pyroute2")
 """By their names for `import` and for pip, which are the same."""
 
-HINT = "'pip install {wanted}' in flashferry's own environment brings it; the wheel's extra 'lab' does the same"
+HINT = "'pip install {wanted}' in flashferry's own environment installs it; so does the wheel's extra 'lab'"
 
 
 class LabVerb(Verb):
