@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +22,9 @@ from staging.reports.thresholds import THRESHOLDS, Status, Threshold, parse_thre
 
 if TYPE_CHECKING:
     from staging.reports.model import Report
+
+_HEAD_BYTES = 4096
+"""The schema is the first thing in a plan."""
 
 
 class Format(StrEnum):
@@ -74,6 +78,8 @@ def report(
     thresholds = tuple(parse_threshold(one) for one in threshold or ())
     if form is Format.HTML and output is None and sys.stdout.isatty():
         raise ConfigInvalid("--format html: a page on a terminal is of no use", hint="Give --output report.html")
+    if output is not None:
+        _check_is_no_plan(output)
     is_out = True
     found = read_report(state_directory(state_dir), run)
     if form is Format.TABLE and output is None:
@@ -89,6 +95,20 @@ def report(
             say(f"run {found.run_id}: {form.value} report written to {output}, {len(text.encode()):,} bytes")
     code = ExitCode.DEVICES_FAILED if check and worst(found, thresholds) is not Status.PASSED else ExitCode.OK
     raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
+
+
+def _check_is_no_plan(output: Path) -> None:
+    """Look that no plan stands where the report is to go: the variable for the file is that of `plan`, too.
+
+    Raises:
+        ConfigInvalid: One does.
+    """
+    with suppress(OSError), output.open("rb") as file:
+        if b'"flashferry.plan/' in file.read(_HEAD_BYTES):
+            raise ConfigInvalid(
+                f"--output {output}: a plan stands there; nothing was written",
+                hint=f"Name another file with --output; {OUTPUT_VARIABLE} holds for plans and reports alike",
+            )
 
 
 def _write(text: str, form: Format) -> None:

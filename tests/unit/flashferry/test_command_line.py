@@ -130,7 +130,7 @@ def test_h_is_help_everywhere(words):
 
 
 def test_help_is_in_groups():
-    """Forty options of `stage` are read group by group, in the order of all verbs; all commands stand in groups, and none is missing."""
+    """Options are read group by group, in one order for all verbs; all commands stand in groups, and none is missing."""
     told = CliRunner().invoke(build(["stage"]), ["stage", "-h"]).output
     heads = [line for line in told.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert heads == [
@@ -146,6 +146,16 @@ def test_help_is_in_groups():
     assert all(f"\n{group}:\n" in told for group in COMMANDS)
     assert all(f"\n  {name} " in told for names in COMMANDS.values() for name in names)
     assert "..." not in told.split("Options:")[1]
+
+
+def test_a_report_is_not_written_over_a_plan(tmp_path):
+    """The variable for the output file is one for all verbs; a plan that stands there is left."""
+    plan = tmp_path / "night.json"
+    plan.write_text('{\n "schema": "flashferry.plan/1"}')
+    told = ferry("report", "latest", "--state-dir", str(tmp_path), "--format", "html", FLASHFERRY_OUTPUT=str(plan))
+    assert told.returncode == 2
+    assert "a plan stands there" in told.stderr
+    assert plan.read_text() == '{\n "schema": "flashferry.plan/1"}'
 
 
 def test_a_variable_for_reach_does_not_stop_a_plain_check(tmp_path):
