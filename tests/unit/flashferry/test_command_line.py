@@ -130,7 +130,7 @@ def test_h_is_help_everywhere(words):
 
 
 def test_help_is_in_groups():
-    """Options are read group by group, in one order for all verbs; all commands stand in groups, and none is missing."""
+    """Options are read group by group, in one order for all verbs; commands stand in groups, and none is missing."""
     told = CliRunner().invoke(build(["stage"]), ["stage", "-h"]).output
     heads = [line for line in told.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert heads == [
