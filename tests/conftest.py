@@ -100,3 +100,6 @@ def _no_secret_of_another_test() -> Iterator[None]:
     # What a command has taken out of the environment.
     if (module := sys.modules.get("flashferry.fleet")) is not None:
         module._TAKEN.clear()
+    # Which state folder it was given, for the commands that its sentences name.
+    if (module := sys.modules.get("flashferry.hints")) is not None:
+        module._Given.state_dir = None

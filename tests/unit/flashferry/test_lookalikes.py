@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry import layout
+from flashferry import layout, lookalikes
 from flashferry.lookalikes import ascii_for, is_ascii_asked_for
 
 SPEAK = """
@@ -54,7 +54,7 @@ def test_what_a_terminal_cannot_show_has_a_likeness(environment, encoding, out, 
 
 def test_every_character_of_ours_has_a_likeness():
     """None of those that stand in our sources becomes a question mark."""
-    root = Path(__file__).parents[3]
+    root = Path(lookalikes.__file__).parents[1]
     ours = {
         one
         for package in ("flashferry", "staging", "tasks")

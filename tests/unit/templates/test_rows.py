@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import textfsm
 
+import templates
 from templates.row import template_name
 from templates.rows import (
     ConfigDifference,
@@ -34,8 +35,8 @@ from templates.rows import (
     rows,
 )
 
-REPOSITORY = Path(__file__).parents[3]
-CAPTURES = REPOSITORY / "tests" / "captures"
+PRODUCT = Path(templates.__file__).parents[1]
+CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 def named(folder: str) -> list[Path]:
@@ -175,8 +176,8 @@ READINESS = {"BootSystem", "BootVariable", "ConfigRegister", "InstalledPackage",
 
 def test_every_kind_of_row_is_read_by_somebody():
     """A template that nobody uses is not known to be right; those kept for the step after the copy are named."""
-    sources = [*(REPOSITORY / "tasks").glob("*.py"), *(REPOSITORY / "staging").rglob("*.py")]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (*sources, REPOSITORY / "templates/version.py")]
+    sources = [*(PRODUCT / "tasks").glob("*.py"), *(PRODUCT / "staging").rglob("*.py")]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (*sources, PRODUCT / "templates/version.py")]
     imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     used = {name.name for node in imports if node.module == "templates.rows" for name in node.names}
     assert {kind.__name__ for kind in row_kinds()} - used == READINESS
