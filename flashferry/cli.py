@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -94,6 +95,8 @@ def _tell_interrupted() -> None:
 def main() -> None:
     """Run a command; every expected failure is one sentence on standard error and an exit code."""
     keep_environment_secrets(os.environ)
+    # It logs tracebacks of sessions that did not come about; our sentence tells of them.
+    logging.getLogger("paramiko").addHandler(logging.NullHandler())
     fit_streams()
     guard()
     try:

@@ -1,7 +1,7 @@
 """How commands take their words: help in groups, names that older scripts know, errors that programs can read.
 
 An option shows its short names and its first long one. Long names behind that one are what it was called before: they
-are taken as ever, so that no script breaks, and are shown nowhere.
+are taken as ever, so that no script breaks, and stand in no help.
 """
 
 from __future__ import annotations

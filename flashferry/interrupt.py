@@ -1,6 +1,15 @@
 """Ctrl-C once: stop taking new work, restore, report. The prompt comes back with every device as it was.
 
 Where nothing is changed, and so nothing has to be restored, a second one ends the process at once.
+
+Facts
+-----
+
+- Python runs signal handlers in the main thread alone, between two of its instructions. A main thread that waits for a
+  lock, as one that waits for its threads does, wakes for a signal that the kernel gives to itself, but not for one that
+  another thread was given, nor for one that came in the instant before it began to wait. Then nothing happens until the
+  wait is over: of 20 Ctrl-C sent while a dry run began to wait for a device, one to ten came to nothing.
+- `signal.set_wakeup_fd` has a byte written at once, whichever thread the signal was given to.
 """
 
 from __future__ import annotations
@@ -9,6 +18,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -18,6 +28,13 @@ from staging.exit_codes import ExitCode
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, a service that is stopped, and a terminal that is closed."""
+
+_NUMBERS = frozenset(SIGNALS)
+_NUDGE = signal.SIGURG
+"""Wakes the main thread; nobody else sends it, and by default it is ignored."""
+
+_NUDGES_AFTER_S = (0.05, 0.25, 1.0)
+"""More than one, for on a busy host the main thread may only just be on its way to wait."""
 
 
 @contextmanager
@@ -80,7 +97,37 @@ def stop_on_signals(
 
     before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:
-        yield stop
+        with _woken():
+            yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _woken() -> Iterator[None]:
+    """Have the main thread wake for SIGNALS for as long as the block runs, whatever it waits for."""
+    heard, told = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(told, False)
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def nudge() -> None:
+        while numbers := os.read(heard, 64):
+            if not _NUMBERS.isdisjoint(numbers):
+                for seconds in _NUDGES_AFTER_S:
+                    time.sleep(seconds)
+                    signal.pthread_kill(main, _NUDGE)
+
+    thread = threading.Thread(target=nudge, name="interrupt", daemon=True)
+    thread.start()
+    handler = signal.signal(_NUDGE, lambda *_: None)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        signal.signal(_NUDGE, handler)
+        os.close(told)
+        thread.join()
+        os.close(heard)

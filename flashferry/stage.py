@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -142,19 +143,23 @@ def stage(
         kept_as_begun(options, tune=tune, dry_run=dry_run)
         _resume(which, wish, options, directory, events, metrics, as_json=json)
     job = job_for_plan(which, wish, options) if plan is not None else job_for_image(which, wish, options, directory)
-    _tell_pace(job, directory)
+    pace = _pace(job, directory)
     if dry_run:
+        for text in pace:
+            say(text)
         _dry_run(job, directory, as_json=json)
     with Journal(directory) as journal:
-        if left := pending(journal):
-            names = ", ".join(device.host for device in left)
-            say(f"warning: a dead run had {names} in its hands; run 'flashferry recover'")
-        _run(job, journal, events, metrics, as_json=json)
+        _run(job, journal, events, metrics, (*pace, *_dead_run(journal)), as_json=json)
 
 
-def _run(job: Job, journal: Journal, events: Path | None, metrics: str | None, *, as_json: bool) -> None:
-    """Do it, report, and leave with the exit code."""
-    _tell_left_out(job.request)
+def _run(
+    job: Job, journal: Journal, events: Path | None, metrics: str | None, first: Sequence[str], *, as_json: bool
+) -> None:
+    """Do it, report, and leave with the exit code.
+
+    What is to be said first goes the way of all that is said of the run: where events take the place of what is for
+    people, nothing else may stand among them.
+    """
     taking_part = job.nornir.filter(filter_func=lambda host: host.name in job.request.images)
     sizes = {host: path.stat().st_size for host, path in job.request.images.items() if path.is_file()}
     roster = roster_of(taking_part, sizes)
@@ -163,6 +168,8 @@ def _run(job: Job, journal: Journal, events: Path | None, metrics: str | None, *
         watching("restore", devices=len(roster.devices), roster=roster, events=events, metrics=metrics) as emit,
         graceful_interrupt(emit.say) as stop,
     ):
+        for text in (*first, *_left_out(job.request)):
+            emit.say(text)
         transcripts_told_by(job.nornir, emit.say)
         report = run_waves(
             job.nornir,
@@ -176,11 +183,18 @@ def _run(job: Job, journal: Journal, events: Path | None, metrics: str | None, *
     finish("stage", run_exit_code(report), {"run": report}, as_json=as_json, human=lambda: print_run(report, was))
 
 
-def _tell_left_out(request: FleetRequest) -> None:
-    """Tell how many devices a plan does not have touched; why stands in the report."""
+def _dead_run(journal: Journal) -> Iterator[str]:
+    """Yield a warning where a dead run had devices in its hands."""
+    if left := pending(journal):
+        hosts = ", ".join(device.host for device in left)
+        yield f"warning: a dead run had {hosts} in its hands; run 'flashferry recover'"
+
+
+def _left_out(request: FleetRequest) -> Iterator[str]:
+    """Yield how many devices a plan does not have touched; why stands in the report."""
     if request.left_out:
         count, hosts = len(request.left_out), names([device.host for device, _ in request.left_out])
-        say(f"the plan leaves {counted(count, 'device')} alone: {hosts}; the report says why")
+        yield f"the plan leaves {counted(count, 'device')} alone: {hosts}; the report says why"
 
 
 def _resume(
@@ -206,15 +220,14 @@ def _resume(
             code = ExitCode.RESTORE_INCOMPLETE if pending(journal) else ExitCode.INTERRUPTED
             complain(stopped, code)
             raise typer.Exit(int(code)) from None
-        _tell_pace(job, directory)
-        _run(job, journal, events, metrics, as_json=as_json)
+        _run(job, journal, events, metrics, _pace(job, directory), as_json=as_json)
 
 
-def _tell_pace(job: Job, directory: Path) -> None:
-    """Tell which links have no cap; before any device is asked, where copies could find no pace either."""
+def _pace(job: Job, directory: Path) -> tuple[str, ...]:
+    """Return which links have no cap; refuse before any device is asked, where copies could find no pace either."""
     devices = [view(job.nornir.inventory.hosts[name]) for name in job.request.images]
-    if told := told_pace(devices, LinkRates(directory), uncapped=job.options.device.uncapped):
-        say(told)
+    told = told_pace(devices, LinkRates(directory), uncapped=job.options.device.uncapped)
+    return (told,) if told else ()
 
 
 def _dry_run(job: Job, directory: Path, *, as_json: bool) -> None:

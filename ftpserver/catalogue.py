@@ -86,7 +86,7 @@ class Catalogue:
             for entry in self._entries_of(path):
                 self._add(entry)
         if not self._entries:
-            raise SettingsInvalid("image_paths: expected at least one image file or directory, found none")
+            raise SettingsInvalid("images: expected at least one image file or directory, found none")
         self._cache = HashCache(cache_path)
         self._clock = clock
         # Files that stand in an image's place: their state, and since when we have seen it so.
@@ -165,9 +165,9 @@ class Catalogue:
             os.close(entry.open()[1])
             yield entry
         except ImageUnreadable as error:
-            raise SettingsInvalid(f"image_paths: {error}") from None
+            raise SettingsInvalid(f"images: {error}") from None
         except OSError as error:
-            raise SettingsInvalid(f"image_paths: {path}: {error.strerror}; give a readable file or directory") from None
+            raise SettingsInvalid(f"images: {path}: {error.strerror}; give a readable file or directory") from None
 
     def _images_in(self, directory: Path) -> "Iterator[_Entry]":
         folder, found = directory.resolve(strict=True), False
@@ -187,17 +187,17 @@ class Catalogue:
             yield _Entry(path=path, folder=folder)
         if not found:
             why = f" ({'; '.join(self.left_out)})" if self.left_out else ""
-            raise SettingsInvalid(f"image_paths: {directory}: expected image files in this directory, found none{why}")
+            raise SettingsInvalid(f"images: {directory}: expected image files in this directory, found none{why}")
 
     def _add(self, entry: _Entry) -> None:
         path = entry.path
         other = self._entries.get(path.name)
         if other is not None and other.path.resolve() != path.resolve():
             raise SettingsInvalid(
-                f"image_paths: {other.path} and {path} share the name {path.name!r}; rename one, names must be unique"
+                f"images: {other.path} and {path} share the name {path.name!r}; rename one, names must be unique"
             )
         if not _is_wire_name(path.name):
-            raise SettingsInvalid(f"image_paths: {_name_refused(path)}")
+            raise SettingsInvalid(f"images: {_name_refused(path)}")
         self._entries[path.name] = entry
 
 

@@ -266,7 +266,9 @@ class _Look:
         if self._image is None or self._image.fits is Fits.YES:
             return ()
         if self._image.fits is Fits.NO:
-            return (f"{self._image.reason}; staged all the same ({INSIST})",)
+            # Refused where nobody insists, and a check alone stages nothing: then the refusal tells.
+            insisted = self._wanted is not None and self._wanted.is_insisted
+            return (f"{self._image.reason}; staged all the same ({INSIST})",) if insisted else ()
         return (f"whether the image is for this device cannot be told: {self._image.reason}",)
 
     def _image_refusal(self) -> str | None:

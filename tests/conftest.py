@@ -50,6 +50,9 @@ class _Lost:
         return cls(time.monotonic(), int(ticks[8]) / os.sysconf("SC_CLK_TCK"), waiting_us / 1e6)
 
 
+# Workers have the width of a terminal that is not there, and commands heed it.
+os.environ.pop("COLUMNS", None)
+
 _BEGUN = pytest.StashKey[_Lost]()
 
 

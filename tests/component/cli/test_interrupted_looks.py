@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,31 @@ def router() -> Iterator[Silent]:
     silent = Silent()
     yield silent
     silent.close()
+
+
+def test_who_speaks_no_ssh_is_told_in_a_sentence(tmp_path: Path):
+    """A port that greets otherwise, as a line that is taken does: our words, and no traceback of a library."""
+    with socket.create_server(("127.0.0.1", 0)) as router:
+
+        def greet() -> None:
+            with suppress(OSError):
+                while True:
+                    with router.accept()[0] as caller:
+                        caller.sendall(b"no lines left\r\n")
+
+        threading.Thread(target=greet, daemon=True).start()
+        (tmp_path / "hosts.yaml").write_text(HOSTS.format(port=router.getsockname()[1]))
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "flashferry", "check", "-i", str(tmp_path), "--state-dir", str(tmp_path)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        router.shutdown(socket.SHUT_RDWR)
+    assert done.returncode == 3
+    assert "r1" in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr + done.stdout
 
 
 LOOKS = {

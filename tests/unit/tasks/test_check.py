@@ -57,7 +57,7 @@ def test_an_image_of_another_platform_is_refused_unless_insisted_on(table_device
     reason = (
         f"{OTHER} is for the family 2900 (by its name), this is a C8000V (Catalyst 8000V), which runs packages.conf"
     )
-    assert (report.refusal, report.image.fits) == (reason, Fits.NO)
+    assert (report.refusal, report.image.fits, report.notes) == (reason, Fits.NO, ())
     assert report.refusal_hint == "Give it an image of its own platform; --any-image has this one staged all the same"
     insisted = check_device(table_device(answers()), replace(image, is_insisted=True))
     assert (insisted.refusal, insisted.refusal_hint) == (None, None)
