@@ -1,0 +1,88 @@
+"""One image's whole way to two routers of the lab, by the command line, and every document that it gives."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.contract import product
+from tests.contract.normal import event_lines, metrics_page, shape, words
+from tests.contract.tables import tables
+
+IMAGE_BYTES = 250_000
+METRICS = "127.0.0.1:9912"
+VARYING = frozenset({"evidence", "limited_by", "notes", "samples", "verdict"})
+"""What a verdict goes by, and what is worth noting: by how a measurement came out."""
+
+
+def whole_way(folder: Path) -> dict[str, str]:
+    """Return what a check, a dry run, a plan and the run of that plan give: documents, events, metrics, journal."""
+    image, plan, events = folder / "image.bin", folder / "plan.json", folder / "events.jsonl"
+    image.write_bytes(random.Random(1).randbytes(IMAGE_BYTES))
+    with product.two_routers() as world:
+        inventory = product.write_hosts(world, folder / "inventory")
+
+        def document(name: str, verb: str, *options: object) -> dict[str, str]:
+            done = product.run(folder, verb, "-i", inventory, "--json", *options, world=world)
+            assert "Traceback" not in done.err, done.err
+            return {f"{name}.json": _shaped(folder, done.code, done.document)}
+
+        given = ("--image", image, "--tune", "always", "--any-image")
+        files = document("check", "check", "--image", image, "--any-image", "--reach")
+        files |= document("dry-run", "stage", *given, "--dry-run")
+        files |= document("dry-run-refused", "stage", "--image", image, "--dry-run")
+        files |= document("plan", "plan", *given, "-o", plan, "--no-canary", "--wave-by", "all")
+        files["plan-file.json"] = _shaped(folder, 0, json.loads(plan.read_text()))
+        with product.started(
+            folder, "stage", "-i", inventory, "--plan", plan, "--events", events, "--metrics", METRICS, "--json",
+            world=world,
+        ) as process:  # fmt: skip
+            with product.in_front(world):
+                page = _last_page(process)
+            out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        files["stage.json"] = _shaped(folder, process.returncode, json.loads(out))
+        files["stage-events.txt"] = event_lines(events.read_text().splitlines(), VARYING)
+        files["stage-metrics.txt"] = metrics_page(page)
+        files |= document("stage-again", "stage", *given)
+    done = product.run(folder, "lab", "exec", "--json", "--", "true")
+    files["lab-exec.json"] = _shaped(folder, done.code, done.document)
+    files["journal.json"] = tables(folder / "state" / "journal.sqlite3", VARYING)
+    files["state-files.txt"] = "".join(
+        words(f"{path.relative_to(folder / 'state')}\n") for path in sorted((folder / "state").rglob("*"))
+    )
+    return files
+
+
+def speed_test(folder: Path) -> dict[str, str]:
+    """Return what a speed test tells and keeps."""
+    with product.two_routers() as world:
+        inventory, events = product.write_hosts(world, folder / "inventory"), folder / "events.jsonl"
+        given = ("--host", "xe1", "--seconds", "2", "--events", events)
+        done = product.run(folder, "probe", "-i", inventory, "--json", *given, world=world)
+    return {
+        "probe.json": _shaped(folder, done.code, done.document),
+        "probe-events.txt": event_lines(events.read_text().splitlines(), VARYING),
+        "journal.json": tables(folder / "state" / "journal.sqlite3", VARYING),
+    }
+
+
+def _shaped(folder: Path, code: int, document: Any) -> str:
+    text = f"exit code {code}\n{json.dumps(shape(document, VARYING), indent=1)}\n"
+    return words(text, {str(folder): "FOLDER"})
+
+
+def _last_page(process: subprocess.Popen[str]) -> str:
+    """Return the last page of metrics that a run gave."""
+    page = ""
+    while process.poll() is None:
+        with suppress(OSError), urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=2) as answer:
+            page = answer.read().decode()
+        time.sleep(0.1)
+    return page
