@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import time
 import urllib.request
@@ -51,8 +52,6 @@ def whole_way(folder: Path) -> dict[str, str]:
         files["stage-events.txt"] = event_lines(events.read_text().splitlines(), VARYING)
         files["stage-metrics.txt"] = metrics_page(page)
         files |= document("stage-again", "stage", *given)
-    done = product.run(folder, "lab", "exec", "--json", "--", "true")
-    files["lab-exec.json"] = _shaped(folder, done.code, done.document)
     files["journal.json"] = tables(folder / "state" / "journal.sqlite3", VARYING)
     files["state-files.txt"] = "".join(
         words(f"{path.relative_to(folder / 'state')}\n") for path in sorted((folder / "state").rglob("*"))
@@ -70,6 +69,24 @@ def speed_test(folder: Path) -> dict[str, str]:
         "probe.json": _shaped(folder, done.code, done.document),
         "probe-events.txt": event_lines(events.read_text().splitlines(), VARYING),
         "journal.json": tables(folder / "state" / "journal.sqlite3", VARYING),
+    }
+
+
+def lab_verbs(folder: Path) -> dict[str, str]:
+    """Return what `lab up` and `lab exec` tell of a lab."""
+    with product.started(folder, "lab", "up", "--json") as process:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if line.rstrip() == "}":
+                break
+        done = product.run(folder, "lab", "exec", "--json", "--", "sh", "-c", "echo said; exit 7")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    return {
+        "lab-up.json": _shaped(folder, process.returncode, json.loads("".join(lines))),
+        "lab-exec.json": words(f"exit code {done.code}\n{done.out}"),
     }
 
 

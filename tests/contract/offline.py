@@ -62,6 +62,7 @@ def documents(folder: Path) -> dict[str, str]:
         "error-option": ("stage", "--no-such-option"),
         "error-verb": ("fly",),
         "error-selection": ("check", "-i", "sample", "--host", "nobody"),
+        "error-lab": ("lab", "exec", "true"),
         "error-control": ("run", "pause", "none"),
         "error-serve": ("serve", "--image-dir", none),
     }

@@ -63,6 +63,8 @@ def environment(folder: Path) -> dict[str, str]:
         "NO_COLOR": "1",
         "TERM": "dumb",
         "TZ": "UTC",
+        # Where a running lab is found: not anybody else's.
+        "XDG_RUNTIME_DIR": str(folder),
     }
 
 
