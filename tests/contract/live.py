@@ -29,15 +29,15 @@ def whole_way(folder: Path) -> dict[str, str]:
     with product.two_routers() as world:
         inventory = product.write_hosts(world, folder / "inventory")
 
-        def document(name: str, verb: str, *options: object) -> dict[str, str]:
+        def document(name: str, verb: str, *options: object, code: int = 0) -> dict[str, str]:
             done = product.run(folder, verb, "-i", inventory, "--json", *options, world=world)
-            assert "Traceback" not in done.err, done.err
+            assert done.code == code, done.out + done.err
             return {f"{name}.json": _shaped(folder, done.code, done.document)}
 
         given = ("--image", image, "--tune", "always", "--any-image")
-        files = document("check", "check", "--image", image, "--any-image", "--reach")
+        files = document("check", "check", "--image", image, "--reach")
         files |= document("dry-run", "stage", *given, "--dry-run")
-        files |= document("dry-run-refused", "stage", "--image", image, "--dry-run")
+        files |= document("dry-run-refused", "stage", "--image", image, "--dry-run", code=4)
         files |= document("plan", "plan", *given, "-o", plan, "--no-canary", "--wave-by", "all")
         files["plan-file.json"] = _shaped(folder, 0, json.loads(plan.read_text()))
         with product.started(
@@ -65,6 +65,7 @@ def speed_test(folder: Path) -> dict[str, str]:
         inventory, events = product.write_hosts(world, folder / "inventory"), folder / "events.jsonl"
         given = ("--host", "xe1", "--seconds", "2", "--events", events)
         done = product.run(folder, "probe", "-i", inventory, "--json", *given, world=world)
+    assert done.code == 0, done.out + done.err
     return {
         "probe.json": _shaped(folder, done.code, done.document),
         "probe-events.txt": event_lines(events.read_text().splitlines(), VARYING),

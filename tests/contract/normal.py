@@ -11,6 +11,7 @@ KEPT = frozenset(
     {
         "action",
         "command",
+        "error",
         "event",
         "exit_code",
         "failure_kind",
