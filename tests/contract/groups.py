@@ -18,12 +18,13 @@ GROUPS: Mapping[str, Capture] = {
     "serve": offline.serving,
     **{f"journal-{schema}": partial(stored.readings, schema) for schema in stored.SCHEMAS},
     "run": live.whole_way,
+    "broken": live.broken_copies,
     "lab": live.lab_verbs,
     "probe": live.speed_test,
     **{f"left-{schema}": partial(left.recovered_and_resumed, schema) for schema in stored.SCHEMAS},
 }
 
-LAB = frozenset({"run", "lab", "probe", *(f"left-{schema}" for schema in stored.SCHEMAS)})
+LAB = frozenset({"run", "broken", "lab", "probe", *(f"left-{schema}" for schema in stored.SCHEMAS)})
 """Those that need the lab."""
 
 LONG = LAB - {"run"}

@@ -24,7 +24,7 @@ VARYING = frozenset({"evidence", "limited_by", "notes", "samples", "verdict"})
 
 def whole_way(folder: Path) -> dict[str, str]:
     """Return what a check, a dry run, a plan and the run of that plan give: documents, events, metrics, journal."""
-    image, plan, events = folder / "image.bin", folder / "plan.json", folder / "events.jsonl"
+    image, plan = folder / "image.bin", folder / "plan.json"
     image.write_bytes(random.Random(1).randbytes(IMAGE_BYTES))
     with product.two_routers() as world:
         inventory = product.write_hosts(world, folder / "inventory")
@@ -40,23 +40,46 @@ def whole_way(folder: Path) -> dict[str, str]:
         files |= document("dry-run-refused", "stage", "--image", image, "--dry-run", code=4)
         files |= document("plan", "plan", *given, "-o", plan, "--no-canary", "--wave-by", "all")
         files["plan-file.json"] = _shaped(folder, 0, json.loads(plan.read_text()))
-        with product.started(
-            folder, "stage", "-i", inventory, "--plan", plan, "--events", events, "--metrics", METRICS, "--json",
-            world=world,
-        ) as process:  # fmt: skip
-            with product.in_front(world):
-                page = _last_page(process)
-            out, err = process.communicate(timeout=60)
-        assert process.returncode == 0, err
-        files["stage.json"] = _shaped(folder, process.returncode, json.loads(out))
-        files["stage-events.txt"] = event_lines(events.read_text().splitlines(), VARYING)
-        files["stage-metrics.txt"] = metrics_page(page)
+        files |= _staged(world, folder, inventory, "--plan", plan)
         files |= document("stage-again", "stage", *given)
     files["journal.json"] = tables(folder / "state" / "journal.sqlite3", VARYING)
     files["state-files.txt"] = "".join(
         words(f"{path.relative_to(folder / 'state')}\n") for path in sorted((folder / "state").rglob("*"))
     )
     return files
+
+
+def broken_copies(folder: Path) -> dict[str, str]:
+    """Return what a run tells and keeps whose copies come out broken on one router, also at the second try."""
+    image = folder / "image.bin"
+    image.write_bytes(random.Random(1).randbytes(IMAGE_BYTES))
+    with product.two_routers() as world:
+        inventory = product.write_hosts(world, folder / "inventory")
+        world.fault("xe1", flip_byte=True)
+        given = ("--image", image, "--any-image", "--tune", "always", "--no-canary", "--wave-by", "all")
+        files = _staged(world, folder, inventory, *given, "--remove-partial", "--retries", "1", code=3)
+    done = product.run(folder, "report", "latest", "--format", "csv")
+    head, *_ = done.out.splitlines()
+    return files | {
+        "report.csv": f"exit code {done.code}\n{head}\n",
+        "journal.json": tables(folder / "state" / "journal.sqlite3", VARYING),
+    }
+
+
+def _staged(world: product.World, folder: Path, inventory: Path, *given: object, code: int = 0) -> dict[str, str]:
+    """Return document, events and metrics of a run."""
+    events = folder / "events.jsonl"
+    watched = ("--events", events, "--metrics", METRICS, "--json")
+    with product.started(folder, "stage", "-i", inventory, *given, *watched, world=world) as process:
+        with product.in_front(world):
+            page = _last_page(process)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    return {
+        "stage.json": _shaped(folder, process.returncode, json.loads(out)),
+        "stage-events.txt": event_lines(events.read_text().splitlines(), VARYING),
+        "stage-metrics.txt": metrics_page(page),
+    }
 
 
 def speed_test(folder: Path) -> dict[str, str]:
