@@ -35,9 +35,9 @@ _TOLD = KEPT | {
         "partial_file",
         "passes",
     ),
-    *("present", "reason", "reordered", "startup_changed", "target", "touched", "wave"),
+    *("present", "reordered", "startup_changed", "target", "touched", "wave"),
 }
-_VARYING = frozenset({"samples", "verdict", "evidence", "limited_by", "notes", "congestion_control"})
+_VARYING = frozenset({"samples", "transfer", "verdict", "evidence", "limited_by", "notes", "congestion_control"})
 
 
 @contextmanager

@@ -53,6 +53,8 @@ def readings(schema: int, folder: Path) -> dict[str, str]:
         "run-show.json": ("run", "show", "latest", "--json"),
         "history.json": ("history", "--json"),
         "history-xe1.json": ("history", "xe1", "--json"),
+        # Nobody answers there, and nobody has to: who left it tuned is told first.
+        "check-held.json": ("check", "-i", _inventory(folder / "inventory"), "--json"),
         **{f"report-{name}.json": ("report", run, "--json") for name, run in
            {"probe": probe, "good": good, "bad": bad, "dead": dead}.items()},
     }  # fmt: skip
@@ -70,8 +72,16 @@ def readings(schema: int, folder: Path) -> dict[str, str]:
     return {name: _told(folder, done) for name, done in product.run_each(folder, asked, at_s=_NOW_S).items()}
 
 
+def _inventory(folder: Path) -> Path:
+    """Write an inventory of the router that the dead run has in its hands, at an address where nobody listens."""
+    folder.mkdir()
+    router = {"hostname": "127.0.0.1", "port": 1, "platform": "ios", "username": "u", "password": "p"}
+    (folder / "hosts.yaml").write_text(json.dumps({"xe1": router}))
+    return folder
+
+
 def _told(folder: Path, done: product.Done) -> str:
     assert "Traceback" not in done.err, done.err
     text = done.out + (f"\n(standard error)\n{done.err}" if done.err else "") + f"\n(exit code {done.code})\n"
-    text = text.replace(str(folder), "FOLDER")
+    text = re.sub(r"(?m)^ *\d+\.\d s  ", "TIME  ", text.replace(str(folder), "FOLDER"))
     return re.sub(r"flashferry \d+\.\d+\.\d+\b", "flashferry VERSION", text)
