@@ -1,0 +1,31 @@
+"""The groups of golden files by name: how each is captured from the product as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from tests.contract import left, live, offline, stored
+
+Capture = Callable[[Path], dict[str, str]]
+"""Takes an empty folder to work in, and returns files by name."""
+
+GROUPS: Mapping[str, Capture] = {
+    "help": offline.help_pages,
+    "constants": offline.constants,
+    "offline": offline.documents,
+    "serve": offline.serving,
+    **{f"journal-{schema}": partial(stored.readings, schema) for schema in stored.SCHEMAS},
+    "run": live.whole_way,
+    "broken": live.broken_copies,
+    "lab": live.lab_verbs,
+    "probe": live.speed_test,
+    **{f"left-{schema}": partial(left.recovered_and_resumed, schema) for schema in stored.SCHEMAS},
+}
+
+LAB = frozenset({"run", "broken", "lab", "probe", *(f"left-{schema}" for schema in stored.SCHEMAS)})
+"""Those that need the lab."""
+
+LONG = LAB - {"run"}
+"""Those that are left to `make test-long`."""
