@@ -8,7 +8,7 @@ Facts
 - Python runs signal handlers in the main thread alone, between two of its instructions. A main thread that waits for a
   lock, as one that waits for its threads does, wakes for a signal that the kernel gives to itself, but not for one that
   another thread was given, nor for one that came in the instant before it began to wait. Then nothing happens until the
-  wait is over: of 20 Ctrl-C sent while a dry run began to wait for a device, one to ten came to nothing.
+  wait is over: of 24 commands that were interrupted while they began to wait for a device, four did not hear of it.
 - `signal.set_wakeup_fd` has a byte written at once, whichever thread the signal was given to.
 """
 
