@@ -25,6 +25,7 @@ from benchmarks.client import Session
 from benchmarks.fleet_tables import conditions
 from benchmarks.isolation import enter_namespace, prepare
 from benchmarks.report import print_progress, put_between
+from benchmarks.subjects import free_port
 from flashferry.serving import PASSWORD_VARIABLE
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -55,7 +56,7 @@ def _serving(folder: Path) -> Iterator[tuple[int, Path]]:
     command = [sys.executable, "-m", "flashferry", "serve", "--images", str(folder / _IMAGE), "--listen", "127.0.0.1"]
     with output.open("wb") as lines, (folder / "said").open("wb") as said:
         process = subprocess.Popen(
-            [*command, "--port", str(_free_port()), "--user", _USER, "--json"],
+            [*command, "--port", str(free_port()), "--user", _USER, "--json"],
             stdout=lines,
             stderr=said,
             env=os.environ | {PASSWORD_VARIABLE: _PASSWORD},
@@ -65,12 +66,6 @@ def _serving(folder: Path) -> Iterator[tuple[int, Path]]:
     finally:
         process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _port(output: Path) -> int:

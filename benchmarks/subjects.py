@@ -163,7 +163,7 @@ class Vsftpd(_Process):
         scratch.chmod(0o755)
         empty = scratch / "empty"
         empty.mkdir(mode=0o755)
-        self.port = _free_port()
+        self.port = free_port()
         configuration = scratch / "vsftpd.conf"
         configuration.write_text(vsftpd_configuration(directory, empty, self.port))
         super().__init__([str(shutil.which("vsftpd", path=_WITH_SBIN)), str(configuration)])
@@ -229,7 +229,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody listens on at this moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

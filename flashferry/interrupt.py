@@ -9,7 +9,8 @@ Facts
   lock, as one that waits for its threads does, wakes for a signal that the kernel gives to itself, but not for one that
   another thread was given, nor for one that came in the instant before it began to wait. Then nothing happens until the
   wait is over: of 24 commands that were interrupted while they began to wait for a device, four did not hear of it.
-- `signal.set_wakeup_fd` has a byte written at once, whichever thread the signal was given to.
+- `signal.set_wakeup_fd` has a byte written at once, whichever thread the signal was given to. `flashferry.inbox` waits
+  for that byte itself, and takes the place of what stands here for as long as it is read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -112,12 +112,16 @@ def _woken() -> Iterator[None]:
     main = threading.main_thread().ident
     assert main is not None
 
+    over = threading.Event()
+
     def nudge() -> None:
         while numbers := os.read(heard, 64):
-            if not _NUMBERS.isdisjoint(numbers):
-                for seconds in _NUDGES_AFTER_S:
-                    time.sleep(seconds)
-                    signal.pthread_kill(main, _NUDGE)
+            if _NUMBERS.isdisjoint(numbers):
+                continue
+            for seconds in _NUDGES_AFTER_S:
+                if over.wait(seconds):
+                    return
+                signal.pthread_kill(main, _NUDGE)
 
     thread = threading.Thread(target=nudge, name="interrupt", daemon=True)
     thread.start()
@@ -128,6 +132,8 @@ def _woken() -> Iterator[None]:
     finally:
         signal.set_wakeup_fd(before)
         signal.signal(_NUDGE, handler)
+        # Where a command ends by a signal it is not to wait for the last nudge.
+        over.set()
         os.close(told)
         thread.join()
         os.close(heard)
