@@ -91,6 +91,7 @@ class Transcripts:
         self._lock = threading.Lock()
         self._sessions: Counter[str] = Counter()
         self._open: list[SessionFile] = []
+        self._written_files = 0
         self._wake = threading.Event()
         self._is_closing = self._has_told = False
         self._writer: threading.Thread | None = None
@@ -115,13 +116,16 @@ class Transcripts:
         return made
 
     def close(self) -> None:
-        """Write what waits, for two seconds at most; sessions that go on are not recorded any more."""
+        """Write what waits, for as long as it gets on; sessions that go on are not recorded any more."""
         with self._lock:
             self._is_closing, writer = True, self._writer
             for one in self._open:
                 one.close()
         self._wake.set()
-        if writer is not None:
+        # A disk that hangs is left after two seconds; a host that is busy only takes longer.
+        seen = -1
+        while writer is not None and writer.is_alive() and seen != self._written_files:
+            seen = self._written_files
             writer.join(CLOSE_S)
 
     def _write_on(self) -> None:
@@ -130,6 +134,7 @@ class Transcripts:
                 files, is_last = list(self._open), self._is_closing
             for one in files:
                 self._write(one)
+                self._written_files += 1
             with self._lock:
                 self._open = [one for one in self._open if not one.is_done]
                 is_idle = not self._open
