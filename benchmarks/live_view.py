@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from rich.console import Console
 
-from flashferry.live import LiveTable, watching
+from flashferry.cli.view.live import LiveTable, watching
 from staging.events import Event, Progress, TransferEnd, silent
 from staging.following import Expected, Roster
 

@@ -1,1 +1,1 @@
-"""The command line: one file per verb, thin; everything it does is importable from `staging`."""
+"""Ferries OS images to the flash of Cisco IOS and IOS-XE devices, fast, and leaves nothing behind but the image."""

@@ -1,5 +1,5 @@
 """`python -m flashferry`."""
 
-from flashferry.cli import main
+from flashferry.cli.main import main
 
 main()

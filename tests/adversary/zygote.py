@@ -28,8 +28,8 @@ _HEAVY = ("napalm.ios", "netmiko", "ntc_templates.parse", "staging.credentials",
 
 def main(path: str) -> None:
     """Take jobs until standard input ends."""
-    import_module("flashferry.cli")
-    for name in (*_HEAVY, *(f"flashferry.{verb}" for verb in _VERBS)):
+    import_module("flashferry.cli.main")
+    for name in (*_HEAVY, *(f"flashferry.cli.{verb}" for verb in _VERBS)):
         import_module(name)
     missing = shorten()
     assert threading.active_count() == 1, "a fork would copy one thread and the locks of all"
@@ -85,7 +85,7 @@ def _run(arguments: list[str]) -> int:
     """Run a command line as the entry point does; return its exit code."""
     sys.argv = ["flashferry", *arguments]
     try:
-        import_module("flashferry.cli").main()
+        import_module("flashferry.cli.main").main()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     return 0

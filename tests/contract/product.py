@@ -15,7 +15,7 @@ from netmiko import ConnectHandler
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from flashferry.cli import build
+from flashferry.cli.main import build
 from lab.world import DeviceSpec, SiteSpec, World, WorldSpec, in_core, start_world
 from staging import library
 from staging.exit_codes import VERB_MEANINGS, ExitCode
@@ -24,7 +24,7 @@ from staging.reports.json_schema import report_schema
 LIBRARY = library
 """The public entry for scripts."""
 
-_ENTRY = "flashferry.cli"
+_ENTRY = "flashferry.cli.main"
 _WIDTH = "100"
 _IN_CORE = "lab.enter"
 _JOURNAL = "journal.sqlite3"

@@ -11,7 +11,7 @@ import pytest
 
 WAITS = """
 import signal, threading, time
-from flashferry.interrupt import stop_on_signals
+from flashferry.cli.terminal.interrupt import stop_on_signals
 
 other = threading.Thread(target=time.sleep, args=(60,), daemon=True)
 other.start()

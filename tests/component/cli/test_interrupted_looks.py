@@ -125,13 +125,13 @@ def test_a_second_ctrl_c_ends_a_look_at_once(verb, router, tmp_path: Path):
 
 SLOW_STATUS = """
 import os, signal, sys, threading
-import flashferry.status
+import flashferry.cli.status
 def slow(*given):
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     threading.Event().wait(30)
-flashferry.status.read_status = slow
+flashferry.cli.status.read_status = slow
 sys.argv = ["flashferry", "status", "--json"]
-from flashferry.cli import main
+from flashferry.cli.main import main
 main()
 """
 

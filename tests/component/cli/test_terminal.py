@@ -8,8 +8,8 @@ import sys
 import time
 
 SCRIPT = """
-from flashferry.interrupt import graceful_interrupt
-from flashferry.live import watching
+from flashferry.cli.terminal.interrupt import graceful_interrupt
+from flashferry.cli.view.live import watching
 from staging.events import Event, Progress
 
 with watching("restore", devices=1) as emit, graceful_interrupt(emit.say) as stop:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from flashferry import cli
+from flashferry.cli import main as cli
 from ftpserver import Grant, probe_grants
 from lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
 from staging import pace

@@ -11,9 +11,9 @@ import pytest
 import typer
 from rich.console import Console
 
-from flashferry import live
-from flashferry.layout import line
-from flashferry.output import finish
+from flashferry.cli.terminal.output import finish
+from flashferry.cli.view import live
+from flashferry.cli.view.layout import line
 from staging.exit_codes import ExitCode
 
 

@@ -14,8 +14,8 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from flashferry.cli import COMMANDS, build
-from flashferry.command_line import names_shown
+from flashferry.cli.command_line import names_shown
+from flashferry.cli.main import COMMANDS, build
 from staging.exit_codes import VERB_MEANINGS, ExitCode
 
 SUBJECTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.dry_run import print_dry_run
+from flashferry.cli.view.dry_run import print_dry_run
 from staging.context import DeviceOptions
 from staging.dry_run import DryRecord
 from staging.states import Outcome

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry import layout
+from flashferry.cli.view import layout
 from inventory.described import counted
 from staging.planning.waves import WavePolicy, may_go_on
 from staging.reports import words

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.fleet import FleetOptions, fleet_options, opened
+from flashferry.cli.options.fleet import FleetOptions, fleet_options, opened
 from inventory.access import key_rules
 from inventory.errors import ConfigInvalid
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.hints import command, here, remember
+from flashferry.cli.terminal.output import command, here, remember
 
 
 def test_without_a_state_folder_nothing_is_added():

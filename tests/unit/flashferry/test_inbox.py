@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from flashferry.inbox import Inbox
-from flashferry.interrupt import stop_on_signals
+from flashferry.cli.terminal.inbox import Inbox
+from flashferry.cli.terminal.interrupt import stop_on_signals
 
 
 def test_everything_comes_out_once_and_in_order():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry import lab
+from flashferry.cli import lab
 from inventory.errors import ConfigInvalid
 
 

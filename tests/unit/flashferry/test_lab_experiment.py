@@ -4,9 +4,9 @@ import shlex
 
 import pytest
 
-from flashferry.lab_experiment import _command as command
-from flashferry.lab_experiment import _experiment_cells as experiment_cells
-from flashferry.lab_experiment import experiment
+from flashferry.cli.lab_experiment import _command as command
+from flashferry.cli.lab_experiment import _experiment_cells as experiment_cells
+from flashferry.cli.lab_experiment import experiment
 from inventory.errors import ConfigInvalid
 
 

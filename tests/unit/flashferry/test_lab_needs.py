@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.lab_needs import way_out
+from flashferry.cli.lab_needs import way_out
 
 WITHOUT = """
 import sys
@@ -18,7 +18,7 @@ import importlib.util
 usual = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name in ("asyncssh", "pyroute2") else usual(name, *more)
 sys.modules["asyncssh"] = sys.modules["pyroute2"] = None
-from flashferry.cli import main
+from flashferry.cli.main import main
 main()
 """
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from flashferry.learned_rates import LearnedRates
+from flashferry.cli.serving import LearnedRates
 from ftpserver import EventKind, ServerEvent, SiteRates
 from tcp.link_rate import MAX_AGE_S
 from tcp.sample import Sample

@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
-from flashferry.live import LiveTable, watching
-from flashferry.output import EventLines
+from flashferry.cli.terminal.output import EventLines
+from flashferry.cli.view.live import LiveTable, watching
 from staging.events import Event, Progress
 
 

@@ -9,11 +9,10 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from flashferry.fleet_lines import FleetLines
-from flashferry.live import LiveTable, watching
-from flashferry.live_cells import Look
-from flashferry.live_figures import bar, percent
-from flashferry.live_layout import lines_of
+from flashferry.cli.view.fleet_lines import FleetLines
+from flashferry.cli.view.live import LiveTable, watching
+from flashferry.cli.view.live_cells import Look, bar, percent
+from flashferry.cli.view.live_layout import lines_of
 from staging.events import Event, Progress
 from staging.following import Expected, Fleet, Roster
 

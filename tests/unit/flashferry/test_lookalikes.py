@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from flashferry import layout, lookalikes
-from flashferry.lookalikes import ascii_for, is_ascii_asked_for
+from flashferry.cli.terminal import lookalikes
+from flashferry.cli.terminal.lookalikes import ascii_for, is_ascii_asked_for
+from flashferry.cli.view import layout
 
 SPEAK = """
 import sys
 from rich.text import Text
 from flashferry import cli, layout
-from flashferry.output import say
+from flashferry.cli.terminal.output import say
 def status(*, json=False):
     layout.console().print(Text("image… → flash ▁█ 5 µs ü 漢"))
     say("mended — café")

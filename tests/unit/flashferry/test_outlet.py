@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from flashferry import outlet as outlet_module
-from flashferry.outlet import Outlet
+from flashferry.cli.terminal import outlet as outlet_module
+from flashferry.cli.terminal.outlet import Outlet
 
 
 @pytest.fixture

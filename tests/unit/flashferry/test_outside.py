@@ -33,16 +33,17 @@ from rich.panel import Panel
 from rich.text import Text
 
 import flashferry
-from flashferry import cli, sessions
-from flashferry.cli import FAMILIES, VERBS, main
-from flashferry.fleet_lines import FleetLines
-from flashferry.last_words import guard
-from flashferry.layout import ShownConsole, ShownTable
-from flashferry.live import LiveTable
-from flashferry.output import EventLines, complain, say
-from flashferry.plan_progress import PlanProgress
-from flashferry.report import Format
-from flashferry.serving import Offer
+from flashferry.cli import main as cli
+from flashferry.cli.main import FAMILIES, VERBS, main
+from flashferry.cli.report import Format
+from flashferry.cli.serving import Offer
+from flashferry.cli.terminal.last_words import guard
+from flashferry.cli.terminal.output import EventLines, complain, say
+from flashferry.cli.view import sessions
+from flashferry.cli.view.fleet_lines import FleetLines
+from flashferry.cli.view.layout import ShownConsole, ShownTable
+from flashferry.cli.view.live import LiveTable
+from flashferry.cli.view.plan_table import PlanProgress
 from ftpserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
 from ftpserver.catalogue import FileIdentity
 from inventory.conditions import VersionCondition
@@ -208,17 +209,17 @@ def told_by(result: object) -> Callable[..., object]:
 
 Case = tuple[str, Callable[[], object], tuple[str, ...]]
 CASES: dict[str, Case] = {
-    "check": ("flashferry.check.check_fleet", lambda: (BUILT.one(CheckRecord, host=HOST),), ()),
-    "check --reach": ("flashferry.check.reach_fleet", lambda: (BUILT.one(CheckRecord, host=HOST),), ("--reach",)),
-    "probe": ("flashferry.probe.probe_fleet", lambda: run_report("probe"), ()),
-    "plan": ("flashferry.plan.plan_fleet", fleet_plan, ("--image", "IMAGE")),
-    "stage": ("flashferry.stage.run_waves", lambda: run_report("stage"), ("--image", "IMAGE")),
+    "check": ("flashferry.cli.check.check_fleet", lambda: (BUILT.one(CheckRecord, host=HOST),), ()),
+    "check --reach": ("flashferry.cli.check.reach_fleet", lambda: (BUILT.one(CheckRecord, host=HOST),), ("--reach",)),
+    "probe": ("flashferry.cli.probe.probe_fleet", lambda: run_report("probe"), ()),
+    "plan": ("flashferry.cli.plan.plan_fleet", fleet_plan, ("--image", "IMAGE")),
+    "stage": ("flashferry.cli.stage.run_waves", lambda: run_report("stage"), ("--image", "IMAGE")),
     "stage --dry-run": (
-        "flashferry.stage.dry_run_fleet",
+        "flashferry.cli.stage.dry_run_fleet",
         lambda: (BUILT.one(DryRecord, host=HOST), BUILT.one(DryRecord, host=HOST, failure=None)),
         ("--image", "IMAGE", "--dry-run"),
     ),
-    "recover": ("flashferry.recover.recover_fleet", lambda: (BUILT.one(RecoveryRecord, host=HOST),), ()),
+    "recover": ("flashferry.cli.recover.recover_fleet", lambda: (BUILT.one(RecoveryRecord, host=HOST),), ()),
 }
 """Verbs over devices: whose work is stood in for, what it returns, and what the verb is given."""
 
@@ -246,7 +247,7 @@ ELSEWHERE = {
 def test_no_verb_is_forgotten():
     """Whoever adds a verb says here how hostile texts come to it."""
     families = {
-        name: [one.name for one in cli.import_module(f"flashferry.{name}").app.registered_commands] for name in FAMILIES
+        name: [one.name for one in cli.import_module(f"flashferry.cli.{name}").app.registered_commands] for name in FAMILIES
     }
     verbs = {*VERBS, *(f"{name} {one}" for name, commands in families.items() for one in commands)}
     tried = {*(name.partition(" --")[0] for name in CASES), *FROM_JOURNAL, *ELSEWHERE}
@@ -290,7 +291,7 @@ def check_document(text: str) -> None:
 
 def test_a_plan_in_a_file(ground, monkeypatch, flashferry_says):
     """It is signs alone, holds no secret, and carries its digest; `stage` shows that, and refuses it when changed."""
-    monkeypatch.setattr("flashferry.plan.plan_fleet", told_by(fleet_plan()))
+    monkeypatch.setattr("flashferry.cli.plan.plan_fleet", told_by(fleet_plan()))
     words = ("plan", "-i", str(ground), "--image", str(ground / "image.bin"), "--out", str(ground / "p"))
     out, _ = flashferry_says(*words)
     text = (ground / "p").read_text()
@@ -593,7 +594,7 @@ def test_an_error_that_nobody_expected(monkeypatch, capsys, ground):
     def fail(*_: object, **more: object) -> None:
         raise RuntimeError(HOSTILE)
 
-    monkeypatch.setattr("flashferry.check.check_fleet", fail)
+    monkeypatch.setattr("flashferry.cli.check.check_fleet", fail)
     monkeypatch.setattr(sys, "argv", ["flashferry", "check", "-i", str(ground)])
     with pytest.raises(SystemExit) as left:
         main()
@@ -700,7 +701,7 @@ def test_secrets_of_an_inventory_are_known_by_its_opening(ground, monkeypatch, f
 
     forget_secrets()
     monkeypatch.setenv("NB_TOKEN", TOKEN)
-    monkeypatch.setattr("flashferry.check.check_fleet", told_by(()))
+    monkeypatch.setattr("flashferry.cli.check.check_fleet", told_by(()))
     keep_secret(SHORT)
     keep_secret(USER, TICKET, is_random=True)
     flashferry_says("check", "-i", str(ground))

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from flashferry.fleet import FleetOptions
-from flashferry.plan import _rules
+from flashferry.cli.options.fleet import FleetOptions
+from flashferry.cli.plan import _rules
 from inventory.image_rules import Traits
 
 RULES = """

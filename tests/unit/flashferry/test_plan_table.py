@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from flashferry import layout, plan_table
-from flashferry.layout import ShownConsole
-from flashferry.plan_progress import PlanProgress
+from flashferry.cli.view import layout, plan_table
+from flashferry.cli.view.layout import ShownConsole
+from flashferry.cli.view.plan_table import PlanProgress
 from staging.events import Event
 from staging.planning.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, Remedy, TuneMode
 from staging.planning.limits import Limits

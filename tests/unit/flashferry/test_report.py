@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from flashferry.cli import main
+from flashferry.cli.main import main
 from staging.journal import Journal
 
 

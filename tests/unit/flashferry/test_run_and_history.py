@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 from typer.testing import CliRunner
 
-from flashferry.cli import build
-from flashferry.trend import blocks
+from flashferry.cli.history import blocks
+from flashferry.cli.main import build
 from inventory.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.states import State
@@ -27,9 +27,9 @@ COPY = (
 @pytest.fixture
 def call(tmp_path, monkeypatch):
     """Return what calls a command on this state directory, on a terminal of 80 columns."""
-    monkeypatch.setattr("flashferry.layout.console", narrow)
+    monkeypatch.setattr("flashferry.cli.view.layout.console", narrow)
     for module in ("run", "status", "history"):
-        monkeypatch.setattr(f"flashferry.{module}.console", narrow)
+        monkeypatch.setattr(f"flashferry.cli.{module}.console", narrow)
 
     def call(*words):
         done = CliRunner().invoke(build(words), [*words, "--state-dir", str(tmp_path)])
@@ -42,7 +42,7 @@ def call(tmp_path, monkeypatch):
 
 
 def narrow(*, stderr=False):
-    from flashferry.layout import ShownConsole
+    from flashferry.cli.view.layout import ShownConsole
 
     return ShownConsole(stderr=stderr, width=80)
 
@@ -148,7 +148,7 @@ def test_a_large_run_shows_what_needs_attention_first(call, tmp_path):
 
 def test_a_run_is_named_once_and_its_devices_below(call, run_id, monkeypatch):
     """Also on a narrow terminal no identifier is broken over two lines, nor repeated for each device."""
-    monkeypatch.setattr("flashferry.layout.Console.width", property(lambda _: 80))
+    monkeypatch.setattr("flashferry.cli.view.layout.Console.width", property(lambda _: 80))
     told = call("status").splitlines()
     assert told[0].startswith(f"{run_id}: stage, alive, began ")
     assert "\n".join(told).count(run_id) == 1

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.many import MOST_DETAILED
-from flashferry.probe_table import print_probe
-from flashferry.tables import print_run
+from flashferry.cli.view.device_tables import print_run
+from flashferry.cli.view.many import MOST_DETAILED
+from flashferry.cli.view.probe_table import print_probe
 from staging.record import DeviceRecord, Failure, RunImage, RunReport
 from staging.states import Outcome, Restored
 

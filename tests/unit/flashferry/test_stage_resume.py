@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from flashferry import stage, stage_request
-from flashferry.cli import build
+from flashferry.cli import stage, stage_request
+from flashferry.cli.main import build
 from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 from staging.fleet.options import RunOptions

@@ -9,7 +9,7 @@ import pytest
 
 LOOK = """
 import sys
-from flashferry.cli import build
+from flashferry.cli.main import build
 build([sys.argv[1]])
 print(*sorted({"napalm", "netmiko", "paramiko"} & set(sys.modules)))
 """

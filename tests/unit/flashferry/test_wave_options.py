@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from flashferry.wave_options import WaveBy, WaveOptions, parse_failures, wave_options
+from flashferry.cli.options.waves import WaveBy, WaveOptions, parse_failures, wave_options
 from inventory.errors import ConfigInvalid
 from staging.planning.limits import Limits
 from staging.planning.waves import WavePolicy

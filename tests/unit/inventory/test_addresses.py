@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.fleet import FleetOptions, fleet
+from flashferry.cli.options.fleet import FleetOptions, fleet
 from inventory.addresses import check_addresses
 from inventory.errors import ConfigInvalid
 from inventory.load import open_inventory

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from flashferry.report_table import report_text
+from flashferry.cli.view.report_table import report_text
 from inventory.errors import ConfigInvalid
 from staging.reports.as_csv import COLUMNS, report_csv, safe
 from staging.reports.as_html import MOST_OPENED, report_html

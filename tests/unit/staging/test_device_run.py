@@ -11,7 +11,7 @@ import pytest
 from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.inventory import Defaults, Host
 
-from flashferry import tables
+from flashferry.cli.view import device_tables as tables
 from ftpserver import FtpServerError, TransferState
 from staging import copy_run, device_run, leftover_run, reconciling
 from staging.context import DeviceOptions, RunContext

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from typer.testing import CliRunner
 
-from flashferry.cli import build
+from flashferry.cli.main import build
 from inventory.errors import ConfigInvalid
 from staging.forget import forget
 from staging.journal import Journal

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flashferry.probe_table import print_probe
+from flashferry.cli.view.probe_table import print_probe
 from ftpserver import SenderReport
 from staging.probe import ProbeRun, ProbeWish
 from staging.probe_result import Arm, ProbeResult

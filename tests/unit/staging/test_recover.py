@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import staging.recover
-from flashferry.recover import only_pending
+from flashferry.cli.recover import only_pending
 from inventory.errors import ConfigInvalid
 from inventory.load import open_inventory
 from staging.credentials import Credentials, apply_credentials

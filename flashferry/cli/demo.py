@@ -1,0 +1,186 @@
+"""The demo: the main job on the lab, in the order in which an engineer would do it, every figure measured."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from flashferry.cli.terminal.interrupt import graceful_interrupt
+from flashferry.cli.terminal.output import say
+from flashferry.cli.view.device_tables import print_checks, print_run
+from flashferry.cli.view.demo_table import Before, print_story
+from flashferry.cli.view.layout import console
+from flashferry.cli.view.live import watching
+from flashferry.cli.view.probe_table import print_probe
+from inventory.load import open_inventory
+from staging.exit_codes import ExitCode, exit_code, run_exit_code
+from staging.images import random_image
+from staging.journal import Journal
+from staging.probe import ProbeWish, probe_fleet
+from staging.reach import reach_fleet
+from staging.run import RunOptions, run_fleet, selected
+from staging.status import last_as_is
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nornir.core import Nornir
+
+    from lab.world import World, WorldSpec
+    from staging.record import RunReport
+
+IMAGES = {"xe1": 20_000_000, "ios1": 3_000_000}
+"""What each router gets. IOSv's flash takes 83 kB/s, as in the published experiment: 20 MB would be four minutes."""
+
+PROBE_S = 5.0
+"""What each copy of the speed test should take; by itself `flashferry probe` takes ten seconds for it."""
+
+CAP_SHARE = 0.98
+"""Nobody else uses the lab's links; on yours copies take four fifths unless the inventory says otherwise."""
+
+_NEXT = (
+    "Next, on your own routers: copy the folder inventory/template, put your devices in, then",
+    "  flashferry check --inventory DIR --image FILE --reach",
+    "  flashferry probe --inventory DIR --image FILE --host NAME",
+    "  flashferry stage --inventory DIR --image FILE --host NAME",
+)
+
+
+def demo_world(seed: int = 1) -> WorldSpec:
+    """Return two sites behind the published WAN: an IOS-XE router at the one, an IOS router at the other."""
+    from lab.world import DeviceSpec, SiteSpec, WorldSpec
+
+    xe, ios = DeviceSpec(name="xe1"), DeviceSpec(name="ios1", platform="iosv-15.8")
+    return WorldSpec(
+        seed=seed,
+        sites=(
+            SiteSpec(name="branch", profile="published", devices=(xe,)),
+            SiteSpec(name="depot", profile="published", devices=(ios,)),
+        ),
+    )
+
+
+def run_demo(spec: WorldSpec) -> ExitCode:
+    """Start the lab, check, probe, stage, compare; return the exit code."""
+    from lab.enter import enter_core
+    from lab.errors import LabError
+    from lab.world import start_world
+    from lab.world_inventory import write_inventory
+
+    try:
+        with start_world(spec) as world:
+            inventory = write_inventory(world, world.directory / "inventory")
+            # From here on everything of this process is where the controller is: in front of the WAN.
+            enter_core(world.core_pid)
+            # The routers' host keys are made anew with every lab: nobody's known hosts may remember them.
+            os.environ["FLASHFERRY_STATE_DIR"] = str(world.directory / "state")
+
+            def fleet() -> Nornir:
+                opened = open_inventory(inventory)
+                for group in opened.inventory.groups.values():
+                    group.data["cap_share"] = CAP_SHARE
+                return opened
+
+            with Journal(world.directory / "state") as journal:
+                return _Demo(world, fleet, journal).run()
+    except LabError as error:
+        say(f"error: {error}")
+        return ExitCode.USAGE
+
+
+class _NotWell(Exception):
+    """A part of the demo ended otherwise than well; the rest makes no sense."""
+
+    def __init__(self, code: ExitCode) -> None:
+        super().__init__(code.meaning)
+        self.code = code
+
+
+class _Demo:
+    """The parts of the demo, in their order."""
+
+    def __init__(self, world: World, fleet: Callable[[], Nornir], journal: Journal) -> None:
+        self._world = world
+        self._fleet = fleet
+        self._journal = journal
+
+    def run(self) -> ExitCode:
+        before = Before.of(self._world)
+        try:
+            self._introduce()
+            self._check()
+            probed = self._probe()
+            staged = [self._stage(name, size_bytes) for name, size_bytes in IMAGES.items()]
+        except _NotWell as ended:
+            return ended.code
+        _title(f"{4 + len(IMAGES)}. What came of it, speeds in MB/s")
+        unchanged = print_story(probed, staged, before.compared(self._world))
+        if not unchanged:
+            return ExitCode.RESTORE_INCOMPLETE
+        _next()
+        return ExitCode.OK
+
+    def _introduce(self) -> None:
+        _title(f"1. Two sites, each behind a WAN link of its own ({self._world.rung})")
+        for site in self._world.sites:
+            names = ", ".join(f"{one.name} ({one.platform} stand-in)" for one in site.devices)
+            console().print(f"{site.name}: {names}; {site.profile.name} link: {site.profile.describe()}")
+
+    def _check(self) -> None:
+        _title("2. flashferry check --reach: fit, and can they fetch from us? Nothing is changed")
+        with watching("reach", devices=len(IMAGES)) as emit, graceful_interrupt(emit.say) as stop:
+            records = reach_fleet(self._fleet(), None, RunOptions(verb="check"), emit=emit, interrupted=stop.is_set)
+        print_checks(records)
+        _must_be_well(exit_code((record.outcome for record in records), interrupted=stop.is_set()))
+
+    def _probe(self) -> RunReport:
+        _title("3. flashferry probe: copies to null:, as they are and tuned, restored at once")
+        with watching("restore", devices=len(IMAGES)) as emit, graceful_interrupt(emit.say) as stop:
+            report = probe_fleet(
+                self._fleet(),
+                ProbeWish(target_s=PROBE_S),
+                RunOptions(verb="probe"),
+                journal=self._journal,
+                emit=emit,
+                interrupted=stop.is_set,
+            )
+        print_probe(report, is_kept=False)
+        _must_be_well(run_exit_code(report))
+        return report
+
+    def _stage(self, name: str, size_bytes: int) -> RunReport:
+        why = "" if size_bytes == max(IMAGES.values()) else "; no more, for its flash takes 0.083 MB/s"
+        step = 4 + list(IMAGES).index(name)
+        _title(f"{step}. flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {name}{why}")
+        with (
+            random_image(size_bytes, self._journal.directory, f"demo-{name}.bin") as image,
+            watching("restore", devices=1) as emit,
+            graceful_interrupt(emit.say) as stop,
+        ):
+            report = run_fleet(
+                selected(self._fleet(), (name,)),
+                image,
+                RunOptions(),
+                journal=self._journal,
+                emit=emit,
+                interrupted=stop.is_set,
+            )
+        print_run(report, last_as_is(self._journal.directory), is_kept=False)
+        _must_be_well(run_exit_code(report))
+        return report
+
+
+def _must_be_well(code: ExitCode) -> None:
+    if code is not ExitCode.OK:
+        raise _NotWell(code)
+
+
+def _title(text: str) -> None:
+    console().print()
+    console().print(text, style="bold")
+
+
+def _next() -> None:
+    # A line at a time: the console writes out a line break within a text, which might be a device's.
+    for line in _NEXT:
+        console().print(line, soft_wrap=True)

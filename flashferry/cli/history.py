@@ -1,0 +1,176 @@
+"""`flashferry history [DEVICE]`: a device's timed copies over time, and what the next one may be expected to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.terminal.output import finish
+from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
+from inventory.access import state_directory
+from inventory.described import counted
+from inventory.errors import ConfigInvalid
+from staging.exit_codes import ExitCode
+from staging.store.history import History
+from staging.store.measurement import DELIVERED
+from tcp.worth import spoken
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from staging.store.measurement import Measurement
+
+# Speeds over time as a line of blocks, one for each kind of copy.
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_WIDTH = 30
+_LEAST = 3
+"""Two copies are a pair, not a trend."""
+
+
+def trend(copies: Sequence[Measurement]) -> Iterator[str]:
+    """Yield a line for each kind of copy of which there are several, the oldest copy on the left.
+
+    Args:
+        copies: A device's copies, the oldest first.
+    """
+    for to_null in (False, True):
+        for tuned in (True, False):
+            speeds = [one.bytes_per_s for one in copies if (one.to_null, one.tuned) == (to_null, tuned) and one.counts]
+            if len(speeds) >= _LEAST:
+                what = f"{'to null:' if to_null else 'to flash'}, {'tuned' if tuned else 'as it is'}"
+                last = speeds[-_WIDTH:]
+                yield f"{what:<18} {blocks(last)}  last {rate(last[-1])}, best {rate(max(speeds))}"
+
+
+def blocks(speeds: Sequence[float]) -> str:
+    """Return a block for each speed; the fastest is full, one of nothing would be empty."""
+    top = max(speeds, default=0.0) or 1.0
+    return "".join(_BLOCKS[min(int(speed / top * len(_BLOCKS)), len(_BLOCKS) - 1)] for speed in speeds)
+
+
+TYPICAL_IMAGE_BYTES = 500_000_000
+"""Size that the next copy is told for; the share of its start and its end shrinks with it."""
+
+_LAST = 20
+
+
+def history(
+    device: Annotated[str | None, typer.Argument(metavar="[DEVICE]", help="Its name in the inventory.")] = None,
+    last: Annotated[
+        int, typer.Option("--last", metavar="N", min=1, max=100_000, help="How many copies to show.")
+    ] = _LAST,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show how fast a device took its copies over time; without a device, the newest copy of each."""
+    found = History.read(state_directory(state_dir))
+    if device is None:
+        newest = [found.of(host)[-1] for host in found.hosts]
+        result: dict[str, object] = {"devices": newest, "damaged": found.damaged}
+        finish("history", ExitCode.OK, result, as_json=json, human=lambda: _print_newest(found))
+    else:
+        _check_known(device, found)
+        result = _result(device, found, last)
+        finish("history", ExitCode.OK, result, as_json=json, human=lambda: _print_device(device, found, last))
+
+
+def _result(device: str, found: History, last: int) -> dict[str, object]:
+    return {
+        "device": device,
+        "measurements": found.of(device)[-last:],
+        "expected_tuned": found.expected(device, tuned=True, size_bytes=TYPICAL_IMAGE_BYTES),
+        "expected_as_it_is": found.expected(device, tuned=False, size_bytes=TYPICAL_IMAGE_BYTES),
+        "shown_not_to_gain": found.shown_not_to_gain(device),
+        "damaged": found.damaged,
+    }
+
+
+def _check_known(device: str, found: History) -> None:
+    if found.of(device):
+        return
+    close = get_close_matches(device, found.hosts, n=5, cutoff=0.5)
+    if close:
+        like = f"names like it are {', '.join(close)}"
+    elif found.hosts:
+        like = f"it has copies of {counted(len(found.hosts), 'device')}, such as {', '.join(found.hosts[:5])}"
+    else:
+        like = "it has no copy of any device"
+    raise ConfigInvalid(
+        f"the journal has no copy of a device {device!r}: {like}",
+        hint="Only what was probed or staged from this state directory is known; check --state-dir",
+    )
+
+
+def _print_newest(found: History) -> None:
+    if not found.hosts:
+        console().print("the journal has no copy of any device yet")
+    show(
+        (_head(host, len(found.of(host))) | _row(found.of(host)[-1]) for host in found.hosts),
+        wide_only=frozenset({"copies", "RTT", "window", "control", "run"}),
+    )
+    _print_damage(found)
+
+
+def _print_device(device: str, found: History, last: int) -> None:
+    copies = found.of(device)
+    shown = copies[-last:]
+    show((_row(one) for one in shown), wide_only=frozenset({"control", "run"}))
+    if len(shown) < len(copies):
+        hidden = len(copies) - len(shown)
+        earlier, them = counted(hidden, "earlier copy", "earlier copies"), "it" if hidden == 1 else "them all"
+        console().print(f"{earlier}: --last {len(copies)} shows {them}")
+    for one in shown:
+        if one.outcome != DELIVERED:
+            line(_when(one), f"not delivered: {one.outcome}", BAD)
+    for text in trend(copies):
+        console().print(text)
+    for tuned, words in ((True, "tuned"), (False, "as it is")):
+        expected = found.expected(device, tuned=tuned, size_bytes=TYPICAL_IMAGE_BYTES)
+        if expected is not None:
+            took = spoken(TYPICAL_IMAGE_BYTES / expected.bytes_per_s)
+            size = f"{TYPICAL_IMAGE_BYTES / 1e6:.0f} MB"
+            text = f"{size} to flash: {took} at {rate(expected.bytes_per_s)} ({expected.source})"
+            line(f"expected {words}", text)
+    if (why := found.shown_not_to_gain(device)) is not None:
+        line("tuning gains nothing", why)
+    _print_damage(found)
+
+
+def _print_damage(found: History) -> None:
+    if found.damaged:
+        line("journal", f"{counted(found.damaged, 'record')} left out, for damage", BAD)
+
+
+def _head(host: str, copies: int) -> dict[str, str | Text]:
+    return {"device": host, "copies": str(copies)}
+
+
+def _row(one: Measurement) -> dict[str, str | Text]:
+    return {
+        "when": _when(one),
+        "copy": f"{one.kind.split()[0]}, {'tuned' if one.tuned else 'as it is'}",
+        "size": _size(one.size_bytes),
+        "speed": rate(one.bytes_per_s),
+        "RTT": f"{one.rtt_s * 1e3:.0f} ms" if one.rtt_s else "-",
+        "window": _size(one.window_bytes) if one.window_bytes else "-",
+        "control": one.congestion_control or "-",
+        "verdict": one.verdict,
+        "run": one.run_id,
+    }
+
+
+def _when(one: Measurement) -> str:
+    """Return the time of a copy in UTC; a narrow terminal leaves out the year."""
+    told = one.at[:16].replace("T", " ")
+    return told if is_wide() else told[5:]
+
+
+def _size(size_bytes: int) -> str:
+    if size_bytes >= 999_500:
+        return f"{size_bytes / 1e6:.3g} MB" if size_bytes < 999_500_000 else f"{size_bytes / 1e6:.0f} MB"
+    return f"{size_bytes / 1e3:.3g} kB"

@@ -1,0 +1,226 @@
+"""`flashferry lab up|exec|ssh|demo|experiment|sweep|fairness|peers`: stand-in routers behind an emulated WAN."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from flashferry.cli.command_line import App
+from flashferry.cli.lab_experiment import experiment, fairness, sweep
+from flashferry.cli.lab_needs import LabVerb
+from flashferry.cli.lab_peers import peers
+from flashferry.cli.options.shared import JsonOption
+from flashferry.cli.terminal.output import result_document
+from inventory.errors import ConfigInvalid
+from staging.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from lab.state import LabState
+    from lab.world import World
+
+app = App(help="Stand-in routers behind an emulated WAN, to rehearse on.")
+
+_SSH_PORT = 22
+SeedSetting = typer.Option("--seed", help="Seeds the links' random losses.")
+SeedOption = Annotated[int, SeedSetting]
+DEFAULT_WORLD = "published"
+WorldArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[WORLD]",
+        help="A world of the lab (published, two-sites, fleet, fleet-40, sites-200), or a file of your own that ends "
+        "in .toml.",
+    ),
+]
+
+
+@app.command(cls=LabVerb)
+def up(
+    world: WorldArgument = DEFAULT_WORLD, seed: Annotated[int | None, SeedSetting] = None, json: JsonOption = False
+) -> None:
+    """Start a lab and keep it until Ctrl-C."""
+    from lab.errors import LabError
+    from lab.namespaces import become_root_in_user_namespace
+    from lab.state import remove_state, write_state
+    from lab.world import best_rung, start_world
+    from lab.world_file import load_world
+    from lab.world_inventory import write_inventory
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        spec = load_world(world, seed=seed)
+        become_root_in_user_namespace()  # where the system lets an ordinary user; else a lower rung is left
+        reach = best_rung()
+        with start_world(spec, rung=reach.rung) as started:
+            inventory = write_inventory(started, started.directory / "inventory")
+            write_state(started.state())
+            _known_hosts().unlink(missing_ok=True)
+            try:
+                if json:
+                    typer.echo(result_document("lab", ExitCode.OK, _described(started, inventory, reach.reason)))
+                else:
+                    typer.echo(_introduction(started, inventory, reach.reason))
+                stop.wait()
+            finally:
+                remove_state()
+                _known_hosts().unlink(missing_ok=True)
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+
+
+@app.command("exec", cls=LabVerb, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def run_inside(
+    command: Annotated[list[str], typer.Argument(help="The command and its arguments.")],
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print the command's exit code and output as one document; exits with 0 once it has run."
+        ),
+    ] = False,
+) -> None:
+    """Run a command where the lab's routers are reached, such as: lab exec flashferry check -i sample."""
+    if command[0] == "flashferry" and shutil.which("flashferry") is None:
+        # Called by its path, as out of a virtual environment that is not activated: it is the one that is meant.
+        command = [str(Path(sys.argv[0]).absolute()), *command[1:]]
+    if json:
+        _report(command)
+    else:
+        _become(command)
+
+
+@app.command(cls=LabVerb)
+def ssh(name: Annotated[str, typer.Argument(help="Name of a device of the lab.")]) -> None:
+    """Open a session with a device of the running lab."""
+    state = _running()
+    device = next((one for one in state.devices if one.name == name), None)
+    if device is None:
+        known = ", ".join(one.name for one in state.devices)
+        raise ConfigInvalid(f"unknown device {name!r}: the lab has {known}")
+    # The stand-in's host key is made anew with every lab: remembering it would only raise alarms.
+    keys = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+    typer.echo(f"password: {device.password}", err=True)
+    _become(["ssh", *keys, "-p", str(device.port), f"{device.username}@{device.address}"])
+
+
+@app.command(cls=LabVerb)
+def demo(seed: SeedOption = 1) -> None:
+    """Show the main job on the lab: two routers checked, probed, fed, timed and restored."""
+    from flashferry.cli.demo import demo_world, run_demo
+
+    raise typer.Exit(run_demo(demo_world(seed)))
+
+
+app.command(cls=LabVerb)(experiment)
+app.command(cls=LabVerb)(sweep)
+app.command(cls=LabVerb)(fairness)
+app.command(cls=LabVerb)(peers)
+
+
+def _known_hosts() -> Path:
+    """Return the running lab's own known_hosts file: its devices have new host keys every time."""
+    from lab.state import state_path
+
+    return state_path().with_suffix(".known_hosts")
+
+
+def _become(command: list[str]) -> NoReturn:
+    """Enter the running lab's core namespace and become a command."""
+    _enter(command)
+    try:
+        os.execvp(command[0], command)  # noqa: S606 -- becoming the user's own command is the purpose
+    except OSError as error:
+        raise _not_a_program(command[0], error) from None
+
+
+def _report(command: list[str]) -> None:
+    """Run a command in the running lab's core namespace and print what came of it as JSON."""
+    _enter(command)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise _not_a_program(command[0], error) from None
+    told = {"command": command, "command_exit_code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+    typer.echo(result_document("lab-exec", ExitCode.OK, told))
+
+
+def _enter(command: list[str]) -> None:
+    """Enter the running lab's core namespace, if there is such a command to run in it."""
+    from lab.enter import enter_core
+    from lab.errors import LabError
+
+    if shutil.which(command[0]) is None:
+        raise ConfigInvalid(f"{command[0]}: expected a program, found none of that name")
+    try:
+        enter_core(_running().core_pid)
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+    os.environ.setdefault("FLASHFERRY_KNOWN_HOSTS", str(_known_hosts()))
+
+
+def _not_a_program(name: str, error: OSError) -> ConfigInvalid:
+    return ConfigInvalid(f"{name}: expected a program, found what the system cannot run: {error.strerror}")
+
+
+def _running() -> LabState:
+    from lab.state import read_state
+
+    state = read_state()
+    if state is None:
+        raise ConfigInvalid("no lab is running", hint="Start one with 'flashferry lab up' in another terminal")
+    return state
+
+
+def _introduction(world: World, inventory: Path, reason: str) -> str:
+    lines = [f"The lab is up: {world.rung}. Ctrl-C ends it and leaves nothing behind."]
+    if reason:
+        lines.append(f"No WAN here, so no figure of this lab stands for one. {reason}")
+    for site in world.sites:
+        link = f"{site.profile.name}: {site.profile.describe()}" if not reason else "no link"
+        lines.append(f"site {site.name}, {link}")
+        lines += [
+            f"  {one.name:<10} {one.username}@{one.address}{'' if one.port == _SSH_PORT else f':{one.port}'}"
+            f"  password {one.password}  enable {one.enable_secret}  {one.platform}"
+            for one in site.devices
+        ]
+    lines += [
+        "In another terminal:",
+        f"  flashferry lab exec flashferry check --inventory {inventory}",
+        f"  flashferry lab ssh {world.devices[0].name}",
+    ]
+    return "\n".join(lines)
+
+
+def _described(world: World, inventory: Path, reason: str) -> dict[str, object]:
+    return {
+        "rung": str(world.rung),
+        "reason": reason or None,
+        "profile": world.profile.name,
+        "server_address": world.server_address,
+        "core_pid": world.core_pid,
+        "inventory": str(inventory),
+        "sites": [{"name": site.name, "network": site.network, "link": site.profile.as_json()} for site in world.sites],
+        "devices": [
+            {
+                "name": one.name,
+                "site": one.site,
+                "address": one.address,
+                "port": one.port,
+                "platform": one.platform,
+                # The lab's logins are printed for people too; they open nothing but stand-ins.
+                "username": one.username,
+                "password": one.password,
+                "enable_secret": one.enable_secret,
+            }
+            for one in world.devices
+        ],
+    }

@@ -1,0 +1,258 @@
+"""`flashferry lab experiment|sweep|fairness`: the published experiment run again, and what surrounds it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flashferry.cli.command_line import OUTPUT
+from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption
+from flashferry.cli.terminal.interrupt import stop_on_signals
+from flashferry.cli.terminal.output import finish, say
+from inventory.errors import ConfigInvalid
+from staging.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lab.experiment.cell import Cell
+    from lab.experiment.measured import Measured
+    from lab.experiment.study import Plan
+
+OutputOption = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        envvar=OUTPUT_VARIABLE,
+        metavar="DIR",
+        help="Where results are kept; what is there is not run again.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+DocsOption = Annotated[
+    Path | None, typer.Option("--docs", metavar="FILE", help="Put the tables into this document, between its markers.")
+]
+LinksOption = Annotated[
+    int,
+    typer.Option(
+        "--links",
+        min=1,
+        max=64,
+        help="How many WAN links to emulate at once; of timed copies, as many as cost so many full links.",
+    ),
+]
+
+
+def experiment(
+    output: OutputOption = Path("experiment"),
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs per arm and server, each with its seed.")] = 3,
+    links: LinksOption = 3,
+    full: Annotated[bool, typer.Option("--full", help="Copy the whole 50 MB in the slow arms too: hours.")] = False,
+    arm: Annotated[list[str] | None, typer.Option("--arm", help="Only arms whose name holds this; repeatable.")] = None,
+    server: Annotated[
+        list[str] | None, typer.Option("--server", help="Only servers whose name holds this; repeatable.")
+    ] = None,
+    loss: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--loss", min=0, max=50, help="Many seeds at this loss, in percent, instead of the article's; repeatable."
+        ),
+    ] = None,
+    size_mb: Annotated[
+        float | None,
+        typer.Option(
+            "--size-mb", min=1, max=4000, help="With --loss: a file of so many 10^6 bytes instead of the article's."
+        ),
+    ] = None,
+    docs: DocsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run the published experiment: five clients, four servers, 100 ms, 0.01 % loss, 50 Mbit/s."""
+    from lab.errors import LabError
+    from lab.experiment import study
+    from lab.experiment.tables import conditions
+
+    if size_mb is not None and not loss:
+        raise ConfigInvalid("--size-mb: expected beside --loss; the article's file has 52.4 MB")
+    cells = _experiment_cells(runs, full=full, arm=arm, server=server, loss=loss, size_mb=size_mb)
+    size = None if size_mb is None else [size_mb]
+    given = {"--arm": arm, "--server": server, "--loss": loss, "--size-mb": size}
+    command = _command(runs, links, given, full=full)
+    plan = study.Plan(folder=output, links=links, minutes=None, command=command)
+    try:
+        with stop_on_signals() as stop:
+            done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
+        section = ("seeds" if size_mb is None else "long") if loss else None
+        rows, text = _reported(done, plan, docs, section)
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
+    if any(run.error for run in done):
+        code = code or ExitCode.DEVICES_FAILED
+
+    def human() -> None:
+        typer.echo(f"{text}\n")
+        typer.echo(f"Graphs and evidence: {output / 'report.html'}; figures: report.json, runs.csv, results.jsonl")
+
+    result: dict[str, object] = {"folder": str(output), "conditions": conditions(done), "rows": rows}
+    finish("lab-experiment", code, result, as_json=json, human=human)
+
+
+def _experiment_cells(
+    runs: int,
+    *,
+    full: bool,
+    arm: list[str] | None,
+    server: list[str] | None,
+    loss: list[float] | None,
+    size_mb: float | None,
+) -> list[Cell]:
+    """Return the cells that the options leave.
+
+    Raises:
+        ConfigInvalid: They leave none.
+    """
+    from lab.experiment import published
+
+    losses = [round(each / 100, 9) for each in loss] if loss else [published.LINK.loss_ratio]
+    file_bytes = published.FILE_BYTES if size_mb is None else round(size_mb * 1e6)
+    cells = [
+        cell
+        for cell in published.cells(range(1, runs + 1), full=full, losses=losses, file_bytes=file_bytes)
+        if _named(cell.arm, arm) and _named(cell.sender.name, server)
+    ]
+    if not cells:
+        arms = ", ".join(each.name for each in published.ARMS)
+        servers = ", ".join(each.name for each in published.SENDERS)
+        raise ConfigInvalid(f"--arm, --server: expected part of an arm ({arms}) and a server ({servers}), found none")
+    return cells
+
+
+def _reported(
+    done: Sequence[Measured], plan: Plan, docs: Path | None, seeds_section: str | None
+) -> tuple[list[dict[str, Any]], str]:
+    """Write the reports and the document's section; return the rows for programs and the text for people.
+
+    Args:
+        done: The runs.
+        plan: How they were run.
+        docs: The document, or None.
+        seeds_section: Its section for many seeds; None where this is the article's experiment.
+
+    Raises:
+        LabError: The document lacks the markers, or cannot be written.
+    """
+    from lab.experiment import documents, study
+    from lab.experiment.evidence import put
+
+    if seeds_section is not None:
+        by_loss = study.write_seeds(done, plan)
+        text = documents.seeds_text(by_loss, done, plan)
+        if docs is not None:
+            put(docs, seeds_section, text)
+        return [study.row_json(row) for rows in by_loss.values() for row in rows], text
+    found = study.write_published(done, plan)
+    if docs is not None:
+        documents.document_published(docs, found, done, plan)
+    text = documents.published_text(found, done, plan, with_evidence=False)
+    return [study.row_json(row) for row in found], text
+
+
+def sweep(
+    output: OutputOption = Path("sweep"),
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs per cell, each with its seed.")] = 5,
+    links: LinksOption = 4,
+    seconds: Annotated[float, typer.Option("--seconds", min=2, help="How long each copy lasts.")] = 10.0,
+    minutes: Annotated[float | None, typer.Option("--minutes", min=0, help="Begin no run after so long.")] = None,
+    loss: Annotated[list[float] | None, typer.Option("--loss", help="Only this loss, in percent; repeatable.")] = None,
+    rtt: Annotated[list[float] | None, typer.Option("--rtt", help="Only this round trip, in ms; repeatable.")] = None,
+    window: Annotated[
+        list[str] | None, typer.Option("--window", help="Only this window: default, 64 kB, auto; repeatable.")
+    ] = None,
+    sack: Annotated[bool | None, typer.Option("--sack/--no-sack", help="Only with, or only without, SACK.")] = None,
+    docs: DocsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run loss x round trip x SACK x window x sender, and say how far `auto` is from the best sender."""
+    from lab.errors import LabError
+    from lab.experiment import documents, study
+    from lab.experiment import sweep as grid
+    from lab.experiment.sweep_report import write_sweep
+
+    if unknown := [each for each in window or () if each not in grid.WINDOWS]:
+        raise ConfigInvalid(f"--window: expected one of {', '.join(grid.WINDOWS)}, found {unknown[0]!r}")
+    cells = grid.cells(
+        range(1, runs + 1),
+        seconds=seconds,
+        losses=[each / 100 for each in loss] if loss else grid.LOSSES,
+        rtts_s=[each / 1000 for each in rtt] if rtt else grid.RTTS_S,
+        windows=window or grid.WINDOWS,
+        sacks=grid.SACKS if sack is None else (sack,),
+    )
+    command = f"flashferry lab sweep --runs {runs} --seconds {seconds:g}"
+    plan = study.Plan(folder=output, links=links, minutes=minutes, command=command)
+    try:
+        with stop_on_signals() as stop:
+            done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
+        text = write_sweep(done, plan)
+        if docs is not None:
+            documents.document_sweep(docs, text, done)
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
+    if len(done) < len(cells):
+        text += f"\n\n{len(done)} of {len(cells)} runs are done; the same command goes on with the rest."
+    result: dict[str, object] = {"folder": str(output), "runs": len(done), "planned": len(cells)}
+    finish("lab-sweep", code, result, as_json=json, human=lambda: typer.echo(text))
+
+
+def fairness(
+    output: OutputOption = Path("fairness"),
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs per cell, each with its seed.")] = 3,
+    links: LinksOption = 2,
+    seconds: Annotated[float, typer.Option("--seconds", min=5, help="How long each pair of flows lasts.")] = 30.0,
+    docs: DocsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run a copy of ours beside somebody else's CUBIC flow, and say what that one keeps."""
+    from lab.errors import LabError
+    from lab.experiment import fairness as pairs
+    from lab.experiment import study
+    from lab.experiment.evidence import put
+    from lab.experiment.servers import vsftpd_path
+
+    if vsftpd_path() is None:
+        raise ConfigInvalid("vsftpd is not installed, which sends the other flow; apt install vsftpd")
+    command = f"flashferry lab fairness --runs {runs} --seconds {seconds:g}"
+    plan = study.Plan(folder=output, links=links, minutes=None, command=command)
+    cells = pairs.cells(range(1, runs + 1), seconds=seconds)
+    try:
+        with stop_on_signals() as stop:
+            done = study.run_missing(cells, plan, tell=say, interrupted=stop.is_set)
+        text = pairs.write_fairness(done, plan)
+        if docs is not None:
+            put(docs, "fairness", text)
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+    code = ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
+    result: dict[str, object] = {"folder": str(output), "runs": len(done), "planned": len(cells)}
+    finish("lab-fairness", code, result, as_json=json, human=lambda: typer.echo(text))
+
+
+def _named(name: str, wanted: list[str] | None) -> bool:
+    return not wanted or any(each.lower() in name.lower() for each in wanted)
+
+
+def _command(
+    runs: int, links: int, options: Mapping[str, Sequence[str] | Sequence[float] | None], *, full: bool
+) -> str:
+    words = ["flashferry", "lab", "experiment", "--runs", str(runs), "--links", str(links)]
+    words += ["--full"] if full else []
+    for option, values in options.items():
+        for value in values or ():
+            words += [option, f"{value:g}" if isinstance(value, float) else value]
+    return shlex.join(words)

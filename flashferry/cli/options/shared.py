@@ -1,0 +1,123 @@
+"""Options that several verbs share; those by which devices are chosen are in `flashferry.cli.options.fleet`.
+
+One subject has one name and one environment variable, whatever the verb.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flashferry.cli.command_line import IMAGE, OUTPUT, SERVER
+from flashferry.cli.terminal.output import remember
+
+JSON_VARIABLE, OUTPUT_VARIABLE = "FLASHFERRY_JSON", "FLASHFERRY_OUTPUT"
+
+RunsOption = Annotated[
+    int, typer.Option("--last", "--runs", metavar="N", min=1, max=1000, help="How many runs to show.")
+]
+JsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        envvar=JSON_VARIABLE,
+        help="Print one JSON document on standard output.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+StateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        envvar="FLASHFERRY_STATE_DIR",
+        metavar="DIR",
+        callback=remember,
+        help="Where the journal is kept (default: the XDG state folder).",
+        rich_help_panel=OUTPUT,
+    ),
+]
+AnyImageOption = Annotated[
+    bool,
+    typer.Option(
+        "--any-image",
+        help="Insist on an image that is known to be for another platform, or that goes to several of them.",
+        rich_help_panel=IMAGE,
+    ),
+]
+UncappedOption = Annotated[
+    bool,
+    typer.Option(
+        "--uncapped",
+        help="Let copies run with neither a cap nor a pace, where no link rate is stated and this host grants no BBR.",
+        rich_help_panel=SERVER,
+    ),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        "--server-address",
+        envvar="FLASHFERRY_ADDRESS",
+        metavar="ADDRESS",
+        help="Our address as devices reach it (default: found out).",
+        rich_help_panel=SERVER,
+    ),
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        "--ftp-port",
+        envvar="FLASHFERRY_PORT",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="FTP port (default: 21 if allowed, else the first free one from 2121 on).",
+        rich_help_panel=SERVER,
+    ),
+]
+TranscriptOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--transcript",
+        envvar="FLASHFERRY_TRANSCRIPT",
+        metavar="DIR",
+        help="Write what is sent to each device and comes from it into files of this folder, one per session: with "
+        "times, secrets masked.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+
+
+def is_typed(ctx: typer.Context, name: str) -> bool:
+    """Return whether a parameter stands in the command line itself, not only in the environment."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+# Options about what proves an image, for the verbs that hash one.
+
+_option = partial(typer.Option, rich_help_panel=IMAGE)
+
+Md5Option = Annotated[
+    str | None,
+    _option(
+        "--md5",
+        metavar="HEX",
+        help="The vendor's published MD5 of the image; another file is refused.",
+    ),
+]
+Sha512Option = Annotated[
+    str | None,
+    _option("--sha512", metavar="HEX", help="The vendor's published SHA-512 of the image."),
+]
+SignatureOption = Annotated[
+    bool,
+    _option(
+        "--verify-signature",
+        help="Have devices verify the vendor's signature in the image after the copy.",
+    ),
+]

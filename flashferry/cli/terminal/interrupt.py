@@ -1,0 +1,139 @@
+"""Ctrl-C once: stop taking new work, restore, report. The prompt comes back with every device as it was.
+
+Where nothing is changed, and so nothing has to be restored, a second one ends the process at once.
+
+Facts
+-----
+
+- Python runs signal handlers in the main thread alone, between two of its instructions. A main thread that waits for a
+  lock, as one that waits for its threads does, wakes for a signal that the kernel gives to itself, but not for one that
+  another thread was given, nor for one that came in the instant before it began to wait. Then nothing happens until the
+  wait is over: of 24 commands that were interrupted while they began to wait for a device, four did not hear of it.
+- `signal.set_wakeup_fd` has a byte written at once, whichever thread the signal was given to. `flashferry.cli.terminal.inbox` waits
+  for that byte itself, and takes the place of what stands here for as long as it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from flashferry.cli.terminal.output import say, tell_programs
+from staging.exit_codes import ExitCode
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, a service that is stopped, and a terminal that is closed."""
+
+_NUMBERS = frozenset(SIGNALS)
+_NUDGE = signal.SIGURG
+"""Wakes the main thread; nobody else sends it, and by default it is ignored."""
+
+_NUDGES_AFTER_S = (0.05, 0.25, 1.0)
+"""More than one, for on a busy host the main thread may only just be on its way to wait."""
+
+
+@contextmanager
+def graceful_interrupt(say: Callable[[str], None] = say) -> Iterator[threading.Event]:
+    """Turn SIGNALS into an event for as long as the block runs, and tell what happens now.
+
+    Args:
+        say: Takes a line for people; where a live table is on the terminal it must not go past it.
+    """
+    stop = threading.Event()
+
+    def tell(first: bool) -> None:
+        say(
+            "interrupted: ending what is under way and restoring every device"
+            if first
+            else "still restoring; if this process is killed, run 'flashferry recover'"
+        )
+
+    with stop_on_signals(stop, tell):
+        yield stop
+
+
+@contextmanager
+def looking(verb: str) -> Iterator[threading.Event]:
+    """Turn SIGNALS into an event for as long as the block runs, for what only looks: the second one ends the process.
+
+    Its threads may wait for devices that do not answer, so the interpreter would not come to its end.
+
+    Args:
+        verb: What is done, with its article: `a check`.
+    """
+
+    def tell(first: bool) -> None:
+        if first:
+            say(f"interrupted: ending what is under way; {verb} changes nothing. Once more, and it ends at once")
+            return
+        say(f"interrupted again: ended at once; {verb} changes nothing, so nothing is left to restore")
+        tell_programs("interrupted by the operator", ExitCode.INTERRUPTED)
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(ExitCode.INTERRUPTED)
+
+    with stop_on_signals(tell=tell) as stop:
+        yield stop
+
+
+@contextmanager
+def stop_on_signals(
+    stop: threading.Event | None = None,
+    tell: Callable[[bool], None] = lambda first: None,  # noqa: ARG005 -- the signature
+) -> Iterator[threading.Event]:
+    """Set an event on SIGNALS for as long as the block runs; `tell` then gets whether it was the first one."""
+    stop = stop or threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 -- the signature of a handler
+        first = not stop.is_set()
+        # Set before told: with the terminal gone, telling may fail, and stopping must not.
+        stop.set()
+        tell(first)
+
+    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
+    try:
+        with _woken():
+            yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _woken() -> Iterator[None]:
+    """Have the main thread wake for SIGNALS for as long as the block runs, whatever it waits for."""
+    heard, told = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(told, False)
+    main = threading.main_thread().ident
+    assert main is not None
+
+    over = threading.Event()
+
+    def nudge() -> None:
+        while numbers := os.read(heard, 64):
+            if _NUMBERS.isdisjoint(numbers):
+                continue
+            for seconds in _NUDGES_AFTER_S:
+                if over.wait(seconds):
+                    return
+                signal.pthread_kill(main, _NUDGE)
+
+    thread = threading.Thread(target=nudge, name="interrupt", daemon=True)
+    thread.start()
+    handler = signal.signal(_NUDGE, lambda *_: None)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        signal.signal(_NUDGE, handler)
+        # Where a command ends by a signal it is not to wait for the last nudge.
+        over.set()
+        os.close(told)
+        thread.join()
+        os.close(heard)

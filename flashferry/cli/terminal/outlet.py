@@ -1,0 +1,181 @@
+"""Output that nobody has to wait for: a full disk, a closed pipe, or one that is never read stops no copy.
+
+Facts
+-----
+
+- Writing to a pipe or terminal that is not read waits without end once its buffer (64 kB) is full; O_NONBLOCK would
+  change the terminal for the user's shell as well. So a thread of its own does the writing.
+- It writes by descriptor: a thread that is stuck inside one of Python's file objects holds that object's lock, and the
+  interpreter could not end.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+from flashferry.cli.terminal.output import say
+
+MOST_QUEUED_BYTES = 1 << 20
+"""About ten seconds of four hundred copies' progress."""
+
+UNREAD_AFTER_S = 5.0
+"""Where something waits so long to be written, nobody reads."""
+
+LAST_WORDS_S = 2.0
+_GONE = frozenset({errno.EPIPE, errno.EIO, errno.EBADF, errno.ENXIO})
+
+
+class Outlet(io.RawIOBase):
+    """A descriptor as a file that is written to behind its users' backs.
+
+    Args:
+        descriptor: Where it goes.
+        name: What it is called in the sentence about it.
+        tell: Takes that sentence: one when output is lost for the first time, and one when it flows again.
+
+    Attributes:
+        is_whole: Whether everything was written, or its reader went away of its own accord.
+    """
+
+    def __init__(self, descriptor: int, name: str, tell: Callable[[str], None]) -> None:
+        self.is_whole = True
+        self._descriptor, self._name, self._tell = descriptor, name, tell
+        self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._changed = threading.Condition()
+        self._is_over = self._is_gone = self._is_told = False
+        self._lost = 0
+        self._is_mid_line = False
+        self._busy_since_s: float | None = None
+        self._writer = threading.Thread(target=self._run, name=f"outlet-{descriptor}", daemon=True)
+        self._writer.start()
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def isatty(self) -> bool:
+        """Return whether it is a terminal."""
+        return os.isatty(self._descriptor)
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._descriptor
+
+    def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
+        """Take a piece of output; never waits, never fails."""
+        piece = bytes(data)
+        with self._changed:
+            if not self._is_gone and self._queued_bytes + len(piece) <= MOST_QUEUED_BYTES:
+                self._queue.append(piece)
+                self._queued_bytes += len(piece)
+                self._changed.notify_all()
+            elif not self._is_gone:
+                self._lose()
+            is_unread = self._busy_since_s is not None and time.monotonic() - self._busy_since_s > UNREAD_AFTER_S
+        if is_unread:
+            self._tell_once("nobody reads it")
+        return len(piece)
+
+    def finish(self) -> None:
+        """Have what is left written, for at most two seconds."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+            done = self._changed.wait_for(lambda: not self._writer.is_alive() or self._is_written(), LAST_WORDS_S)
+            if not done:
+                self._lose(len(self._queue) + 1)
+        if not done:
+            self._tell_once("nobody reads it")
+        if done:
+            self._writer.join(LAST_WORDS_S)
+
+    def _is_written(self) -> bool:
+        return not self._queue and self._busy_since_s is None
+
+    def _lose(self, pieces: int = 1) -> None:
+        self._lost += pieces
+        self.is_whole = False
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._is_over)
+                if not self._queue:
+                    return
+                piece = b"".join(self._queue)
+                self._queue.clear()
+                self._queued_bytes = 0
+                self._busy_since_s = time.monotonic()
+            self._write_out(piece)
+            with self._changed:
+                self._busy_since_s = None
+                self._changed.notify_all()
+
+    def _write_out(self, piece: bytes) -> None:
+        rest = memoryview(b"\n" + piece if self._is_mid_line and self._lost else piece)
+        try:
+            while rest:
+                count = os.write(self._descriptor, rest)
+                self._is_mid_line = rest[count - 1] != ord("\n")
+                rest = rest[count:]
+        except OSError as error:
+            self._failed(error)
+            return
+        if self._is_told:
+            self._is_told = False
+            self._tell(f"{self._name} is written again; what came in between is left out")
+
+    def _failed(self, error: OSError) -> None:
+        with self._changed:
+            if error.errno in _GONE:
+                self._is_gone = True
+                self._queue.clear()
+            else:
+                self._lose()
+        self._tell_once(error.strerror or "it cannot be written")
+
+    def _tell_once(self, why: str) -> None:
+        with self._changed:
+            told, self._is_told = self._is_told, True
+        if not told:
+            self._tell(f"{self._name}: {why}; copies go on, what is not written is left out")
+
+
+@contextmanager
+def outlets() -> Iterator[Callable[[], bool]]:
+    """Have standard output and error written by threads for as long as the block runs.
+
+    Yields:
+        What tells whether standard output has everything it was given, or a reader that left of its own accord.
+    """
+    before = sys.stdout, sys.stderr
+    for stream in before:
+        with suppress(OSError):
+            stream.flush()
+    # A terminal that is gone has nobody to be told of it.
+    error = Outlet(2, "standard error", lambda _: None)
+    output = Outlet(1, "standard output", say)
+    sys.stdout, sys.stderr = _text(output, before[0]), _text(error, before[1])
+    try:
+        yield lambda: output.is_whole
+    finally:
+        for stream, outlet in ((sys.stdout, output), (sys.stderr, error)):
+            stream.flush()
+            outlet.finish()
+        sys.stdout, sys.stderr = before
+
+
+def _text(outlet: Outlet, like: TextIO) -> io.TextIOWrapper:
+    # What the terminal cannot show is replaced as before; `strict` would raise in the midst of a copy.
+    errors = like.errors if like.errors not in {None, "strict"} else "backslashreplace"
+    return io.TextIOWrapper(outlet, encoding=like.encoding, errors=errors, line_buffering=True)  # type: ignore[arg-type]

@@ -1,0 +1,205 @@
+"""What goes to the terminal: results on standard output, everything else on standard error.
+
+All of it passes the door to the outside (`inventory.outside`): no other module of the command line writes by itself,
+but for tables (`flashferry.cli.view.layout`). The copy lines of `flashferry serve` are what was asked for: they go out as they
+are.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shlex
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import typer
+
+from flashferry.cli.options.shared import JSON_VARIABLE
+from inventory.errors import FlashferryError
+from inventory.outside import shown, told
+from staging.codec import to_json
+from staging.events import Event
+from staging.exit_codes import ExitCode
+
+# Commands that results and errors name: where this one was given a state folder, they need it too.
+
+_QUOTED = re.compile(r"'(flashferry (?:recover|report|status|stage --resume|run (?!list)\w+)\b[^']*)'")
+"""A command of ours that reads the journal, as sentences quote it."""
+
+
+class _Given:
+    """The state folder that the operator named, for as long as this command runs."""
+
+    state_dir: Path | None = None
+
+
+def remember(state_dir: Path | None) -> Path | None:
+    """Keep and return what `--state-dir` was given; a callback of that option, called without it too.
+
+    What the environment says, the next command of the same shell finds by itself.
+    """
+    is_everywhere = state_dir is not None and str(state_dir) == os.environ.get("FLASHFERRY_STATE_DIR")
+    _Given.state_dir = None if is_everywhere else state_dir
+    return state_dir
+
+
+def command(words: str) -> str:
+    """Return the command line to type for a verb that reads the journal: `report RUN`, say."""
+    return f"flashferry {words}{_option()}"
+
+
+def here(text: str) -> str:
+    """Return a sentence whose quoted commands look where this one did."""
+    option = _option()
+    return _QUOTED.sub(lambda found: found[0] if "--state-dir" in found[1] else f"'{found[1]}{option}'", text)
+
+
+def _option() -> str:
+    return f" --state-dir {shlex.quote(str(_Given.state_dir))}" if _Given.state_dir is not None else ""
+
+
+SCHEMA_VERSION = 1
+_YES = frozenset({"1", "true", "t", "yes", "y", "on"})
+"""What a variable says for a flag, as typer reads it."""
+
+_FAMILIES = (["run"], ["images"], ["lab"])
+_PROGRESS_EVERY_S = 2.0
+_GONE = frozenset({errno.EPIPE, errno.EIO})
+"""What writing to a closed pipe or terminal ends in."""
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print a line."""
+    _write_line(shown(text), err=err)
+
+
+def copy_line(text: str, *, err: bool = False) -> None:
+    """Print a line to be pasted into a router, with the login in it that it needs: the one text that is not masked."""
+    _write_line(text, err=err)
+
+
+def _write_line(text: str, *, err: bool) -> None:
+    # Not typer's echo: to a stream of ASCII it writes UTF-8, past what stands in for characters that cannot be shown.
+    stream = sys.stderr if err else sys.stdout
+    stream.write(f"{text}\n")
+    stream.flush()
+
+
+def say(text: str) -> None:
+    """Print a line for people on standard error; a closed terminal is no error."""
+    with suppress(OSError):
+        echo(f"flashferry: {here(text)}", err=True)
+
+
+def complain(error: FlashferryError, code: ExitCode) -> None:
+    """Print an error in one sentence on standard error, and as JSON on standard output where that was asked for."""
+    with suppress(OSError):
+        echo(f"flashferry: error: {here(str(error))}", err=True)
+    tell_programs(str(error), code)
+
+
+def tell_programs(error: str, code: ExitCode) -> None:
+    """Print an error as a JSON document on standard output, where JSON was asked for."""
+    if wants_json():
+        with suppress(OSError):
+            verb = verb_given()
+            document = result_document("error", code, {"verb": verb, "error": error}, code.meaning_for(verb))
+            print(document)  # noqa: T201
+
+
+def verb_given() -> str:
+    """Return the verb of this process's command line, as results name it; empty where there is none."""
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    if words[:1] == ["stage"] and "--dry-run" in sys.argv:
+        return "dry-run"
+    return "-".join(words[: 2 if words[:1] in _FAMILIES else 1])
+
+
+def wants_json() -> bool:
+    """Return whether this process was asked for JSON, by its command line or its environment."""
+    words = sys.argv[1:]
+    is_form = "--format=json" in words or ("--format", "json") in pairwise(words)
+    return "--json" in words or is_form or os.environ.get(JSON_VARIABLE, "").lower() in _YES
+
+
+def finish(
+    verb: str,
+    code: ExitCode,
+    result: dict[str, object],
+    *,
+    as_json: bool,
+    human: Callable[[], None],
+    meaning: str | None = None,
+) -> None:
+    """Print a result as one JSON document or for people, and leave with its exit code.
+
+    Args:
+        verb: The verb, as its results name it.
+        code: The exit code.
+        result: What the document holds besides.
+        as_json: Whether it is for programs.
+        human: Prints it for people.
+        meaning: What the code means here, or None: what it always means behind this verb.
+    """
+    is_out = printed((lambda: typer.echo(result_document(verb, code, result, meaning))) if as_json else human)
+    raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
+
+
+def printed(write: Callable[[], object]) -> bool:
+    """Write to standard output; return whether it is there, or nobody wants it any more.
+
+    A reader that went away, as `head` does, is no error: what was done is done, and the exit code tells it. A result
+    that a full disk swallowed is one: an empty file and a zero would pass for a report.
+    """
+    try:
+        write()
+        sys.stdout.flush()
+    except OSError as error:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- for the interpreter's last flush
+        if error.errno in _GONE or isinstance(error, BrokenPipeError):
+            return True
+        say(f"error: the result could not be written to standard output: {error.strerror or error}")
+        return False
+    return True
+
+
+def result_document(verb: str, code: ExitCode, result: dict[str, object], meaning: str | None = None) -> str:
+    """Return a result as the JSON document that `--json` prints: schema with version, exit code, then the result."""
+    head = {
+        "schema": f"flashferry.{verb}/{SCHEMA_VERSION}",
+        "exit_code": int(code),
+        "meaning": meaning or code.meaning_for(verb),
+    }
+    return json.dumps(told(head | to_json(result)), indent=2)
+
+
+class EventLines:
+    """Prints events as plain lines on standard error; of progress at most one line per device every two seconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._progress_at: dict[str | None, float] = {}
+
+    def say(self, text: str) -> None:
+        """Print a line for people."""
+        say(text)
+
+    def __call__(self, event: Event) -> None:
+        """Print an event."""
+        if event.status == "started" and not event.text:
+            return
+        if event.status == "progress":
+            if event.at_s - self._progress_at.get(event.host, -_PROGRESS_EVERY_S) < _PROGRESS_EVERY_S:
+                return
+            self._progress_at[event.host] = event.at_s
+        who = event.host or "run"
+        mark = {"failed": "FAILED "}.get(event.status, "")
+        with self._lock:
+            echo(f"{event.at_s:7.1f} s  {who:<12} {event.step:<8} {mark}{event.text}".rstrip(), err=True)

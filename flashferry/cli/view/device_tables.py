@@ -1,0 +1,225 @@
+"""Results for people: a table of the devices, then what needs attention, then the evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, outcome, rate, restored, show
+from flashferry.cli.view.many import print_details, rows_of
+from staging.budget import payload_cap_bytes_per_s
+from staging.fleet_check import CheckRecord
+from staging.states import Outcome, Restored
+from tasks.check import CheckReport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from staging.fleet_check import CheckRecord
+    from staging.reached import Reached
+    from staging.record import DeviceRecord, RunReport
+    from staging.recover import RecoveryRecord
+    from tasks.check_report import CheckReport
+
+# What `check` found beside the table: mode, members, who may do what, and what the operator should know.
+
+
+def print_check_notes(records: tuple[CheckRecord, ...]) -> None:
+    """Print the facts that no column has, and the notes, one line each."""
+    out = console()
+    for record in records:
+        if record.check is None:
+            continue
+        out.print(f"{record.host}: {facts_line(record.check)}")
+        for note in record.check.notes:
+            out.print(f"{record.host}: note: {note}", style="yellow")
+
+
+def facts_line(found: CheckReport) -> str:
+    """Return boot mode, members, configuration, privilege and proof in one line."""
+    mode = "install mode" if found.version.install_mode else "bundle mode"
+    parts = [mode if found.version.image_path else "boot mode not told"]
+    if len(found.version.members) > 1:
+        room = ", ".join(f"{one.file_system} {one.free_bytes / 1e6:,.0f} MB free" for one in found.members)
+        parts.append(f"stack of {len(found.version.members)}" + (f" ({room})" if room else ""))
+    if found.configuration is not None:
+        saved = {True: "saved", False: "not saved", None: "saved or not: not told"}[found.configuration.saved]
+        parts.append(f"configuration {saved}")
+    if found.authorization is not None and found.authorization.level is not None:
+        parts.append(f"privilege {found.authorization.level}")
+    if found.proof is not None:
+        proof = found.proof
+        speed = f", {proof.hash_bytes_per_s / 1e6:.1f} MB/s" if proof.hash_bytes_per_s else ""
+        parts.append(f"image there, {proof.algorithm} proven in {proof.duration_s:.1f} s{speed}")
+    return "; ".join(parts)
+
+
+_PROVEN = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})
+"""A device is neither without the hash that it computed itself, in this run or before it was resumed."""
+
+__all__ = ["console", "print_checks", "print_recovery", "print_run"]
+
+
+def print_checks(records: tuple[CheckRecord, ...]) -> None:
+    """Print what a look at each device found."""
+    show((_check_row(record) for record in records), wide_only=frozenset({"file system"}))
+    for record in records:
+        if record.check is not None:
+            line(record.host, f"TCP and FTP lines: {'; '.join(record.check.running.lines) or 'none (defaults)'}")
+        if record.reach is not None:
+            _print_reach(record.host, record.reach)
+        complain(record.host, record.failure)
+
+
+def _check_row(record: CheckRecord) -> dict[str, str | Text]:
+    found = record.check
+    return {
+        "device": record.host,
+        "model": found.facts.model if found else "-",
+        "release": found.version.release if found else "-",
+        "file system": found.file_system if found else "-",
+        "free": f"{found.free_bytes / 1e6:,.0f} MB" if found and found.free_bytes is not None else "-",
+        "RTT": f"{found.rtt_s * 1e3:.0f} ms" if found and found.rtt_s else "-",
+        "result": outcome(record.outcome, done=_fit_word(found)),
+    }
+
+
+def _fit_word(found: CheckReport | None) -> str:
+    """Return what to call a device that may be staged: fit, but where its image may be another platform's."""
+    is_known = found is None or found.image is None or found.image.fits == "of this platform"
+    return "fit" if is_known else "image unsure"
+
+
+def _print_reach(host: str, found: Reached) -> None:
+    if found.report.copied is not None:
+        took = f"{found.report.copied.size_bytes:,} bytes in {found.report.copied.duration_s:.3f} s"
+        rtt = f", round trip {found.rtt_s * 1e3:.0f} ms" if found.rtt_s else ""
+        line(host, f"reaches us: {took}, {found.mode or 'unknown'} mode, from {found.report.came_from}{rtt}")
+    if found.syn is not None:
+        line(host, f"its SYN: {found.syn.describe()}")
+
+
+def print_run(report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None = None, *, is_kept: bool = True) -> None:
+    """Print what became of each device of a run, and why.
+
+    Args:
+        report: The run.
+        as_is_bytes_per_s: Speed before tuning by device, where a speed test measured it; without any there is no such
+            column.
+        is_kept: Whether the run stays in a journal, so that there is more to be read of it.
+    """
+    _print_images(report)
+    rows = (_run_row(device, as_is_bytes_per_s) for device in rows_of(report.devices))
+    show(rows, wide_only=frozenset({"server says", "link limit", "took"}))
+    print_details(report, _print_evidence, is_kept=is_kept)
+
+
+def _print_images(report: RunReport) -> None:
+    if not report.images:
+        console().print(f"run {report.run_id}: {report.image}")
+    for image in report.images:
+        console().print(f"run {report.run_id}: {image.name}, {image.size_bytes:,} bytes, MD5 {image.md5}")
+
+
+def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None) -> dict[str, str | Text]:
+    seen = device.transfer
+    was: dict[str, str | Text] = {"as it was": rate(as_is_bytes_per_s.get(device.host))} if as_is_bytes_per_s else {}
+    link = payload_cap_bytes_per_s(device.link_rate.rate_bps) if device.link_rate else None
+    return {
+        "device": device.host,
+        "result": outcome(device.outcome),
+        **was,
+        "router says": rate(device.pull.device.rate_bytes_per_s) if device.pull else "-",
+        "server says": rate(seen.rate_bytes_per_s if seen else None),
+        "link limit": rate(link),
+        "verdict": seen.verdict.kind.value if seen else "-",
+        "hash": "proven" if device.verify or device.outcome in _PROVEN else "-",
+        "config": restored(device.restored),
+        "took": f"{sum(device.seconds_by_step.values()):.1f} s",
+    }
+
+
+def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
+    """Print what recovery did."""
+    if not records:
+        console().print("nothing to recover: no dead run left a device tuned")
+        return
+    show(_recovery_row(record) for record in records)
+    for record in records:
+        if record.restore is not None:
+            line(record.host, f"sent: {'; '.join(record.restore.commands) or 'nothing'}")
+            line(record.host, f"running configuration {record.restore.running_difference or 'equal to the start'}")
+            _print_foreign(record.host, record.restore.foreign, startup_changed=record.restore.startup_changed)
+        if record.partial_file is not None:
+            again = f"'flashferry stage --resume {record.run_id}'"
+            what = "has it hashed and keeps it if it is the image; it removes a broken one with --remove-partial"
+            line(record.host, f"on its flash: {record.partial_file}. {again} {what}", BAD)
+        complain(record.host, record.failure)
+
+
+def _recovery_row(record: RecoveryRecord) -> dict[str, str | Text]:
+    good = record.restored is Restored.RESTORED
+    return {
+        "device": record.host,
+        "run": record.run_id,
+        "configuration": Text(record.restored.value, style=GOOD if good else BAD),
+    }
+
+
+def _print_evidence(device: DeviceRecord) -> None:
+    seen = device.transfer
+    if seen is not None:
+        if seen.data_syn is not None:
+            line(device.host, f"the device's SYN: {seen.data_syn.describe()}")
+        cap = seen.sender.cap_bytes_per_s
+        limit = f", capped at {rate(cap)} ({seen.sender.cap_source})" if cap else ""
+        line(device.host, f"server: {rate(seen.rate_bytes_per_s)}, {seen.sender.congestion_control}{limit}")
+        if device.link_rate is not None:
+            line(device.host, f"link: {device.link_rate.rate_bps / 1e6:g} Mbit/s, {device.link_rate.source}")
+        line(device.host, f"verdict: {seen.verdict.sentence} {seen.verdict.advice}".rstrip())
+    if device.clocks is not None and device.clocks.disagreement:
+        line(device.host, device.clocks.disagreement)
+    for found in device.reconciled:
+        line(device.host, f"session lost in mid-copy: {found.reason}; {found.decision.value}")
+    for refused in device.tune.refused if device.tune is not None else ():
+        line(device.host, f"refused, so a smaller window was tried: {refused}")
+    for change in device.changes if device.tune is not None else ():
+        assert device.tune is not None
+        shown = "" if change.ours not in device.tune.not_shown else " (taken, but not shown by the device)"
+        line(device.host, f"set for the copy: {change.ours}{shown}; before: {change.before or '(default)'}")
+    if device.window is not None and device.changes:
+        line(device.host, f"window: {device.window.reason}")
+    _print_proof(device)
+
+
+def _print_proof(device: DeviceRecord) -> None:
+    if device.restore is not None:
+        proof = device.restore.running_difference
+        word = "equal to the start, line by line" if not proof else f"differs: {proof}"
+        line(device.host, f"proof: running configuration {word}")
+        _print_foreign(device.host, device.restore.foreign, startup_changed=device.restore.startup_changed)
+    if device.partial_file is not None:
+        line(device.host, _leftover(device), BAD)
+    if device.restored is Restored.INCOMPLETE:
+        line(device.host, "still tuned as far as we know: run 'flashferry recover'", BAD)
+
+
+def _leftover(device: DeviceRecord) -> str:
+    if device.partial_removed:
+        return f"what the copy left, {device.partial_file}, was removed"
+    return f"what the copy left: {device.partial_file}" + (
+        f". {device.partial_advice}" if device.partial_advice else ""
+    )
+
+
+def _print_foreign(host: str, foreign: tuple[object, ...], *, startup_changed: bool) -> None:
+    for change in foreign:
+        line(host, str(change), BAD)
+    if startup_changed:
+        line(
+            host,
+            "the startup configuration's ip tcp lines changed while the device was tuned: somebody saved. "
+            "Look at them and, if they are ours, save again: copy running-config startup-config",
+            BAD,
+        )

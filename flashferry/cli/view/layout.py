@@ -1,0 +1,201 @@
+"""How results look: consoles, tables that fit the terminal, and figures in words.
+
+Whatever a console of ours prints has passed the door to the outside (`inventory.outside`) before it is measured and
+wrapped: a secret is masked before it could be cut, and a cell is as wide as what is shown of it.
+"""
+
+from __future__ import annotations
+
+import os
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from flashferry.cli.terminal.output import here
+from inventory.outside import shown
+from staging.states import Outcome, Restored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from staging.record import Failure
+
+GOOD, BAD = "green", "bold red"
+WIDE_COLUMNS = 110
+"""From this width on a table has all its columns; below, what is left out stands in the lines under it."""
+
+PIPED_COLUMNS = 160
+_NARROWEST = 20
+"""Less is no width that anybody reads."""
+
+MOST_SENTENCES = 20
+MOST_NAMES = 4
+_ADDRESS = "its address,"
+
+
+class ShownConsole(Console):
+    """One that shows what it is given and obeys nothing of it; it leaves a closed pipe to its caller.
+
+    Whatever is printed is a line, folded where it is too long: a line feed in it is somebody else's.
+
+    Args:
+        options: As those of rich's own.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        # No markup, no emoji: a device may well print [brackets] and :colons:.
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def on_broken_pipe(self) -> None:
+        """Raise what a closed pipe is; the library would exit with a code of its own."""
+        raise BrokenPipeError
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a text of ours as rich has it."""
+        return super().render_str(shown(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield what is written for something, and for all that is in it."""
+        return super().render(_shown_text(renderable) if isinstance(renderable, Text) else renderable, options)
+
+
+class ShownTable(Table):
+    """A table of cells that are a line each, as they are shown, so that its columns are as wide as they need to be."""
+
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        """Add a row."""
+        super().add_row(*map(_shown_cell, cells), **options)
+
+
+class Verbatim:
+    """A line that goes out as it is: a copy line, which has to have its login in it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_console__(self, out: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield it."""
+        yield Segment(self._text)
+        yield Segment.line()
+
+
+def _shown_cell(cell: RenderableType | None) -> RenderableType | None:
+    if isinstance(cell, str):
+        return shown(cell)
+    return _shown_text(cell) if isinstance(cell, Text) else cell
+
+
+def _shown_text(text: Text) -> Text:
+    found = shown(text.plain)
+    if found == text.plain:
+        return text
+    return Text(found, style=text.style, justify=text.justify, overflow=text.overflow, no_wrap=text.no_wrap)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console on standard output or error; wide where it is no terminal, so that no row is cut.
+
+    Who gives a width in COLUMNS gets that one, there too.
+    """
+    found = ShownConsole(stderr=stderr)
+    given = os.environ.get("COLUMNS", "")
+    if found.is_terminal or (given.isdecimal() and int(given) >= _NARROWEST):
+        return found
+    return ShownConsole(stderr=stderr, width=PIPED_COLUMNS)
+
+
+def is_wide() -> bool:
+    """Return whether standard output has room for all columns."""
+    return console().width >= WIDE_COLUMNS
+
+
+def table(columns: Iterable[str]) -> Table:
+    """Return an empty table; cells fold rather than lose text."""
+    made = ShownTable(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    return made
+
+
+def show(rows: Iterable[dict[str, str | Text]], wide_only: frozenset[str] = frozenset()) -> None:
+    """Print rows as a table; the columns are the keys of the first row, less those that only a wide terminal has.
+
+    A last column that wraps is set in words; all others are as wide as they need to be.
+    """
+    kept = [{key: cell for key, cell in row.items() if is_wide() or key not in wide_only} for row in rows]
+    if not kept:
+        return
+    made = table(kept[0])
+    for row in kept:
+        made.add_row(*row.values())
+    console().print(made)
+
+
+def line(host: str, text: str, style: str = "") -> None:
+    """Print a line about a device; a long one goes on under its own text."""
+    grid = ShownTable(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(f"{host}:"), Text(here(text), style=style))
+    console().print(grid)
+
+
+def alike(
+    pairs: Iterable[tuple[str, str]], style: str = "", addresses: Mapping[str, str] = MappingProxyType({})
+) -> int:
+    """Print sentences, each once and with the devices that it is about; return how many were too many to print.
+
+    Args:
+        pairs: Sentences, each with the device that it is about.
+        style: How they look.
+        addresses: Addresses by device: sentences that differ in nothing else are alike.
+    """
+    found: dict[str, list[str]] = {}
+    for text, host in pairs:
+        address = addresses.get(host)
+        found.setdefault(text.replace(address, _ADDRESS) if address else text, []).append(host)
+    for text, hosts in list(found.items())[:MOST_SENTENCES]:
+        if len(hosts) == 1:
+            line(hosts[0], text.replace(_ADDRESS, addresses.get(hosts[0], _ADDRESS)), style)
+        else:
+            line(f"{len(hosts)} devices", f"{text} ({names(hosts)})", style)
+    return max(0, len(found) - MOST_SENTENCES)
+
+
+def names(hosts: Sequence[str]) -> str:
+    """Return the first names of a list, and how many there are besides."""
+    most = MOST_NAMES * 2 if is_wide() else MOST_NAMES
+    more = f" and {len(hosts) - most} more" if len(hosts) > most else ""
+    return ", ".join(hosts[:most]) + more
+
+
+def complain(host: str, failure: Failure | None) -> None:
+    """Print why a device did not get through, and what to do."""
+    if failure is not None:
+        hint = f". {failure.hint}" if failure.hint else ""
+        line(host, f"{failure.step}: {failure.reason}{hint}", BAD)
+
+
+def rate(bytes_per_s: float | None) -> str:
+    """Return a rate for people: `5.43 MB/s`, or a dash where there is none."""
+    if not bytes_per_s:
+        return "-"
+    return f"{bytes_per_s / 1e6:.2f} MB/s" if bytes_per_s >= 995e3 else f"{bytes_per_s / 1e6:.3f} MB/s"
+
+
+def outcome(found: Outcome, *, done: str = "done") -> Text:
+    """Return what became of a device, in colour."""
+    good = found in {Outcome.DONE, Outcome.ALREADY_THERE}
+    return Text(done if found is Outcome.DONE else found.value, style=GOOD if good else BAD)
+
+
+def restored(found: Restored) -> Text:
+    """Return whether a configuration is what it was, in colour. Restored means proven: see `staging.states`."""
+    words = "restored but…" if found is Restored.FOREIGN_CHANGE and not is_wide() else found.value
+    proven = ", proven" if found is Restored.RESTORED and is_wide() else ""
+    bad = found in {Restored.INCOMPLETE, Restored.FOREIGN_CHANGE}
+    return Text(f"{words}{proven}", style=BAD if bad else GOOD)

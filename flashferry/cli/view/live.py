@@ -1,0 +1,198 @@
+"""A run while it runs: totals, sites and devices in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.live import Live
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from flashferry.cli.options.watch import also_told
+from flashferry.cli.terminal.output import EventLines
+from flashferry.cli.view.fleet_lines import FleetLines
+from flashferry.cli.view.layout import BAD, console
+from flashferry.cli.view.live_cells import Look
+from flashferry.cli.view.live_layout import lines_of
+from staging.events import Event
+from staging.following import Fleet, Roster
+
+MANY = 20
+"""Beyond so many devices plain lines are a summary."""
+
+_REDRAW_EVERY_S = ((200, 1.0), (MANY, 0.5), (0, 0.25))
+"""From so many devices on: they tell something once a second, and a line of 160 columns takes a while to draw."""
+
+
+class Watcher(Protocol):
+    """What takes a run's events and tells people."""
+
+    def __call__(self, event: Event) -> None:
+        """Take an event; called from several threads."""
+
+    def say(self, text: str) -> None:
+        """Tell people something else."""
+
+
+@contextmanager
+def watching(
+    last_step: str,
+    *,
+    devices: int,
+    roster: Roster | None = None,
+    events: Path | None = None,
+    metrics: str | None = None,
+) -> Iterator[Watcher]:
+    """Yield what takes a run's events: a live view on standard error where it is a terminal, else plain lines.
+
+    Args:
+        last_step: The step that ends a device's way where the run does not tell it: `restore`, `reach`, `check`.
+        devices: How many devices the run has.
+        roster: Which, at which sites, and what they are to get: for totals; None: nobody knows beforehand.
+        events: Where events go for programs, see `docs/events.md`; `-` takes the place of what is for people.
+        metrics: `[ADDRESS:]PORT` where metrics are to be had; None for nowhere.
+
+    Raises:
+        ConfigInvalid: The file cannot be written, or the port cannot be listened on.
+    """
+    roster = roster or Roster()
+    with also_told(roster, last_step, events=events, metrics=metrics) as told:
+        if events is not None and str(events) == "-":
+            yield told.over(None)
+            return
+        with _shown(last_step, devices, roster) as view:
+            yield told.over(view) if events is not None or metrics is not None else view
+
+
+@contextmanager
+def _shown(last_step: str, devices: int, roster: Roster) -> Iterator[Watcher]:
+    out = console(stderr=True)
+    if not out.is_terminal or out.is_dumb_terminal or "FLASHFERRY_PLAIN" in os.environ:
+        yield FleetLines(roster, last_step, devices) if devices > MANY else EventLines()
+        return
+    view = LiveTable(out, last_step, devices, roster=roster)
+    with view.drawn():
+        yield view
+
+
+class LiveTable:
+    """Takes events and renders where the run stands; what failed is told above, once.
+
+    Events only change numbers; a thread of the view's own draws them, so that neither a slow terminal nor one that was
+    stopped by Ctrl-S holds up a device.
+
+    Args:
+        out: The terminal.
+        last_step: As in `watching`.
+        devices: How many devices the run has.
+        clock: Seconds, going up.
+        roster: Which they are.
+    """
+
+    def __init__(
+        self,
+        out: Console,
+        last_step: str,
+        devices: int,
+        clock: Callable[[], float] = time.monotonic,
+        roster: Roster | None = None,
+    ) -> None:
+        self._out = out
+        self._clock = clock
+        self._started_s = clock()
+        self._lock = threading.Lock()
+        self._fleet = Fleet(roster or Roster(), last_step, devices)
+        # Appended to without the lock: a signal may have something said in the midst of drawing.
+        self._above: deque[Text] = deque()
+        self._styles: dict[str, Style] = {"": Style.null()}
+        self._end = threading.Event()
+
+    def __call__(self, event: Event) -> None:
+        """Take an event; called from several threads."""
+        with self._lock:
+            self._fleet.take(event, self._clock())
+        if event.host is None:
+            if event.step == "run" and event.status == "waiting":
+                self._tell(event.text)
+            elif event.step not in {"wave", "run"}:
+                self._tell(f"{event.step}: {event.text}")
+        elif event.status == "failed" and event.step not in {"device", "transfer"}:
+            self._tell(f"{event.host}: {event.step}: {event.text}", style=BAD)
+        elif event.status == "note":
+            self._tell(f"{event.host}: {event.text}")
+
+    def say(self, text: str) -> None:
+        """Print a line for people, above the view, when it is drawn next."""
+        self._tell(f"flashferry: {text}")
+
+    def _tell(self, text: str, style: str = "") -> None:
+        self._above.append(Text(text, style=style))
+
+    @contextmanager
+    def drawn(self) -> Iterator[None]:
+        """Draw until the block ends; then the view is gone, for the results that follow say more."""
+        live = Live(self, console=self._out, auto_refresh=False, transient=True)
+        with suppress(OSError):
+            live.start()
+        artist = threading.Thread(target=self._draw, args=(live,), name="live-view", daemon=True)
+        artist.start()
+        try:
+            yield
+        finally:
+            self._end.set()
+            # One that hangs in a write to a stopped terminal is left behind; the cursor comes back if it can.
+            artist.join(timeout=2.0)
+            # A terminal that was closed meanwhile must not take the results and the exit code with it.
+            if not artist.is_alive():
+                with suppress(OSError):
+                    self.tell_above()
+                with suppress(OSError):
+                    live.stop()
+
+    def tell_above(self) -> None:
+        """Print what is to stand above the view, all of it in one go."""
+        lines = [self._above.popleft() for _ in range(len(self._above))]
+        if lines:
+            for line in lines:
+                # A name may have signs that the terminal has not.
+                line.plain = line.plain.encode(self._out.encoding, "replace").decode(self._out.encoding)
+            self._out.print(Group(*lines))
+
+    def _draw(self, live: Live) -> None:
+        pause_s = next(pause_s for least, pause_s in _REDRAW_EVERY_S if self._fleet.total > least or not least)
+        while not self._end.wait(pause_s):
+            try:
+                # What is printed above has the view drawn anew by itself.
+                if self._above:
+                    self.tell_above()
+                else:
+                    live.refresh()
+            except OSError:
+                return  # nobody looks any more
+
+    def __rich_console__(self, out: Console, options: ConsoleOptions) -> RenderResult:
+        """Render the view in the lines and columns that the terminal has now."""
+        look = Look(
+            width=options.max_width, height=max(2, (options.height or out.height) - 1), plain=options.ascii_only
+        )
+        with self._lock:
+            now_s = self._clock()
+            lines = lines_of(self._fleet, look, now_s=now_s, elapsed_s=now_s - self._started_s)
+        for line in lines:
+            for text, style in line:
+                yield Segment(text, self._style(style))
+            yield Segment.line()
+
+    def _style(self, name: str) -> Style:
+        if name not in self._styles:
+            self._styles[name] = Style.parse(name)
+        return self._styles[name]

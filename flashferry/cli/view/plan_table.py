@@ -1,0 +1,265 @@
+"""A plan for people: the images, the sites, what needs attention, the totals, and whether it fits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from rich.text import Text
+
+from flashferry.cli.terminal.output import EventLines, say
+from flashferry.cli.view.layout import BAD, GOOD, alike, console, line, names, rate, show
+from inventory.described import counted
+from staging.events import Event
+from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
+from staging.planning.forecast import clock, duration
+from staging.planning.waves import Wave
+
+# How far a look at a fleet has come, on standard error: of many devices in numbers, for the plan has the reasons.
+
+EVERY_S = 2.0
+FEW = 10
+"""Up to so many devices each has its line."""
+
+
+class PlanProgress:
+    """Takes the events of a plan. Safe to use from all threads.
+
+    Args:
+        devices: How many devices are looked at.
+    """
+
+    def __init__(self, devices: int) -> None:
+        self._devices = devices
+        self._lines = EventLines()
+        self._lock = threading.Lock()
+        self._done = 0
+        self._failed = 0
+        self._told_s = 0.0
+
+    def __call__(self, event: Event) -> None:
+        """Print an event, or count it."""
+        with self._lock:
+            self._done += 1
+            self._failed += event.status == "failed"
+            is_due = event.at_s - self._told_s >= EVERY_S or self._done == self._devices
+            if is_due:
+                self._told_s = event.at_s
+            done, failed = self._done, self._failed
+        if self._devices <= FEW:
+            self._lines(event)
+        elif is_due:
+            trouble = f", {failed} of them refused or out of reach" if failed else ""
+            say(f"looked at {done} of {counted(self._devices, 'device')}{trouble}")
+
+
+MOST_ROWS = 40
+"""With more devices than this only those have a row that need attention; the file has all of them."""
+
+NARROW_COLUMNS = 96
+"""Below this the model goes, which the file has: names of devices and times count more."""
+
+FEW_WAVES = 8
+"""With more waves than this they are counted, not listed: their names tell who is in them."""
+
+
+def print_plan(plan: FleetPlan, out: Path | None = None, *, digest: str = "") -> None:
+    """Print a plan.
+
+    Args:
+        plan: The plan.
+        out: Where it was kept, or None.
+        digest: What it was kept with, to be compared with what `stage` shows.
+    """
+    _print_images(plan)
+    _print_sites(plan)
+    _print_waves(plan)
+    _print_devices(plan)
+    _print_attention(plan)
+    _print_totals(plan)
+    _print_fit(plan)
+    _print_next(plan, out, digest)
+
+
+def _print_images(plan: FleetPlan) -> None:
+    for image in plan.images:
+        count = sum(device.image == image.name and device.action is Action.STAGE for device in plan.devices)
+        console().print(f"image {image.name}: {_size(image.size_bytes)}, MD5 {image.md5}, for {_devices(count)}")
+
+
+def _print_sites(plan: FleetPlan) -> None:
+    if plan.sites:
+        console().print()
+        show((_site_row(plan, site) for site in plan.sites), wide_only=frozenset({"to carry", "begins", "closes"}))
+
+
+def _site_row(plan: FleetPlan, site: SiteForecast) -> dict[str, str | Text]:
+    return {
+        "site": site.site,
+        "devices": str(site.devices),
+        "at once": f"{site.peak_copies} of {site.copies}",
+        "link": f"{site.link_rate_bps / 1e6:g} Mbit/s" if site.link_rate_bps else "not known",
+        "for copies": f"{site.cap_share:.0%}" if site.link_rate_bps else "-",
+        "used": f"{site.load_share:.0%}" if site.load_share is not None else "-",
+        "to carry": _size(site.bytes),
+        "begins": _clock(plan, site.starts_s),
+        "busy for": duration(site.busy_s),
+        "done at": _clock(plan, site.ends_s),
+        "closes": f"{datetime.fromisoformat(site.closes_at):%a %H:%M}" if site.closes_at else "-",
+    }
+
+
+def _print_waves(plan: FleetPlan) -> None:
+    if len(plan.waves) < 2:
+        return
+    console().print()
+    shown = plan.waves if len(plan.waves) <= MOST_ROWS else plan.waves[:MOST_ROWS]
+    show(_wave_row(plan, wave) for wave in shown)
+    if len(shown) < len(plan.waves):
+        console().print(f"and {counted(len(plan.waves) - len(shown), 'wave')} more")
+
+
+def _wave_row(plan: FleetPlan, wave: Wave) -> dict[str, str | Text]:
+    ends = [
+        device.starts_s + device.total_s
+        for device in plan.devices
+        if device.wave == wave.number and device.starts_s is not None and device.total_s is not None
+    ]
+    return {
+        "wave": f"{wave.number} {wave.name}",
+        "done at": _clock(plan, max(ends)) if ends else "-",
+        "devices": f"{len(wave.hosts)}: {names(wave.hosts)}" if len(plan.waves) <= FEW_WAVES else str(len(wave.hosts)),
+    }
+
+
+def _print_devices(plan: FleetPlan) -> None:
+    late = frozenset(plan.fit.late)
+    ordered = sorted(plan.devices, key=lambda device: _urgency(device, late))
+    more = 0
+    if len(ordered) > MOST_ROWS:
+        ordered = [device for device in ordered if _urgency(device, late) < _CALM]
+        ordered, more = ordered[:MOST_ROWS], max(len(ordered) - MOST_ROWS, 0)
+    if not ordered:
+        return
+    console().print()
+    left_out = {"image"} if len(plan.images) < 2 else set()
+    if console().width < NARROW_COLUMNS:
+        left_out |= {"model"}
+    rows = [_device_row(plan, device, late) for device in ordered]
+    kept = [{key: cell for key, cell in row.items() if key not in left_out} for row in rows]
+    show(kept, wide_only=frozenset({"image", "release", "begins"}))
+    if more:
+        console().print(f"and {_devices(more)} more that need attention; --output and --json have all of them")
+    if any(device.is_assumed for device in ordered):
+        console().print("~ assumed, not measured: see below")
+
+
+_CALM = 4
+
+
+def _urgency(device: PlannedDevice, late: frozenset[str]) -> int:
+    if device.action is Action.UNREACHABLE:
+        return 0
+    if device.action is Action.REFUSED:
+        return 1
+    if device.host in late:
+        return 2
+    return 3 if device.notes else _CALM
+
+
+def _device_row(plan: FleetPlan, device: PlannedDevice, late: frozenset[str]) -> dict[str, str | Text]:
+    is_staged = device.action is Action.STAGE
+    good = device.action not in {Action.REFUSED, Action.UNREACHABLE} and device.host not in late
+    words = "too late" if device.host in late else device.action.value
+    return {
+        "device": device.host,
+        "model": device.model or "-",
+        "release": device.version or "-",
+        "image": device.image or "-",
+        "plan": Text(words, style=GOOD if good else BAD),
+        "wave": str(device.wave) if device.wave >= 0 else "-",
+        "tune": ("yes" if device.tune else "no") if is_staged else "-",
+        "MB/s": _rate(plan, device),
+        "begins": _clock(plan, device.starts_s) if device.starts_s is not None else "-",
+        "copy": duration(device.copy_s) if device.copy_s is not None else "-",
+        "hash": duration(device.hash_s) if device.hash_s is not None else "-",
+        "in all": duration(device.total_s) if device.total_s is not None else "-",
+    }
+
+
+def _rate(plan: FleetPlan, device: PlannedDevice) -> str:
+    """Return what a copy comes to beside the others, by the forecast."""
+    size = next((image.size_bytes for image in plan.images if image.name == device.image), 0)
+    if not device.copy_s:
+        return "-"
+    figure = rate(size / device.copy_s).removesuffix(" MB/s")
+    return f"~{figure}" if device.is_assumed else figure
+
+
+def _print_attention(plan: FleetPlan) -> None:
+    troubled = sorted((one for one in plan.devices if one.reason), key=lambda one: _urgency(one, frozenset()))
+    _print_alike(((_why(one), one.host) for one in troubled if one.action is not Action.STAYS), BAD)
+    _print_alike((_why(one), one.host) for one in troubled if one.action is Action.STAYS)
+    _print_alike((f"note: {note}", device.host) for device in plan.devices for note in device.notes)
+    _print_alike((f"not tuned: {one.tune_reason}", one.host) for one in plan.devices if one.tune_reason)
+
+
+def _why(device: PlannedDevice) -> str:
+    return f"{device.action.value}: {device.reason}" + (f". {device.hint}" if device.hint else "")
+
+
+def _print_alike(pairs: Iterable[tuple[str, str]], style: str = "") -> None:
+    """Print sentences, each once and with the devices that it is about."""
+    if more := alike(pairs, style):
+        console().print(f"and {counted(more, 'sentence')} more; --output and --json have all of them")
+
+
+def _print_totals(plan: FleetPlan) -> None:
+    counts = [(len(plan.of(action)), words) for action, words in _TOTALS]
+    size = sum(site.bytes for site in plan.sites)
+    console().print()
+    told = ", ".join(f"{count} {words}" for count, words in counts if count)
+    console().print(f"{_devices(len(plan.devices))}: {told or 'none'}; {_size(size)} to carry")
+
+
+_TOTALS = (
+    (Action.STAGE, "to be staged"),
+    (Action.ALREADY_THERE, "have the image already"),
+    (Action.STAYS, "stay as they are"),
+    (Action.REFUSED, "refused"),
+    (Action.UNREACHABLE, "unreachable"),
+)
+
+
+def _print_fit(plan: FleetPlan) -> None:
+    for text in plan.assumptions:
+        line("expected", text)
+    style = {True: GOOD, False: BAD, None: ""}[plan.fit.fits]
+    start = datetime.fromisoformat(plan.starts_at)
+    end = f", to end by {datetime.fromisoformat(plan.ends_at):%a %H:%M}" if plan.ends_at else ""
+    console().print(Text(f"Beginning {start:%a %H:%M}{end}: {plan.fit.sentence}.", style=style))
+    for remedy in plan.fit.remedies:
+        word = "faster" if plan.fit.fits is not False else "would fit" if remedy.fits else "would help"
+        line(f"  {word}", f"{remedy.change}: done at {_clock(plan, remedy.ends_s)}")
+
+
+def _print_next(plan: FleetPlan, out: Path | None, digest: str) -> None:
+    if out is not None:
+        console().print(f"SHA-256 {digest}")
+        console().print(f"Kept in {out}: look at it, then run 'flashferry stage --plan {out}' with the same inventory")
+    elif plan.of(Action.STAGE):
+        console().print("Nothing was changed. With --output FILE the plan is kept, for 'flashferry stage --plan FILE'")
+
+
+def _clock(plan: FleetPlan, seconds: float) -> str:
+    return clock(datetime.fromisoformat(plan.starts_at), seconds)
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 1e9:,.2f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:,.1f} MB"
+
+
+def _devices(count: int) -> str:
+    return counted(count, "device")

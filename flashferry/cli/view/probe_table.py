@@ -1,0 +1,79 @@
+"""The result of a speed test for people: rates, forecast, decision, and what they rest on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from flashferry.cli.view.layout import BAD, GOOD, console, line, outcome, rate, restored, show
+from flashferry.cli.view.many import print_details, rows_of
+from staging.probe_result import CAVEAT, Arm, ProbeResult
+from tcp.worth import spoken
+
+if TYPE_CHECKING:
+    from staging.record import DeviceRecord, RunReport
+
+
+def print_probe(report: RunReport, *, is_kept: bool = True) -> None:
+    """Print what a speed test of each device found; `is_kept` as in `print_run`."""
+    image_bytes = next((one.probe.image_bytes for one in report.devices if one.probe is not None), 0)
+    console().print(f"run {report.run_id}: copies to null:, times for an image of {image_bytes / 1e6:,.0f} MB")
+    show((_row(device) for device in rows_of(report.devices)), wide_only=frozenset({"result", "config"}))
+    print_details(report, _print_evidence, is_kept=is_kept)
+    if any(device.probe is not None and (device.probe.as_is or device.probe.tuned) for device in report.devices):
+        console().print(CAVEAT)
+
+
+def _row(device: DeviceRecord) -> dict[str, str | Text]:
+    found = device.probe or ProbeResult(image_bytes=0)
+    return {
+        "device": device.host,
+        "result": outcome(device.outcome),
+        "as it is": rate(found.as_is.measured_bytes_per_s if found.as_is else None),
+        "time": spoken(found.as_is_s) if found.as_is_s is not None else "-",
+        "tuned": rate(found.tuned.measured_bytes_per_s if found.tuned else None),
+        "time tuned": spoken(found.tuned_s) if found.tuned_s is not None else "-",
+        "gain": f"{found.worth.gain:.1f}x" if found.worth else "-",
+        "tune it?": _decision(found),
+        "config": restored(device.restored),
+    }
+
+
+def _decision(found: ProbeResult) -> Text:
+    if found.worth is None:
+        return Text("-")
+    return Text("yes", style=GOOD) if found.worth.is_worth else Text("no")
+
+
+def _print_evidence(device: DeviceRecord) -> None:
+    found = device.probe
+    if found is None:
+        return
+    for name, arm in (("as it is", found.as_is), ("tuned", found.tuned)):
+        if arm is not None:
+            line(device.host, f"{name}: {_described(arm)}")
+            line(device.host, f"{name}: {arm.verdict.sentence}")
+    if found.undecided:
+        line(device.host, f"is tuning worth it: not told, for a gain takes two measurements; {found.undecided}", BAD)
+    if found.worth is not None:
+        line(device.host, f"tuning is {'worth it' if found.worth.is_worth else 'not worth it'}: {found.worth.reason}")
+    for change in device.changes if device.tune is not None else ():
+        line(device.host, f"set for the test: {change.ours}; before: {change.before or '(default)'}")
+    if device.restore is not None:
+        proof = device.restore.running_difference
+        word = "equal to the start, line by line" if not proof else f"differs: {proof}"
+        line(device.host, f"proof: running configuration {word}", BAD if proof else "")
+
+
+def _described(arm: Arm) -> str:
+    """Return what was copied and what the start of the copy, which no long copy notices, cost."""
+    if arm.too_short:
+        return f"not measured: {arm.too_short}{f'; SYN: {arm.syn.describe()}' if arm.syn else ''}"
+    start = max(0.0, 1 - arm.server_bytes_per_s / arm.steady_bytes_per_s)
+    says = f", router says {rate(arm.device_bytes_per_s)}" if arm.device_bytes_per_s else ""
+    syn = f"; SYN: {arm.syn.describe()}" if arm.syn else ""
+    return (
+        f"{arm.size_bytes / 1e6:.2g} MB in {arm.duration_s:.1f} s = {rate(arm.server_bytes_per_s)}{says}; behind the "
+        f"start, which cost {start:.0%}, {rate(arm.steady_bytes_per_s)}; {arm.sender.congestion_control}{syn}"
+    )

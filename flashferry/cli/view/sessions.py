@@ -1,0 +1,219 @@
+"""The sessions of a running server: a live table in a terminal, plain lines elsewhere, JSON lines for programs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from flashferry.cli.serving import Desk, LearnedRates, Offer
+from flashferry.cli.terminal.inbox import Inbox
+from flashferry.cli.terminal.output import copy_line, echo, say
+from flashferry.cli.view.layout import ShownTable, Verbatim, console
+from ftpserver import EventKind, FtpServer, ServerEvent, ServerGone, TransferProgress, TransferRecord, TransferState
+from inventory.outside import told
+from staging.codec import to_json
+
+SHOWN_SESSIONS = 30
+KEPT_SESSIONS = 1000
+WIDE_COLUMNS = 110
+IMAGE_COLUMNS = 20
+JSON_LINES_AT_ONCE = 100
+LOOK_AGAIN_S = 0.5
+"""Offers expire, and image files are replaced, without an event."""
+
+_ENDS = frozenset({EventKind.DONE, EventKind.FAILED})
+_RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
+
+
+def watch_sessions(
+    server: FtpServer, desk: Desk, rates: LearnedRates | None, stop: threading.Event, *, as_json: bool
+) -> None:
+    """Print offers and what becomes of them until the server has ended; learn the rates of links where none was stated.
+
+    When `stop` is set, transfers under way are finished; when it is set again, they are ended.
+    """
+    with Inbox[ServerEvent]() as inbox, ExitStack() as stack:
+        stack.callback(server.events(inbox.put))
+        view: _View = _JsonLines() if as_json else _PlainLines()
+        if not as_json and console().is_terminal:
+            view = _LiveTable(stack.enter_context(Live(console=console(), refresh_per_second=4, transient=False)))
+        _Watch(server, desk, rates, view).until_gone(inbox, stop)
+
+
+class _View:
+    """What a watcher is told."""
+
+    def offer(self, offer: Offer) -> None:
+        """A new copy line is to be had."""
+
+    def events(self, events: list[ServerEvent]) -> None:
+        """Things happened, in this order; hundreds of copies have much to tell in one moment."""
+
+    def rate(self, text: str) -> None:
+        """A link rate was learned or has become too old."""
+
+
+class _Watch:
+    """Tells what happens, then offers anew: how a transfer ended comes before the line that replaces its own."""
+
+    def __init__(self, server: FtpServer, desk: Desk, rates: LearnedRates | None, view: _View) -> None:
+        self._server, self._desk, self._rates, self._view = server, desk, rates, view
+        self._is_going_down = False
+        self._is_gone = False
+
+    def until_gone(self, inbox: Inbox[ServerEvent], stop: threading.Event) -> None:
+        """Do so until the server has ended, which is the last thing it tells."""
+        self._tell_rates(self._rates.start() if self._rates else ())
+        self._offer()
+        while not self._is_gone:
+            events = inbox.take(LOOK_AGAIN_S)
+            self._take(events)
+            if stop.is_set():
+                stop.clear()
+                self._go_down()
+            elif not events or any(event.kind in _ENDS for event in events):
+                self._offer()
+
+    def _take(self, events: list[ServerEvent]) -> None:
+        self._view.events(events)
+        for event in events:
+            self._is_gone = self._is_gone or event.kind is EventKind.GONE
+            self._tell_rates(self._rates.take(event) if self._rates else ())
+
+    def _tell_rates(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self._view.rate(text)
+
+    def _offer(self) -> None:
+        if self._is_going_down or self._is_gone:
+            return
+        with suppress(ServerGone):
+            for offer in self._desk.renew():
+                self._view.offer(offer)
+
+    def _go_down(self) -> None:
+        """Finish what is under way; asked for a second time, end it."""
+        if self._is_going_down:
+            self._server.close()
+            return
+        self._is_going_down = True
+        with suppress(ServerGone):
+            count = self._server.drain()
+            if count:
+                say(f"no new sessions; waiting for {count} running transfers, Ctrl-C again ends them")
+
+
+class _JsonLines(_View):
+    def offer(self, offer: Offer) -> None:
+        # The line is what was asked for: the one place where a ticket is printed.
+        print(json.dumps({"event": "offer", "image": offer.ticket.image_name, "copy": offer.lines}), flush=True)  # noqa: T201
+
+    def events(self, events: list[ServerEvent]) -> None:
+        # Not line by line: each piece wakes the thread that writes it out.
+        for first in range(0, len(events), JSON_LINES_AT_ONCE):
+            some = events[first : first + JSON_LINES_AT_ONCE]
+            lines = (json.dumps(told({"event": event.kind.value} | to_json(event))) + "\n" for event in some)
+            print("".join(lines), end="", flush=True)  # noqa: T201
+
+    def rate(self, text: str) -> None:
+        print(json.dumps(told({"event": "cap", "text": text})), flush=True)  # noqa: T201
+
+
+class _PlainLines(_View):
+    def offer(self, offer: Offer) -> None:
+        copy_line("\n".join(offer.lines))
+
+    def events(self, events: list[ServerEvent]) -> None:
+        for event in events:
+            if event.kind is not EventKind.PROGRESS:
+                at = datetime.fromtimestamp(event.at, UTC).strftime("%H:%M:%S")
+                echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {event.text}", err=True)
+
+    def rate(self, text: str) -> None:
+        echo(text, err=True)
+
+
+class _LiveTable(_View):
+    """Sessions with a bar and a rate; the latest 30, what runs first. Narrow terminals get fewer columns, not folds."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._sessions: dict[str, tuple[float, TransferProgress]] = {}
+
+    def offer(self, offer: Offer) -> None:
+        image = offer.image
+        self._print(f"{image.name}, {image.size_bytes:,} bytes, MD5 {image.md5}", style="bold")
+        for line in offer.lines:
+            self._live.console.print(Verbatim(line), soft_wrap=True, end="")
+
+    def events(self, events: list[ServerEvent]) -> None:
+        for event in events:
+            self._take(event)
+        if any(event.progress is not None for event in events):
+            self._live.update(self._table())
+
+    def _take(self, event: ServerEvent) -> None:
+        seen = event.progress
+        if seen is None:
+            if event.kind in {EventKind.NOTICE, EventKind.LOGIN_FAILED}:
+                self._print(event.text)
+            return
+        self._sessions[seen.ticket_id] = (event.at, seen)
+        if len(self._sessions) > KEPT_SESSIONS:
+            del self._sessions[min(self._sessions, key=lambda ticket_id: self._sessions[ticket_id][0])]
+        if seen.record is not None and event.kind in {EventKind.DONE, EventKind.FAILED}:
+            self._print(_told(seen.record))
+        elif event.kind is EventKind.FAILED:
+            self._print(f"{seen.peer_address or 'nobody'}: {event.text}")
+
+    def rate(self, text: str) -> None:
+        self._print(text)
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        self._live.console.print(text, style=style)
+
+    def _table(self) -> Table:
+        wide = self._live.console.width >= WIDE_COLUMNS
+        table = ShownTable(box=None, pad_edge=False, header_style="bold")
+        for column in ("client", "image", "state", "done", "", "rate", "RTT", "sender", "verdict") if wide else (
+            "client", "state", "done", "rate", "RTT", "verdict",
+        ):  # fmt: skip
+            table.add_column(column, no_wrap=True, overflow="ellipsis")
+        newest = sorted(self._sessions.values(), key=lambda one: (one[1].state in _RUNNING, one[0]), reverse=True)
+        for _, seen in newest[:SHOWN_SESSIONS]:
+            table.add_row(*(_wide_row(seen) if wide else _narrow_row(seen)))
+        return table
+
+
+def _narrow_row(seen: TransferProgress) -> tuple[str, ...]:
+    return (
+        seen.peer_address or "-",
+        seen.state.value,
+        f"{seen.bytes_acked / max(seen.size_bytes, 1):.0%} of {seen.size_bytes / 1e6:,.0f} MB",
+        f"{_rate(seen) / 1e6:.2f} MB/s",
+        f"{seen.rtt_s * 1e3:.0f} ms" if seen.rtt_s else "-",
+        seen.record.verdict.kind.value if seen.record else f"{seen.limited_by.value} so far" if seen.limited_by else "",
+    )
+
+
+def _wide_row(seen: TransferProgress) -> tuple[str | ProgressBar, ...]:
+    client, state, done, rate, rtt, verdict = _narrow_row(seen)
+    bar = ProgressBar(total=max(seen.size_bytes, 1), completed=seen.bytes_acked, width=12)
+    image = seen.image_name if len(seen.image_name) <= IMAGE_COLUMNS else f"{seen.image_name[: IMAGE_COLUMNS - 1]}…"
+    return client, image, state, done, bar, rate, rtt, seen.congestion_control or "-", verdict
+
+
+def _told(record: TransferRecord) -> str:
+    told = f"{record.peer_address}: {record.image_name}: {record.outcome}. {record.verdict.sentence}"
+    return f"{told} {record.verdict.advice}".rstrip()
+
+
+def _rate(seen: TransferProgress) -> float:
+    return seen.record.rate_bytes_per_s if seen.record else seen.rate_bytes_per_s
