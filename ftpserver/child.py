@@ -14,8 +14,8 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from flashferry.core.codec import decode
 from ftpserver import sockets
-from ftpserver.codec import decode
 from ftpserver.descriptors import hard_limit, sessions_allowed
 from ftpserver.errors import RequestRefused, ServerGone, ServerStartFailed
 from ftpserver.wire import Hello, Ready, line

@@ -4,7 +4,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from ftpserver import json_file
+from flashferry.core import files as json_file
 
 _MOST_ENTRIES = 1000
 

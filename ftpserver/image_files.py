@@ -3,7 +3,7 @@
 Facts
 -----
 
-- `open()` of a FIFO waits for a writer, and of some devices it does something: `inventory.regular_file` looks first.
+- `open()` of a FIFO waits for a writer, and of some devices it does something: `flashferry.core.files` looks first.
 - O_NOFOLLOW is about the last part of a path alone, so folders on the way are opened one by one.
 - A modification time can be set by anybody who may write (utimensat(2)), a change time by the kernel alone. Giving a
   file another name, another mode or no name at all also moves it, and leaves its content as it was.
@@ -13,8 +13,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashferry.core.files import NotRegular, check_regular, descriptor_of
 from ftpserver.errors import ImageUnreadable
-from inventory.regular_file import NotRegular, check_regular, descriptor_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,10 @@ import re
 import secrets
 from dataclasses import dataclass, field
 
+from flashferry.core.outside import keep_secret
 from ftpserver.catalogue import ImageFile
 from ftpserver.errors import SettingsInvalid
 from ftpserver.tickets import TicketGrant, TicketRequest, checked_sources, seal
-from inventory.outside import keep_secret
 
 _IN_A_URL = re.compile(r"[A-Za-z0-9._~-]+")
 _LEAST_PASSWORD = 8

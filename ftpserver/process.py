@@ -15,9 +15,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from flashferry.core.codec import decode
 from ftpserver.caps import given_cap
 from ftpserver.catalogue import ImageFile
-from ftpserver.codec import decode
 from ftpserver.descriptors import raise_soft_limit
 from ftpserver.grants import probe_grants
 from ftpserver.wire import Hello, Pulse, Ready, line, pulses_line

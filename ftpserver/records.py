@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ftpserver.codec import public
+from flashferry.core.codec import public
 from tcp.sample import Sample
 from tcp.syn import SynOptions
 from tcp.verdict import OwnPace, Verdict, VerdictKind

@@ -11,9 +11,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from flashferry.core.codec import decode
 from ftpserver.catalogue import Catalogue, ImageFile
 from ftpserver.child import Child
-from ftpserver.codec import decode
 from ftpserver.errors import FtpServerError, ServerGone
 from ftpserver.grants import ServerGrants
 from ftpserver.logins import FixedGrant, FixedLogin, admit

@@ -6,8 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ftpserver import json_file
-from ftpserver.codec import CodecError, decode, encode
+from flashferry.core import files as json_file
+from flashferry.core.codec import CodecError, decode, encode
 from ftpserver.tickets import plain_address
 from tcp.link_rate import Delivery, LearnedRate, learned_rate, sustained_bytes_per_s
 

@@ -20,9 +20,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Protocol
 
+from flashferry.core.outside import keep_secret
 from ftpserver.catalogue import ImageFile
 from ftpserver.errors import SettingsInvalid
-from inventory.outside import keep_secret
 
 _ALPHABET = string.ascii_letters + string.digits
 _USERNAME_LENGTH = 8

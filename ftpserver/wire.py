@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Self
 
-from ftpserver.codec import CodecError, encode
+from flashferry.core.codec import CodecError, encode
 from ftpserver.grants import ServerGrants
 from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
 from ftpserver.settings import ServerSettings

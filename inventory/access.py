@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inventory.errors import ConfigInvalid
-from inventory.regular_file import is_below
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import is_below
 from inventory.values import HostKeyPolicy, read_path, read_policy
 from inventory.view import InventoryHost, read_key
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from nornir.core.inventory import Host
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 
 _CONNECTION = "napalm"
 """Its connection options are where an inventory may state another port."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from nornir.core.inventory import Defaults, Host, Inventory
 
-from inventory.described import described
-from inventory.errors import ConfigInvalid
+from flashferry.core.described import described
+from flashferry.core.errors import ConfigInvalid
 from inventory.platforms import platform_of
 from inventory.shapes import DATA_KEYS, unknown_group, unknown_key
 from inventory.values import READERS, check_values

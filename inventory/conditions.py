@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from inventory.described import described
-from inventory.errors import ConfigInvalid
+from flashferry.core.described import described
+from flashferry.core.errors import ConfigInvalid
 from inventory.versions import Release, compare, read_release
 
 _CLAUSE = re.compile(r"(<=|>=|==|!=|<|>)\s*(\S+)")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from flashferry.core.described import described_image, is_image_name
+from flashferry.core.errors import ConfigInvalid
 from inventory.conditions import VersionCondition
-from inventory.described import described_image, is_image_name
-from inventory.errors import ConfigInvalid
 from inventory.values import at_home
 
 PLATFORMS = ("ios", "ios-xe")

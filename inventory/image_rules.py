@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from flashferry.core.described import PLATFORM_WORDS, described, unknown_key
+from flashferry.core.errors import ConfigInvalid
 from inventory.conditions import VersionCondition, read_condition
-from inventory.described import PLATFORM_WORDS, described, unknown_key
-from inventory.errors import ConfigInvalid
 from inventory.image_choice import PLATFORMS, ImageChoice, ImageRules, Rule, Traits, image_path
 from inventory.values import read_image
 from inventory.yaml_file import line_of, read_mapping

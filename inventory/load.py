@@ -13,9 +13,9 @@ from nornir.core.inventory import Inventory
 from nornir.core.state import GlobalState
 from nornir.plugins.runners import ThreadedRunner
 
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import keep_environment_secrets
 from inventory.build import build, read_entries
-from inventory.errors import ConfigInvalid
-from inventory.outside import keep_environment_secrets
 
 SAMPLE = "sample"
 """Name under which the fleet that matches the lab can be asked for."""

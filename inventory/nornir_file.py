@@ -22,11 +22,11 @@ from nornir.core.exceptions import PluginNotRegistered
 from nornir.core.inventory import Defaults, Group, Host, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister, TransformFunctionRegister
 
+from flashferry.core.described import control_character, described, described_file, unknown_key
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import MASK, keep_secret, keep_secrets_in, masked
 from inventory.adopt import adopt
 from inventory.build import build, read_entries
-from inventory.described import control_character, described, described_file, unknown_key
-from inventory.errors import ConfigInvalid
-from inventory.outside import MASK, keep_secret, keep_secrets_in, masked
 from inventory.values import at_home
 from inventory.yaml_file import line_of, read_mapping
 

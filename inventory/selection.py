@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from nornir.core import Nornir
 from nornir.core.inventory import Host
 
-from inventory.errors import ConfigInvalid
-from inventory.outside import is_secret_key
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import is_secret_key
 from inventory.platforms import platform_of
 
 _ATTRIBUTES = ("name", "hostname", "platform", "port")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from inventory.described import described, is_word, meant_key, unknown_key
-from inventory.errors import ConfigInvalid
+from flashferry.core.described import described, is_word, meant_key, unknown_key
+from flashferry.core.errors import ConfigInvalid
 from inventory.values import READERS, check_values, read_line
 from inventory.yaml_file import line_of
 

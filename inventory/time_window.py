@@ -19,8 +19,8 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from difflib import get_close_matches
 from itertools import pairwise
 
-from inventory.described import described
-from inventory.errors import ConfigInvalid
+from flashferry.core.described import described
+from flashferry.core.errors import ConfigInvalid
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 """Days of the week in the order of `date.weekday()`."""

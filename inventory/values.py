@@ -12,9 +12,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from inventory.described import control_character, described, unknown_key
-from inventory.errors import ConfigInvalid
-from inventory.outside import keep_secret
+from flashferry.core.described import control_character, described, unknown_key
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import keep_secret
 from inventory.time_window import DAYS, TimeWindow, check_windows
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

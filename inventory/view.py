@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from flashferry.core.errors import ConfigInvalid
 from inventory import values
-from inventory.errors import ConfigInvalid
 from inventory.platforms import platform_of, wrong_platform
 from inventory.time_window import TimeWindow
 from inventory.values import INTERFACE, WORD

@@ -17,9 +17,9 @@ from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node
 from ruamel.yaml.reader import ReaderError
 
-from inventory.errors import ConfigInvalid
-from inventory.outside import keep_secrets_in
-from inventory.regular_file import reading
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import reading
+from flashferry.core.outside import keep_secrets_in
 
 _DUPLICATE = re.compile(r'found duplicate key "([\w.-]+)"')
 _IN_QUOTES = "put it in quotes"

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inventory.outside import told
+from flashferry.core.outside import told
 
 if TYPE_CHECKING:
     from tasks.snapshot import Snapshot

@@ -29,7 +29,7 @@ from typing import Protocol
 from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Host
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.values import check_login, read_line
 from tasks.connection import ENABLE_SECRET
 

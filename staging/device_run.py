@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from nornir.core.task import Result, Task
 
+from flashferry.core.errors import FlashferryError
 from ftpserver import FtpServerError
-from inventory.errors import FlashferryError
 from staging.context import RunContext
 from staging.given_images import HINT as ONE_PLATFORM
 from staging.leases import lease_by_name, lease_on, leases

@@ -19,8 +19,8 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from inventory.errors import ConfigInvalid
-from inventory.outside import told
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import told
 from staging.codec import to_json
 from staging.events import Event
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
+from flashferry.core.errors import FlashferryError
 from inventory.access import state_directory
-from inventory.errors import FlashferryError
 from inventory.view import view
 from staging.events import Emit, Event, never_failing, silent
 from staging.interrupted import Interrupted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.record import Failure
 from staging.recover import RecoveryRecord, not_restored

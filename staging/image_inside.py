@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from inventory.errors import ConfigInvalid
-from inventory.regular_file import reading
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import reading
 
 _CHUNK_BYTES = 1 << 20
 _BLOCK = b"CW_BEGIN"

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from flashferry.core.described import described_image
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import is_below
+from flashferry.core.state_folder import scratch_folder
 from ftpserver import Catalogue, FtpServerError
-from inventory.described import described_image
-from inventory.errors import ConfigInvalid
-from inventory.regular_file import is_below
 from staging.image_inside import name_inside
 from staging.published import Published
 from staging.run import checked_image
-from staging.scratch import scratch_folder
 from tasks.check import Wanted
 
 _CHUNK_BYTES = 1 << 20

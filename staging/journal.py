@@ -18,8 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.state_folder import open_private
 from inventory.access import state_directory
-from inventory.errors import ConfigInvalid
 from staging.codec import kept_json, to_json
 from staging.journal_attempts import begin_anew
 from staging.journal_devices import INSERT_DEVICE, UPDATE_DEVICE, NewDevice
@@ -28,7 +29,6 @@ from staging.journal_seals import sound
 from staging.journal_transfers import Key, annotate, keep, key_of, slim
 from staging.lease_files import LeaseFile, LeaseFiles
 from staging.run_lock import lock_of
-from staging.state_files import open_private
 from staging.states import ENDED, State, is_allowed
 from staging.store.kept import KeptTransfer, row_of
 from staging.touched import COLUMNS, DamagedEntry, JournalUnusable, TouchedDevice, read_row

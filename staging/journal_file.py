@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.state_folder import check_regular, open_private
 from staging.journal_schema import FILE, migrate
 from staging.journal_seals import seal_writes
-from staging.state_files import check_regular, open_private
 from staging.touched import JournalUnusable
 
 

@@ -10,14 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.state_folder import make_private_directory, sweep
 from staging.codec import to_json
 from staging.journal_file import FileWatch, open_database, told
 from staging.journal_seals import unsound_rows
 from staging.journal_writer import GroupedWriter
 from staging.run_lock import is_run_alive, lock_of, locked_runs, taken_lock
-from staging.scratch import sweep
-from staging.state_files import make_private_directory
 from staging.store.control import RunControl
 from staging.store.run_ids import unknown_run
 

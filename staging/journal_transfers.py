@@ -7,8 +7,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from flashferry.core.json_access import number, text
 from staging.codec import kept_json
-from staging.store.digging import number, text
 from staging.store.kept import COLUMNS, utc
 
 if TYPE_CHECKING:

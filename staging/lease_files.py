@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from flashferry.core.state_folder import make_private_directory, open_private
 from staging.journal_seals import seal_of
-from staging.state_files import make_private_directory, open_private
 from staging.touched import DamagedEntry, TouchedDevice, read_row
 
 SCHEMA = "flashferry.lease/1"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from flashferry.core.errors import FlashferryError
 from ftpserver import FtpServerError
-from inventory.errors import FlashferryError
 from staging.copy_run import CopyRun
 from staging.reconciling import reconcile
 from staging.record import sentence_of

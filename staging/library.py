@@ -12,8 +12,8 @@ from pathlib import Path
 
 from nornir.core import Nornir
 
+from flashferry.core.errors import ConfigInvalid
 from inventory.access import state_directory
-from inventory.errors import ConfigInvalid
 from inventory.view import view
 from staging.context import DeviceOptions
 from staging.events import Emit, silent

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from flashferry.core.state_folder import scratch_folder
 from staging.images import fill_randomly
-from staging.scratch import scratch_folder
 from tcp.probing import LARGEST_BYTES, PILOT_BYTES
 
 

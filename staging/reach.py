@@ -12,9 +12,9 @@ from pathlib import Path
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
+from flashferry.core.errors import FlashferryError
 from ftpserver import FtpServer, FtpServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
 from inventory.access import state_directory
-from inventory.errors import FlashferryError
 from inventory.view import HostView, view
 from staging.events import Emit, Event, never_failing, silent
 from staging.fleet_check import CheckRecord, look

@@ -6,9 +6,9 @@ import traceback
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from flashferry.core.errors import FlashferryError
+from flashferry.core.outside import masked
 from ftpserver import FtpServerError, TransferRecord
-from inventory.errors import FlashferryError
-from inventory.outside import masked
 from staging.clocks import Clocks
 from staging.links import LinkRate
 from staging.probe_result import ProbeResult

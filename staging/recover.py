@@ -13,7 +13,7 @@ from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 from nornir.core.task import Result, Task
 
-from inventory.errors import ConfigInvalid, FlashferryError
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from staging.events import Emit, Event, never_failing, silent
 from staging.interrupted import Interrupted
 from staging.journal import Journal

@@ -11,11 +11,11 @@ from pathlib import Path
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import NotRegular, check_regular, descriptor_of
 from ftpserver import FtpServer, ImageFile
 from ftpserver.descriptors import raise_soft_limit
 from inventory.addresses import check_addresses
-from inventory.errors import ConfigInvalid
-from inventory.regular_file import NotRegular, check_regular, descriptor_of
 from inventory.view import WORD, HostView, view
 from staging.context import RunContext
 from staging.device_run import stage_device

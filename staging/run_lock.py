@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from staging.state_files import open_private
+from flashferry.core.state_folder import open_private
 
 _TRIES = 20
 _PAUSE_S = 0.01

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nornir.core import Nornir
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.events import Emit
 from staging.journal import Journal
 from staging.record import DeviceRecord

@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
-from inventory.errors import ConfigInvalid
-from inventory.outside import shown
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import shown
 from staging.credentials import Credentials
 
 KEYRING_SERVICE = "flashferry"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from flashferry.core.errors import ConfigInvalid
 from ftpserver import FtpServer, FtpServerError, ServerSettings, may_bind
-from inventory.errors import ConfigInvalid
 from inventory.view import HostView
 from staging.budget import payload_cap_bytes_per_s
 

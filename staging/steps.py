@@ -11,8 +11,8 @@ from typing import Any
 from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.task import Result, Task
 
+from flashferry.core.errors import FlashferryError
 from ftpserver import FtpServerError, Ticket
-from inventory.errors import FlashferryError
 from inventory.view import HostView, view
 from staging.context import RunContext
 from staging.events import Event

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from inventory.errors import FlashferryError
+from flashferry.core.errors import FlashferryError
 from staging.codec import changes_from_json, snapshot_from_json
 from staging.states import State
 from tasks.snapshot import Snapshot

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from inventory.described import counted
+from flashferry.core.described import counted
 from templates.rows import (
     ConfigDifference,
     ConfigLock,

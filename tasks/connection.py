@@ -17,6 +17,8 @@ from nornir.core.inventory import Host
 from nornir.core.plugins.connections import ConnectionPluginRegister
 from nornir.core.task import Task
 
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import check_regular
 from inventory.access import (
     ALT_KEY_FILE,
     HostKeyPolicy,
@@ -25,8 +27,6 @@ from inventory.access import (
     known_hosts_file,
     state_directory,
 )
-from inventory.errors import ConfigInvalid
-from inventory.regular_file import check_regular
 from inventory.view import view
 from tasks.host_keys import HostKeys
 from tasks.identity import guard_of, run_of

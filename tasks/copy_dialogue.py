@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.view import WORD
 from tasks.dialogue import Dialogue
 from templates.rows import CopyError, CopyResult, last, rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inventory.errors import FlashferryError
+from flashferry.core.errors import FlashferryError
 
 
 class DeviceUnreachable(FlashferryError):

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashferry.core.files import reading
 from inventory.access import HostKeyPolicy
-from inventory.regular_file import reading
 from tasks.errors import HostKeyRefused
 from tasks.known_hosts import HostKey, KnownKey, damaged_lines, keys_of, line_for
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inventory.errors import FlashferryError
+from flashferry.core.errors import FlashferryError
 from tasks.flash_file import FlashFile, file_at
 from tasks.session import DeviceSession
 

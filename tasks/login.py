@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.values import check_login
 from tasks.errors import DeviceUnreachable, LoginRefused
 from tasks.host_keys import HostKeys

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 
-from inventory.outside import MASK, secret_begun, secret_places, visible
+from flashferry.core.outside import MASK, secret_begun, secret_places, visible
 from tasks.secret_lines import line_secrets
 
 OPEN_LINE_S = 1.0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
-from inventory.described import counted
+from flashferry.core.described import counted
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
 from tasks.connection import session_of
 from tasks.errors import RestoreIncomplete

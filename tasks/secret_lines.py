@@ -4,7 +4,7 @@ Facts
 -----
 * A running configuration has passwords, keys and community names of everybody, in clear, as type 7 (which anybody can
   turn back) or as a hash that can be guessed at. Those that this process knows are masked by value
-  (`inventory.known_secrets`); of all others only the words in front of them are known.
+  (`flashferry.core.known_secrets`); of all others only the words in front of them are known.
 * Which words those are: the scrubbing lists of RANCID, oxidized (ios.rb) and netconan agree on them, as does what
   `show tech-support` replaces by `<removed>`.
 * A value may hold blanks, and what may follow it differs by command: so all that stands behind the word is masked, up

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from inventory.described import counted
-from inventory.errors import FlashferryError
+from flashferry.core.described import counted
+from flashferry.core.errors import FlashferryError
 from tasks.conversation import Exchange, QuestionLeft, await_echo, hold
 from tasks.dialogue import Dialogue
 from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood

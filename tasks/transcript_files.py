@@ -22,7 +22,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from tasks.masked_stream import Mark, MaskedStream, without_secrets
 from tasks.transcript import Piece
 

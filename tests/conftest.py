@@ -16,7 +16,7 @@ from typing import Self
 
 import pytest
 
-from inventory.outside import forget_secrets
+from flashferry.core.outside import forget_secrets
 from lab.namespaces import probe
 
 # Of the processors' time, what the host of a virtual machine took; of all time, that in which somebody waited for one.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from inventory.described import counted
+from flashferry.core.described import counted
 
 if TYPE_CHECKING:
     from staging.planning.waves import Wave

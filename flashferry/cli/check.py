@@ -20,8 +20,8 @@ from flashferry.cli.options.shared import (
 from flashferry.cli.terminal.interrupt import looking
 from flashferry.cli.terminal.output import EventLines, finish
 from flashferry.cli.view.device_tables import print_check_notes, print_checks
+from flashferry.core.errors import ConfigInvalid
 from inventory.access import state_directory
-from inventory.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.exit_codes import exit_code
 from staging.fleet_check import check_fleet

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import say
-from flashferry.cli.view.device_tables import print_checks, print_run
 from flashferry.cli.view.demo_table import Before, print_story
+from flashferry.cli.view.device_tables import print_checks, print_run
 from flashferry.cli.view.layout import console
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe

@@ -11,9 +11,9 @@ import typer
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
 from inventory.access import state_directory
-from inventory.described import counted
-from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 from staging.store.history import History
 from staging.store.measurement import DELIVERED

@@ -12,9 +12,9 @@ from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import ShownTable, console
+from flashferry.core.errors import ConfigInvalid
 from ftpserver import Catalogue, FtpServerError, ImageFile
 from inventory.access import state_directory
-from inventory.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 
 app = App(help="What a folder of images offers.")

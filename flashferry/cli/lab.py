@@ -19,7 +19,7 @@ from flashferry.cli.lab_needs import LabVerb
 from flashferry.cli.lab_peers import peers
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import result_document
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 
 if TYPE_CHECKING:

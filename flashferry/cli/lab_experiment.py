@@ -12,7 +12,7 @@ from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import finish, say
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from flashferry.cli.command_line import Verb
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 
 PACKAGES = ("asyncssh", "pyroute2")
 """By their names for `import` and for pip, which are the same."""

@@ -16,8 +16,8 @@ from flashferry.cli.command_line import App, InterruptedByOperator, UsageError
 from flashferry.cli.terminal.last_words import guard, tell_trace
 from flashferry.cli.terminal.lookalikes import fit_streams
 from flashferry.cli.terminal.output import complain, say, tell_programs, verb_given
-from inventory.errors import ConfigInvalid, FlashferryError
-from inventory.outside import keep_environment_secrets
+from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.core.outside import keep_environment_secrets
 from staging.exit_codes import ExitCode
 
 COMMANDS = {

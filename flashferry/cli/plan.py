@@ -23,7 +23,7 @@ from flashferry.cli.options.waves import TuneOption, WaveOptions, wave_options
 from flashferry.cli.terminal.interrupt import looking
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.plan_table import PlanProgress, print_plan
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
 from inventory.load import SAMPLE, sample_directory
 from staging.exit_codes import ExitCode, exit_code

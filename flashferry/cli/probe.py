@@ -14,7 +14,7 @@ from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.exit_codes import run_exit_code
 from staging.journal import Journal, state_directory

@@ -14,7 +14,7 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import EventLines, finish
 from flashferry.cli.view.device_tables import print_recovery
-from inventory.errors import ConfigInvalid, FlashferryError
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from staging.exit_codes import ExitCode
 from staging.forget import forget
 from staging.journal import Journal, state_directory

@@ -13,10 +13,10 @@ import typer
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOption, is_typed
 from flashferry.cli.terminal.output import printed, say
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import write_whole
 from staging.exit_codes import ExitCode
 from staging.journal import state_directory
-from staging.reports.files import write_whole
 from staging.reports.reading import read_report
 from staging.reports.thresholds import THRESHOLDS, Status, Threshold, parse_threshold, worst
 

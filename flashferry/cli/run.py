@@ -14,8 +14,8 @@ from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
 from flashferry.cli.status import BAD_OUTCOMES, standing, tally
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, console, line, show
-from inventory.described import counted
-from inventory.errors import ConfigInvalid
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 from staging.journal import Journal, state_directory
 from staging.run_lock import is_run_alive

@@ -25,6 +25,7 @@ from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.outlet import outlets
 from flashferry.cli.terminal.output import copy_line, say
 from flashferry.cli.view.sessions import watch_sessions
+from flashferry.core.errors import ConfigInvalid
 from ftpserver import (
     FtpServer,
     FtpServerError,
@@ -35,7 +36,6 @@ from ftpserver import (
     ServerSettings,
     SiteRates,
 )
-from inventory.errors import ConfigInvalid
 from staging.budget import payload_cap_bytes_per_s
 from staging.exit_codes import ExitCode
 from staging.serving import free_ftp_port, port_notice

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from flashferry.core.errors import ConfigInvalid
 from ftpserver import (
     EventKind,
     FixedLogin,
@@ -25,7 +26,6 @@ from ftpserver import (
     TransferState,
     network_of,
 )
-from inventory.errors import ConfigInvalid
 from staging.budget import payload_cap_bytes_per_s
 from tasks.copy_dialogue import copy_command
 

@@ -31,8 +31,8 @@ from flashferry.cli.view.device_tables import print_run
 from flashferry.cli.view.dry_run import print_dry_run
 from flashferry.cli.view.layout import names
 from flashferry.cli.view.live import watching
-from inventory.described import counted
-from inventory.errors import ConfigInvalid
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
 from inventory.view import view
 from staging.context import DeviceOptions
 from staging.dry_run import dry_run_fleet

@@ -11,8 +11,8 @@ from flashferry.cli.options.fleet import FleetOptions, fleet, opened, with_crede
 from flashferry.cli.options.waves import WaveOptions
 from flashferry.cli.recover import check_any_restored, only_pending
 from flashferry.cli.terminal.output import say
-from inventory.described import counted
-from inventory.errors import ConfigInvalid, FlashferryError
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from inventory.selection import Selection, narrowed
 from staging.fleet.making import Manner, request_for_image, request_for_plan
 from staging.fleet.options import RunOptions

@@ -10,7 +10,7 @@ from rich.text import Text
 from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
-from inventory.described import counted
+from flashferry.core.described import counted
 from staging.exit_codes import ExitCode
 from staging.journal import state_directory
 from staging.states import State

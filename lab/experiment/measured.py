@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ftpserver.codec import decode
+from flashferry.core.codec import decode
 from lab.experiment.cell import Cell, cell_from_json
 from tcp.sample import Sample
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from inventory.described import counted
+from flashferry.core.described import counted
 from staging.fleet.line import Bar
 from staging.journal import Journal
 from staging.planning.waves import Wave

@@ -12,8 +12,8 @@ from nornir.core import Nornir
 from nornir.core.state import GlobalState
 from nornir.core.task import Result, Task
 
+from flashferry.core.described import counted
 from ftpserver import FtpServerError, ImageFile
-from inventory.described import counted
 from inventory.view import HostView
 from staging.context import RunContext
 from staging.events import Event

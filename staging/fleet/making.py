@@ -9,8 +9,8 @@ from pathlib import Path
 
 from nornir.core import Nornir
 
-from inventory.described import described_image
-from inventory.errors import ConfigInvalid
+from flashferry.core.described import described_image
+from flashferry.core.errors import ConfigInvalid
 from inventory.values import at_home
 from inventory.view import HostView, view
 from staging.fleet.left_out import left_out_of

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flashferry.core.errors import ConfigInvalid
 from ftpserver import Catalogue, FtpServerError
-from inventory.errors import ConfigInvalid
 from staging.fleet.request import Resumed
 from staging.fleet.stored import KeptImage, KeptRequest, from_stored
 from staging.journal import Journal

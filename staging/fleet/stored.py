@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from flashferry.core.errors import ConfigInvalid
 from ftpserver import ImageFile
-from inventory.errors import ConfigInvalid
 from staging.codec import to_json
 from staging.context import DeviceOptions
 from staging.fleet.options import RunOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from inventory.outside import shown
+from flashferry.core.outside import shown
 from staging.events import Event
 from staging.following.roster import Expected
 

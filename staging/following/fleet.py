@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from inventory.outside import shown
+from flashferry.core.outside import shown
 from staging.events import Event
 from staging.following.device import OVER, SETTLING_S, Device, Phase
 from staging.following.roster import Expected, Roster

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 from prometheus_client import CollectorRegistry, start_http_server
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 
 LOOPBACK = "127.0.0.1"
 

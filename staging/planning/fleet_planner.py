@@ -9,8 +9,8 @@ from pathlib import Path
 
 from nornir.core import Nornir
 
-from inventory.described import counted
-from inventory.errors import ConfigInvalid
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
 from inventory.image_choice import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
 from inventory.time_window import closes_at, next_opening

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from inventory.described import counted
+from flashferry.core.described import counted
 from staging.fleet.deadline import MARGIN_S
 from staging.planning.fleet_plan import Fit, Remedy, SiteForecast
 from staging.planning.remedies import remedies

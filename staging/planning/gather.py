@@ -13,7 +13,7 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.image_choice import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
 from staging.events import Emit, Event

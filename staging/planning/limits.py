@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 
 MOST = 10_000
 """More of anything at once is a slip of the finger; no controller carries it."""

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 
 T = TypeVar("T")
 

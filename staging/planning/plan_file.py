@@ -20,9 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from inventory.errors import ConfigInvalid
-from inventory.outside import json_text, told
-from inventory.regular_file import is_below, reading
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import is_below, reading
+from flashferry.core.outside import json_text, told
 from staging.codec import to_json
 from staging.planning.fleet_plan import SCHEMA, Action, FleetPlan, PlannedImage
 from staging.planning.plan_codec import decoded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from inventory.described import counted
+from flashferry.core.described import counted
 from staging.planning.fleet_plan import Remedy
 from staging.planning.limits import MOST, Limits
 from staging.planning.situation import Played, Situation, play

@@ -8,10 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from inventory.described import described_image
-from inventory.errors import ConfigInvalid
+from flashferry.core.described import described_image
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import is_below
 from inventory.image_choice import ImageChoice
-from inventory.regular_file import is_below
 from staging.images import named_image, wanted_image
 from staging.planning.fleet_plan import PlannedImage
 from staging.published import Published

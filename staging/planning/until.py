@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, time, timedelta, tzinfo
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 
 
 def parse_until(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from inventory.described import counted
-from inventory.errors import ConfigInvalid
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
 
 CANARY = "canary"
 ALL = "all"

@@ -12,7 +12,7 @@ import io
 import re
 from collections.abc import Callable
 
-from inventory.outside import outward
+from flashferry.core.outside import outward
 from staging.reports.model import DeviceReport, Report
 
 Cell = str | int | float | None

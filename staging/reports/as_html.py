@@ -11,8 +11,8 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from inventory.described import counted
-from inventory.outside import outward
+from flashferry.core.described import counted
+from flashferry.core.outside import outward
 from staging.reports import words
 from staging.reports.graphs import MOST_POINTS, Limit, recorded_limit, transfer_graphs
 from staging.reports.headline import configuration_line, headline, saved_line, state_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from inventory.outside import json_text, told
+from flashferry.core.outside import json_text, told
 from staging.codec import to_json
 from staging.reports.model import Report
 from tcp.sample import Sample

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from inventory.outside import outward
+from flashferry.core.outside import outward
 from staging.reports.model import DeviceReport, Report
 from staging.reports.thresholds import Check, Status, Threshold, checks_of
 from staging.reports.words import moment, rate

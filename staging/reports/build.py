@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from flashferry.core.json_access import Node
 from staging.reports.device import device_report
 from staging.reports.model import DeviceReport, ImageReport, Report, RunStanding, Speed
-from staging.reports.node import Node
 from staging.reports.sites import epoch_s, site_reports, summary_of
 from staging.store.kept import STAGE
 

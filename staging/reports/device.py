@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flashferry.core.json_access import Node
 from staging.budget import payload_cap_bytes_per_s
 from staging.reports.model import (
     AttemptReport,
@@ -15,7 +16,6 @@ from staging.reports.model import (
     Standing,
     StepTime,
 )
-from staging.reports.node import Node
 from staging.reports.proof import restore_of
 from staging.reports.speeds import Speeds, speeds_of
 from staging.reports.transfers import transfers_of

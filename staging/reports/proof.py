@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flashferry.core.json_access import Node
 from staging.reports.model import LineReport, Proof, RestoreReport, RunStanding
-from staging.reports.node import Node
 from staging.states import Restored, State
 from staging.store.proofs import restore_source
 from tasks.configuration import Difference

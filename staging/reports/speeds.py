@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flashferry.core.json_access import Node
 from staging.reports.model import Speed, TransferReport
-from staging.reports.node import Node
 from staging.store.kept import NULL, STAGE
 from tcp.probing import too_short
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from inventory.described import counted
+from flashferry.core.described import counted
 from staging.reports.graphs import Graph, Line
 from staging.reports.scales import Point
 

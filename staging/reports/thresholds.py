@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.reports.device import LEFT, NOT_BEGUN, UNDER_WAY
 from staging.reports.model import DeviceReport, Proof, Report, Standing
 from staging.reports.words import duration, rate, share

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from flashferry.core.json_access import Node
 from staging.reports.model import TransferReport, VerdictReport
-from staging.reports.node import Node
 from tcp.sample import Sample
 from tcp.syn import SynOptions
 

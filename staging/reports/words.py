@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from inventory.described import counted
+from flashferry.core.described import counted
 
 NOT_MEASURED = "not measured"
 DASH = "-"

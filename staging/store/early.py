@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from staging.store.digging import at, number, text
+from flashferry.core.json_access import at, number, text
 from staging.store.kept import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE, utc
 
 _TUNING = frozenset({"window-size", "selective-ack", "timestamps"})

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
-from inventory.described import counted
+from flashferry.core.described import counted
 from staging.store.history_rows import ProbeWord, read_rows
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
 from staging.store.measurement import DELIVERED, Measurement, age, spoken_rate

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from staging.store.digging import number, parsed, text, whole
+from flashferry.core.json_access import number, parsed, text, whole
 from staging.store.early import StoredTransfer, transfers_in
 from staging.store.kept import NULL
 from staging.store.measurement import Measurement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from inventory.described import counted
+from flashferry.core.described import counted
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED, STAGE
 from tcp.limits import VerdictKind
 from tcp.probing import too_short

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flashferry.core.json_access import at, text
 from staging.states import Restored
-from staging.store.digging import at, text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

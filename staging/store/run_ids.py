@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.store.reading import reading
 
 LATEST = "latest"

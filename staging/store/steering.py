@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.states import State
 from staging.store.control import RunControl
 from staging.store.reading import reading

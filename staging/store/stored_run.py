@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from staging.store.digging import at, number, parsed, text
+from flashferry.core.json_access import at, number, parsed, text
 from staging.store.early import StoredTransfer, transfers_in
 from staging.store.kept import unpacked, utc
 from staging.store.reading import reading

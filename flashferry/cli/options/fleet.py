@@ -15,6 +15,8 @@ import typer
 from flashferry.cli.command_line import DEVICES
 from flashferry.cli.options.shared import TranscriptOption
 from flashferry.cli.terminal.output import say
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import descriptor_of
 from inventory.access import (
     HOST_KEYS,
     KNOWN_HOSTS,
@@ -24,9 +26,7 @@ from inventory.access import (
     state_directory,
 )
 from inventory.addresses import check_addresses
-from inventory.errors import ConfigInvalid
 from inventory.load import SAMPLE, open_inventory, sample_directory
-from inventory.regular_file import descriptor_of
 from inventory.selection import Selection, narrowed
 
 if TYPE_CHECKING:

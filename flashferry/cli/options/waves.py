@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from flashferry.cli.command_line import TUNING, WAVES
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.planning.fleet_plan import TuneMode
 from staging.planning.limits import MOST, Limits
 from staging.planning.until import parse_until

@@ -14,7 +14,7 @@ import warnings
 from contextlib import suppress
 from types import TracebackType
 
-from inventory.outside import shown_lines
+from flashferry.core.outside import shown_lines
 
 
 def guard() -> None:

@@ -1,6 +1,6 @@
 """What goes to the terminal: results on standard output, everything else on standard error.
 
-All of it passes the door to the outside (`inventory.outside`): no other module of the command line writes by itself,
+All of it passes the door to the outside (`flashferry.core.outside`): no other module of the command line writes by itself,
 but for tables (`flashferry.cli.view.layout`). The copy lines of `flashferry serve` are what was asked for: they go out as they
 are.
 """
@@ -22,8 +22,8 @@ from pathlib import Path
 import typer
 
 from flashferry.cli.options.shared import JSON_VARIABLE
-from inventory.errors import FlashferryError
-from inventory.outside import shown, told
+from flashferry.core.errors import FlashferryError
+from flashferry.core.outside import shown, told
 from staging.codec import to_json
 from staging.events import Event
 from staging.exit_codes import ExitCode

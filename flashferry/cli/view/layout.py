@@ -1,6 +1,6 @@
 """How results look: consoles, tables that fit the terminal, and figures in words.
 
-Whatever a console of ours prints has passed the door to the outside (`inventory.outside`) before it is measured and
+Whatever a console of ours prints has passed the door to the outside (`flashferry.core.outside`) before it is measured and
 wrapped: a secret is masked before it could be cut, and a cell is as wide as what is shown of it.
 """
 
@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flashferry.cli.terminal.output import here
-from inventory.outside import shown
+from flashferry.core.outside import shown
 from staging.states import Outcome, Restored
 
 if TYPE_CHECKING:

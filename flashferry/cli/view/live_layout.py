@@ -8,7 +8,7 @@ from flashferry.cli.terminal.output import command
 from flashferry.cli.view.live_cells import Line, Look, amount, bar, clock, cut, fit, joined, left, percent, rate
 from flashferry.cli.view.live_device import WIDE_ENOUGH, device_header, device_lines, few_lines
 from flashferry.cli.view.live_rows import WORDS, Need, choose
-from inventory.described import counted
+from flashferry.core.described import counted
 from staging.following import Fleet, Phase, Tally
 
 FEW = 8

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.layout import BAD, alike, console
-from inventory.described import counted
+from flashferry.core.described import counted
 from staging.states import Outcome, Restored
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import EventLines, say
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, line, names, rate, show
-from inventory.described import counted
+from flashferry.core.described import counted
 from staging.events import Event
 from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
 from staging.planning.forecast import clock, duration

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, GOOD, WIDE_COLUMNS, ShownConsole, ShownTable, console
-from inventory.described import counted
-from inventory.outside import outward
+from flashferry.core.described import counted
+from flashferry.core.outside import outward
 from staging.reports import words
 from staging.reports.headline import configuration_line, headline, saved_line, state_line
 from staging.reports.marks import PROOF_WORDS, proof_tone

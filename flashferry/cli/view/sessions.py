@@ -16,8 +16,8 @@ from flashferry.cli.serving import Desk, LearnedRates, Offer
 from flashferry.cli.terminal.inbox import Inbox
 from flashferry.cli.terminal.output import copy_line, echo, say
 from flashferry.cli.view.layout import ShownTable, Verbatim, console
+from flashferry.core.outside import told
 from ftpserver import EventKind, FtpServer, ServerEvent, ServerGone, TransferProgress, TransferRecord, TransferState
-from inventory.outside import told
 from staging.codec import to_json
 
 SHOWN_SESSIONS = 30

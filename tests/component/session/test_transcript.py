@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from inventory.outside import keep_secret
+from flashferry.core.outside import keep_secret
 from tasks import driver
 from tasks.errors import DeviceUnreachable, LoginRefused
 from tasks.session import DeviceSession

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.cli.view import layout
-from inventory.described import counted
+from flashferry.core.described import counted
 from staging.planning.waves import WavePolicy, may_go_on
 from staging.reports import words
 from staging.reports.scales import rate_axis

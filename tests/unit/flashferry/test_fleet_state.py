@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.cli.options.fleet import FleetOptions, fleet_options, opened
+from flashferry.core.errors import ConfigInvalid
 from inventory.access import key_rules
-from inventory.errors import ConfigInvalid
 
 
 def test_known_hosts_are_in_the_given_state_folder(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.cli import lab
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 
 
 def test_flashferry_itself_is_found_without_a_search_path(monkeypatch: pytest.MonkeyPatch):

@@ -7,7 +7,7 @@ import pytest
 from flashferry.cli.lab_experiment import _command as command
 from flashferry.cli.lab_experiment import _experiment_cells as experiment_cells
 from flashferry.cli.lab_experiment import experiment
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 
 
 def test_a_report_names_the_command_that_was_typed() -> None:

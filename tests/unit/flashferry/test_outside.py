@@ -44,11 +44,11 @@ from flashferry.cli.view.fleet_lines import FleetLines
 from flashferry.cli.view.layout import ShownConsole, ShownTable
 from flashferry.cli.view.live import LiveTable
 from flashferry.cli.view.plan_table import PlanProgress
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import keep_secret
 from ftpserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
 from ftpserver.catalogue import FileIdentity
 from inventory.conditions import VersionCondition
-from inventory.errors import ConfigInvalid
-from inventory.outside import keep_secret
 from staging import metrics
 from staging.dry_run import DryRecord
 from staging.event_log import event_line, event_log
@@ -247,7 +247,8 @@ ELSEWHERE = {
 def test_no_verb_is_forgotten():
     """Whoever adds a verb says here how hostile texts come to it."""
     families = {
-        name: [one.name for one in cli.import_module(f"flashferry.cli.{name}").app.registered_commands] for name in FAMILIES
+        name: [one.name for one in cli.import_module(f"flashferry.cli.{name}").app.registered_commands]
+        for name in FAMILIES
     }
     verbs = {*VERBS, *(f"{name} {one}" for name, commands in families.items() for one in commands)}
     tried = {*(name.partition(" --")[0] for name in CASES), *FROM_JOURNAL, *ELSEWHERE}
@@ -697,7 +698,7 @@ def _called(tree: ast.AST) -> Iterator[str]:
 
 def test_secrets_of_an_inventory_are_known_by_its_opening(ground, monkeypatch, flashferry_says):
     """Without anybody having told the door: to open the inventory is enough, and so is the environment."""
-    from inventory.outside import forget_secrets, masked
+    from flashferry.core.outside import forget_secrets, masked
 
     forget_secrets()
     monkeypatch.setenv("NB_TOKEN", TOKEN)

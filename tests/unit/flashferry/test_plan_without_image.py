@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.cli.main import build
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 
 
 def test_a_plan_without_any_image_is_refused_before_any_login(tmp_path, monkeypatch):

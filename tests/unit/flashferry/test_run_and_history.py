@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from flashferry.cli.history import blocks
 from flashferry.cli.main import build
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.states import State
 from tests.unit.staging.conftest import take

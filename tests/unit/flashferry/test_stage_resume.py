@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from flashferry.cli import stage, stage_request
 from flashferry.cli.main import build
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.exit_codes import ExitCode
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest

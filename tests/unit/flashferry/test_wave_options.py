@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from flashferry.cli.options.waves import WaveBy, WaveOptions, parse_failures, wave_options
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.planning.limits import Limits
 from staging.planning.waves import WavePolicy
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ftpserver.codec import CodecError, decode, encode
+from flashferry.core.codec import CodecError, decode, encode
 from ftpserver.commands import COMMANDS, masked_command
 from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
 from ftpserver.settings import Limits, SenderProfile, ServerSettings

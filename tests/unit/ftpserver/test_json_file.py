@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ftpserver import json_file
+from flashferry.core import files as json_file
 
 
 def test_a_file_that_cannot_be_written_whole_leaves_nothing_behind(

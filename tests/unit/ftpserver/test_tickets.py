@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.core.codec import encode, public
+from flashferry.core.outside import masked
 from ftpserver.catalogue import FileIdentity, ImageFile
-from ftpserver.codec import encode, public
 from ftpserver.errors import SettingsInvalid
 from ftpserver.tickets import TicketRequest, issue, password_matches, plain_address, source_allowed
-from inventory.outside import masked
 from tests.some import some
 
 IMAGE = ImageFile(

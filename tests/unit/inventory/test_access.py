@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.core.errors import ConfigInvalid
 from inventory.access import HostKeyPolicy, key_rules, state_directory
-from inventory.errors import ConfigInvalid
 from inventory.load import open_inventory
 
 

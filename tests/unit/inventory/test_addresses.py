@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.cli.options.fleet import FleetOptions, fleet
+from flashferry.core.errors import ConfigInvalid
 from inventory.addresses import check_addresses
-from inventory.errors import ConfigInvalid
 from inventory.load import open_inventory
 
 HOST = "  platform: ios\n  username: u\n  password: p\n"

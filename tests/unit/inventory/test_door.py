@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory import known_secrets
-from inventory.errors import FlashferryError
-from inventory.known_secrets import MASK, KnownSecrets
-from inventory.outside import (
+from flashferry.core import known_secrets
+from flashferry.core.errors import FlashferryError
+from flashferry.core.known_secrets import MASK, KnownSecrets
+from flashferry.core.outside import (
     json_text,
     keep_environment_secrets,
     keep_secret,

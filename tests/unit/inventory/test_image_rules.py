@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.image_rules import ImageRules, Traits, load_image_rules, rules_beside
 from inventory.versions import compare, read_release
 

@@ -6,7 +6,7 @@ import pytest
 from nornir.core.plugins.connections import ConnectionPluginRegister
 from nornir.plugins.inventory import SimpleInventory
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.image_rules import Traits, load_image_rules
 from inventory.load import open_inventory, sample_directory
 from inventory.selection import Selection, narrowed

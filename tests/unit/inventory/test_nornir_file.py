@@ -17,7 +17,7 @@ import pytest
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.load import open_inventory, sample_directory
 from inventory.selection import Selection, narrowed
 from inventory.sites import sites_of

@@ -9,7 +9,7 @@ import pytest
 from nornir.core.inventory import Defaults, Groups, Hosts, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.image_rules import load_image_rules
 from inventory.load import open_inventory
 from inventory.selection import Selection, narrowed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.load import open_inventory
 from inventory.selection import Selection, narrowed
 

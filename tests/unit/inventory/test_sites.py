@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.load import open_inventory
 from inventory.sites import rate_missing, sites_of
 from inventory.time_window import TimeWindow

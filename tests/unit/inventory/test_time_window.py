@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.time_window import DAYS, TimeWindow, check_windows, closes_at, next_opening
 
 NIGHTS = TimeWindow(opens="22:00", closes="05:00", days=("mon", "tue", "wed", "thu"), timezone="Europe/Berlin")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import masked
 from inventory.load import open_inventory
-from inventory.outside import masked
 from staging import secret_sources
 from staging.credentials import Credentials, Environment, apply_credentials, missing_login
 from staging.secret_sources import CommandSource, KeyringSource, PromptSource

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.event_log import SCHEMA, EventLog, event_line, event_log
 from staging.events import Event, Progress, TransferEnd
 

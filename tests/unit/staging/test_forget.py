@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flashferry.cli.main import build
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.forget import forget
 from staging.journal import Journal
 from staging.recover import pending

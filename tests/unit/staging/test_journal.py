@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.journal import Journal, state_directory
 from staging.journal_devices import NewDevice
 from staging.states import NEXT, State, is_allowed

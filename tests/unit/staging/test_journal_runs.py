@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.states import State
 from staging.store.control import RunControl

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.leases import lease_by_name, leases
 from staging.run_lock import lock_of

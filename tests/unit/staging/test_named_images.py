@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.core.errors import ConfigInvalid
 from ftpserver import Catalogue, FtpServerError
-from inventory.errors import ConfigInvalid
 from inventory.image_rules import ImageRules, rules_beside
 from inventory.load import open_inventory
 from staging.fleet.making import Manner, request_for_image

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from flashferry.core.errors import ConfigInvalid
 from ftpserver import Grant, ServerGrants
-from inventory.errors import ConfigInvalid
 from inventory.view import HostView
 from staging.links import LinkRates
 from staging.pace import told_pace

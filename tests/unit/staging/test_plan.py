@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.view import HostView
 from staging.context import DeviceOptions
 from staging.links import STATED, LinkRate

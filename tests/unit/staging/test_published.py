@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.images import wanted_image
 from staging.published import published
 

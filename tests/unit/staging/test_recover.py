@@ -6,7 +6,7 @@ import pytest
 
 import staging.recover
 from flashferry.cli.recover import only_pending
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.load import open_inventory
 from staging.credentials import Credentials, apply_credentials
 from staging.forget import forget

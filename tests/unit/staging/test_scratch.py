@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 
+from flashferry.core.state_folder import scratch_folder, sweep
 from staging.journal import Journal
-from staging.scratch import scratch_folder, sweep
 
 CODE = (
-    "import sys; from pathlib import Path; from staging.scratch import scratch_folder\n"
+    "import sys; from pathlib import Path; from flashferry.core.state_folder import scratch_folder\n"
     "with scratch_folder(Path(sys.argv[1])) as folder:\n"
     "    (folder / 'probe.bin').write_bytes(bytes(1000)); print(folder, flush=True); sys.stdin.read()"
 )

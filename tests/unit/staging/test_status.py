@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.record import DeviceRecord, Failure
 from staging.states import Outcome, Restored, State

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from flashferry.core.errors import ConfigInvalid
 from inventory.access import HostKeyPolicy, KeyRules
-from inventory.errors import ConfigInvalid
 from tasks import connection
 from tasks.connection import KEY_RULES, FlashferryConnection
 from tasks.errors import HostKeyRefused

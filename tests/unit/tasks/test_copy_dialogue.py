@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from tasks.copy_dialogue import MAX_COMMAND_LENGTH, CopyDialogue, Question, copy_command, mask
 from tasks.dialogue import COVERED_S, PROMPT_SETTLED_S, SETTLED_S
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inventory.outside import MASK
+from flashferry.core.outside import MASK
 from tasks.masked_stream import without_secrets
 
 V = "S0me.Value/x"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import ConfigInvalid
-from inventory.outside import MASK, keep_secret
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import MASK, keep_secret
 from tasks import transcript_files
 from tasks.transcript import HEAD_CHARS, KEPT_CHARS, SHOWN_CHARS, SHOWN_LINES, TAIL_CHARS, Recent, Recorder
 from tasks.transcript_files import Transcripts, transcripts_in

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.context import DeviceOptions
 from staging.exit_codes import ExitCode, exit_code
 from staging.fleet.options import RunOptions

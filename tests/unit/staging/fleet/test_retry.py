@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.fleet.retry import RetryPolicy, may_pass, pause_before_retry
 from staging.record import DeviceRecord, Failure
 from staging.states import Outcome, Restored

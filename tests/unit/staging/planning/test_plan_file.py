@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from inventory.errors import ConfigInvalid
-from inventory.outside import keep_secret
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import keep_secret
 from staging.planning.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, TuneMode
 from staging.planning.limits import Limits
 from staging.planning.plan_file import check_against, load_plan, plan_text, save_plan, sealed

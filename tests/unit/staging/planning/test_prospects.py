@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from inventory.load import open_inventory
 from inventory.sites import Site, sites_of
 from inventory.time_window import TimeWindow

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.planning.limits import Limits
 from staging.planning.waves import WaveDevice, WavePolicy, may_go_on, waves
 

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.journal_schema import SCHEMA_VERSION
 from staging.status import RunState, last_as_is, read_status

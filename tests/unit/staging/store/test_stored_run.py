@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from inventory.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid
 from staging.journal import Journal
 from staging.record import DeviceRecord
 from staging.states import Outcome, Restored, State

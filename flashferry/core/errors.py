@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inventory.outside import masked
+from flashferry.core.outside import masked
 
 
 class FlashferryError(Exception):

@@ -22,7 +22,7 @@ from enum import Enum
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from inventory.known_secrets import MASK, KnownSecrets
+from flashferry.core.known_secrets import MASK, KnownSecrets
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
