@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.fleet_watch import await_go, say
-from inventory.load import open_inventory
+from inventory.nornir_file import open_inventory
 from staging.events import Event
 from staging.fleet.request import FleetRequest
 from staging.journal import Journal

@@ -15,7 +15,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import NotRegular, check_regular, descriptor_of
 from ftpserver import FtpServer, ImageFile
 from ftpserver.descriptors import raise_soft_limit
-from inventory.addresses import check_addresses
+from inventory.sites import check_addresses
 from inventory.view import WORD, HostView, view
 from staging.context import RunContext
 from staging.device_run import stage_device

@@ -12,7 +12,7 @@ from flashferry.cli.view.device_tables import print_checks, print_run
 from flashferry.cli.view.layout import console
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
-from inventory.load import open_inventory
+from inventory.nornir_file import open_inventory
 from staging.exit_codes import ExitCode, exit_code, run_exit_code
 from staging.images import random_image
 from staging.journal import Journal

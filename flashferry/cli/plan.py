@@ -25,7 +25,7 @@ from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.plan_table import PlanProgress, print_plan
 from flashferry.core.errors import ConfigInvalid
 from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
-from inventory.load import SAMPLE, sample_directory
+from inventory.nornir_file import SAMPLE, sample_directory
 from staging.exit_codes import ExitCode, exit_code
 from staging.journal import state_directory
 from staging.planning.fleet_plan import Action, FleetPlan, TuneMode

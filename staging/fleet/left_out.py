@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from inventory.platforms import platform_of
+from inventory.view import platform_of
 from staging.journal_devices import NewDevice
 from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice
 from staging.record import DeviceRecord, Failure

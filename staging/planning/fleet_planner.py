@@ -11,7 +11,7 @@ from nornir.core import Nornir
 
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
-from inventory.image_choice import ImageChoice, ImageRules, Traits, image_path
+from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
 from inventory.time_window import closes_at, next_opening
 from inventory.view import HostView, view

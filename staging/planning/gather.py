@@ -14,7 +14,7 @@ from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import ConfigInvalid
-from inventory.image_choice import ImageChoice, ImageRules, Traits
+from inventory.image_rules import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
 from staging.events import Emit, Event
 from staging.fleet_check import CheckRecord, look

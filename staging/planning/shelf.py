@@ -11,7 +11,7 @@ from pathlib import Path
 from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
-from inventory.image_choice import ImageChoice
+from inventory.image_rules import ImageChoice
 from staging.images import named_image, wanted_image
 from staging.planning.fleet_plan import PlannedImage
 from staging.published import Published

@@ -25,9 +25,9 @@ from inventory.access import (
     known_hosts_in,
     state_directory,
 )
-from inventory.addresses import check_addresses
-from inventory.load import SAMPLE, open_inventory, sample_directory
+from inventory.nornir_file import SAMPLE, open_inventory, sample_directory
 from inventory.selection import Selection, narrowed
+from inventory.sites import check_addresses
 
 if TYPE_CHECKING:
     from nornir.core import Nornir

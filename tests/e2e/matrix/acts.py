@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from ftpserver import FtpServer, Ticket, TicketRequest
-from inventory.load import open_inventory
+from inventory.nornir_file import open_inventory
 from lab.control import ask
 from staging.codec import to_json
 from staging.context import DeviceOptions

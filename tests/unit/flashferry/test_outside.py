@@ -48,7 +48,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
 from ftpserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
 from ftpserver.catalogue import FileIdentity
-from inventory.conditions import VersionCondition
+from inventory.releases import VersionCondition
 from staging import metrics
 from staging.dry_run import DryRecord
 from staging.event_log import event_line, event_log

@@ -8,8 +8,8 @@ import pytest
 
 from flashferry.cli.options.fleet import FleetOptions, fleet
 from flashferry.core.errors import ConfigInvalid
-from inventory.addresses import check_addresses
-from inventory.load import open_inventory
+from inventory.nornir_file import open_inventory
+from inventory.sites import check_addresses
 
 HOST = "  platform: ios\n  username: u\n  password: p\n"
 

@@ -6,7 +6,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from inventory.image_rules import ImageRules, Traits, load_image_rules, rules_beside
-from inventory.versions import compare, read_release
+from inventory.releases import compare, read_release
 
 RULES = """
 rules:

@@ -15,7 +15,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked
-from inventory.load import open_inventory
+from inventory.nornir_file import open_inventory
 from staging import secret_sources
 from staging.credentials import Credentials, Environment, apply_credentials, missing_login
 from staging.secret_sources import CommandSource, KeyringSource, PromptSource

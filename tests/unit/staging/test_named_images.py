@@ -11,7 +11,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from ftpserver import Catalogue, FtpServerError
 from inventory.image_rules import ImageRules, rules_beside
-from inventory.load import open_inventory
+from inventory.nornir_file import open_inventory
 from staging.fleet.making import Manner, request_for_image
 from staging.fleet.retry import RetryPolicy
 from staging.images import wanted_image

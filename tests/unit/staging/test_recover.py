@@ -7,7 +7,7 @@ import pytest
 import staging.recover
 from flashferry.cli.recover import only_pending
 from flashferry.core.errors import ConfigInvalid
-from inventory.load import open_inventory
+from inventory.nornir_file import open_inventory
 from staging.credentials import Credentials, apply_credentials
 from staging.forget import forget
 from staging.journal import Journal

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from inventory.load import open_inventory
+from inventory.nornir_file import open_inventory
 from inventory.sites import Site, sites_of
 from inventory.time_window import TimeWindow
 from inventory.view import HostView
