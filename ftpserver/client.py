@@ -7,9 +7,9 @@ import socket
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from flashferry.tcp.syn import SynOptions
     from ftpserver.desk import Desk
     from ftpserver.settings import ServerSettings
-    from tcp.syn import SynOptions
 
 
 Connection: TypeAlias = socket.socket

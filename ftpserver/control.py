@@ -26,8 +26,8 @@ from ftpserver.tickets import plain_address
 if TYPE_CHECKING:
     import socket
 
+    from flashferry.tcp.syn import SynOptions
     from ftpserver.settings import ServerSettings
-    from tcp.syn import SynOptions
 
 _LOG_LINES = 120
 _UNSENT_REPLIES_BYTES = 16 * 1024

@@ -19,13 +19,13 @@ from ftpserver.tickets import Refusal, names_source, password_matches, source_al
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flashferry.tcp.sample import Sample
+    from flashferry.tcp.syn import SynOptions
     from ftpserver.catalogue import ImageFile
     from ftpserver.logins import FixedGrant
     from ftpserver.settings import ServerSettings
     from ftpserver.site_pace import SitePace
     from ftpserver.tickets import TicketGrant
-    from tcp.sample import Sample
-    from tcp.syn import SynOptions
 
 
 _MOST_NOTICES = 200

@@ -5,9 +5,9 @@ from enum import StrEnum
 from typing import Any
 
 from flashferry.core.codec import public
-from tcp.sample import Sample
-from tcp.syn import SynOptions
-from tcp.verdict import OwnPace, Verdict, VerdictKind
+from flashferry.tcp.sample import Sample
+from flashferry.tcp.syn import SynOptions
+from flashferry.tcp.verdict import OwnPace, Verdict, VerdictKind
 
 
 class TransferState(StrEnum):

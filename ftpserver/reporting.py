@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+from flashferry.tcp.verdict import KnownLink
 from ftpserver.records import EventKind, TransferState
 from ftpserver.so_far import SoFar
-from tcp.verdict import KnownLink
 
 if TYPE_CHECKING:
     from ftpserver.accounts import Account, Channel

@@ -7,7 +7,7 @@ Facts
   not slow down on loss and reaches the link.
 - Without a cap BBR starves its neighbours: measured at 5.5 against 0.43 MB/s for a CUBIC flow beside it. Its start-up
   overshoots then too, which without SACK takes seconds to repair. A cap a little under the link ends both. Where none
-  is known the copy finds a pace for itself, see `tcp.pacing`.
+  is known the copy finds a pace for itself, see `flashferry.tcp.pacing`.
 - Without SACK a sender repairs one loss per round trip. Where a full link has more (1 % at 100 ms: four), BBR runs into
   timeouts and sends a sixth of all bytes again. Slowed to what loses less than one per round trip, it is two to four
   times as fast as CUBIC there and sends 1 to 5 % again. Most of the damage is done in the first second, so the pace
@@ -19,7 +19,7 @@ Facts
 
 from dataclasses import dataclass
 
-from tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s
+from flashferry.tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s
 
 FALL_BACK_SHARE = 0.05
 """BBR is given up when more than this part of all bytes is sent again ..."""
@@ -108,7 +108,7 @@ def choose_sender(
 
 
 def _choose_without_cap(*, sack: bool, window_scaling: bool, rtt_s: float | None) -> SenderChoice:
-    """Choose where nobody stated a rate: BBR under a pace that is found in the copy, see `tcp.pacing`."""
+    """Choose where nobody stated a rate: BBR under a pace that is found in the copy, see `flashferry.tcp.pacing`."""
     if rtt_s is not None and rtt_s < _SHORT_RTT_S:
         return SenderChoice(congestion_control="cubic", reason="no rate stated, and so near that CUBIC is as fast")
     if not window_scaling:

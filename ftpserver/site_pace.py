@@ -11,13 +11,13 @@ Facts
 
 from typing import TYPE_CHECKING
 
-from tcp.pacing import LinkPacer, Pace, Phase
-from tcp.path_sight import BaseRtt, PathReading
+from flashferry.tcp.pacing import LinkPacer, Pace, Phase
+from flashferry.tcp.path_sight import BaseRtt, PathReading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tcp.info import TcpInfo
+    from flashferry.tcp.info import TcpInfo
 
 _RWND_LIMITED = 0.3
 """Of the time between two looks. The kernel shows about 0.47 under BBR for a flow entirely held by the window, and 0

@@ -1,4 +1,4 @@
-"""What the links of sites were seen to carry, kept between runs; the arithmetic is in `tcp.link_rate`."""
+"""What the links of sites were seen to carry, kept between runs; the arithmetic is in `flashferry.tcp.link_rate`."""
 
 import ipaddress
 import threading
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from flashferry.core import files as json_file
 from flashferry.core.codec import CodecError, decode, encode
+from flashferry.tcp.link_rate import Delivery, LearnedRate, learned_rate, sustained_bytes_per_s
 from ftpserver.tickets import plain_address
-from tcp.link_rate import Delivery, LearnedRate, learned_rate, sustained_bytes_per_s
 
 if TYPE_CHECKING:
     from ftpserver.records import TransferRecord

@@ -2,7 +2,7 @@
 
 from zlib import crc32
 
-from tcp.verdict import VerdictKind
+from flashferry.tcp.verdict import VerdictKind
 
 FIRST_AFTER_S = 5.0
 """Before that few readings are in, and a short transfer has its final verdict soon."""

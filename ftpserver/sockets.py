@@ -9,8 +9,8 @@ import errno
 import socket
 import struct
 
-from tcp.info import TcpInfo, parse_tcp_info
-from tcp.syn import SynOptions, parse_saved_syn
+from flashferry.tcp.info import TcpInfo, parse_tcp_info
+from flashferry.tcp.syn import SynOptions, parse_saved_syn
 
 _TCP = socket.IPPROTO_TCP
 _TCP_INFO = 11

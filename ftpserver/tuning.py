@@ -3,17 +3,17 @@
 import socket
 from typing import TYPE_CHECKING
 
+from flashferry.tcp.pacing import Phase
+from flashferry.tcp.verdict import OwnPace
 from ftpserver import sockets
 from ftpserver.records import SenderReport
 from ftpserver.sender import FALL_BACK_SHARE, LossSight, SenderChoice, choose_sender
-from tcp.pacing import Phase
-from tcp.verdict import OwnPace
 
 if TYPE_CHECKING:
+    from flashferry.tcp.info import TcpInfo
     from ftpserver.caps import Cap
     from ftpserver.settings import SenderProfile
     from ftpserver.site_pace import PacedCopy, SitePace
-    from tcp.info import TcpInfo
 
 
 _AT_THE_END = {

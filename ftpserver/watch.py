@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Protocol
 
+from flashferry.tcp.info import parse_tcp_info
 from ftpserver.sender import EARLY_LOOKS_S
 from ftpserver.ticks import to_next_early_look_s, to_next_moment_s, to_next_tick_s
-from tcp.info import parse_tcp_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ class Watched(Protocol):
     """The data connection of a transfer, as far as it is looked at."""
 
     def read(self) -> bytes | None:
-        """Return the kernel's account, see tcp.info; None where there is nothing more to look at."""
+        """Return the kernel's account, see flashferry.tcp.info; None where there is nothing more to look at."""
 
     def look_in(self, seconds: float, look: "Callable[[], None]") -> None:
         """Call `look` after some seconds."""

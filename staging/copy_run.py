@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nornir.core.task import Task
 
+from flashferry.tcp.probing import steady_bytes_per_s
 from ftpserver import Ticket, TicketRequest, TransferProgress, TransferRecord, TransferState
 from staging.budget import payload_cap_bytes_per_s
 from staging.clocks import compare_clocks
@@ -28,7 +29,6 @@ from tasks.identity import identity_of
 from tasks.pull import PullReport, Witnessed, copy_limits, pull
 from tasks.tune import set_again, step_down
 from tasks.tuning import WINDOW_SIZE, Change, TunePlan
-from tcp.probing import steady_bytes_per_s
 
 
 class CopyRun(SlotRun):

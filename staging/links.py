@@ -1,7 +1,7 @@
 """What the links to devices carry: stated in the inventory, or learned from earlier transfers of the same site.
 
 A rate that is learned serves plans and windows. It holds no copy back unless the inventory states a `cap_share`: where
-no rate is stated, copies find the link's rate anew for themselves (`tcp.pacing`), and it may have changed.
+no rate is stated, copies find the link's rate anew for themselves (`flashferry.tcp.pacing`), and it may have changed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashferry.tcp.pacing import HOLD_SHARE
 from ftpserver import SiteRates, TransferRecord, network_of
 from inventory.view import HostView
 from staging.budget import payload_cap_bytes_per_s
-from tcp.pacing import HOLD_SHARE
 
 FILE = "link-rates.json"
 STATED = "stated in the inventory"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flashferry.tcp.path import WindowChoice, choose_window
 from inventory.view import HostView
 from staging.context import DeviceOptions
 from staging.links import LinkRate
@@ -14,7 +15,6 @@ from tasks.check import CheckReport
 from tasks.pull import Source, command_for
 from tasks.tuning import Change, TcpLines, TunePlan, plan_restore, plan_tune
 from tasks.verify import Digests, commands_for
-from tcp.path import WindowChoice, choose_window
 
 ASSUMED_RTT_S = 0.1
 """Round-trip time taken where the kernel measured none."""

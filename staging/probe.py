@@ -13,6 +13,10 @@ from typing import Any
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
+from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.models import predicted_seconds
+from flashferry.tcp.probing import TARGET_S, TimedCopy, first_size, next_size
+from flashferry.tcp.worth import nothing_to_tune, worth_tuning
 from staging.budget import payload_cap_bytes_per_s
 from staging.context import RunContext
 from staging.device_run import DeviceRun, run_device
@@ -28,10 +32,6 @@ from staging.store.history import Expectation, History
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
 from tasks.errors import CopyFailed
 from tasks.tuning import SOURCE_INTERFACE, TunePlan
-from tcp.limits import VerdictKind
-from tcp.models import predicted_seconds
-from tcp.probing import TARGET_S, TimedCopy, first_size, next_size
-from tcp.worth import nothing_to_tune, worth_tuning
 
 TYPICAL_IMAGE_BYTES = 500_000_000
 """Size that times are forecast for where nobody names an image: an IOS-XE image has 400 to 900 MB."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flashferry.tcp.probing import steady_bytes_per_s, too_short
+from flashferry.tcp.syn import SynOptions
+from flashferry.tcp.verdict import Verdict
+from flashferry.tcp.worth import Worth
 from ftpserver import SenderReport, TransferRecord
 from tasks.pull import PullReport
-from tcp.probing import steady_bytes_per_s, too_short
-from tcp.syn import SynOptions
-from tcp.verdict import Verdict
-from tcp.worth import Worth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

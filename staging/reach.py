@@ -13,6 +13,7 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
+from flashferry.tcp.syn import SynOptions
 from ftpserver import FtpServer, FtpServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
 from inventory.access import state_directory
 from inventory.view import HostView, view
@@ -32,7 +33,6 @@ from tasks.connection import recent_of, session_of
 from tasks.pull import Source
 from tasks.reach import ReachReport, Sighting, reach_server
 from tasks.tuning import plan_tune
-from tcp.syn import SynOptions
 
 REACH_BYTES = 16_384
 """Enough to need a data connection that takes more than one packet; a second at most on the slowest device."""

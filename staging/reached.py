@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flashferry.tcp.syn import SynOptions
 from tasks.reach import ReachReport
-from tcp.syn import SynOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import masked
+from flashferry.tcp.path import WindowChoice
 from ftpserver import FtpServerError, TransferRecord
 from staging.clocks import Clocks
 from staging.links import LinkRate
@@ -21,7 +22,6 @@ from tasks.restore import RestoreReport
 from tasks.tune import TuneReport
 from tasks.tuning import Change
 from tasks.verify import VerifyReport
-from tcp.path import WindowChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from flashferry.cli.terminal.outlet import outlets
 from flashferry.cli.terminal.output import copy_line, say
 from flashferry.cli.view.sessions import watch_sessions
 from flashferry.core.errors import ConfigInvalid
+from flashferry.tcp.link_rate import DEFAULT_CAP_SHARE
 from ftpserver import (
     FtpServer,
     FtpServerError,
@@ -39,7 +40,6 @@ from ftpserver import (
 from staging.budget import payload_cap_bytes_per_s
 from staging.exit_codes import ExitCode
 from staging.serving import free_ftp_port, port_notice
-from tcp.link_rate import DEFAULT_CAP_SHARE
 
 
 def serve(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from flashferry.tcp.verdict import KnownLink, VerdictKind, judge
 from lab.enter import enter_core
 from lab.errors import LabError
 from lab.experiment.cell import Sender
@@ -19,16 +20,15 @@ from lab.experiment.site_client import SiteClient
 from lab.experiment.syn_tap import SynTap
 from lab.experiment.witness import Flow, Witness
 from lab.world import DeviceSpec, World, WorldSpec, start_world
-from tcp.verdict import KnownLink, VerdictKind, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from flashferry.tcp.syn import SynOptions
     from ftpserver import TransferRecord
     from lab.experiment.cell import Cell
     from lab.experiment.servers import Offer, Running
-    from tcp.syn import SynOptions
 
 PLATFORMS = {"xe": "csr1000v-16.11", "ios": "iosv-15.8"}
 """The stand-ins of the article's routers."""

@@ -15,9 +15,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashferry.tcp.limiting_factor import LINK_IS_FULL, VerdictKind
 from lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
 from lab.experiment.tables import conditions, markdown
-from tcp.limits import LINK_IS_FULL, VerdictKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

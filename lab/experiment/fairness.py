@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
+from flashferry.tcp.path import bdp_bytes, choose_window
 from lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
 from lab.experiment.tables import conditions, markdown, mb, percent, runs_csv
-from tcp.path import bdp_bytes, choose_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

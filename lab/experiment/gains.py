@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flashferry.tcp.worth import spoken
 from lab.experiment.published import ARMS, SENDERS
 from lab.experiment.tables import markdown, mb
-from tcp.worth import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s
+from flashferry.tcp.models import cubic_bytes_per_s, window_limited_bytes_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from flashferry.core.codec import decode
+from flashferry.tcp.sample import Sample
 from lab.experiment.cell import Cell, cell_from_json
-from tcp.sample import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What limited a copy; fields as in `tcp.verdict.Verdict`, and who says so: `server` or `witness`."""
+    """What limited a copy; fields as in `flashferry.tcp.verdict.Verdict`, and who says so: `server` or `witness`."""
 
     kind: str
     share: float

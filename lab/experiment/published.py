@@ -10,8 +10,8 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flashferry.tcp.models import predicted_bytes_per_s
 from lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from tcp.models import predicted_bytes_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -135,7 +135,7 @@ def expected_kinds(arm: Arm, sender: Sender) -> tuple[str, ...]:
 
 
 def model_bytes_per_s(arm: Arm, sender: Sender, link: LinkSetting = LINK) -> float:
-    """Return what the models of `tcp.models` and the stand-in's own brakes allow an arm."""
+    """Return what the models of `flashferry.tcp.models` and the stand-in's own brakes allow an arm."""
     paced = sender.control in ("bbr", "auto") and arm.window_bytes is None
     cap = sender.cap_share
     network = predicted_bytes_per_s(

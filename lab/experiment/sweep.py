@@ -13,9 +13,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashferry.tcp.models import cubic_bytes_per_s, repair_bytes_per_s, window_limited_bytes_per_s
+from flashferry.tcp.path import choose_window
 from lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from tcp.models import cubic_bytes_per_s, repair_bytes_per_s, window_limited_bytes_per_s
-from tcp.path import choose_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,7 +7,7 @@ import ctypes
 import socket
 import struct
 
-from tcp.syn import SynOptions, parse_saved_syn
+from flashferry.tcp.syn import SynOptions, parse_saved_syn
 
 _ETHERTYPE_IP = 0x0800
 _SO_ATTACH_FILTER = 26

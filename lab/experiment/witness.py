@@ -7,10 +7,10 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from flashferry.tcp.info import TcpInfo, parse_tcp_info
+from flashferry.tcp.sample import Sample
+from flashferry.tcp.verdict import KnownLink, Verdict, judge
 from lab.experiment.diag import ESTABLISHED, Connection, Monitor
-from tcp.info import TcpInfo, parse_tcp_info
-from tcp.sample import Sample
-from tcp.verdict import KnownLink, Verdict, judge
 
 STEP_S = 0.1
 """The article's graphs have steps of 100 ms."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
+from flashferry.tcp.limiting_factor import VerdictKind
 from staging.planning.situation import Rate
-from tcp.limits import VerdictKind
 
 UNTUNED_WINDOW_BYTES = {"ios-xe": 14_900, "ios": 10_200}
 HASH_BYTES_PER_S = {"ios-xe": 2e9 / 480, "ios": 400e6 / 720}

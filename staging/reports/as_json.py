@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashferry.core.outside import json_text, told
+from flashferry.tcp.sample import Sample
 from staging.codec import to_json
 from staging.reports.model import Report
-from tcp.sample import Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from flashferry.tcp.sample import Sample, intervals
 from staging.reports.scales import Axis, Point, evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
 from staging.reports.words import rates
-from tcp.sample import Sample, intervals
 
 MOST_POINTS = 150
 """More than a line of a printed page shows."""

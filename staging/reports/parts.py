@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tcp.sample import Sample
+from flashferry.tcp.sample import Sample
 
 
 class Proof(StrEnum):

@@ -6,9 +6,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
+from flashferry.tcp.sample import Sample
+from flashferry.tcp.syn import SynOptions
 from staging.reports.model import TransferReport, VerdictReport
-from tcp.sample import Sample
-from tcp.syn import SynOptions
 
 if TYPE_CHECKING:
     from staging.store.stored_run import StoredDevice, StoredTransfer

@@ -15,12 +15,12 @@ from statistics import median
 from types import MappingProxyType
 
 from flashferry.core.described import counted
+from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.models import predicted_seconds
+from flashferry.tcp.worth import LEAST_GAIN
 from staging.store.history_rows import ProbeWord, read_rows
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
 from staging.store.measurement import DELIVERED, Measurement, age, spoken_rate
-from tcp.limits import VerdictKind
-from tcp.models import predicted_seconds
-from tcp.worth import LEAST_GAIN
 
 __all__ = ["Expectation", "History", "Measurement"]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import number, parsed, text, whole
+from flashferry.tcp.worth import nothing_to_tune
 from staging.store.early import StoredTransfer, transfers_in
 from staging.store.kept import NULL
 from staging.store.measurement import Measurement
 from staging.store.reading import reading
-from tcp.worth import nothing_to_tune
 
 _KEPT = (
     "SELECT host, at, run_id, kind, tuned, target = 'null:', bytes_acked, duration_s, rate_bytes_per_s, "

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, console, line, outcome, rate, restored, show
 from flashferry.cli.view.many import print_details, rows_of
+from flashferry.tcp.worth import spoken
 from staging.probe_result import CAVEAT, Arm, ProbeResult
-from tcp.worth import spoken
 
 if TYPE_CHECKING:
     from staging.record import DeviceRecord, RunReport

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from flashferry.tcp.info import parse_tcp_info
 from ftpserver.accounts import Account
 from ftpserver.bans import CommandBudget, FailureBook
 from ftpserver.caps import Cap
@@ -16,7 +17,6 @@ from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferStat
 from ftpserver.roster import CLOSED_KEPT_S, MOST_CLOSED
 from ftpserver.settings import Limits, SenderProfile, ServerSettings
 from ftpserver.tickets import Refusal, Ticket, TicketRequest, issue
-from tcp.info import parse_tcp_info
 
 IMAGE = ImageFile(
     name="a.bin",

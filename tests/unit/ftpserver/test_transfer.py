@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from flashferry.tcp.verdict import KnownLink, VerdictKind
 from ftpserver.catalogue import FileIdentity, ImageFile
 from ftpserver.records import SenderReport, TransferRecord
 from ftpserver.tickets import TicketRequest, issue
 from ftpserver.transfer import Transfer, TransferStart
-from tcp.verdict import KnownLink, VerdictKind
 
 _SIZE = 1_000_000
 _SENDER = SenderReport(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
+from flashferry.tcp.limiting_factor import VerdictKind
 from staging.probe import ProbeRun, ProbeWish
 from staging.probe_result import ProbeResult
 from staging.store.history import History
 from staging.store.kept import STAGE
 from staging.store.measurement import Measurement
-from tcp.limits import VerdictKind
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -8,6 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.cli.view.probe_table import print_probe
+from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.probing import PILOT_BYTES, too_short
+from flashferry.tcp.verdict import Verdict
 from ftpserver import SenderReport
 from staging.probe import ProbeRun, ProbeWish
 from staging.probe_result import Arm, ProbeResult
@@ -16,9 +19,6 @@ from staging.states import Outcome, Restored, State
 from staging.store.history import History
 from staging.store.kept import PROBE_AS_IS
 from staging.store.measurement import Measurement
-from tcp.limits import VerdictKind
-from tcp.probing import PILOT_BYTES, too_short
-from tcp.verdict import Verdict
 
 SENDER = SenderReport(
     congestion_control_asked="auto",

@@ -14,8 +14,8 @@ import random
 from collections import deque
 from dataclasses import dataclass, field
 
-from tcp.pacing import LinkPacer, Pace, Phase
-from tcp.path_sight import BaseRtt, PathReading
+from flashferry.tcp.pacing import LinkPacer, Pace, Phase
+from flashferry.tcp.path_sight import BaseRtt, PathReading
 
 STEP_S = 0.002
 MSS_BYTES = 1460

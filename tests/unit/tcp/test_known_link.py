@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcp.limits import LINK_IS_FULL
-from tcp.sample import Sample, intervals
-from tcp.verdict import KnownLink, OwnPace, VerdictKind, judge
+from flashferry.tcp.limiting_factor import LINK_IS_FULL
+from flashferry.tcp.sample import Sample, intervals
+from flashferry.tcp.verdict import KnownLink, OwnPace, VerdictKind, judge
 from tests.unit.tcp.test_verdict import _flow as flow_of
 
 _CAPTURE = json.loads((Path(__file__).parents[2] / "captures" / "slow_receivers.json").read_text(encoding="utf-8"))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tcp.sample import Sample
-from tcp.verdict import VerdictKind, judge
+from flashferry.tcp.sample import Sample
+from flashferry.tcp.verdict import VerdictKind, judge
 
 _CAPTURE = json.loads((Path(__file__).parents[2] / "captures" / "flows.json").read_text(encoding="utf-8"))
 _FLOWS = {flow["name"]: flow for flow in _CAPTURE["flows"]}

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tcp.models import (
+from flashferry.tcp.models import (
     cubic_bytes_per_s,
     predicted_bytes_per_s,
     predicted_seconds,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcp.path import LARGEST_WINDOW_BYTES, bdp_bytes, choose_window
+from flashferry.tcp.path import LARGEST_WINDOW_BYTES, bdp_bytes, choose_window
 
 
 def test_the_published_path_takes_625_kb() -> None:

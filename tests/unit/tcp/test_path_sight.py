@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcp.path_sight import PathReading, PathSight
+from flashferry.tcp.path_sight import PathReading, PathSight
 from tests.unit.tcp.path_model import MSS_BYTES
 
 _RATE, _LOOK_S, _RTT_S = 2e6, 0.02, 0.1

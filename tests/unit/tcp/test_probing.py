@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcp.probing import LARGEST_BYTES, PILOT_BYTES, TimedCopy, first_size, next_size, steady_bytes_per_s, too_short
-from tcp.sample import Sample
+from flashferry.tcp.probing import (
+    LARGEST_BYTES,
+    PILOT_BYTES,
+    TimedCopy,
+    first_size,
+    next_size,
+    steady_bytes_per_s,
+    too_short,
+)
+from flashferry.tcp.sample import Sample
 
 
 def copy(

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from tcp.info import parse_tcp_info
-from tcp.readings import MOST_READINGS, Readings
-from tcp.sample import Sample
+from flashferry.tcp.info import parse_tcp_info
+from flashferry.tcp.readings import MOST_READINGS, Readings
+from flashferry.tcp.sample import Sample
 
 
 def _raw(seed: int, length: int = 280) -> bytes:

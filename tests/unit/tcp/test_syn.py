@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcp.syn import SynOptions, parse_saved_syn
+from flashferry.tcp.syn import SynOptions, parse_saved_syn
 
 _MSS_1460 = bytes.fromhex("020405b4")
 _FULL = bytes.fromhex("020405b40402080a0000000100000000" + "01030307")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tcp.info import NO_PACING_LIMIT, parse_tcp_info
-from tcp.sample import Sample, intervals
-from tcp.verdict import OwnPace, VerdictKind, judge
+from flashferry.tcp.info import NO_PACING_LIMIT, parse_tcp_info
+from flashferry.tcp.sample import Sample, intervals
+from flashferry.tcp.verdict import OwnPace, VerdictKind, judge
 
 _MSS = 1460
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tcp.limits import VerdictKind
-from tcp.worth import nothing_to_tune, spoken, worth_tuning
+from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.worth import nothing_to_tune, spoken, worth_tuning
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.sample import Sample
+from flashferry.tcp.verdict import Verdict
 from ftpserver import SenderReport, TransferRecord
 from staging.store.kept import STAGE, KeptTransfer
-from tcp.limits import VerdictKind
-from tcp.sample import Sample
-from tcp.verdict import Verdict
 
 STARTED_S = 1_780_000_000.0
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from flashferry.tcp.worth import nothing_to_tune
 from staging.journal import Journal
 from staging.record import DeviceRecord
 from staging.states import Outcome
@@ -14,7 +15,6 @@ from staging.store.history import History
 from staging.store.history_rows import ProbeWord
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED, STAGE
 from staging.store.measurement import Measurement, age
-from tcp.worth import nothing_to_tune
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 IMAGE_BYTES = 500_000_000

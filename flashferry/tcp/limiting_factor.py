@@ -9,12 +9,12 @@ from enum import StrEnum
 from statistics import median, pstdev
 from typing import TYPE_CHECKING
 
-from tcp.models import cubic_bytes_per_s
+from flashferry.tcp.models import cubic_bytes_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tcp.sample import Interval, Sample
+    from flashferry.tcp.sample import Interval, Sample
 
 
 class VerdictKind(StrEnum):
@@ -78,7 +78,7 @@ _PLATEAU = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPace:
-    """A pace that a sender looked for in the transfer itself, see `tcp.pacing`.
+    """A pace that a sender looked for in the transfer itself, see `flashferry.tcp.pacing`.
 
     Attributes:
         found_link_bytes_per_s: What the link was found to carry for all transfers that share it; None while unknown.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tcp.sample import Sample
+    from flashferry.tcp.sample import Sample
 
 PILOT_BYTES = 65_536
 """First copy of a device that nothing is known of: a second at 0.1 MB/s. Never a measurement, however long it takes."""

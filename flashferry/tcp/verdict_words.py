@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from tcp.limits import LINK_IS_FULL, KnownLink, Overview, VerdictKind
-from tcp.path import LARGEST_WINDOW_BYTES
+from flashferry.tcp.limiting_factor import LINK_IS_FULL, KnownLink, Overview, VerdictKind
+from flashferry.tcp.path import LARGEST_WINDOW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

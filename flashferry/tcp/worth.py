@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tcp.limits import VerdictKind
+from flashferry.tcp.limiting_factor import VerdictKind
 
 LEAST_GAIN = 1.2
 """Two copies over the same path differ by some per cent by themselves; below this a gain is not told from chance."""

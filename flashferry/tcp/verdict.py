@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from tcp.limits import KnownLink, Overview, OwnPace, VerdictKind, kind_of, overview
-from tcp.sample import Interval, Sample, intervals
-from tcp.words import advice_for, evidence_for, sentence_for
+from flashferry.tcp.limiting_factor import KnownLink, Overview, OwnPace, VerdictKind, kind_of, overview
+from flashferry.tcp.sample import Interval, Sample, intervals
+from flashferry.tcp.verdict_words import advice_for, evidence_for, sentence_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ Facts
 import struct
 import zlib
 
-from tcp.info import parse_tcp_info
-from tcp.sample import Sample
+from flashferry.tcp.info import parse_tcp_info
+from flashferry.tcp.sample import Sample
 
 MOST_READINGS = 48
 """More than enough to tell which cause held how long."""

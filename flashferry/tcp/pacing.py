@@ -22,7 +22,7 @@ Facts
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tcp.path_sight import PathReading, PathSight
+from flashferry.tcp.path_sight import PathReading, PathSight
 
 HOLD_SHARE = 0.98
 """Part of the found rate at which a copy goes on: enough to fill the link, little enough to leave no queue."""

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tcp.info import NO_PACING_LIMIT
+from flashferry.tcp.info import NO_PACING_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tcp.info import TcpInfo
+    from flashferry.tcp.info import TcpInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """The part of a TCP_INFO reading that tells what limits a transfer.
 
-    Counters a kernel does not have are None; see `tcp.info` for their meaning.
+    Counters a kernel does not have are None; see `flashferry.tcp.info` for their meaning.
 
     Attributes:
         at_s: Seconds since the transfer began.
