@@ -28,7 +28,7 @@ from pyftpdlib.ioloop import IOLoop
 
 from benchmarks.pyftpdlib_table import BEGIN, END, Reasons, mistakes, to_markdown
 from benchmarks.report import put_between
-from ftpserver.catalogue import Catalogue, ImageFile
+from flashferry.images.catalogue import Catalogue, ImageFile
 from ftpserver.data import ImageChannel
 from ftpserver.errors import FtpServerError
 from ftpserver.logins import FixedGrant

@@ -1,6 +1,7 @@
 """The tuned FTP server: it feeds routers and is the witness of every transfer."""
 
-from ftpserver.catalogue import Catalogue, ImageFile
+from flashferry.images.catalogue import Catalogue, ImageFile
+from flashferry.images.files import FileIdentity
 from ftpserver.errors import (
     FtpServerError,
     ImageUnknown,
@@ -12,7 +13,6 @@ from ftpserver.errors import (
     TicketUnknown,
 )
 from ftpserver.grants import Grant, ServerGrants, may_bind, probe_grants
-from ftpserver.image_files import FileIdentity
 from ftpserver.logins import FixedLogin
 from ftpserver.records import (
     EventKind,

@@ -19,9 +19,9 @@ from ftpserver.tickets import Refusal, names_source, password_matches, source_al
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flashferry.images.catalogue import ImageFile
     from flashferry.tcp.sample import Sample
     from flashferry.tcp.syn import SynOptions
-    from ftpserver.catalogue import ImageFile
     from ftpserver.logins import FixedGrant
     from ftpserver.settings import ServerSettings
     from ftpserver.site_pace import SitePace

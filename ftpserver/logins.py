@@ -14,7 +14,7 @@ import secrets
 from dataclasses import dataclass, field
 
 from flashferry.core.outside import keep_secret
-from ftpserver.catalogue import ImageFile
+from flashferry.images.catalogue import ImageFile
 from ftpserver.errors import SettingsInvalid
 from ftpserver.tickets import TicketGrant, TicketRequest, checked_sources, seal
 

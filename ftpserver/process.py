@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from flashferry.core.codec import decode
+from flashferry.images.catalogue import ImageFile
 from ftpserver.caps import given_cap
-from ftpserver.catalogue import ImageFile
 from ftpserver.descriptors import raise_soft_limit
 from ftpserver.grants import probe_grants
 from ftpserver.wire import Hello, Pulse, Ready, line, pulses_line

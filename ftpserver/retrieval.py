@@ -4,7 +4,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any
 
-from ftpserver.image_files import administration, has_content_of
+from flashferry.images.files import administration, has_content_of
 
 if TYPE_CHECKING:
     from ftpserver.accounts import Account

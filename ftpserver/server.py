@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from flashferry.core.codec import decode
-from ftpserver.catalogue import Catalogue, ImageFile
+from flashferry.images.catalogue import Catalogue, ImageFile
 from ftpserver.child import Child
 from ftpserver.errors import FtpServerError, ServerGone
 from ftpserver.grants import ServerGrants

@@ -7,14 +7,14 @@ image its ticket is for; under a fixed login, of an image it can name.
 import os
 from typing import TYPE_CHECKING, Any
 
+from flashferry.images.catalogue import ImageFile
+from flashferry.images.files import open_as
 from ftpserver import sockets
 from ftpserver.accounts import Account
-from ftpserver.catalogue import ImageFile
 from ftpserver.control import BoundedControl
 from ftpserver.data_place import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, protocol_of
 from ftpserver.desk import Desk
 from ftpserver.errors import ImageUnreadable
-from ftpserver.image_files import open_as
 from ftpserver.logins import FixedGrant
 from ftpserver.records import EventKind, TransferState
 from ftpserver.retrieval import Retrieval

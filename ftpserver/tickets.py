@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from flashferry.core.outside import keep_secret
-from ftpserver.catalogue import ImageFile
+from flashferry.images.catalogue import ImageFile
 from ftpserver.errors import SettingsInvalid
 
 _ALPHABET = string.ascii_letters + string.digits

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from flashferry.images.fit import INSIST, Fits, ImageFit
 from ftpserver import ImageFile
 from tasks.check import Wanted
-from tasks.image_fit import INSIST, Fits, ImageFit
 
 HINT = f"Give each platform its own image; {INSIST} has this one staged on all of them"
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from nornir.core import Nornir
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.images.published import published
 from inventory.access import state_directory
 from inventory.view import view
 from staging.context import DeviceOptions
@@ -27,7 +28,6 @@ from staging.planning.fleet_plan import FleetPlan, TuneMode
 from staging.planning.limits import Limits
 from staging.planning.plan_file import load_plan
 from staging.planning.waves import WavePolicy
-from staging.published import published
 from staging.record import RunReport
 from staging.run import run_waves
 

@@ -13,6 +13,7 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import NotRegular, check_regular, descriptor_of
+from flashferry.images.inside import name_inside
 from ftpserver import FtpServer, ImageFile
 from ftpserver.descriptors import raise_soft_limit
 from inventory.sites import check_addresses
@@ -30,7 +31,6 @@ from staging.fleet.request import FleetRequest
 from staging.fleet.resuming import with_earlier
 from staging.fleet.stored import to_stored
 from staging.given_images import GivenImages
-from staging.image_inside import name_inside
 from staging.journal import Journal
 from staging.journal_devices import NewDevice
 from staging.links import LinkRates

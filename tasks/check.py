@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from nornir.core.task import Result, Task
 
+from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
 from inventory.view import view
 from tasks.authorization import Authorization, look_at_authorization
 from tasks.check_report import CheckReport, Wanted, Way
@@ -38,7 +39,6 @@ from tasks.file_system import (
     room_refusal,
 )
 from tasks.hashing import hash_limits
-from tasks.image_fit import INSIST, Fits, ImageFit, image_fit, platform_of
 from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
 from tasks.session import DeviceSession

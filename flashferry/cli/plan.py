@@ -24,6 +24,7 @@ from flashferry.cli.terminal.interrupt import looking
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.plan_table import PlanProgress, print_plan
 from flashferry.core.errors import ConfigInvalid
+from flashferry.images.published import published
 from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
 from inventory.nornir_file import SAMPLE, sample_directory
 from staging.exit_codes import ExitCode, exit_code
@@ -32,7 +33,6 @@ from staging.planning.fleet_plan import Action, FleetPlan, TuneMode
 from staging.planning.fleet_planner import PlanRequest, plan_fleet
 from staging.planning.plan_file import plan_document, save_plan
 from staging.planning.until import parse_window
-from staging.published import published
 from staging.states import Outcome
 
 if TYPE_CHECKING:

@@ -33,6 +33,7 @@ from flashferry.cli.view.layout import names
 from flashferry.cli.view.live import watching
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.images.published import published
 from inventory.view import view
 from staging.context import DeviceOptions
 from staging.dry_run import dry_run_fleet
@@ -44,7 +45,6 @@ from staging.journal import Journal, state_directory
 from staging.links import LinkRates
 from staging.pace import told_pace
 from staging.planning.fleet_plan import TuneMode
-from staging.published import published
 from staging.recover import pending
 from staging.run import run_waves
 from staging.status import last_as_is

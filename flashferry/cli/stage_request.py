@@ -13,6 +13,7 @@ from flashferry.cli.recover import check_any_restored, only_pending
 from flashferry.cli.terminal.output import say
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.images.published import Published
 from inventory.selection import Selection, narrowed
 from staging.fleet.making import Manner, request_for_image, request_for_plan
 from staging.fleet.options import RunOptions
@@ -22,7 +23,6 @@ from staging.fleet.retry import RetryPolicy
 from staging.interrupted import Interrupted
 from staging.planning.fleet_plan import TuneMode
 from staging.planning.plan_file import load_plan
-from staging.published import Published
 from staging.recover import pending, recover
 from staging.run import checked_image
 from staging.store.run_ids import find_run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from flashferry.images.published import Published
 from staging.context import DeviceOptions
-from staging.published import Published
 from staging.serving import ANY_ADDRESS
 
 

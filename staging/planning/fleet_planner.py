@@ -11,6 +11,7 @@ from nornir.core import Nornir
 
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.images.published import Published
 from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
 from inventory.time_window import closes_at, next_opening
@@ -28,7 +29,6 @@ from staging.planning.prospects import Known, decided, links_of, prospects_of
 from staging.planning.shelf import ImageShelf, image_shelf
 from staging.planning.situation import Situation
 from staging.planning.waves import WavePolicy
-from staging.published import Published
 from staging.status import last_hash_speeds
 from staging.store.history import History
 

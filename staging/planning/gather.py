@@ -14,6 +14,7 @@ from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.images.fit import ImageFit
 from inventory.image_rules import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
 from staging.events import Emit, Event
@@ -28,7 +29,6 @@ from staging.states import Outcome
 from tasks.check import CheckReport, Wanted
 from tasks.connection import session_of
 from tasks.identity import identity_of
-from tasks.image_fit import ImageFit
 from tasks.session import DeviceSession
 from templates.version import parse_version
 

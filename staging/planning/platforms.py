@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from flashferry.images.fit import Fits
 from staging.given_images import HINT
 from staging.planning.fleet_plan import Action
 from staging.planning.gather import Found
-from tasks.image_fit import Fits
 
 
 def refused_where_shared(found: tuple[Found, ...]) -> tuple[Found, ...]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
+from flashferry.images.published import Published
 from inventory.image_rules import ImageChoice
 from staging.images import named_image, wanted_image
 from staging.planning.fleet_plan import PlannedImage
-from staging.published import Published
 from tasks.check import Wanted
 from tasks.copy_dialogue import checked_name
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from flashferry.images.catalogue import Catalogue
 from ftpserver import ServerSettings, TicketRequest, process
-from ftpserver.catalogue import Catalogue
 from ftpserver.tickets import issue
 
 _KINDS = ("ServerSession", "ImageChannel", "PassiveListener", "Transfer", "Reporter", "Tuning")

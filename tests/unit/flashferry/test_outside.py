@@ -46,8 +46,8 @@ from flashferry.cli.view.live import LiveTable
 from flashferry.cli.view.plan_table import PlanProgress
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
+from flashferry.images.catalogue import FileIdentity
 from ftpserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
-from ftpserver.catalogue import FileIdentity
 from inventory.releases import VersionCondition
 from staging import metrics
 from staging.dry_run import DryRecord

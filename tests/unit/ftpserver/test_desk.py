@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from flashferry.images.catalogue import FileIdentity, ImageFile
 from flashferry.tcp.info import parse_tcp_info
 from ftpserver.accounts import Account
 from ftpserver.bans import CommandBudget, FailureBook
 from ftpserver.caps import Cap
-from ftpserver.catalogue import FileIdentity, ImageFile
 from ftpserver.desk import Desk, mask
 from ftpserver.errors import SettingsInvalid
 from ftpserver.logins import FixedLogin, admit

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.codec import decode, encode, public
-from ftpserver.catalogue import FileIdentity, ImageFile
+from flashferry.images.catalogue import FileIdentity, ImageFile
 from ftpserver.door import FixedDoor
 from ftpserver.errors import SettingsInvalid
 from ftpserver.logins import FixedGrant, FixedLogin, admit

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ftpserver.catalogue import FileIdentity, ImageFile
+from flashferry.images.catalogue import FileIdentity, ImageFile
 from ftpserver.errors import TicketUnknown
 from ftpserver.records import SenderReport, TransferProgress, TransferRecord, TransferState
 from ftpserver.snapshots import BRIEF_RECORDS, WHOLE_RECORDS, Snapshots

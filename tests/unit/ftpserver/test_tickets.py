@@ -6,7 +6,7 @@ import pytest
 
 from flashferry.core.codec import encode, public
 from flashferry.core.outside import masked
-from ftpserver.catalogue import FileIdentity, ImageFile
+from flashferry.images.catalogue import FileIdentity, ImageFile
 from ftpserver.errors import SettingsInvalid
 from ftpserver.tickets import TicketRequest, issue, password_matches, plain_address, source_allowed
 from tests.some import some

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from flashferry.images.catalogue import FileIdentity, ImageFile
 from flashferry.tcp.verdict import KnownLink, VerdictKind
-from ftpserver.catalogue import FileIdentity, ImageFile
 from ftpserver.records import SenderReport, TransferRecord
 from ftpserver.tickets import TicketRequest, issue
 from ftpserver.transfer import Transfer, TransferStart

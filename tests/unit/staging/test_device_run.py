@@ -12,6 +12,7 @@ from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.inventory import Defaults, Host
 
 from flashferry.cli.view import device_tables as tables
+from flashferry.images.fit import Fits, ImageFit
 from ftpserver import FtpServerError, TransferState
 from staging import copy_run, device_run, leftover_run, reconciling
 from staging.context import DeviceOptions, RunContext
@@ -36,7 +37,6 @@ from tasks.errors import (
     TransferStalled,
 )
 from tasks.flash_file import FlashFile
-from tasks.image_fit import Fits, ImageFit
 from tasks.leftover import in_words
 from tasks.tune import apply_plan, reapply, without_scaling
 from tasks.tuning import plan_tune, tcp_lines

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from staging.image_inside import name_inside
+from flashferry.images.inside import name_inside
 
 IOS = b"CW_BEGIN$$\0CW_IMAGE$C870-ADVIPSERVICESK9-M$\0CW_FAMILY$C870$\0CW_VERSION$12.4(6)T5$\0CW_END$$"
 PACKAGE = (

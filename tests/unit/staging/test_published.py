@@ -7,8 +7,8 @@ import hashlib
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.images.published import published
 from staging.images import wanted_image
-from staging.published import published
 
 
 @pytest.fixture

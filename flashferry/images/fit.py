@@ -1,7 +1,7 @@
 """Whether an image is for the platform of a device, by what both say of themselves. Pure.
 
 Three answers, for a wrong "yes" costs a boot and a wrong "no" a night: it is, it is not, or it cannot be told. It is
-not only where the table of `tasks.image_families` knows both and they differ. What cannot be told is staged, and said:
+not only where the table of `flashferry.images.families` knows both and they differ. What cannot be told is staged, and said:
 nothing is activated by a copy, so what it may cost is its own time and room, while a refusal of every name that the
 table lacks would teach everybody to insist, always.
 
@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tasks.image_families import UPGRADES, Family, family_of_image, family_of_model, platform_word
+from flashferry.images.families import UPGRADES, Family, family_of_image, family_of_model, platform_word
 
 INSIST = "--any-image"
 """The option that has an image staged all the same."""
