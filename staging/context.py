@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from flashferry.devices.identity import LoginGuard
 from ftpserver import ImageFile, Ticket, TicketRequest, TransferProgress
 from staging.events import Emit
 from staging.fleet.gates import Gates
@@ -14,7 +15,6 @@ from staging.journal import Journal
 from staging.links import LinkRates
 from staging.planning.limits import Limits
 from staging.record import Failure
-from tasks.identity import LoginGuard
 
 
 class Server(Protocol):

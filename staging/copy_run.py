@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from nornir.core.task import Task
 
+from flashferry.devices.connection import NAME as CONNECTION
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnreachable, FileInTheWay
+from flashferry.devices.identity import identity_of
 from flashferry.tcp.probing import steady_bytes_per_s
 from ftpserver import Ticket, TicketRequest, TransferProgress, TransferRecord, TransferState
 from staging.budget import payload_cap_bytes_per_s
@@ -20,12 +24,8 @@ from staging.states import State
 from staging.store.kept import STAGE, KeptTransfer
 from tasks.addresses import own_addresses
 from tasks.check import CheckReport, Wanted, look_again
-from tasks.connection import NAME as CONNECTION
-from tasks.connection import session_of
 from tasks.copy_watch import least_rate_bytes_per_s
-from tasks.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnreachable, FileInTheWay
 from tasks.flash_file import remove
-from tasks.identity import identity_of
 from tasks.pull import PullReport, Witnessed, copy_limits, pull
 from tasks.tune import set_again, step_down
 from tasks.tuning import WINDOW_SIZE, Change, TunePlan

@@ -12,6 +12,9 @@ from dataclasses import replace
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
+from flashferry.devices.connection import recent_of, session_of
+from flashferry.devices.errors import HostKeyRefused, ImageCorrupt, LoginRefused, RestoreIncomplete
+from flashferry.devices.identity import identity_of, member_serials
 from ftpserver import FtpServerError
 from staging.context import RunContext
 from staging.given_images import HINT as ONE_PLATFORM
@@ -22,10 +25,7 @@ from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, Restored, State
 from staging.touched import JournalUnusable
 from tasks.check import CheckReport, check
-from tasks.connection import recent_of, session_of
-from tasks.errors import HostKeyRefused, ImageCorrupt, LoginRefused, RestoreIncomplete
 from tasks.flash_file import file_at
-from tasks.identity import identity_of, member_serials
 from tasks.leftover import in_words
 from tasks.mark import mark_line
 from tasks.restore import SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport, restore

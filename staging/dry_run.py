@@ -13,6 +13,7 @@ from pathlib import Path
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
+from flashferry.devices.connection import recent_of, session_of
 from inventory.view import view
 from staging.events import Emit, Event, never_failing, silent
 from staging.fleet_check import CheckRecord, look
@@ -27,7 +28,6 @@ from staging.run import RunOptions
 from staging.serving import free_ftp_port
 from staging.states import Outcome
 from tasks.check import Wanted
-from tasks.connection import recent_of, session_of
 from tasks.copy_dialogue import checked_name
 from tasks.mark import local_owner, mark_line
 from tasks.verify import Digests

@@ -11,18 +11,17 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
+from flashferry.devices.connection import recent_of, session_of
+from flashferry.devices.errors import Interrupted, Stopped
+from flashferry.devices.identity import member_serials
 from inventory.access import state_directory
 from inventory.view import view
 from staging.events import Emit, Event, never_failing, silent
-from staging.interrupted import Interrupted
 from staging.leases import Lease, lease_by_name, lease_on, leases
 from staging.reached import Reached
 from staging.record import Failure, failure_of
 from staging.states import Outcome
 from tasks.check import CheckReport, Wanted, Way, check_device
-from tasks.connection import recent_of, session_of
-from tasks.errors import Stopped
-from tasks.identity import member_serials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

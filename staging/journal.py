@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import open_private
+from flashferry.devices.errors import DeviceRefused
 from inventory.access import state_directory
 from staging.codec import kept_json, to_json
 from staging.journal_attempts import begin_anew
@@ -32,7 +33,6 @@ from staging.run_lock import lock_of
 from staging.states import ENDED, State, is_allowed
 from staging.store.kept import KeptTransfer, row_of
 from staging.touched import COLUMNS, DamagedEntry, JournalUnusable, TouchedDevice, read_row
-from tasks.errors import DeviceRefused
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
+from flashferry.devices.errors import DeviceRefused
 from staging.journal_runs import now
 from staging.states import State
-from tasks.errors import DeviceRefused
 
 
 def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 from flashferry.core.errors import FlashferryError
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import ImageCorrupt
 from ftpserver import FtpServerError
 from staging.copy_run import CopyRun
 from staging.reconciling import reconcile
 from staging.record import sentence_of
-from tasks.connection import session_of
-from tasks.errors import ImageCorrupt
 from tasks.flash_file import FlashFile, file_at
 from tasks.leftover import CANNOT_TELL, advice, in_words, leftover
 

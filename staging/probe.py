@@ -13,6 +13,7 @@ from typing import Any
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
+from flashferry.devices.errors import CopyFailed
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.probing import TARGET_S, TimedCopy, first_size, next_size
@@ -30,7 +31,6 @@ from staging.run import RunOptions, run_fleet
 from staging.states import Outcome
 from staging.store.history import Expectation, History
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
-from tasks.errors import CopyFailed
 from tasks.tuning import SOURCE_INTERFACE, TunePlan
 
 TYPICAL_IMAGE_BYTES = 500_000_000

@@ -13,6 +13,7 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
+from flashferry.devices.connection import recent_of, session_of
 from flashferry.tcp.syn import SynOptions
 from ftpserver import FtpServer, FtpServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
 from inventory.access import state_directory
@@ -29,7 +30,6 @@ from staging.serving import port_notice, serving
 from staging.states import Outcome
 from tasks.addresses import own_addresses
 from tasks.check import CheckReport, Wanted
-from tasks.connection import recent_of, session_of
 from tasks.pull import Source
 from tasks.reach import ReachReport, Sighting, reach_server
 from tasks.tuning import plan_tune

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import DeviceUnreachable, FlashBusy, Interrupted
 from ftpserver import TransferProgress, TransferState
-from staging.interrupted import Interrupted
 from staging.reconcile import Decision, Evidence, Judgement, judge
-from tasks.connection import session_of
 from tasks.copy_watch import SLOWEST_BYTES_PER_S, copy_limits
-from tasks.errors import DeviceUnreachable, FlashBusy
 from tasks.flash_file import FlashFile, file_at
 
 RECONNECT_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import masked
+from flashferry.devices.errors import DeviceUnreachable, Stopped
 from flashferry.tcp.path import WindowChoice
 from ftpserver import FtpServerError, TransferRecord
 from staging.clocks import Clocks
@@ -16,7 +17,6 @@ from staging.probe_result import ProbeResult
 from staging.reconcile import Judgement
 from staging.states import Outcome, Restored, State
 from tasks.check import CheckReport
-from tasks.errors import DeviceUnreachable, Stopped
 from tasks.pull import PullReport
 from tasks.restore import RestoreReport
 from tasks.tune import TuneReport

@@ -14,19 +14,18 @@ from nornir.core.inventory import Host, Hosts, Inventory
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.devices.connection import recent_of, session_of
+from flashferry.devices.errors import Interrupted, OtherDevice, RestoreIncomplete
+from flashferry.devices.identity import Identity, identity_of, is_ours
+from flashferry.devices.session import DeviceSession
 from staging.events import Emit, Event, never_failing, silent
-from staging.interrupted import Interrupted
 from staging.journal import Journal
 from staging.record import Failure, failure_of
 from staging.states import Restored, State
 from staging.touched import DamagedEntry, TouchedDevice
-from tasks.connection import recent_of, session_of
-from tasks.errors import OtherDevice, RestoreIncomplete
-from tasks.identity import Identity, identity_of, is_ours
 from tasks.leftover import leftover
 from tasks.readings import read_running
 from tasks.restore import RestoreReport, restore_device
-from tasks.session import DeviceSession
 from tasks.threats import pending_change
 from tasks.tuning import marks_in
 

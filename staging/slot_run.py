@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager, contextmanager
 
 from nornir.core.task import Task
 
+from flashferry.devices.connection import remark, session_of
+from flashferry.devices.errors import Interrupted
 from staging.context import RunContext
-from staging.interrupted import Interrupted
 from staging.record import sentence_of
 from staging.steps import StepRunner
-from tasks.connection import remark, session_of
 
 PATIENCE_S = 60.0
 """Who waits longer is logged out, and logged in again when it is its turn."""

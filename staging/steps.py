@@ -12,18 +12,17 @@ from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
+from flashferry.devices.connection import recent_of, remark
+from flashferry.devices.errors import Interrupted, Stopped
+from flashferry.devices.identity import guard_logins
 from ftpserver import FtpServerError, Ticket
 from inventory.view import HostView, view
 from staging.context import RunContext
 from staging.events import Event
 from staging.fleet.deadline import WINDOW_CLOSED
-from staging.interrupted import Interrupted
 from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, State
 from staging.touched import JournalUnusable
-from tasks.connection import recent_of, remark
-from tasks.errors import Stopped
-from tasks.identity import guard_logins
 
 
 class StepRunner:

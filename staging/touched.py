@@ -25,7 +25,7 @@ class TouchedDevice:
     """A device that a run tuned and has not proven restored.
 
     Attributes:
-        identity: What it calls itself, see `tasks.identity`; None where the journal does not say.
+        identity: What it calls itself, see `flashferry.devices.identity`; None where the journal does not say.
         members: Serial numbers of the members of a stack; empty for another device.
         target: Path of the copy that was under way, or None.
     """

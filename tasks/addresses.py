@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from tasks.errors import DeviceRefused, OutputNotUnderstood
-from tasks.session import DeviceSession
+from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
+from flashferry.devices.session import DeviceSession
 
 MOST_ADDRESSES = 256
 """A router of a provider has thousands of interfaces; the ticket is then bound to its first addresses."""

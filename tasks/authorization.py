@@ -16,11 +16,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from tasks.dialogue import Dialogue
-from tasks.errors import DeviceRefused, OutputNotUnderstood
-from tasks.prompts import open_question
-from tasks.refusals import refusal_in
-from tasks.session import BREAK, DeviceSession
+from flashferry.devices.dialogue import Dialogue
+from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
+from flashferry.devices.prompts import open_question
+from flashferry.devices.refusals import refusal_in
+from flashferry.devices.session import BREAK, DeviceSession
 from templates.rows import CommandAuthorization, LoweredCommand, Privilege, first, rows
 
 FULL_LEVEL = 15

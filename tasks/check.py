@@ -14,6 +14,9 @@ from dataclasses import replace
 
 from nornir.core.task import Result, Task
 
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from flashferry.devices.session import DeviceSession
 from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
 from inventory.view import view
 from tasks.authorization import Authorization, look_at_authorization
@@ -26,8 +29,6 @@ from tasks.configuration_state import (
     pending_rollback,
     saved_by_stamps,
 )
-from tasks.connection import session_of
-from tasks.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from tasks.file_system import (
     MemberRoom,
     default_file_system,
@@ -41,7 +42,6 @@ from tasks.file_system import (
 from tasks.hashing import hash_limits
 from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
-from tasks.session import DeviceSession
 from tasks.source_address import interface_refusal, vrf_refusal
 from tasks.verify import Digests, VerifyReport, verify_image, verify_signature
 from templates.rows import ArchiveSection, DirError, DirFile, DirTotals, ExclusiveMode, first, rows

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flashferry.devices.session import Facts
 from flashferry.images.fit import ImageFit
 from tasks.authorization import Authorization
 from tasks.configuration_state import ConfigurationState
 from tasks.file_system import MemberRoom
-from tasks.session import Facts
 from tasks.tuning import TcpLines
 from tasks.verify import VerifyReport
 from templates.version import SoftwareVersion

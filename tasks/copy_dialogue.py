@@ -8,7 +8,7 @@ Facts
 * A typed `y` at `Destination filename [x]?` becomes the file's name: Enter alone, and only where `x` is the name that
   the command gave. Another name there (`startup-config` was seen) is what Enter would overwrite.
 * `[confirm]` takes a single key; `[yes/no]` and file names want Enter.
-* When and how often something is typed: see `tasks.dialogue`.
+* When and how often something is typed: see `flashferry.devices.dialogue`.
 * Only the line `N bytes copied` means success. An error line counts when it names our source or our target: other jobs
   (autoconfig looking for `network-confg`) print theirs into a copy that goes well.
 """
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.dialogue import Dialogue
 from inventory.view import WORD
-from tasks.dialogue import Dialogue
 from templates.rows import CopyError, CopyResult, last, rows
 
 MAX_COMMAND_LENGTH = 253

@@ -6,9 +6,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from flashferry.devices.dialogue import STUCK_S
+from flashferry.devices.errors import (
+    CopyStopped,
+    DeviceUnreachable,
+    DialogueDisturbed,
+    OutputNotUnderstood,
+    TransferStalled,
+)
 from tasks.copy_dialogue import CopyDialogue
-from tasks.dialogue import STUCK_S
-from tasks.errors import CopyStopped, DeviceUnreachable, DialogueDisturbed, OutputNotUnderstood, TransferStalled
 
 STEP = "pull"
 

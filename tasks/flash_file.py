@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
-from tasks.connection import session_of
-from tasks.dialogue import Dialogue, Question
-from tasks.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
-from tasks.session import DeviceSession
+from flashferry.devices.connection import session_of
+from flashferry.devices.dialogue import Dialogue, Question
+from flashferry.devices.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
+from flashferry.devices.session import DeviceSession
 from templates.rows import DirError, DirFile, Refusal, first, rows
 
 STEP = "remove"

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tasks.dialogue import STUCK_S, Dialogue
-from tasks.errors import HashStopped, OutputNotUnderstood
-from tasks.session import DeviceSession
+from flashferry.devices.dialogue import STUCK_S, Dialogue
+from flashferry.devices.errors import HashStopped, OutputNotUnderstood
+from flashferry.devices.session import DeviceSession
 
 DIGEST_DOT_BYTES = 65_536
 SIGNATURE_DOT_BYTES = 4_096

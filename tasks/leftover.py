@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flashferry.core.errors import FlashferryError
+from flashferry.devices.session import DeviceSession
 from tasks.flash_file import FlashFile, file_at
-from tasks.session import DeviceSession
 
 CANNOT_TELL = "cannot tell: "
 """How the answer begins where there is none, with the reason behind it; never taken for the absence of a file."""

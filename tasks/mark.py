@@ -15,7 +15,7 @@ import re
 import socket
 from collections.abc import Iterable
 
-from tasks.errors import DeviceRefused
+from flashferry.devices.errors import DeviceRefused
 
 _MARK = re.compile(r"alias exec (flashferry-[\w-]+) ?(.*)")
 _PREFIX = "flashferry-"

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from nornir.core.task import Result, Task
 
-from tasks.connection import session_of
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, FileInTheWay
+from flashferry.devices.session import DeviceSession
 from tasks.copy_dialogue import CopyDialogue, CopyOutcome, Question, copy_command
 from tasks.copy_watch import CopyLimits, CopyWatch, Witnessed, copy_limits, reason_of_silence
-from tasks.errors import CopyFailed, DeviceOverloaded, DeviceRefused, FileInTheWay
-from tasks.session import DeviceSession
 from templates.rows import CopyResult, Refusal, first
 
 STEP = "pull"

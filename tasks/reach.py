@@ -17,10 +17,10 @@ from enum import StrEnum
 
 from nornir.core.task import Result, Task
 
-from tasks.connection import session_of
-from tasks.errors import CopyFailed, TransferStalled
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import CopyFailed, TransferStalled
+from flashferry.devices.session import DeviceSession
 from tasks.pull import CopyLimits, Source, Witnessed, pull_image
-from tasks.session import DeviceSession
 from templates.rows import CopyResult
 
 STEP = "reach"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from flashferry.devices.errors import OutputNotUnderstood
+from flashferry.devices.session import DeviceSession
 from tasks.configuration import holds_syslog
-from tasks.errors import OutputNotUnderstood
-from tasks.session import DeviceSession
 from tasks.tuning import TcpLines, tcp_lines_of
 from templates.config_sections import ConfigNotUnderstood, sections
 

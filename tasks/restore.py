@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from nornir.core.task import Result, Task
 
 from flashferry.core.described import counted
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import RestoreIncomplete
+from flashferry.devices.refusals import refusals
+from flashferry.devices.session import DeviceSession
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
-from tasks.connection import session_of
-from tasks.errors import RestoreIncomplete
 from tasks.readings import READINGS, Configured, read_running, read_startup
-from tasks.refusals import refusals
-from tasks.session import DeviceSession
 from tasks.snapshot import Snapshot
 from tasks.threats import Threat, archived_lines, holds_ours, pending_change
 from tasks.tie import tie

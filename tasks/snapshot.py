@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.session import DeviceSession
 from tasks.configuration import Fingerprint, fingerprint
-from tasks.connection import session_of
-from tasks.errors import DeviceRefused
 from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
-from tasks.session import DeviceSession
 from tasks.threats import archives, pending_change
 from tasks.tuning import TcpLines
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.session import DeviceSession
 from tasks.configuration_state import lock_holder, pending_rollback
-from tasks.errors import DeviceRefused
 from tasks.readings import Configured
-from tasks.session import DeviceSession
 from tasks.tuning import Change, Standing, standing, tcp_lines
 from templates.config_sections import ConfigNotUnderstood
 from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, rows

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from nornir.core.task import Result, Task
 
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.refusals import refusals
+from flashferry.devices.session import DeviceSession
 from tasks.configuration import new_lines
-from tasks.connection import session_of
-from tasks.errors import DeviceRefused
 from tasks.mark import first_mark, in_other_hands, is_mark, mark_of
 from tasks.readings import Configured, read_running
-from tasks.refusals import refusals
-from tasks.session import DeviceSession
 from tasks.snapshot import Snapshot
 from tasks.tie import Tie, tie
 from tasks.tuning import (

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from nornir.core.task import Result, Task
 
-from tasks.connection import session_of
-from tasks.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from flashferry.devices.session import DeviceSession
 from tasks.file_system import same_file
 from tasks.hashing import SIGNATURE_DOT_BYTES, HashLimits, hash_limits, run_verify
-from tasks.session import DeviceSession
 from tasks.signature import Signature, SignatureReport, judge
 from templates.rows import Refusal, VerifyDigest, VerifyError, first, rows
 

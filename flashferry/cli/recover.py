@@ -15,6 +15,7 @@ from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import EventLines, finish
 from flashferry.cli.view.device_tables import print_recovery
 from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.devices.errors import RestoreIncomplete
 from staging.exit_codes import ExitCode
 from staging.forget import forget
 from staging.journal import Journal, state_directory
@@ -22,7 +23,6 @@ from staging.recover import RecoveryRecord, pending
 from staging.recover import recover as recover_fleet
 from staging.states import Restored
 from staging.touched import TouchedDevice
-from tasks.errors import RestoreIncomplete
 
 
 @login_options

@@ -33,6 +33,7 @@ from flashferry.cli.view.layout import names
 from flashferry.cli.view.live import watching
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.errors import Interrupted, RestoreIncomplete
 from flashferry.images.published import published
 from inventory.view import view
 from staging.context import DeviceOptions
@@ -40,7 +41,6 @@ from staging.dry_run import dry_run_fleet
 from staging.exit_codes import ExitCode, exit_code, run_exit_code
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
-from staging.interrupted import Interrupted
 from staging.journal import Journal, state_directory
 from staging.links import LinkRates
 from staging.pace import told_pace
@@ -48,7 +48,6 @@ from staging.planning.fleet_plan import TuneMode
 from staging.recover import pending
 from staging.run import run_waves
 from staging.status import last_as_is
-from tasks.errors import RestoreIncomplete
 from tasks.tuning import EXTRAS
 
 

@@ -13,6 +13,7 @@ from flashferry.cli.recover import check_any_restored, only_pending
 from flashferry.cli.terminal.output import say
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.devices.errors import Interrupted
 from flashferry.images.published import Published
 from inventory.selection import Selection, narrowed
 from staging.fleet.making import Manner, request_for_image, request_for_plan
@@ -20,7 +21,6 @@ from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
 from staging.fleet.resuming import is_done, kept_request, resumed
 from staging.fleet.retry import RetryPolicy
-from staging.interrupted import Interrupted
 from staging.planning.fleet_plan import TuneMode
 from staging.planning.plan_file import load_plan
 from staging.recover import pending, recover

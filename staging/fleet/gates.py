@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from staging.interrupted import Interrupted
+from flashferry.devices.errors import Interrupted
 from staging.planning.limits import Limits
 
 LOOK_EVERY_S = 1.0

@@ -13,6 +13,7 @@ from nornir.core.state import GlobalState
 from nornir.core.task import Result, Task
 
 from flashferry.core.described import counted
+from flashferry.devices.identity import LoginGuard
 from ftpserver import FtpServerError, ImageFile
 from inventory.view import HostView
 from staging.context import RunContext
@@ -28,7 +29,6 @@ from staging.planning.waves import Wave, may_go_on
 from staging.record import DeviceRecord, Failure, failure_of
 from staging.states import Outcome, Restored
 from staging.touched import JournalUnusable
-from tasks.identity import LoginGuard
 
 DeviceTask = Callable[[Task, RunContext], Result]
 

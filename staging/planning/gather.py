@@ -14,12 +14,15 @@ from nornir.core.task import Result, Task
 from nornir.plugins.runners import ThreadedRunner
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import Interrupted
+from flashferry.devices.identity import identity_of
+from flashferry.devices.session import DeviceSession
 from flashferry.images.fit import ImageFit
 from inventory.image_rules import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
 from staging.events import Emit, Event
 from staging.fleet_check import CheckRecord, look
-from staging.interrupted import Interrupted
 from staging.leases import Lease
 from staging.links import LinkRate, LinkRates
 from staging.planning.fleet_plan import Action, PlannedDevice
@@ -27,9 +30,6 @@ from staging.planning.shelf import ImageShelf
 from staging.record import Failure, failure_of
 from staging.states import Outcome
 from tasks.check import CheckReport, Wanted
-from tasks.connection import session_of
-from tasks.identity import identity_of
-from tasks.session import DeviceSession
 from templates.version import parse_version
 
 

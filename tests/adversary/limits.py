@@ -20,10 +20,10 @@ CONSTANTS: dict[str, Any] = {
     "staging.reconciling.SETTLED_S": 1.0,
     "staging.reconciling.STALLED_S": 3.0,
     "tasks.authorization.LIMIT_S": 5.0,
-    "tasks.conversation.ECHO_LIMIT_S": 4.0,
+    "flashferry.devices.conversation.ECHO_LIMIT_S": 4.0,
     "tasks.copy_watch.MEASURED_AFTER_S": 5.0,
-    "tasks.driver.LOGIN_LIMIT_S": 6.0,
-    "tasks.driver.TOTAL_LIMITS": 3,
+    "flashferry.devices.driver.LOGIN_LIMIT_S": 6.0,
+    "flashferry.devices.driver.TOTAL_LIMITS": 3,
     "tasks.flash_file.LIMIT_S": 6.0,
     "tasks.hashing.SILENCE_LIMIT_S": 4.0,
     "tasks.hashing.START_LIMIT_S": 4.0,
@@ -43,7 +43,7 @@ def shorten() -> list[str]:
         "staging.fleet.retry.pause_before_retry": _of_retries,
     }
     missing += [name for name, wrap in wrapped.items() if not _wrap(name, wrap)]
-    return missing + ([] if _shorten_exchanges() else ["tasks.driver.Connection.exchange"])
+    return missing + ([] if _shorten_exchanges() else ["flashferry.devices.driver.Connection.exchange"])
 
 
 def _found(name: str) -> tuple[Any, str, Any] | None:
@@ -98,7 +98,7 @@ def _of_retries(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _shorten_exchanges() -> bool:
-    found = _found("tasks.driver.Connection")
+    found = _found("flashferry.devices.driver.Connection")
     exchange = getattr(found[2], "exchange", None) if found else None
     if found is None or exchange is None:
         return False

@@ -23,7 +23,14 @@ from tests.adversary.limits import shorten
 _PR_SET_PDEATHSIG = 1
 _LONGEST_JOB_BYTES = 65_536
 _VERBS = ("stage", "probe", "check", "recover", "report", "status")
-_HEAVY = ("napalm.ios", "netmiko", "ntc_templates.parse", "staging.credentials", "staging.reach", "tasks.driver")
+_HEAVY = (
+    "napalm.ios",
+    "netmiko",
+    "ntc_templates.parse",
+    "flashferry.devices.credentials",
+    "staging.reach",
+    "flashferry.devices.driver",
+)
 
 
 def main(path: str) -> None:

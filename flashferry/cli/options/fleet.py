@@ -32,7 +32,7 @@ from inventory.sites import check_addresses
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
-    from staging.credentials import Refused
+    from flashferry.devices.credentials import Refused
 
 _TAKEN: dict[str, str] = {}
 """Secrets that stood in our environment, and were taken out of it."""
@@ -211,8 +211,8 @@ def opened(which: FleetOptions) -> Nornir:
     for one in data:
         one.update(rules)
     if which.transcript is not None:
-        from tasks.connection import TRANSCRIPTS
-        from tasks.transcript_files import transcripts_in
+        from flashferry.devices.connection import TRANSCRIPTS
+        from flashferry.devices.transcript_files import transcripts_in
 
         nornir.config.user_defined[TRANSCRIPTS] = transcripts_in(which.transcript, tell=say)
     return nornir
@@ -225,8 +225,8 @@ def transcripts_told_by(nornir: Nornir, tell: Callable[[str], None]) -> None:
         nornir: The devices.
         tell: Takes a sentence for people.
     """
-    from tasks.connection import TRANSCRIPTS
-    from tasks.transcript_files import Transcripts
+    from flashferry.devices.connection import TRANSCRIPTS
+    from flashferry.devices.transcript_files import Transcripts
 
     found = nornir.config.user_defined.get(TRANSCRIPTS)
     if isinstance(found, Transcripts):
@@ -244,8 +244,8 @@ def with_credentials(nornir: Nornir, which: FleetOptions, *, failed: Refused | N
     Raises:
         ConfigInvalid: A source of credentials cannot be used.
     """
-    from staging.credentials import ENABLE, PASSWORD, Environment, Source, apply_credentials
-    from staging.secret_sources import CommandSource, KeyringSource, PromptSource
+    from flashferry.devices.credentials import ENABLE, PASSWORD, Environment, Source, apply_credentials
+    from flashferry.devices.secret_sources import CommandSource, KeyringSource, PromptSource
 
     # The operator's own program gets what the operator gave; no other process started from here inherits it.
     everything = dict(os.environ) | _TAKEN

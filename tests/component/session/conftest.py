@@ -12,9 +12,9 @@ from pathlib import Path
 import paramiko
 import pytest
 
+from flashferry.devices.host_keys import HostKeys
+from flashferry.devices.login import Login
 from inventory.access import HostKeyPolicy
-from tasks.host_keys import HostKeys
-from tasks.login import Login
 
 RSA_KEY = paramiko.RSAKey.generate(2048)
 Scene = Callable[["Play"], None]

@@ -8,13 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from tasks import conversation, driver
+from flashferry.devices import conversation, driver
+from flashferry.devices.errors import (
+    DeviceRefused,
+    DeviceUnreachable,
+    DialogueDisturbed,
+    LoginRefused,
+    OutputNotUnderstood,
+)
+from flashferry.devices.session import DeviceSession
 from tasks.authorization import look_at_authorization
 from tasks.copy_dialogue import CopyDialogue
 from tasks.copy_watch import CopyWatch, Witnessed, copy_limits
-from tasks.errors import DeviceRefused, DeviceUnreachable, DialogueDisturbed, LoginRefused, OutputNotUnderstood
 from tasks.flash_file import DeleteDialogue
-from tasks.session import DeviceSession
 
 COPY = "copy ftp://user:secret@192.0.2.1/x.bin flash:x.bin"
 SYSLOG = "*Sep 13 09:24:43.803: %LINK-3-UPDOWN: Interface Gi3, changed state to up"

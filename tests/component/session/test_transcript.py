@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.outside import keep_secret
-from tasks import driver
-from tasks.errors import DeviceUnreachable, LoginRefused
-from tasks.session import DeviceSession
-from tasks.transcript import Recent, Recorder
-from tasks.transcript_files import Transcripts
+from flashferry.devices import driver
+from flashferry.devices.errors import DeviceUnreachable, LoginRefused
+from flashferry.devices.session import DeviceSession
+from flashferry.devices.transcript import Recent, Recorder
+from flashferry.devices.transcript_files import Transcripts
 
 ENABLE = "en4ble secret"
 

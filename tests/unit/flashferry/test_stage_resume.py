@@ -8,11 +8,11 @@ from typer.testing import CliRunner
 from flashferry.cli import stage, stage_request
 from flashferry.cli.main import build
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.errors import Interrupted
 from staging.exit_codes import ExitCode
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
 from staging.fleet.stored import to_stored
-from staging.interrupted import Interrupted
 from staging.journal import Journal
 from staging.record import DeviceRecord, Failure
 from staging.recover import RecoveryRecord

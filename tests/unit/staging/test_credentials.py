@@ -15,10 +15,10 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked
+from flashferry.devices import secret_sources
+from flashferry.devices.credentials import Credentials, Environment, apply_credentials, missing_login
+from flashferry.devices.secret_sources import CommandSource, KeyringSource, PromptSource
 from inventory.nornir_file import open_inventory
-from staging import secret_sources
-from staging.credentials import Credentials, Environment, apply_credentials, missing_login
-from staging.secret_sources import CommandSource, KeyringSource, PromptSource
 
 NOTHING = Credentials()
 
@@ -207,8 +207,8 @@ def test_no_keyring_installed(monkeypatch):
 
 
 ASK = """
-from staging.credentials import Credentials
-from staging.secret_sources import PromptSource
+from flashferry.devices.credentials import Credentials
+from flashferry.devices.secret_sources import PromptSource
 source = PromptSource()
 for name, known in (("r1", Credentials()), ("r2", Credentials()), ("r3", Credentials(username="ann"))):
     found = source.look_up(name, known)

@@ -12,18 +12,7 @@ from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.inventory import Defaults, Host
 
 from flashferry.cli.view import device_tables as tables
-from flashferry.images.fit import Fits, ImageFit
-from ftpserver import FtpServerError, TransferState
-from staging import copy_run, device_run, leftover_run, reconciling
-from staging.context import DeviceOptions, RunContext
-from staging.device_run import RESTORE_PAUSES_S, DeviceRun
-from staging.given_images import GivenImages
-from staging.interrupted import Interrupted
-from staging.probe import ProbeRun, ProbeWish
-from staging.reconcile import Decision
-from staging.record import failure_of
-from staging.states import Outcome, Restored
-from tasks.errors import (
+from flashferry.devices.errors import (
     CopyStopped,
     DeviceOverloaded,
     DeviceRefused,
@@ -32,10 +21,21 @@ from tasks.errors import (
     HashStopped,
     HostKeyRefused,
     ImageCorrupt,
+    Interrupted,
     LoginRefused,
     OutputNotUnderstood,
     TransferStalled,
 )
+from flashferry.images.fit import Fits, ImageFit
+from ftpserver import FtpServerError, TransferState
+from staging import copy_run, device_run, leftover_run, reconciling
+from staging.context import DeviceOptions, RunContext
+from staging.device_run import RESTORE_PAUSES_S, DeviceRun
+from staging.given_images import GivenImages
+from staging.probe import ProbeRun, ProbeWish
+from staging.reconcile import Decision
+from staging.record import failure_of
+from staging.states import Outcome, Restored
 from tasks.flash_file import FlashFile
 from tasks.leftover import in_words
 from tasks.tune import apply_plan, reapply, without_scaling

@@ -11,12 +11,12 @@ from contextlib import closing
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.errors import DeviceRefused
 from staging.journal import Journal, state_directory
 from staging.journal_devices import NewDevice
 from staging.states import NEXT, State, is_allowed
 from staging.store.stored_run import read_run
 from tasks.configuration import fingerprint
-from tasks.errors import DeviceRefused
 from tasks.snapshot import Snapshot
 from tasks.tuning import Change, TcpLines
 

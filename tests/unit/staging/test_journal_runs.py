@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.errors import DeviceRefused
 from staging.journal import Journal
 from staging.states import State
 from staging.store.control import RunControl
-from tasks.errors import DeviceRefused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.session import Facts
 from inventory.view import HostView
 from staging.context import DeviceOptions
 from staging.links import STATED, LinkRate
 from staging.plan import DevicePlan, after, plan_device
 from tasks.check import CheckReport
-from tasks.session import Facts
 from tasks.tuning import TcpLines
 from templates.version import SoftwareVersion
 

@@ -10,16 +10,15 @@ from types import SimpleNamespace
 import pytest
 from nornir.core.inventory import Defaults, Host
 
+from flashferry.devices.errors import DeviceUnreachable, Interrupted
 from ftpserver import TransferState
 from staging import slot_run
 from staging.context import DeviceOptions, RunContext
 from staging.device_run import DeviceRun
 from staging.fleet import gates
 from staging.fleet.gates import Gates
-from staging.interrupted import Interrupted
 from staging.planning.limits import Limits
 from staging.reconcile import Decision
-from tasks.errors import DeviceUnreachable
 
 
 class Steps:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tasks.conversation import Exchange
-from tasks.errors import DeviceRefused
-from tasks.session import Facts
+from flashferry.devices.conversation import Exchange
+from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.session import Facts
 from templates.rows import Refusal, first
 
 PROMPT = "r1#"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.images.fit import Fits
 from tasks.check import Wanted, Way, check_device, look_again
-from tasks.errors import DeviceRefused, OutputNotUnderstood
 from tasks.readings import read_running
 
 CAPTURES = Path(__file__).parents[2] / "captures"

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices import connection
+from flashferry.devices.connection import KEY_RULES, FlashferryConnection
+from flashferry.devices.errors import HostKeyRefused
+from flashferry.devices.host_keys import HostKeys
+from flashferry.devices.login import Login, open_driver
 from inventory.access import HostKeyPolicy, KeyRules
-from tasks import connection
-from tasks.connection import KEY_RULES, FlashferryConnection
-from tasks.errors import HostKeyRefused
-from tasks.host_keys import HostKeys
-from tasks.login import Login, open_driver
 
 
 def test_no_log_of_what_is_typed(monkeypatch: pytest.MonkeyPatch):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from flashferry.devices.errors import CopyStopped, DeviceUnreachable, OutputNotUnderstood, TransferStalled
 from tasks.copy_dialogue import CopyDialogue
 from tasks.copy_watch import CopyLimits, CopyWatch, Witnessed, copy_limits, least_rate_bytes_per_s
-from tasks.errors import CopyStopped, DeviceUnreachable, OutputNotUnderstood, TransferStalled
 
 SIZE_BYTES = 100_000_000
 LIMITS = CopyLimits(start_s=45, stall_s=60, total_s=1000, end_s=300)

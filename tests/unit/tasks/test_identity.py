@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.errors import OtherDevice
-from tasks.identity import Identity, LoginGuard, identity_of, is_ours, is_same
-from tasks.session import Facts
+from flashferry.devices.errors import OtherDevice
+from flashferry.devices.identity import Identity, LoginGuard, identity_of, is_ours, is_same
+from flashferry.devices.session import Facts
 
 
 def facts(identity, model="ISR4321/K9"):

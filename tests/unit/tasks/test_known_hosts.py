@@ -9,10 +9,10 @@ import threading
 
 import pytest
 
+from flashferry.devices.errors import HostKeyRefused, LoginRefused
+from flashferry.devices.host_keys import HostKeys
+from flashferry.devices.known_hosts import HostKey, keys_of, line_for, name_of
 from inventory.access import HostKeyPolicy
-from tasks.errors import HostKeyRefused, LoginRefused
-from tasks.host_keys import HostKeys
-from tasks.known_hosts import HostKey, keys_of, line_for, name_of
 
 
 def key(text: str, kind: str = "ssh-rsa") -> HostKey:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashferry.core.outside import MASK, forget_secrets, keep_secret
-from tasks.masked_stream import Mark, MaskedStream
+from flashferry.devices.masked_stream import Mark, MaskedStream
 
 PASSWORD = "Tr0ub4dor&3"
 SHORT = "ab1"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.prompts import AnswerReader, EchoGate, any_prompt, first_prompt, last_line, open_question
+from flashferry.devices.prompts import AnswerReader, EchoGate, any_prompt, first_prompt, last_line, open_question
 
 SYSLOG = "*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: Configured from console"
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 import tasks.reach
-from tasks.conversation import Exchange
-from tasks.errors import DeviceRefused, TransferStalled
+from flashferry.devices.conversation import Exchange
+from flashferry.devices.errors import DeviceRefused, TransferStalled
 from tasks.pull import Source
 from tasks.reach import LIMITS, Hindrance, Sighting, hindrance_of, reach_server
 

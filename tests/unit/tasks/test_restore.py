@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
+from flashferry.devices.errors import DeviceRefused, RestoreIncomplete
+from flashferry.devices.session import DeviceSession
 from tasks import restore as step
-from tasks.errors import DeviceRefused, RestoreIncomplete
 from tasks.restore import RestoreReport, restore_device
-from tasks.session import DeviceSession
 from tasks.snapshot import Snapshot, take_snapshot
 from tasks.tuning import Change
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.core.outside import MASK
-from tasks.masked_stream import without_secrets
+from flashferry.devices.masked_stream import without_secrets
 
 V = "S0me.Value/x"
 

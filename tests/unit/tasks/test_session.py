@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tasks import session
-from tasks.napalm_ios import ios_driver
-from tasks.session import DeviceSession
-from tasks.transcript import Recent, Recorder
+from flashferry.devices import session
+from flashferry.devices.driver import ios_driver
+from flashferry.devices.session import DeviceSession
+from flashferry.devices.transcript import Recent, Recorder
 
 
 class BrokenLine:

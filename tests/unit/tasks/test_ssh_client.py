@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tasks.ssh_client import READ_BYTES, ReadAhead, Transport
+from flashferry.devices.ssh_client import READ_BYTES, ReadAhead, Transport
 
 
 def test_reading_ahead_hands_out_the_same_bytes() -> None:

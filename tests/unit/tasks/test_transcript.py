@@ -17,9 +17,9 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import MASK, keep_secret
-from tasks import transcript_files
-from tasks.transcript import HEAD_CHARS, KEPT_CHARS, SHOWN_CHARS, SHOWN_LINES, TAIL_CHARS, Recent, Recorder
-from tasks.transcript_files import Transcripts, transcripts_in
+from flashferry.devices import transcript_files
+from flashferry.devices.transcript import HEAD_CHARS, KEPT_CHARS, SHOWN_CHARS, SHOWN_LINES, TAIL_CHARS, Recent, Recorder
+from flashferry.devices.transcript_files import Transcripts, transcripts_in
 
 PASSWORD = "Tr0ub4dor&3"
 
@@ -158,8 +158,8 @@ def test_files_are_private_and_of_one_session_each(tmp_path):
 def test_what_is_written_is_there_when_the_process_is_killed(tmp_path):
     """A line is in the file within a second, and a question without an end soon after; SIGKILL takes neither."""
     script = (
-        "import sys, time; from pathlib import Path; from tasks.transcript_files import transcripts_in\n"
-        "from tasks.transcript import Recent, Recorder\n"
+        "import sys, time; from pathlib import Path; from flashferry.devices.transcript_files import transcripts_in\n"
+        "from flashferry.devices.transcript import Recent, Recorder\n"
         "r = Recorder(Recent(), transcripts_in(Path(sys.argv[1]), tell=print).of('r1'))\n"
         "r.sent('copy\\n'); r.came('copy\\r\\nDestination [x]? '); print(flush=True); time.sleep(60)\n"
     )

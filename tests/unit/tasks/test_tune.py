@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
+from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.refusals import refusals
+from flashferry.devices.session import DeviceSession
 from tasks.configuration import fingerprint
-from tasks.errors import DeviceRefused
-from tasks.refusals import refusals
-from tasks.session import DeviceSession
 from tasks.snapshot import Snapshot
 from tasks.tune import apply_plan, without_scaling
 from tasks.tuning import Change, TcpLines, TunePlan, plan_tune

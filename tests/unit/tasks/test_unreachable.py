@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.devices.errors import DeviceUnreachable
+from flashferry.devices.host_keys import HostKeys
+from flashferry.devices.login import Cause, Login, open_driver, unreached
 from inventory.access import HostKeyPolicy
 from staging.record import failure_of
-from tasks.errors import DeviceUnreachable
-from tasks.host_keys import HostKeys
-from tasks.login import Login, open_driver
-from tasks.unreachable import Cause, unreached
 
 
 def attempt(folder: Path, address: str, port: int, **options: object) -> DeviceUnreachable:

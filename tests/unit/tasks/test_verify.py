@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tasks.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from tasks.hashing import DIGEST_DOT_BYTES, Dots, Ended, HashLimits, LimitReached, hash_limits
 from tasks.signature import Signature, judge
 from tasks.verify import Digests, commands_for, digest_of, verify_file, verify_image

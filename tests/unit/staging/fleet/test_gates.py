@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from flashferry.devices.errors import Interrupted
 from staging.fleet import gates
 from staging.fleet.gates import Gate, Gates
-from staging.interrupted import Interrupted
 from staging.planning.limits import Limits
 
 

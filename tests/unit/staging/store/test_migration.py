@@ -11,12 +11,12 @@ from contextlib import closing
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.errors import DeviceRefused
 from staging.journal import Journal
 from staging.journal_schema import SCHEMA_VERSION
 from staging.status import RunState, last_as_is, read_status
 from staging.store.history import History
 from staging.store.stored_run import read_run
-from tasks.errors import DeviceRefused
 
 
 def rows(directory, table, columns="*"):

@@ -30,8 +30,8 @@ from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Host
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.connection import ENABLE_SECRET
 from inventory.values import check_login, read_line
-from tasks.connection import ENABLE_SECRET
 
 USERNAME = "FLASHFERRY_USERNAME"
 PASSWORD = "FLASHFERRY_PASSWORD"  # noqa: S105 -- the name of a variable

@@ -19,6 +19,12 @@ from nornir.core.task import Task
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import check_regular
+from flashferry.devices.host_keys import HostKeys
+from flashferry.devices.identity import guard_of, run_of
+from flashferry.devices.login import Login
+from flashferry.devices.session import DeviceSession
+from flashferry.devices.transcript import Recent, Recorder
+from flashferry.devices.transcript_files import Transcripts
 from inventory.access import (
     ALT_KEY_FILE,
     HostKeyPolicy,
@@ -28,12 +34,6 @@ from inventory.access import (
     state_directory,
 )
 from inventory.view import view
-from tasks.host_keys import HostKeys
-from tasks.identity import guard_of, run_of
-from tasks.login import Login
-from tasks.session import DeviceSession
-from tasks.transcript import Recent, Recorder
-from tasks.transcript_files import Transcripts
 
 NAME = "flashferry"
 KEY_RULES = "key_rules"
@@ -46,7 +46,7 @@ STEP = "connect"
 
 SESSION_LOG = ("session_log", "session_log_file_mode", "session_log_record_writes")
 """netmiko's options for a file of all that is typed; a copy's ticket is typed, and stands in no file of ours. What
-there is instead: `tasks.transcript`."""
+there is instead: `flashferry.devices.transcript`."""
 
 RECORDER = "recorder"
 TRANSCRIPTS = "flashferry_transcripts"
@@ -143,7 +143,7 @@ def _check_files(name: str, optional_args: dict[str, Any]) -> None:
 def session_of(task: Task) -> DeviceSession:
     """Return the device's open session; open it, or open it anew where it was lost.
 
-    Who answers is proven at every login before anything but `show version` is sent: see `tasks.identity`.
+    Who answers is proven at every login before anything but `show version` is sent: see `flashferry.devices.identity`.
 
     Raises:
         OtherDevice: Another device answers than the one that the run began with; no session is left then.

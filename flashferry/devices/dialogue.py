@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tasks.prompts import confirmations, is_syslog, last_line
+from flashferry.devices.prompts import confirmations, is_syslog, last_line
 
 SETTLED_S = 0.25
 """So long a question must be the last thing shown: what IOS draws again comes in one burst with its cause."""

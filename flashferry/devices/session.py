@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from flashferry.core.described import counted
 from flashferry.core.errors import FlashferryError
+from flashferry.devices.conversation import Exchange, QuestionLeft, await_echo, hold
+from flashferry.devices.dialogue import Dialogue
+from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
+from flashferry.devices.login import Login, failed, lost, open_driver, too_late
+from flashferry.devices.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question
+from flashferry.devices.refusals import refusal_in
 from flashferry.tcp.info import parse_tcp_info
-from tasks.conversation import Exchange, QuestionLeft, await_echo, hold
-from tasks.dialogue import Dialogue
-from tasks.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
-from tasks.login import Login, failed, lost, open_driver, too_late
-from tasks.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question
-from tasks.refusals import refusal_in
 from templates.version import parse_version
 
 TCP_INFO = 11

@@ -23,8 +23,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from tasks.masked_stream import Mark, MaskedStream, without_secrets
-from tasks.transcript import Piece
+from flashferry.devices.masked_stream import Mark, MaskedStream, without_secrets
+from flashferry.devices.transcript import Piece
 
 WRITE_EVERY_S = 0.2
 """What came meanwhile is masked and written together."""
@@ -183,7 +183,7 @@ class Transcripts:
 
 
 class SessionFile:
-    """The file of one session: its text waits here until it is written. See `tasks.transcript.Sink`.
+    """The file of one session: its text waits here until it is written. See `flashferry.devices.transcript.Sink`.
 
     Attributes:
         host: Inventory name of the device.

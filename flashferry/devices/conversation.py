@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from tasks.errors import OutputNotUnderstood
-from tasks.prompts import EchoGate
+from flashferry.devices.errors import OutputNotUnderstood
+from flashferry.devices.prompts import EchoGate
 
 ECHO_LIMIT_S = 30.0
 """A device that does not even echo a command for so long hangs, or is at a question that nobody saw."""
@@ -27,7 +27,7 @@ class QuestionLeft(OutputNotUnderstood):
 
 
 class Exchange(Protocol):
-    """What a dialogue is held by: see `tasks.dialogue.Dialogue`."""
+    """What a dialogue is held by: see `flashferry.devices.dialogue.Dialogue`."""
 
     @property
     def due(self) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tasks.prompts import is_syslog
+from flashferry.devices.prompts import is_syslog
 from templates.rows import Refusal, first
 
 _TOLD = re.compile(r"%%|%\s?Error", re.IGNORECASE)

@@ -19,7 +19,7 @@ from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import shown
-from staging.credentials import Credentials
+from flashferry.devices.credentials import Credentials
 
 KEYRING_SERVICE = "flashferry"
 ENABLE_ENTRY = "enable"

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.files import reading
+from flashferry.devices.errors import HostKeyRefused
+from flashferry.devices.known_hosts import HostKey, KnownKey, damaged_lines, keys_of, line_for
 from inventory.access import HostKeyPolicy
-from tasks.errors import HostKeyRefused
-from tasks.known_hosts import HostKey, KnownKey, damaged_lines, keys_of, line_for
 
 STEP = "connect"
 

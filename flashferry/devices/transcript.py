@@ -2,7 +2,7 @@
 
 The last of it is kept as it came and masked when somebody wants to see it, which for most devices nobody ever does: a
 session that goes well costs next to nothing. What goes into files is masked on its way there, see
-`tasks.transcript_files`.
+`flashferry.devices.transcript_files`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Protocol
 
-from tasks.masked_stream import Mark, MaskedStream, entry, stamp
+from flashferry.devices.masked_stream import Mark, MaskedStream, entry, stamp
 
 KEPT_CHARS = 8192
 """Kept of a device in memory, as it came, besides the answer that is coming."""

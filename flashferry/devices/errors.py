@@ -9,7 +9,7 @@ class DeviceUnreachable(FlashferryError):
     """The network or the device's SSH service must be mended: no session could be opened, or it was lost.
 
     Attributes:
-        cause: Why none could be opened, as `tasks.unreachable.Cause` has it; None where one was lost.
+        cause: Why none could be opened, as `flashferry.devices.login.Cause` has it; None where one was lost.
     """
 
     cause: str | None = None
@@ -77,3 +77,10 @@ class CopyStopped(Stopped, TransferStalled):
 
 class HashStopped(Stopped, OutputNotUnderstood):
     """The hash was ended because the run, or the device's time, is to end."""
+
+
+# The operator's wish to stop, as an error that ends a device's way at the next step.
+
+
+class Interrupted(Stopped):
+    """The operator stopped the run before this step."""

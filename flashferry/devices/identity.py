@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 
 from nornir.core.task import Task
 
-from tasks.errors import OtherDevice
-from tasks.session import Facts
+from flashferry.devices.errors import OtherDevice
+from flashferry.devices.session import Facts
 from templates.config_sections import global_lines
 
 _NO_SERIAL = frozenset({"", "unknown", "none", "n/a"})
