@@ -14,6 +14,7 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import recent_of, session_of
+from flashferry.transports.copy_dialogue import checked_name
 from inventory.view import view
 from staging.events import Emit, Event, never_failing, silent
 from staging.fleet_check import CheckRecord, look
@@ -28,7 +29,6 @@ from staging.run import RunOptions
 from staging.serving import free_ftp_port
 from staging.states import Outcome
 from tasks.check import Wanted
-from tasks.copy_dialogue import checked_name
 from tasks.mark import local_owner, mark_line
 from tasks.verify import Digests
 

@@ -14,6 +14,7 @@ from nornir.core.task import Result, Task
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import NotRegular, check_regular, descriptor_of
 from flashferry.images.inside import name_inside
+from flashferry.transports.copy_dialogue import checked_name
 from ftpserver import FtpServer, ImageFile
 from ftpserver.descriptors import raise_soft_limit
 from inventory.sites import check_addresses
@@ -40,7 +41,6 @@ from staging.serving import port_notice, serving, site_caps
 from staging.status import last_hash_speeds
 from staging.store.stored_run import read_run
 from staging.touched import JournalUnusable
-from tasks.copy_dialogue import checked_name
 from tasks.mark import local_owner
 
 __all__ = ["RunOptions", "checked_image", "run_fleet", "run_waves", "selected"]

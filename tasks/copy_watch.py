@@ -14,7 +14,7 @@ from flashferry.devices.errors import (
     OutputNotUnderstood,
     TransferStalled,
 )
-from tasks.copy_dialogue import CopyDialogue
+from flashferry.transports.copy_dialogue import CopyDialogue
 
 STEP = "pull"
 

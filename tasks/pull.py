@@ -12,7 +12,7 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, FileInTheWay
 from flashferry.devices.session import DeviceSession
-from tasks.copy_dialogue import CopyDialogue, CopyOutcome, Question, copy_command
+from flashferry.transports.copy_dialogue import CopyDialogue, CopyOutcome, Question, copy_command
 from tasks.copy_watch import CopyLimits, CopyWatch, Witnessed, copy_limits, reason_of_silence
 from templates.rows import CopyResult, Refusal, first
 

@@ -17,8 +17,8 @@ from flashferry.devices.errors import (
     OutputNotUnderstood,
 )
 from flashferry.devices.session import DeviceSession
+from flashferry.transports.copy_dialogue import CopyDialogue
 from tasks.authorization import look_at_authorization
-from tasks.copy_dialogue import CopyDialogue
 from tasks.copy_watch import CopyWatch, Witnessed, copy_limits
 from tasks.flash_file import DeleteDialogue
 

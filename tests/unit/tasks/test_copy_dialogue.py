@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.dialogue import COVERED_S, PROMPT_SETTLED_S, SETTLED_S
-from tasks.copy_dialogue import MAX_COMMAND_LENGTH, CopyDialogue, Question, copy_command, mask
+from flashferry.transports.copy_dialogue import MAX_COMMAND_LENGTH, CopyDialogue, Question, copy_command, mask
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "copy_ftp"
 IMAGE = "image-universalk9.SPA.bin"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.devices.errors import CopyStopped, DeviceUnreachable, OutputNotUnderstood, TransferStalled
-from tasks.copy_dialogue import CopyDialogue
+from flashferry.transports.copy_dialogue import CopyDialogue
 from tasks.copy_watch import CopyLimits, CopyWatch, Witnessed, copy_limits, least_rate_bytes_per_s
 
 SIZE_BYTES = 100_000_000
