@@ -137,7 +137,7 @@ class Controller:
         """Return the process id of its FTP server, or None where it has none at present."""
         with contextlib.suppress(OSError):
             for word in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
-                if b"ftpserver.process" in Path(f"/proc/{word}/cmdline").read_bytes():
+                if b"flashferry.fileserver.process" in Path(f"/proc/{word}/cmdline").read_bytes():
                     return int(word)
         return next((pid for pid in self._children() if _is_server(pid)), None)
 
@@ -182,7 +182,7 @@ class Controller:
 
 def _is_server(pid: int) -> bool:
     with contextlib.suppress(OSError):
-        return b"ftpserver.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"flashferry.fileserver.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 
@@ -195,7 +195,7 @@ def strays(world: World, *, patience_s: float = 10.0) -> list[str]:
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                if "ftpserver.process" in line and (process / "ns/net").readlink() == namespace:
+                if "flashferry.fileserver.process" in line and (process / "ns/net").readlink() == namespace:
                     found.append(line.strip())
         if not found or time.monotonic() > deadline_s:
             return found

@@ -28,13 +28,13 @@ from pyftpdlib.ioloop import IOLoop
 
 from benchmarks.pyftpdlib_table import BEGIN, END, Reasons, mistakes, to_markdown
 from benchmarks.report import put_between
+from flashferry.fileserver.errors import FtpServerError
+from flashferry.fileserver.logins import FixedGrant
+from flashferry.fileserver.process import Desk, FTPServer, session_class
+from flashferry.fileserver.settings import Limits, ServerSettings
+from flashferry.fileserver.tickets import seal
 from flashferry.images.catalogue import Catalogue, ImageFile
 from ftpserver.data import ImageChannel
-from ftpserver.errors import FtpServerError
-from ftpserver.logins import FixedGrant
-from ftpserver.process import Desk, FTPServer, session_class
-from ftpserver.settings import Limits, ServerSettings
-from ftpserver.tickets import seal
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "ftp-conformance.md"
 

@@ -1,8 +1,6 @@
 """The tuned FTP server: it feeds routers and is the witness of every transfer."""
 
-from flashferry.images.catalogue import Catalogue, ImageFile
-from flashferry.images.files import FileIdentity
-from ftpserver.errors import (
+from flashferry.fileserver.errors import (
     FtpServerError,
     ImageUnknown,
     ImageUnreadable,
@@ -12,9 +10,9 @@ from ftpserver.errors import (
     SettingsInvalid,
     TicketUnknown,
 )
-from ftpserver.grants import Grant, ServerGrants, may_bind, probe_grants
-from ftpserver.logins import FixedLogin
-from ftpserver.records import (
+from flashferry.fileserver.host_capabilities import Grant, ServerGrants, may_bind, probe_grants
+from flashferry.fileserver.logins import FixedLogin
+from flashferry.fileserver.records import (
     EventKind,
     LoginFailure,
     SenderReport,
@@ -23,10 +21,12 @@ from ftpserver.records import (
     TransferRecord,
     TransferState,
 )
-from ftpserver.server import FtpServer
-from ftpserver.settings import Limits, SenderProfile, ServerSettings
-from ftpserver.site_rates import SiteRates, delivery_of, network_of
-from ftpserver.tickets import Ticket, TicketRequest
+from flashferry.fileserver.server import FtpServer
+from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
+from flashferry.fileserver.site_rates import SiteRates, delivery_of, network_of
+from flashferry.fileserver.tickets import Ticket, TicketRequest
+from flashferry.images.catalogue import Catalogue, ImageFile
+from flashferry.images.files import FileIdentity
 
 __all__ = [
     "Catalogue",

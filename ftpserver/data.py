@@ -18,25 +18,63 @@ Facts
 import errno
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyftpdlib.handlers import DTPHandler
 
-from ftpserver import sockets
-from ftpserver.fifo import Fifo
-from ftpserver.opening import opening_piece
-from ftpserver.reporting import Reporter
-from ftpserver.retrieval import PEER_GONE, Retrieval, words_for
-from ftpserver.transfer import Transfer, TransferStart
-from ftpserver.tuning import Tuning
-from ftpserver.watch import Watch
+from flashferry.fileserver import sockets
+from flashferry.fileserver.reporting import Reporter
+from flashferry.fileserver.sender import Tuning, opening_piece
+from flashferry.fileserver.transfer import Transfer, TransferStart
+from flashferry.fileserver.watch import Watch
+from flashferry.images.files import administration, has_content_of
+from ftpserver.client import Fifo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ftpserver.accounts import Account
-    from ftpserver.caps import Cap
+    from flashferry.fileserver.caps import Cap
+    from flashferry.fileserver.ticket_accounts import Account
     from ftpserver.client import Client
+
+# One RETR, and in words how a data connection may be lost.
+
+PEER_GONE = frozenset(
+    {
+        errno.ECONNRESET,
+        errno.EPIPE,
+        errno.ETIMEDOUT,
+        errno.ENOTCONN,
+        errno.ECONNABORTED,
+        errno.ESHUTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+    }
+)
+"""Errors of a send that mean the client or the path is gone, not that the image cannot be read."""
+
+
+class Retrieval:
+    """One RETR: which account asked, and from which offset of which open file."""
+
+    def __init__(self, account: "Account", file: Any, offset_bytes: int) -> None:
+        self.account = account
+        self.file = file
+        self.offset_bytes = offset_bytes
+        # Not the whole status: it takes as much room as all the rest of a RETR.
+        self._opened = administration(os.fstat(file.fileno()))
+
+    def file_changed(self) -> bool:
+        """Tell whether the open file no longer has the content that was hashed."""
+        return not has_content_of(self.account.grant.image.identity, self._opened, os.fstat(self.file.fileno()))
+
+
+def words_for(code: int) -> str:
+    """Say how a connection was lost, by its error number; 0 is an end without an error."""
+    if code in (0, errno.EPIPE):
+        return "the client closed the data connection early"
+    return f"data connection lost: {os.strerror(code)}"
+
 
 _CHUNK_BYTES = 4 << 20
 _USUAL_MSS_BYTES = 1460

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from pyftpdlib.handlers.ftp.dispatchers import PassiveDTP
 from pyftpdlib.ioloop import Acceptor, Connector
 
-from ftpserver import sockets
-from ftpserver.data_place import ports_in_random_order
-from ftpserver.tickets import names_source, plain_address
+from flashferry.fileserver import sockets
+from flashferry.fileserver.tickets import names_source, plain_address
+from ftpserver.passive_ports import ports_in_random_order
 
 if TYPE_CHECKING:
+    from flashferry.fileserver.settings import SenderProfile
     from ftpserver.client import Client
-    from ftpserver.settings import SenderProfile
 
 
 class PassiveListener(PassiveDTP):

@@ -7,23 +7,23 @@ image its ticket is for; under a fixed login, of an image it can name.
 import os
 from typing import TYPE_CHECKING, Any
 
+from flashferry.fileserver import sockets
+from flashferry.fileserver.errors import ImageUnreadable
+from flashferry.fileserver.logins import FixedGrant
+from flashferry.fileserver.records import EventKind, TransferState
+from flashferry.fileserver.ticket_accounts import Account
+from flashferry.fileserver.ticket_service import Desk
+from flashferry.fileserver.tickets import Refusal, plain_address
 from flashferry.images.catalogue import ImageFile
 from flashferry.images.files import open_as
-from ftpserver import sockets
-from ftpserver.accounts import Account
 from ftpserver.control import BoundedControl
-from ftpserver.data_place import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, protocol_of
-from ftpserver.desk import Desk
-from ftpserver.errors import ImageUnreadable
-from ftpserver.logins import FixedGrant
-from ftpserver.records import EventKind, TransferState
-from ftpserver.retrieval import Retrieval
-from ftpserver.tickets import Refusal, plain_address
+from ftpserver.data import Retrieval
+from ftpserver.passive_ports import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, protocol_of
 
 if TYPE_CHECKING:
     import socket
 
-    from ftpserver.settings import ServerSettings
+    from flashferry.fileserver.settings import ServerSettings
 
 _LONGEST_OFFSET_DIGITS = 15
 _ABORTED = "aborted by the client (ABOR)"

@@ -13,10 +13,10 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import NotRegular, check_regular, descriptor_of
+from flashferry.fileserver.host_capabilities import raise_soft_limit
 from flashferry.images.inside import name_inside
 from flashferry.transports.copy_dialogue import checked_name
 from ftpserver import FtpServer, ImageFile
-from ftpserver.descriptors import raise_soft_limit
 from inventory.sites import check_addresses
 from inventory.view import WORD, HostView, view
 from staging.context import RunContext

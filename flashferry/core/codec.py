@@ -12,7 +12,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from ftpserver.errors import FtpServerError
+from flashferry.fileserver.errors import FtpServerError
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashferry.fileserver.errors import ImageUnknown, ImageUnreadable, SettingsInvalid
 from flashferry.images.files import FileIdentity, open_in, place_of
 from flashferry.images.hash_cache import Digests, HashCache
-from ftpserver.errors import ImageUnknown, ImageUnreadable, SettingsInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.files import NotRegular, check_regular, descriptor_of
-from ftpserver.errors import ImageUnreadable
+from flashferry.fileserver.errors import ImageUnreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

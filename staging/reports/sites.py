@@ -12,7 +12,7 @@ from staging.reports.model import Count, DeviceReport, SiteReport, Standing, Sum
 Interval = tuple[float, float]
 
 _SHARES = re.compile(r"1 of (\d+) shares of: ")
-"""How `ftpserver.caps` words a part of a site's cap."""
+"""How `flashferry.fileserver.caps` words a part of a site's cap."""
 
 
 def site_reports(devices: Sequence[DeviceReport]) -> tuple[SiteReport, ...]:

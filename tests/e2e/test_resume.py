@@ -110,7 +110,7 @@ def _server_of(controller: subprocess.Popen[str]) -> int:
     for path in Path(f"/proc/{controller.pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for word in path.read_text().split():
-                if b"ftpserver.process" in Path(f"/proc/{word}/cmdline").read_bytes():
+                if b"flashferry.fileserver.process" in Path(f"/proc/{word}/cmdline").read_bytes():
                     return int(word)
     return 0
 

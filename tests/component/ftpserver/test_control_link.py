@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ftpserver.process import ControlLink, IOLoop
-from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
-from ftpserver.wire import Pulse
+from flashferry.fileserver.process import ControlLink, IOLoop
+from flashferry.fileserver.records import EventKind, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver.wire import Pulse
 
 _TICKETS = [f"ticket {number}" for number in range(20)]
 

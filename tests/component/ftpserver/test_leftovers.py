@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from flashferry.fileserver import process
+from flashferry.fileserver.tickets import issue
 from flashferry.images.catalogue import Catalogue
-from ftpserver import ServerSettings, TicketRequest, process
-from ftpserver.tickets import issue
+from ftpserver import ServerSettings, TicketRequest
 
 _KINDS = ("ServerSession", "ImageChannel", "PassiveListener", "Transfer", "Reporter", "Tuning")
 

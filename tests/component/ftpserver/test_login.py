@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from flashferry.fileserver.snapshots import Snapshots
 from ftpserver import TransferState
-from ftpserver.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from conftest import Bench

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from ftpserver import sockets
+from flashferry.fileserver import sockets
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Which cap holds, and how a site's is shared."""
 
-from ftpserver.caps import Cap, SiteCaps, given_cap, least_cap
+from flashferry.fileserver.caps import Cap, SiteCaps, given_cap, least_cap
 
 
 def test_the_least_cap_holds_and_keeps_its_source() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.fileserver.errors import ImageUnknown, ImageUnreadable, SettingsInvalid
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.files import open_as
-from ftpserver.errors import ImageUnknown, ImageUnreadable, SettingsInvalid
 
 
 def test_images_have_size_and_digests(tmp_path: Path) -> None:

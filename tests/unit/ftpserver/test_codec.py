@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.codec import CodecError, decode, encode
+from flashferry.fileserver.records import EventKind, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
+from flashferry.fileserver.wire import Hello, Pulse, line, pulses_line
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import VerdictKind
-from ftpserver.commands import COMMANDS, masked_command
-from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
-from ftpserver.settings import Limits, SenderProfile, ServerSettings
-from ftpserver.wire import Hello, Pulse, line, pulses_line
+from ftpserver.control import COMMANDS, masked_command
 
 _SYN = SynOptions(
     ip_version=4, mss_bytes=None, window_bytes=4128, window_scale=3, sack_permitted=True, timestamps=False

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from ftpserver.data_place import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, ports_in_random_order
+from ftpserver.passive_ports import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, ports_in_random_order
 
 
 def test_port_names_address_and_port() -> None:

@@ -4,8 +4,8 @@ import resource
 
 import pytest
 
-from ftpserver.descriptors import MOST_SESSIONS, sessions_allowed
-from ftpserver.errors import ServerStartFailed
+from flashferry.fileserver.errors import ServerStartFailed
+from flashferry.fileserver.host_capabilities import MOST_SESSIONS, sessions_allowed
 
 
 @pytest.mark.parametrize(

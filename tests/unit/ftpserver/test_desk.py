@@ -5,18 +5,17 @@ from typing import Any
 
 import pytest
 
+from flashferry.fileserver.admission import CommandBudget, FailureBook
+from flashferry.fileserver.caps import Cap
+from flashferry.fileserver.errors import SettingsInvalid
+from flashferry.fileserver.logins import FixedLogin, admit
+from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferState
+from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
+from flashferry.fileserver.ticket_accounts import CLOSED_KEPT_S, MOST_CLOSED, Account
+from flashferry.fileserver.ticket_service import Desk, mask
+from flashferry.fileserver.tickets import Refusal, Ticket, TicketRequest, issue
 from flashferry.images.catalogue import FileIdentity, ImageFile
 from flashferry.tcp.info import parse_tcp_info
-from ftpserver.accounts import Account
-from ftpserver.bans import CommandBudget, FailureBook
-from ftpserver.caps import Cap
-from ftpserver.desk import Desk, mask
-from ftpserver.errors import SettingsInvalid
-from ftpserver.logins import FixedLogin, admit
-from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferState
-from ftpserver.roster import CLOSED_KEPT_S, MOST_CLOSED
-from ftpserver.settings import Limits, SenderProfile, ServerSettings
-from ftpserver.tickets import Refusal, Ticket, TicketRequest, issue
 
 IMAGE = ImageFile(
     name="a.bin",

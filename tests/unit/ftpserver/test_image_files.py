@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.fileserver.errors import ImageUnreadable, SettingsInvalid
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.files import FileIdentity, administration, has_content_of, open_as, open_in, place_of
-from ftpserver.errors import ImageUnreadable, SettingsInvalid
 
 
 @pytest.fixture

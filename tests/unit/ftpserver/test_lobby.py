@@ -2,7 +2,7 @@
 
 import pytest
 
-from ftpserver.lobby import Lobby
+from flashferry.fileserver.admission import Lobby
 
 
 class _Guest:

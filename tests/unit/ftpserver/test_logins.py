@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.codec import decode, encode, public
+from flashferry.fileserver.admission import FixedDoor
+from flashferry.fileserver.errors import SettingsInvalid
+from flashferry.fileserver.logins import FixedGrant, FixedLogin, admit
+from flashferry.fileserver.settings import Limits
+from flashferry.fileserver.tickets import Refusal
 from flashferry.images.catalogue import FileIdentity, ImageFile
-from ftpserver.door import FixedDoor
-from ftpserver.errors import SettingsInvalid
-from ftpserver.logins import FixedGrant, FixedLogin, admit
-from ftpserver.settings import Limits
-from ftpserver.tickets import Refusal
 
 WORD = "Bench-2026.word"
 IMAGE = ImageFile(

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from ftpserver.opening import UNPACED_SEGMENTS, opening_piece
+from flashferry.fileserver.sender import UNPACED_SEGMENTS, opening_piece
 
 
 def test_the_first_ten_segments_go_two_by_two() -> None:

@@ -5,8 +5,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from ftpserver.records import TransferState
-from ftpserver.reporting import Reporter
+from flashferry.fileserver.records import TransferState
+from flashferry.fileserver.reporting import Reporter
 
 
 def reporter() -> tuple[Reporter, MagicMock]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ftpserver.errors import SettingsInvalid
-from ftpserver.sender import LossSight, choose_sender
-from ftpserver.settings import Limits, SenderProfile, ServerSettings
+from flashferry.fileserver.congestion_control import LossSight, choose_sender
+from flashferry.fileserver.errors import SettingsInvalid
+from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from flashferry.fileserver.site_pace import PacedCopy, SitePace, SitePaces
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.pacing import Phase
-from ftpserver.site_pace import PacedCopy, SitePace, SitePaces
 from tests.unit.tcp.path_model import MSS_BYTES
 
 _INFO = replace(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.fileserver.records import SenderReport, TransferRecord
+from flashferry.fileserver.site_rates import SiteRates, delivery_of, network_of
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import Verdict, VerdictKind
-from ftpserver.records import SenderReport, TransferRecord
-from ftpserver.site_rates import SiteRates, delivery_of, network_of
 
 _STARTED = 1_000_000.0
 

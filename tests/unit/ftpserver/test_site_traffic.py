@@ -1,6 +1,6 @@
 """What the others of a site had while a transfer ran."""
 
-from ftpserver.site_traffic import Passage, SiteTraffic
+from flashferry.fileserver.caps import Passage, SiteTraffic
 
 
 def test_what_the_others_moved_meanwhile_is_counted() -> None:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.fileserver.errors import TicketUnknown
+from flashferry.fileserver.records import SenderReport, TransferProgress, TransferRecord, TransferState
+from flashferry.fileserver.snapshots import BRIEF_RECORDS, WHOLE_RECORDS, Snapshots
+from flashferry.fileserver.tickets import TicketRequest, issue
+from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.images.catalogue import FileIdentity, ImageFile
-from ftpserver.errors import TicketUnknown
-from ftpserver.records import SenderReport, TransferProgress, TransferRecord, TransferState
-from ftpserver.snapshots import BRIEF_RECORDS, WHOLE_RECORDS, Snapshots
-from ftpserver.tickets import TicketRequest, issue
-from ftpserver.transfer import Transfer, TransferStart
 
 _SENDER = SenderReport(
     congestion_control_asked="auto",

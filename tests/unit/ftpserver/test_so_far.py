@@ -1,6 +1,6 @@
 """How often the verdict on a transfer under way is formed."""
 
-from ftpserver.so_far import SoFar
+from flashferry.fileserver.reporting import SoFar
 
 
 def test_an_hour_takes_few_looks() -> None:

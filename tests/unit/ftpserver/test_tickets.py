@@ -6,9 +6,9 @@ import pytest
 
 from flashferry.core.codec import encode, public
 from flashferry.core.outside import masked
+from flashferry.fileserver.errors import SettingsInvalid
+from flashferry.fileserver.tickets import TicketRequest, issue, password_matches, plain_address, source_allowed
 from flashferry.images.catalogue import FileIdentity, ImageFile
-from ftpserver.errors import SettingsInvalid
-from ftpserver.tickets import TicketRequest, issue, password_matches, plain_address, source_allowed
 from tests.some import some
 
 IMAGE = ImageFile(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ftpserver.ticks import to_next_early_look_s, to_next_moment_s, to_next_tick_s
+from flashferry.fileserver.watch import to_next_early_look_s, to_next_moment_s, to_next_tick_s
 
 
 @pytest.mark.parametrize("now_s", [0.0, 12.34, 99.999, 1e6 + 0.05])

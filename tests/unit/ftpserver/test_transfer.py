@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from flashferry.fileserver.records import SenderReport, TransferRecord
+from flashferry.fileserver.tickets import TicketRequest, issue
+from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.images.catalogue import FileIdentity, ImageFile
 from flashferry.tcp.verdict import KnownLink, VerdictKind
-from ftpserver.records import SenderReport, TransferRecord
-from ftpserver.tickets import TicketRequest, issue
-from ftpserver.transfer import Transfer, TransferStart
 
 _SIZE = 1_000_000
 _SENDER = SenderReport(

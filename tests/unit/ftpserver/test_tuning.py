@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from flashferry.fileserver import sender as module
+from flashferry.fileserver.caps import Cap
+from flashferry.fileserver.congestion_control import LossSight
+from flashferry.fileserver.sender import Tuning
+from flashferry.fileserver.settings import SenderProfile
+from flashferry.fileserver.site_pace import SitePace
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.pacing import Phase
-from ftpserver import tuning as module
-from ftpserver.caps import Cap
-from ftpserver.sender import LossSight
-from ftpserver.settings import SenderProfile
-from ftpserver.site_pace import SitePace
-from ftpserver.tuning import Tuning
 
 _CAP = Cap(bytes_per_s=5_960_000, source="site")
 _SACK, _SCALING = 2, 4

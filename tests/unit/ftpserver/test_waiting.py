@@ -2,7 +2,7 @@
 
 import threading
 
-from ftpserver.waiting import WaitingRoom
+from flashferry.fileserver.snapshots import WaitingRoom
 
 
 def _waiter(room: WaitingRoom, lock: threading.RLock, ticket_id: str, woken: list[str]) -> threading.Thread:

@@ -4,28 +4,24 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ftpserver.accounts import Account, Channel, Session
-from ftpserver.bans import FailureBook
-from ftpserver.caps import Cap, SiteCaps, given_cap, least_cap
-from ftpserver.door import FixedDoor
-from ftpserver.lobby import Lobby
-from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
-from ftpserver.roster import Roster
-from ftpserver.site_pace import SitePaces
-from ftpserver.site_rates import network_of
-from ftpserver.site_traffic import Passage, SiteTraffic
-from ftpserver.tickets import Refusal, names_source, password_matches, source_allowed
+from flashferry.fileserver.admission import FailureBook, FixedDoor, Lobby
+from flashferry.fileserver.caps import Cap, Passage, SiteCaps, SiteTraffic, given_cap, least_cap
+from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver.site_pace import SitePaces
+from flashferry.fileserver.site_rates import network_of
+from flashferry.fileserver.ticket_accounts import Account, Channel, Roster, Session
+from flashferry.fileserver.tickets import Refusal, names_source, password_matches, source_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flashferry.fileserver.logins import FixedGrant
+    from flashferry.fileserver.settings import ServerSettings
+    from flashferry.fileserver.site_pace import SitePace
+    from flashferry.fileserver.tickets import TicketGrant
     from flashferry.images.catalogue import ImageFile
     from flashferry.tcp.sample import Sample
     from flashferry.tcp.syn import SynOptions
-    from ftpserver.logins import FixedGrant
-    from ftpserver.settings import ServerSettings
-    from ftpserver.site_pace import SitePace
-    from ftpserver.tickets import TicketGrant
 
 
 _MOST_NOTICES = 200

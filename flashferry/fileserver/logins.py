@@ -14,9 +14,9 @@ import secrets
 from dataclasses import dataclass, field
 
 from flashferry.core.outside import keep_secret
+from flashferry.fileserver.errors import SettingsInvalid
+from flashferry.fileserver.tickets import TicketGrant, TicketRequest, checked_sources, seal
 from flashferry.images.catalogue import ImageFile
-from ftpserver.errors import SettingsInvalid
-from ftpserver.tickets import TicketGrant, TicketRequest, checked_sources, seal
 
 _IN_A_URL = re.compile(r"[A-Za-z0-9._~-]+")
 _LEAST_PASSWORD = 8

@@ -21,8 +21,8 @@ from functools import lru_cache
 from typing import Protocol
 
 from flashferry.core.outside import keep_secret
+from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.images.catalogue import ImageFile
-from ftpserver.errors import SettingsInvalid
 
 _ALPHABET = string.ascii_letters + string.digits
 _USERNAME_LENGTH = 8

@@ -1,4 +1,4 @@
-"""The serving process: `python -m ftpserver.process CONTROL_FD LISTENER_FD`, started by `ftpserver.server`.
+"""The serving process: `python -m flashferry.fileserver.process CONTROL_FD LISTENER_FD`, started by `flashferry.fileserver.server`.
 
 It ends when its parent does, however that happens: the control channel then reads as closed, and as a second line of
 defence the parent's process id is looked at twice a second.
@@ -16,11 +16,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from flashferry.core.codec import decode
+from flashferry.fileserver.caps import given_cap
+from flashferry.fileserver.host_capabilities import probe_grants, raise_soft_limit
+from flashferry.fileserver.wire import Hello, Pulse, Ready, line, pulses_line
 from flashferry.images.catalogue import ImageFile
-from ftpserver.caps import given_cap
-from ftpserver.descriptors import raise_soft_limit
-from ftpserver.grants import probe_grants
-from ftpserver.wire import Hello, Pulse, Ready, line, pulses_line
 
 with warnings.catch_warnings():
     # asyncore and asynchat are deprecated in 3.11 and come from pinned packages from 3.12 on.
@@ -28,13 +27,13 @@ with warnings.catch_warnings():
     from pyftpdlib.ioloop import AsyncChat, IOLoop
     from pyftpdlib.servers import FTPServer
 
-    from ftpserver.desk import Desk
+    from flashferry.fileserver.ticket_service import Desk
     from ftpserver.session import ImageSession, session_class
 
-from ftpserver.errors import FtpServerError
-from ftpserver.logins import FixedGrant
-from ftpserver.records import LoginFailure, ServerEvent
-from ftpserver.tickets import TicketGrant
+from flashferry.fileserver.errors import FtpServerError
+from flashferry.fileserver.logins import FixedGrant
+from flashferry.fileserver.records import LoginFailure, ServerEvent
+from flashferry.fileserver.tickets import TicketGrant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -273,7 +272,7 @@ def _read_hello(control: socket.socket) -> Hello:
     while not data.endswith(b"\n"):
         chunk = control.recv(65536)
         if not chunk:
-            sys.exit("ftpserver.process: expected a greeting from the parent, found the channel closed")
+            sys.exit("flashferry.fileserver.process: expected a greeting from the parent, found the channel closed")
         data += chunk
     return decode(Hello, json.loads(data)["hello"])
 

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flashferry.fileserver.congestion_control import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossSight
+from flashferry.fileserver.records import SenderReport, TransferRecord
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.readings import Readings
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import VerdictKind, judge
-from ftpserver.records import SenderReport, TransferRecord
-from ftpserver.sender import FALL_BACK_AFTER_S, FALL_BACK_SHARE, LossSight
 
 if TYPE_CHECKING:
+    from flashferry.fileserver.tickets import TicketGrant
     from flashferry.tcp.syn import SynOptions
     from flashferry.tcp.verdict import KnownLink, OwnPace
-    from ftpserver.tickets import TicketGrant
 
 _READINGS_SO_FAR = 16
 """Enough to name a cause, and a third of the time that all take: a thousand transfers are asked."""

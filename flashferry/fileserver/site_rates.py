@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from flashferry.core import files as json_file
 from flashferry.core.codec import CodecError, decode, encode
+from flashferry.fileserver.tickets import plain_address
 from flashferry.tcp.link_rate import Delivery, LearnedRate, learned_rate, sustained_bytes_per_s
-from ftpserver.tickets import plain_address
 
 if TYPE_CHECKING:
-    from ftpserver.records import TransferRecord
+    from flashferry.fileserver.records import TransferRecord
 
 _MOST_SITES = 1000
 _MOST_DELIVERIES = 32

@@ -12,22 +12,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from flashferry.core.codec import decode
+from flashferry.fileserver.child import Child
+from flashferry.fileserver.errors import FtpServerError, ServerGone
+from flashferry.fileserver.host_capabilities import ServerGrants
+from flashferry.fileserver.logins import FixedGrant, FixedLogin, admit
+from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver.snapshots import Snapshots, WaitingRoom
+from flashferry.fileserver.tickets import Ticket, TicketRequest, issue
+from flashferry.fileserver.wire import Pulse
 from flashferry.images.catalogue import Catalogue, ImageFile
-from ftpserver.child import Child
-from ftpserver.errors import FtpServerError, ServerGone
-from ftpserver.grants import ServerGrants
-from ftpserver.logins import FixedGrant, FixedLogin, admit
-from ftpserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
-from ftpserver.snapshots import Snapshots
-from ftpserver.tickets import Ticket, TicketRequest, issue
-from ftpserver.waiting import WaitingRoom
-from ftpserver.wire import Pulse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from ftpserver.settings import ServerSettings
+    from flashferry.fileserver.settings import ServerSettings
 
 _LOG = logging.getLogger("flashferry.ftpserver")
 _MOST_FAILURES = 200

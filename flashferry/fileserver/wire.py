@@ -11,11 +11,11 @@ from operator import attrgetter
 from typing import Any, Self
 
 from flashferry.core.codec import CodecError, encode
+from flashferry.fileserver.host_capabilities import ServerGrants
+from flashferry.fileserver.records import EventKind, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver.settings import ServerSettings
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import VerdictKind
-from ftpserver.grants import ServerGrants
-from ftpserver.records import EventKind, ServerEvent, TransferProgress, TransferState
-from ftpserver.settings import ServerSettings
 
 # Made once: `json.dumps` with options of one's own makes one for every call.
 _ENCODER = json.JSONEncoder(separators=(",", ":"))

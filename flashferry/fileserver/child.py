@@ -15,16 +15,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flashferry.core.codec import decode
-from ftpserver import sockets
-from ftpserver.descriptors import hard_limit, sessions_allowed
-from ftpserver.errors import RequestRefused, ServerGone, ServerStartFailed
-from ftpserver.wire import Hello, Ready, line
+from flashferry.fileserver import sockets
+from flashferry.fileserver.errors import RequestRefused, ServerGone, ServerStartFailed
+from flashferry.fileserver.host_capabilities import hard_limit, sessions_allowed
+from flashferry.fileserver.wire import Hello, Ready, line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ftpserver.grants import ServerGrants
-    from ftpserver.settings import ServerSettings
+    from flashferry.fileserver.host_capabilities import ServerGrants
+    from flashferry.fileserver.settings import ServerSettings
 
 _ENVIRONMENT = frozenset(
     {
@@ -179,7 +179,14 @@ class Child:
         try:
             process = subprocess.Popen(
                 # -P keeps a stray module in the current folder from shadowing ours.
-                [sys.executable, "-P", "-m", "ftpserver.process", str(theirs.fileno()), str(listener.fileno())],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "flashferry.fileserver.process",
+                    str(theirs.fileno()),
+                    str(listener.fileno()),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._stderr,

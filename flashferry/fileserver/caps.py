@@ -1,5 +1,60 @@
 """What the transfers of a site have moved together, so that each can tell what the others had meanwhile. No clock."""
 
+from dataclasses import dataclass
+
+# Which pacing cap holds for a transfer, and how transfers of a site share theirs. No sockets, no clock.
+
+_LEAST_BYTES_PER_S = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cap:
+    """A pacing cap in payload bytes per second, in words where it comes from, and what it is a share of."""
+
+    bytes_per_s: int
+    source: str
+    shared_bytes_per_s: int | None = None
+
+
+def least_cap(*caps: Cap | None) -> Cap | None:
+    """Return the least of the caps that are given; None if none is."""
+    return min((cap for cap in caps if cap is not None), key=lambda cap: cap.bytes_per_s, default=None)
+
+
+def given_cap(bytes_per_s: int | None, source: str) -> Cap | None:
+    """Return a cap if a rate is given."""
+    return None if bytes_per_s is None else Cap(bytes_per_s=bytes_per_s, source=source)
+
+
+class SiteCaps:
+    """What all transfers of a site may take together."""
+
+    def __init__(self) -> None:
+        self._caps: dict[str, Cap] = {}
+
+    def __contains__(self, site: str) -> bool:
+        return site in self._caps
+
+    def put(self, site: str, cap: Cap | None) -> None:
+        """Set a site's cap; None lifts it."""
+        if cap is None:
+            self._caps.pop(site, None)
+        else:
+            self._caps[site] = cap
+
+    def whole(self, site: str) -> Cap | None:
+        """Return a site's cap, undivided; None where it has none."""
+        return self._caps.get(site)
+
+    def share(self, site: str, transfers: int) -> Cap | None:
+        """Return what each of so many transfers gets; None where the site has no cap."""
+        cap = self._caps.get(site)
+        if cap is None or transfers <= 1:
+            return cap
+        part = max(_LEAST_BYTES_PER_S, cap.bytes_per_s // transfers)
+        source = f"1 of {transfers} shares of: {cap.source}"
+        return Cap(bytes_per_s=part, source=source, shared_bytes_per_s=cap.bytes_per_s)
+
 
 class _Site:
     """One site's transfers: how many run, and what they have moved since the first of them began."""
