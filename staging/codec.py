@@ -12,7 +12,7 @@ from flashferry.core.outside import told
 
 if TYPE_CHECKING:
     from tasks.snapshot import Snapshot
-    from tasks.tuning import Change, TcpLines
+    from tasks.tcp_config import Change, TcpLines
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
@@ -88,7 +88,7 @@ def changes_from_json(stored: list[dict[str, Any]]) -> tuple[Change, ...]:
     Raises:
         ValueError: One would have us type what we never set: it was not written by us.
     """
-    from tasks.tuning import Change, is_ours_to_type
+    from tasks.tcp_config import Change, is_ours_to_type
 
     changes = tuple(
         Change(keyword=one["keyword"], before=one["before"], ours=one["ours"], shown=one.get("shown")) for one in stored
@@ -99,6 +99,6 @@ def changes_from_json(stored: list[dict[str, Any]]) -> tuple[Change, ...]:
 
 
 def _lines(stored: dict[str, Any]) -> TcpLines:
-    from tasks.tuning import TcpLines
+    from tasks.tcp_config import TcpLines
 
     return TcpLines(lines=tuple(stored["lines"]))

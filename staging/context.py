@@ -54,7 +54,7 @@ class DeviceOptions:
         tune: Whether the TCP configuration may be changed.
         to_null: Copy to `null:`, which writes no flash: a speed test.
         window_bytes: Window to set, or None: from the round-trip time and the link rate.
-        extras: Names of further lines to switch on, see `tasks.tuning.EXTRAS`.
+        extras: Names of further lines to switch on, see `tasks.tcp_config.EXTRAS`.
         remove_partial: Whether what a broken copy of ours left may be removed from flash.
         verify_signature: Whether devices are to verify the vendor's signature inside the image.
         server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.

@@ -22,13 +22,13 @@ from staging.reconciling import Case, has_begun, reconcile
 from staging.slot_run import SlotRun
 from staging.states import State
 from staging.store.kept import STAGE, KeptTransfer
-from tasks.addresses import own_addresses
 from tasks.check import CheckReport, Wanted, look_again
+from tasks.copy import PullReport, Witnessed, copy_limits, pull
 from tasks.copy_watch import least_rate_bytes_per_s
-from tasks.flash_file import remove
-from tasks.pull import PullReport, Witnessed, copy_limits, pull
+from tasks.partial_file import remove
+from tasks.source_address import own_addresses
+from tasks.tcp_config import WINDOW_SIZE, Change, TunePlan
 from tasks.tune import set_again, step_down
-from tasks.tuning import WINDOW_SIZE, Change, TunePlan
 
 
 class CopyRun(SlotRun):

@@ -25,13 +25,12 @@ from staging.record import DeviceRecord, Failure, failure_of, sentence_of
 from staging.states import Outcome, Restored, State
 from staging.touched import JournalUnusable
 from tasks.check import CheckReport, check
-from tasks.flash_file import file_at
-from tasks.leftover import in_words
 from tasks.mark import mark_line
+from tasks.partial_file import file_at, in_words
 from tasks.restore import SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport, restore
 from tasks.snapshot import Snapshot, snapshot
+from tasks.tcp_config import TcpLines, TunePlan, marks_in
 from tasks.tune import tune
-from tasks.tuning import TcpLines, TunePlan, marks_in
 from tasks.verify import verify
 
 RESTORE_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)

@@ -34,7 +34,7 @@ from staging.states import ENDED, State, is_allowed
 from staging.store.kept import KeptTransfer, row_of
 from staging.touched import COLUMNS, DamagedEntry, JournalUnusable, TouchedDevice, read_row
 from tasks.snapshot import Snapshot
-from tasks.tuning import Change
+from tasks.tcp_config import Change
 
 if TYPE_CHECKING:
     from staging.record import DeviceRecord

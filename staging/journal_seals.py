@@ -2,7 +2,7 @@
 
 SQLite keeps no checksums of a database's pages (sqlite.org/cksumvfs.html): a flipped bit reads as a value. Each write
 of ours seals its rows, in the same transaction; a row whose seal does not fit is not believed. This is no signature:
-who can write the file can compute it too. What a journal may have us type is checked on its own (`tasks.tuning`).
+who can write the file can compute it too. What a journal may have us type is checked on its own (`tasks.tcp_config`).
 """
 
 from __future__ import annotations

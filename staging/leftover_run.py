@@ -11,8 +11,7 @@ from ftpserver import FtpServerError
 from staging.copy_run import CopyRun
 from staging.reconciling import reconcile
 from staging.record import sentence_of
-from tasks.flash_file import FlashFile, file_at
-from tasks.leftover import CANNOT_TELL, advice, in_words, leftover
+from tasks.partial_file import CANNOT_TELL, FlashFile, advice, file_at, in_words, leftover
 
 
 class LeftoverRun(CopyRun):

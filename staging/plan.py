@@ -12,8 +12,8 @@ from inventory.view import HostView
 from staging.context import DeviceOptions
 from staging.links import LinkRate
 from tasks.check import CheckReport
-from tasks.pull import Source, command_for
-from tasks.tuning import Change, TcpLines, TunePlan, plan_restore, plan_tune
+from tasks.copy import Source, command_for
+from tasks.tcp_config import Change, TcpLines, TunePlan, plan_restore, plan_tune
 from tasks.verify import Digests, commands_for
 
 ASSUMED_RTT_S = 0.1

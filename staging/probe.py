@@ -31,7 +31,7 @@ from staging.run import RunOptions, run_fleet
 from staging.states import Outcome
 from staging.store.history import Expectation, History
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
-from tasks.tuning import SOURCE_INTERFACE, TunePlan
+from tasks.tcp_config import SOURCE_INTERFACE, TunePlan
 
 TYPICAL_IMAGE_BYTES = 500_000_000
 """Size that times are forecast for where nobody names an image: an IOS-XE image has 400 to 900 MB."""

@@ -9,7 +9,7 @@ from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import Verdict
 from flashferry.tcp.worth import Worth
 from ftpserver import SenderReport, TransferRecord
-from tasks.pull import PullReport
+from tasks.copy import PullReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,11 +28,11 @@ from staging.record import Failure, failure_of
 from staging.run import RunOptions
 from staging.serving import port_notice, serving
 from staging.states import Outcome
-from tasks.addresses import own_addresses
 from tasks.check import CheckReport, Wanted
-from tasks.pull import Source
-from tasks.reach import ReachReport, Sighting, reach_server
-from tasks.tuning import plan_tune
+from tasks.connectivity import ReachReport, Sighting, reach_server
+from tasks.copy import Source
+from tasks.source_address import own_addresses
+from tasks.tcp_config import plan_tune
 
 REACH_BYTES = 16_384
 """Enough to need a data connection that takes more than one packet; a second at most on the slowest device."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flashferry.tcp.syn import SynOptions
-from tasks.reach import ReachReport
+from tasks.connectivity import ReachReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

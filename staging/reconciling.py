@@ -13,7 +13,7 @@ from flashferry.devices.errors import DeviceUnreachable, FlashBusy, Interrupted
 from ftpserver import TransferProgress, TransferState
 from staging.reconcile import Decision, Evidence, Judgement, judge
 from tasks.copy_watch import SLOWEST_BYTES_PER_S, copy_limits
-from tasks.flash_file import FlashFile, file_at
+from tasks.partial_file import FlashFile, file_at
 
 RECONNECT_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
 """Pauses behind attempts to log in again: a router that reboots takes minutes, one whose vty lines are full seconds."""

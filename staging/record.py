@@ -17,10 +17,10 @@ from staging.probe_result import ProbeResult
 from staging.reconcile import Judgement
 from staging.states import Outcome, Restored, State
 from tasks.check import CheckReport
-from tasks.pull import PullReport
+from tasks.copy import PullReport
 from tasks.restore import RestoreReport
+from tasks.tcp_config import Change
 from tasks.tune import TuneReport
-from tasks.tuning import Change
 from tasks.verify import VerifyReport
 
 

@@ -23,11 +23,11 @@ from staging.journal import Journal
 from staging.record import Failure, failure_of
 from staging.states import Restored, State
 from staging.touched import DamagedEntry, TouchedDevice
-from tasks.leftover import leftover
+from tasks.partial_file import leftover
 from tasks.readings import read_running
 from tasks.restore import RestoreReport, restore_device
+from tasks.tcp_config import marks_in
 from tasks.threats import pending_change
-from tasks.tuning import marks_in
 
 PATIENCE_S = 900.0
 """A rollback timer takes two hours at most, and mostly some minutes; who waits longer is told to come back."""

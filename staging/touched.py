@@ -10,7 +10,7 @@ from flashferry.core.errors import FlashferryError
 from staging.codec import changes_from_json, snapshot_from_json
 from staging.states import State
 from tasks.snapshot import Snapshot
-from tasks.tuning import Change
+from tasks.tcp_config import Change
 
 COLUMNS = "run_id, host, address, port, platform, state, identity, snapshot, changes, target, members"
 """What `read_row` takes, in this order, with behind it whether the row is sound."""

@@ -9,7 +9,7 @@ from flashferry.images.fit import ImageFit
 from tasks.authorization import Authorization
 from tasks.configuration_state import ConfigurationState
 from tasks.file_system import MemberRoom
-from tasks.tuning import TcpLines
+from tasks.tcp_config import TcpLines
 from tasks.verify import VerifyReport
 from templates.version import SoftwareVersion
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from flashferry.devices.errors import OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import holds_syslog
-from tasks.tuning import TcpLines, tcp_lines_of
+from tasks.tcp_config import TcpLines, tcp_lines_of
 from templates.config_sections import ConfigNotUnderstood, sections
 
 READINGS = 3

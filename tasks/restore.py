@@ -22,9 +22,8 @@ from flashferry.devices.session import DeviceSession
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
 from tasks.readings import READINGS, Configured, read_running, read_startup
 from tasks.snapshot import Snapshot
+from tasks.tcp_config import Change, ForeignChange, RestorePlan, TcpLines, plan_restore, tie
 from tasks.threats import Threat, archived_lines, holds_ours, pending_change
-from tasks.tie import tie
-from tasks.tuning import Change, ForeignChange, RestorePlan, TcpLines, plan_restore
 
 STEP = "restore"
 

@@ -13,8 +13,8 @@ from flashferry.devices.session import DeviceSession
 from tasks.configuration import Fingerprint, fingerprint
 from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
+from tasks.tcp_config import TcpLines
 from tasks.threats import archives, pending_change
-from tasks.tuning import TcpLines
 
 STEP = "snapshot"
 

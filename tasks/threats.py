@@ -19,7 +19,7 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
 from tasks.configuration_state import lock_holder, pending_rollback
 from tasks.readings import Configured
-from tasks.tuning import Change, Standing, standing, tcp_lines
+from tasks.tcp_config import Change, Standing, standing, tcp_lines
 from templates.config_sections import ConfigNotUnderstood
 from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, rows
 

@@ -16,17 +16,18 @@ from tasks.configuration import new_lines
 from tasks.mark import first_mark, in_other_hands, is_mark, mark_of
 from tasks.readings import Configured, read_running
 from tasks.snapshot import Snapshot
-from tasks.tie import Tie, tie
-from tasks.tuning import (
+from tasks.tcp_config import (
     EXTRAS,
     SOURCE_INTERFACE,
     WINDOW_SIZE,
     Change,
     TcpLines,
+    Tie,
     TunePlan,
     is_ours_to_type,
     plan_restore,
     shows,
+    tie,
 )
 
 STEP = "tune"

@@ -48,7 +48,7 @@ from staging.planning.fleet_plan import TuneMode
 from staging.recover import pending
 from staging.run import run_waves
 from staging.status import last_as_is
-from tasks.tuning import EXTRAS
+from tasks.tcp_config import EXTRAS
 
 
 @fleet_options

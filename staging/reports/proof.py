@@ -9,7 +9,7 @@ from staging.reports.model import LineReport, Proof, RestoreReport, RunStanding
 from staging.states import Restored, State
 from staging.store.proofs import restore_source
 from tasks.configuration import Difference
-from tasks.tuning import ForeignChange, TcpLines
+from tasks.tcp_config import ForeignChange, TcpLines
 
 if TYPE_CHECKING:
     from staging.store.stored_run import StoredDevice

@@ -24,7 +24,7 @@ CONSTANTS: dict[str, Any] = {
     "tasks.copy_watch.MEASURED_AFTER_S": 5.0,
     "flashferry.devices.driver.LOGIN_LIMIT_S": 6.0,
     "flashferry.devices.driver.TOTAL_LIMITS": 3,
-    "tasks.flash_file.LIMIT_S": 6.0,
+    "tasks.partial_file.LIMIT_S": 6.0,
     "tasks.hashing.SILENCE_LIMIT_S": 4.0,
     "tasks.hashing.START_LIMIT_S": 4.0,
 }

@@ -20,7 +20,7 @@ from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue
 from tasks.authorization import look_at_authorization
 from tasks.copy_watch import CopyWatch, Witnessed, copy_limits
-from tasks.flash_file import DeleteDialogue
+from tasks.partial_file import DeleteDialogue
 
 COPY = "copy ftp://user:secret@192.0.2.1/x.bin flash:x.bin"
 SYSLOG = "*Sep 13 09:24:43.803: %LINK-3-UPDOWN: Interface Gi3, changed state to up"

@@ -10,7 +10,7 @@ import pytest
 from staging.journal import Journal
 from tasks.configuration import Fingerprint
 from tasks.snapshot import Snapshot
-from tasks.tuning import Change, TcpLines
+from tasks.tcp_config import Change, TcpLines
 
 SNAPSHOT = Snapshot(
     running=TcpLines(lines=("ip tcp window-size 65535",)),

@@ -36,10 +36,9 @@ from staging.probe import ProbeRun, ProbeWish
 from staging.reconcile import Decision
 from staging.record import failure_of
 from staging.states import Outcome, Restored
-from tasks.flash_file import FlashFile
-from tasks.leftover import in_words
+from tasks.partial_file import FlashFile, in_words
+from tasks.tcp_config import plan_tune, tcp_lines
 from tasks.tune import apply_plan, reapply, without_scaling
-from tasks.tuning import plan_tune, tcp_lines
 
 IMAGE_BYTES = 1000
 PATH = "ip ftp source-interface Loopback0"

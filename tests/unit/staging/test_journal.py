@@ -18,7 +18,7 @@ from staging.states import NEXT, State, is_allowed
 from staging.store.stored_run import read_run
 from tasks.configuration import fingerprint
 from tasks.snapshot import Snapshot
-from tasks.tuning import Change, TcpLines
+from tasks.tcp_config import Change, TcpLines
 
 CHANGES = (Change(keyword="window-size", before="ip tcp window-size 65535", ours="ip tcp window-size 1250000"),)
 SECRET_CONFIG = "hostname r1\nusername admin secret 9 $9$verysecret\nend\n"

@@ -212,7 +212,7 @@ from staging.journal import Journal
 from staging.states import State
 from tasks.configuration import Fingerprint
 from tasks.snapshot import Snapshot
-from tasks.tuning import TcpLines
+from tasks.tcp_config import TcpLines
 BEFORE = Snapshot(running=TcpLines(lines=()), startup=TcpLines(lines=()),
                   running_fingerprint=Fingerprint(whole="w", lines=()), salt="s")
 journal = Journal(Path(sys.argv[1]))

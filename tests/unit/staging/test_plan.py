@@ -13,7 +13,7 @@ from staging.context import DeviceOptions
 from staging.links import STATED, LinkRate
 from staging.plan import DevicePlan, after, plan_device
 from tasks.check import CheckReport
-from tasks.tuning import TcpLines
+from tasks.tcp_config import TcpLines
 from templates.version import SoftwareVersion
 
 HOST = HostView(

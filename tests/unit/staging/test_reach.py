@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from staging.reach import _not_set
-from tasks.tuning import tcp_lines
+from tasks.tcp_config import tcp_lines
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from staging.states import Restored
 from tasks.configuration import Difference, fingerprint
 from tasks.restore import RestoreReport
 from tasks.snapshot import Snapshot
-from tasks.tuning import Change, TcpLines
+from tasks.tcp_config import Change, TcpLines
 
 CHANGES = (Change(keyword="window-size", before=None, ours="ip tcp window-size 1250000"),)
 BEFORE = Snapshot(

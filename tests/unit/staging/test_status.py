@@ -14,7 +14,7 @@ from staging.states import Outcome, Restored, State
 from staging.status import RunState, last_as_is, last_hash_speeds, read_status
 from tasks.configuration import Fingerprint
 from tasks.snapshot import Snapshot
-from tasks.tuning import Change, TcpLines
+from tasks.tcp_config import Change, TcpLines
 
 SNAPSHOT = Snapshot(
     running=TcpLines(lines=()),

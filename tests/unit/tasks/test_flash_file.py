@@ -8,8 +8,7 @@ import pytest
 
 from flashferry.devices.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
-from tasks.flash_file import DeleteDialogue, file_at, remove_file
-from tasks.leftover import leftover
+from tasks.partial_file import DeleteDialogue, file_at, leftover, remove_file
 
 ROW = "   16      -rw-             {size}  Apr 22 2024 09:55:24 +02:00  x.bin"
 GONE = "%Error opening bootflash:/x.bin (No such file or directory)"

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-import tasks.reach
+import tasks.connectivity
 from flashferry.devices.conversation import Exchange
 from flashferry.devices.errors import DeviceRefused, TransferStalled
-from tasks.pull import Source
-from tasks.reach import LIMITS, Hindrance, Sighting, hindrance_of, reach_server
+from tasks.connectivity import LIMITS, Hindrance, Sighting, hindrance_of, reach_server
+from tasks.copy import Source
 
 HOME, ELSEWHERE = "192.0.2.11", "203.0.113.7"
 SOURCE = Source(server="192.0.2.1", port=21, image="reach.bin", username="q7Zk2mXw", password="Gf4tR9bLs0Vn8cJd")
@@ -77,7 +77,7 @@ class FakeSession:
 
 @pytest.fixture
 def _impatient(monkeypatch):
-    monkeypatch.setattr(tasks.reach, "LIMITS", replace(LIMITS, start_s=0.02))
+    monkeypatch.setattr(tasks.connectivity, "LIMITS", replace(LIMITS, start_s=0.02))
 
 
 @pytest.mark.usefixtures("_impatient")

@@ -12,7 +12,7 @@ from flashferry.devices.session import DeviceSession
 from tasks import restore as step
 from tasks.restore import RestoreReport, restore_device
 from tasks.snapshot import Snapshot, take_snapshot
-from tasks.tuning import Change
+from tasks.tcp_config import Change
 
 WINDOW = "ip tcp window-size 1250000"
 SACK = "ip tcp selective-ack"

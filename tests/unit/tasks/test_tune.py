@@ -12,8 +12,8 @@ from flashferry.devices.refusals import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import fingerprint
 from tasks.snapshot import Snapshot
+from tasks.tcp_config import Change, TcpLines, TunePlan, plan_tune
 from tasks.tune import apply_plan, without_scaling
-from tasks.tuning import Change, TcpLines, TunePlan, plan_tune
 
 INVALID = "% Invalid input detected at '^' marker."
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.mark import mark_line
-from tasks.tuning import Change, Standing, TcpLines, is_ours_to_type, plan_restore, plan_tune, standing, tcp_lines
+from tasks.tcp_config import Change, Standing, TcpLines, is_ours_to_type, plan_restore, plan_tune, standing, tcp_lines
 
 OURS = 1_250_000
 

@@ -271,7 +271,7 @@ RULES: tuple[tuple[str, Callable[[Capture], None]], ...] = (
     ("genielibs/execute_copy_verify/00.txt", _copy),
     ("genielibs/execute_copy_verify/01.txt", _copy_missing),
     ("genielibs/filetransferutils/mock.yaml", _script),
-    ("genielibs/filetransferutils/raw3*.txt", refused("a question of `delete`: `tasks.flash_file` answers it")),
+    ("genielibs/filetransferutils/raw3*.txt", refused("a question of `delete`: `tasks.partial_file` answers it")),
     ("genielibs/filetransferutils/raw4.txt", refused("files are not renamed")),
     ("genielibs/filetransferutils/raw5.txt", refused("no output is written to a file")),
     ("genielibs/filetransferutils/raw*.txt", _copy),

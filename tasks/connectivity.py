@@ -20,7 +20,7 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, TransferStalled
 from flashferry.devices.session import DeviceSession
-from tasks.pull import CopyLimits, Source, Witnessed, pull_image
+from tasks.copy import CopyLimits, Source, Witnessed, pull_image
 from templates.rows import CopyResult
 
 STEP = "reach"
