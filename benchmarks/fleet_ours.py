@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.fleet_watch import await_go, say
+from flashferry.model.limits import Limits
 from inventory.nornir_file import open_inventory
 from staging.events import Event
 from staging.fleet.request import FleetRequest
 from staging.journal import Journal
-from staging.planning.limits import Limits
 from staging.run import RunOptions, run_waves
 
 

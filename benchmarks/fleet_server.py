@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.fleet_watch import say
-from ftpserver import FixedLogin, FtpServer, SenderProfile, ServerSettings
+from flashferry.fileserver import FixedLogin, FtpServer, SenderProfile, ServerSettings
 
 USER, PASSWORD = "naive", "naive-fleet"
 

@@ -19,11 +19,11 @@ from typing import Any, Self
 from benchmarks.fleet_ground import Controller, FlashWatch
 from benchmarks.fleet_tap import CopyTap
 from benchmarks.procfs import cpu_s
+from flashferry.model.limits import Limits
+from flashferry.model.links import payload_cap_bytes_per_s
 from lab.world import World, WorldSpec, start_world
 from lab.world_file import load_world
 from lab.world_inventory import write_inventory
-from staging.budget import payload_cap_bytes_per_s
-from staging.planning.limits import Limits
 from staging.store.stored_run import StoredRun, read_run
 
 WORLD = "sites-200"

@@ -20,11 +20,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from flashferry.model.fleet_plan import FleetPlan
+from flashferry.model.plan_file import load_plan
 from lab.world import World, start_world
 from lab.world_file import load_world
 from lab.world_inventory import write_inventory
-from staging.planning.fleet_plan import FleetPlan
-from staging.planning.plan_file import load_plan
 from staging.store.stored_run import StoredRun, read_run
 
 

@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from ftpserver import FixedLogin, FtpServer, Limits, ServerSettings
+from flashferry.fileserver import FixedLogin, FtpServer, Limits, ServerSettings
 
 
 def main(directory: str, username: str, password: str) -> None:

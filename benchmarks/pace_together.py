@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ftpserver import FtpServer, ServerSettings, TicketRequest
+from flashferry.fileserver import FtpServer, ServerSettings, TicketRequest
 from lab.experiment.bench import Bench, image_name
 from lab.experiment.site_client import SiteClient
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import isolation, procfs, report
-from ftpserver import FtpServer, Limits, SenderProfile, ServerSettings, TicketRequest
+from flashferry.fileserver import FtpServer, Limits, SenderProfile, ServerSettings, TicketRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

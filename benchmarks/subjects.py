@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from benchmarks.procfs import descendants, pss_bytes
 from benchmarks.workers import MeasureFailed
-from ftpserver import FtpServer, Limits, ServerSettings, TicketRequest
+from flashferry.fileserver import FtpServer, Limits, ServerSettings, TicketRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from flashferry.devices.identity import LoginGuard
-from ftpserver import ImageFile, Ticket, TicketRequest, TransferProgress
+from flashferry.fileserver import ImageFile, Ticket, TicketRequest, TransferProgress
+from flashferry.model.limits import Limits
+from flashferry.model.links import LinkRates
+from flashferry.model.record import Failure
 from staging.events import Emit
 from staging.fleet.gates import Gates
 from staging.given_images import GivenImages
 from staging.journal import Journal
-from staging.links import LinkRates
-from staging.planning.limits import Limits
-from staging.record import Failure
 
 
 class Server(Protocol):

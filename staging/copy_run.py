@@ -8,19 +8,18 @@ from flashferry.devices.connection import NAME as CONNECTION
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnreachable, FileInTheWay
 from flashferry.devices.identity import identity_of
+from flashferry.fileserver import Ticket, TicketRequest, TransferProgress, TransferRecord, TransferState
+from flashferry.model.links import LinkCap, payload_cap_bytes_per_s
+from flashferry.model.record import compare_clocks
+from flashferry.model.recovery_rules import Decision, Judgement
+from flashferry.model.states import State
 from flashferry.tcp.probing import steady_bytes_per_s
-from ftpserver import Ticket, TicketRequest, TransferProgress, TransferRecord, TransferState
-from staging.budget import payload_cap_bytes_per_s
-from staging.clocks import compare_clocks
 from staging.context import RunContext
 from staging.events import Progress, TransferEnd
 from staging.fleet.handover import is_nearly_over, is_soon_over
-from staging.links import LinkCap
 from staging.plan import ASSUMED_RTT_S, source_of
-from staging.reconcile import Decision, Judgement
 from staging.reconciling import Case, has_begun, reconcile
 from staging.slot_run import SlotRun
-from staging.states import State
 from staging.store.kept import STAGE, KeptTransfer
 from tasks.check import CheckReport, Wanted, look_again
 from tasks.copy import PullReport, Witnessed, copy_limits, pull

@@ -15,15 +15,15 @@ from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import HostKeyRefused, ImageCorrupt, LoginRefused, RestoreIncomplete
 from flashferry.devices.identity import identity_of, member_serials
-from ftpserver import FtpServerError
+from flashferry.fileserver import FtpServerError
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.record import DeviceRecord, Failure, failure_of, sentence_of
+from flashferry.model.states import Outcome, Restored, State
 from staging.context import RunContext
 from staging.given_images import HINT as ONE_PLATFORM
 from staging.leases import lease_by_name, lease_on, leases
 from staging.leftover_run import LeftoverRun
 from staging.plan import DevicePlan, plan_device
-from staging.record import DeviceRecord, Failure, failure_of, sentence_of
-from staging.states import Outcome, Restored, State
-from staging.touched import JournalUnusable
 from tasks.check import CheckReport, check
 from tasks.mark import mark_line
 from tasks.partial_file import file_at, in_words

@@ -14,6 +14,9 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import recent_of, session_of
+from flashferry.model.links import LinkRate, LinkRates
+from flashferry.model.record import Failure, failure_of
+from flashferry.model.states import Outcome
 from flashferry.transports.copy_dialogue import checked_name
 from inventory.view import view
 from staging.events import Emit, Event, never_failing, silent
@@ -22,12 +25,9 @@ from staging.given_images import HINT as ONE_PLATFORM
 from staging.given_images import GivenImages
 from staging.images import wanted_image
 from staging.leases import Lease, leases
-from staging.links import LinkRate, LinkRates
 from staging.plan import DevicePlan, plan_device
-from staging.record import Failure, failure_of
 from staging.run import RunOptions
 from staging.serving import free_ftp_port
-from staging.states import Outcome
 from tasks.check import Wanted
 from tasks.mark import local_owner, mark_line
 from tasks.verify import Digests

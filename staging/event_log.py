@@ -21,7 +21,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import told
-from staging.codec import to_json
+from flashferry.model.codec import to_json
 from staging.events import Event
 
 SCHEMA = "flashferry.event/1"

@@ -61,8 +61,8 @@ class Event:
         wave: Number of the wave, 0 for the canaries; None outside waves.
         verdict: With `progress` of a copy: what limits it so far, by the words of `flashferry.tcp.limiting_factor.VerdictKind`.
         run_id: With `started` of a `run`: its identifier in the journal.
-        outcome: With the end of a `device`: what became of it, by the words of `staging.states.Outcome`.
-        restored: Likewise, by the words of `staging.states.Restored`.
+        outcome: With the end of a `device`: what became of it, by the words of `flashferry.model.states.Outcome`.
+        restored: Likewise, by the words of `flashferry.model.states.Restored`.
         failure: With a device that failed: the kind of its first failure, such as `LoginRefused`.
         transfer: With the end of a `transfer`: what it came to.
     """

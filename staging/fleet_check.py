@@ -14,13 +14,13 @@ from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import member_serials
+from flashferry.model.probe_result import Reached
+from flashferry.model.record import Failure, failure_of
+from flashferry.model.states import Outcome
 from inventory.access import state_directory
 from inventory.view import view
 from staging.events import Emit, Event, never_failing, silent
 from staging.leases import Lease, lease_by_name, lease_on, leases
-from staging.reached import Reached
-from staging.record import Failure, failure_of
-from staging.states import Outcome
 from tasks.check import CheckReport, Wanted, Way, check_device
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.lease import DamagedEntry, TouchedDevice
+from flashferry.model.record import Failure
 from staging.journal import Journal
-from staging.record import Failure
 from staging.recover import RecoveryRecord, not_restored
-from staging.touched import DamagedEntry, TouchedDevice
 
 
 def forget(journal: Journal, names: Iterable[str]) -> tuple[RecoveryRecord, ...]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from flashferry.fileserver import ImageFile
 from flashferry.images.fit import INSIST, Fits, ImageFit
-from ftpserver import ImageFile
 from tasks.check import Wanted
 
 HINT = f"Give each platform its own image; {INSIST} has this one staged on all of them"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 
-from ftpserver import Grant, ServerGrants, may_bind, probe_grants
+from flashferry.fileserver import Grant, ServerGrants, may_bind, probe_grants
 from staging.serving import FTP_PORT
 
 SESSIONS_WANTED = 500

@@ -11,9 +11,9 @@ from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
 from flashferry.core.state_folder import scratch_folder
+from flashferry.fileserver import Catalogue, FtpServerError
 from flashferry.images.inside import name_inside
 from flashferry.images.published import Published
-from ftpserver import Catalogue, FtpServerError
 from staging.run import checked_image
 from tasks.check import Wanted
 

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import open_private
 from flashferry.devices.errors import DeviceRefused
+from flashferry.model.codec import kept_json, to_json
+from flashferry.model.lease import COLUMNS, DamagedEntry, JournalUnusable, TouchedDevice, read_row
+from flashferry.model.states import ENDED, State, is_allowed
 from inventory.access import state_directory
-from staging.codec import kept_json, to_json
 from staging.journal_attempts import begin_anew
 from staging.journal_devices import INSERT_DEVICE, UPDATE_DEVICE, NewDevice
 from staging.journal_runs import JournalRuns, now
@@ -30,14 +32,12 @@ from staging.journal_seals import sound
 from staging.journal_transfers import Key, annotate, keep, key_of, slim
 from staging.lease_files import LeaseFile, LeaseFiles
 from staging.run_lock import lock_of
-from staging.states import ENDED, State, is_allowed
 from staging.store.kept import KeptTransfer, row_of
-from staging.touched import COLUMNS, DamagedEntry, JournalUnusable, TouchedDevice, read_row
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change
 
 if TYPE_CHECKING:
-    from staging.record import DeviceRecord
+    from flashferry.model.record import DeviceRecord
 
 __all__ = ["Journal", "state_directory"]
 

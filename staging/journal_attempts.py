@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 
 from flashferry.devices.errors import DeviceRefused
+from flashferry.model.states import State
 from staging.journal_runs import now
-from staging.states import State
 
 
 def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import check_regular, open_private
+from flashferry.model.lease import JournalUnusable
 from staging.journal_schema import FILE, migrate
 from staging.journal_seals import seal_writes
-from staging.touched import JournalUnusable
 
 
 def open_database(directory: Path) -> sqlite3.Connection:

@@ -12,7 +12,7 @@ from typing import IO, Any, TypeVar
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory, sweep
-from staging.codec import to_json
+from flashferry.model.codec import to_json
 from staging.journal_file import FileWatch, open_database, told
 from staging.journal_seals import unsound_rows
 from staging.journal_writer import GroupedWriter

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from flashferry.core.json_access import number, text
-from staging.codec import kept_json
+from flashferry.model.codec import kept_json
 from staging.store.kept import COLUMNS, utc
 
 if TYPE_CHECKING:
-    from ftpserver import TransferRecord
-    from staging.record import DeviceRecord
+    from flashferry.fileserver import TransferRecord
+    from flashferry.model.record import DeviceRecord
 
 Key = tuple[str, str, str, str]
 """Run, host, ticket and time of a transfer."""

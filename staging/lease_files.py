@@ -17,8 +17,8 @@ from typing import Any
 from urllib.parse import quote
 
 from flashferry.core.state_folder import make_private_directory, open_private
+from flashferry.model.lease import DamagedEntry, TouchedDevice, read_row
 from staging.journal_seals import seal_of
-from staging.touched import DamagedEntry, TouchedDevice, read_row
 
 SCHEMA = "flashferry.lease/1"
 FOLDER = "leases"

@@ -16,11 +16,11 @@ from typing import Any
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.identity import Identity, is_same
 from flashferry.devices.session import Facts
+from flashferry.model.lease import TouchedDevice
 from inventory.view import HostView
 from staging.lease_files import LeaseFiles
 from staging.run_lock import is_run_alive
 from staging.store.reading import reading
-from staging.touched import TouchedDevice
 
 _QUERY = "SELECT run_id, host, address, port, identity, members FROM devices WHERE touched = 1"
 

@@ -7,10 +7,10 @@ from contextlib import suppress
 from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import ImageCorrupt
-from ftpserver import FtpServerError
+from flashferry.fileserver import FtpServerError
+from flashferry.model.record import sentence_of
 from staging.copy_run import CopyRun
 from staging.reconciling import reconcile
-from staging.record import sentence_of
 from tasks.partial_file import CANNOT_TELL, FlashFile, advice, file_at, in_words, leftover
 
 

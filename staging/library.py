@@ -14,21 +14,20 @@ from nornir.core import Nornir
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.published import published
+from flashferry.model.fleet_plan import FleetPlan, TuneMode
+from flashferry.model.limits import Limits
+from flashferry.model.links import LinkRates, told_pace
+from flashferry.model.plan_file import load_plan
+from flashferry.model.record import RunReport
+from flashferry.model.retry import RetryPolicy
+from flashferry.model.waves import WavePolicy
 from inventory.access import state_directory
 from inventory.view import view
 from staging.context import DeviceOptions
 from staging.events import Emit, silent
 from staging.fleet.making import Manner, request_for_image, request_for_plan
 from staging.fleet.options import RunOptions
-from staging.fleet.retry import RetryPolicy
 from staging.journal import Journal
-from staging.links import LinkRates
-from staging.pace import told_pace
-from staging.planning.fleet_plan import FleetPlan, TuneMode
-from staging.planning.limits import Limits
-from staging.planning.plan_file import load_plan
-from staging.planning.waves import WavePolicy
-from staging.record import RunReport
 from staging.run import run_waves
 
 __all__ = ["stage_fleet"]
@@ -72,7 +71,7 @@ def stage_fleet(
         md5: What the vendor published for the image; another file is refused before any device is touched.
         sha512: The same.
         any_image: Whether an image is staged also on a platform that it is not for, or on several.
-        uncapped: Whether copies may run with neither a cap nor a pace, where no link rate is stated (`staging.pace`).
+        uncapped: Whether copies may run with neither a cap nor a pace, where no link rate is stated (`flashferry.model.links`).
         server_address: Our address as devices reach it, or None: as their SSH connection shows it.
         ftp_port: Port of our FTP server, or None: 21 where that is allowed and free, else 2121, else any.
         state_dir: Where journal and history are, or None: where the command line has them.

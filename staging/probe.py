@@ -14,21 +14,20 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.devices.errors import CopyFailed
+from flashferry.model.links import copy_share, payload_cap_bytes_per_s
+from flashferry.model.probe_result import Arm, ProbeResult, arm_of
+from flashferry.model.record import RunReport
+from flashferry.model.states import Outcome
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.probing import TARGET_S, TimedCopy, first_size, next_size
 from flashferry.tcp.worth import nothing_to_tune, worth_tuning
-from staging.budget import payload_cap_bytes_per_s
 from staging.context import RunContext
 from staging.device_run import DeviceRun, run_device
 from staging.events import Emit, silent
 from staging.journal import Journal
-from staging.links import copy_share
 from staging.probe_files import ProbeFiles, probe_files
-from staging.probe_result import Arm, ProbeResult, arm_of
-from staging.record import RunReport
 from staging.run import RunOptions, run_fleet
-from staging.states import Outcome
 from staging.store.history import Expectation, History
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
 from tasks.tcp_config import SOURCE_INTERFACE, TunePlan

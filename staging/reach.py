@@ -14,8 +14,11 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import recent_of, session_of
+from flashferry.fileserver import FtpServer, FtpServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
+from flashferry.model.probe_result import Reached
+from flashferry.model.record import Failure, failure_of
+from flashferry.model.states import Outcome
 from flashferry.tcp.syn import SynOptions
-from ftpserver import FtpServer, FtpServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
 from inventory.access import state_directory
 from inventory.view import HostView, view
 from staging.events import Emit, Event, never_failing, silent
@@ -23,11 +26,8 @@ from staging.fleet_check import CheckRecord, look
 from staging.images import random_image
 from staging.leases import Lease, leases
 from staging.plan import source_of
-from staging.reached import Reached
-from staging.record import Failure, failure_of
 from staging.run import RunOptions
 from staging.serving import port_notice, serving
-from staging.states import Outcome
 from tasks.check import CheckReport, Wanted
 from tasks.connectivity import ReachReport, Sighting, reach_server
 from tasks.copy import Source

@@ -10,8 +10,8 @@ from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceUnreachable, FlashBusy, Interrupted
-from ftpserver import TransferProgress, TransferState
-from staging.reconcile import Decision, Evidence, Judgement, judge
+from flashferry.fileserver import TransferProgress, TransferState
+from flashferry.model.recovery_rules import Decision, Evidence, Judgement, judge
 from tasks.copy_watch import SLOWEST_BYTES_PER_S, copy_limits
 from tasks.partial_file import FlashFile, file_at
 

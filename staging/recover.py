@@ -18,11 +18,11 @@ from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, OtherDevice, RestoreIncomplete
 from flashferry.devices.identity import Identity, identity_of, is_ours
 from flashferry.devices.session import DeviceSession
+from flashferry.model.lease import DamagedEntry, TouchedDevice
+from flashferry.model.record import Failure, failure_of
+from flashferry.model.states import Restored, State
 from staging.events import Emit, Event, never_failing, silent
 from staging.journal import Journal
-from staging.record import Failure, failure_of
-from staging.states import Restored, State
-from staging.touched import DamagedEntry, TouchedDevice
 from tasks.partial_file import leftover
 from tasks.readings import read_running
 from tasks.restore import RestoreReport, restore_device

@@ -13,10 +13,13 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import NotRegular, check_regular, descriptor_of
+from flashferry.fileserver import FtpServer, ImageFile
 from flashferry.fileserver.host_capabilities import raise_soft_limit
 from flashferry.images.inside import name_inside
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.links import LinkRates
+from flashferry.model.record import DeviceRecord, RunImage, RunReport
 from flashferry.transports.copy_dialogue import checked_name
-from ftpserver import FtpServer, ImageFile
 from inventory.sites import check_addresses
 from inventory.view import WORD, HostView, view
 from staging.context import RunContext
@@ -34,13 +37,10 @@ from staging.fleet.stored import to_stored
 from staging.given_images import GivenImages
 from staging.journal import Journal
 from staging.journal_devices import NewDevice
-from staging.links import LinkRates
-from staging.record import DeviceRecord, RunImage, RunReport
 from staging.second_look import look_again
 from staging.serving import port_notice, serving, site_caps
 from staging.status import last_hash_speeds
 from staging.store.stored_run import read_run
-from staging.touched import JournalUnusable
 from tasks.mark import local_owner
 
 __all__ = ["RunOptions", "checked_image", "run_fleet", "run_waves", "selected"]

@@ -12,11 +12,11 @@ from dataclasses import replace
 from nornir.core import Nornir
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.record import DeviceRecord
+from flashferry.model.states import Restored, State
 from staging.events import Emit
 from staging.journal import Journal
-from staging.record import DeviceRecord
 from staging.recover import RecoveryRecord, recover
-from staging.states import Restored, State
 
 
 def look_again(

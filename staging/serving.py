@@ -7,9 +7,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from ftpserver import FtpServer, FtpServerError, ServerSettings, may_bind
+from flashferry.fileserver import FtpServer, FtpServerError, ServerSettings, may_bind
+from flashferry.model.links import payload_cap_bytes_per_s
 from inventory.view import HostView
-from staging.budget import payload_cap_bytes_per_s
 
 FTP_PORT = 21
 UNPRIVILEGED_FTP_PORTS = range(2121, 2131)

@@ -14,8 +14,8 @@ from nornir.core.task import Task
 
 from flashferry.devices.connection import remark, session_of
 from flashferry.devices.errors import Interrupted
+from flashferry.model.record import sentence_of
 from staging.context import RunContext
-from staging.record import sentence_of
 from staging.steps import StepRunner
 
 PATIENCE_S = 60.0

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import number, parsed, text
+from flashferry.model.states import ENDED
 from staging.lease_files import LeaseFiles
 from staging.run_lock import is_run_alive, locked_runs
-from staging.states import ENDED
 from staging.store.proofs import restore_source
 from staging.store.reading import reading
 from staging.store.run_state import RunState, run_state

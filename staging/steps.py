@@ -15,14 +15,14 @@ from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import recent_of, remark
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import guard_logins
-from ftpserver import FtpServerError, Ticket
+from flashferry.fileserver import FtpServerError, Ticket
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.record import DeviceRecord, Failure, failure_of, sentence_of
+from flashferry.model.states import Outcome, State
 from inventory.view import HostView, view
 from staging.context import RunContext
 from staging.events import Event
 from staging.fleet.deadline import WINDOW_CLOSED
-from staging.record import DeviceRecord, Failure, failure_of, sentence_of
-from staging.states import Outcome, State
-from staging.touched import JournalUnusable
 
 
 class StepRunner:

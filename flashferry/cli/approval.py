@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from flashferry.core.described import counted
 
 if TYPE_CHECKING:
-    from staging.planning.waves import Wave
+    from flashferry.model.waves import Wave
 
 
 class Asking:

@@ -22,9 +22,9 @@ from flashferry.cli.terminal.output import EventLines, finish
 from flashferry.cli.view.device_tables import print_check_notes, print_checks
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.published import published
+from flashferry.model.exit_codes import exit_code
 from inventory.access import state_directory
 from staging.context import DeviceOptions
-from staging.exit_codes import exit_code
 from staging.fleet_check import check_fleet
 from staging.images import wanted_image
 from staging.reach import reach_fleet

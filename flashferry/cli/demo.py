@@ -12,8 +12,8 @@ from flashferry.cli.view.device_tables import print_checks, print_run
 from flashferry.cli.view.layout import console
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
+from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
 from inventory.nornir_file import open_inventory
-from staging.exit_codes import ExitCode, exit_code, run_exit_code
 from staging.images import random_image
 from staging.journal import Journal
 from staging.probe import ProbeWish, probe_fleet
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from nornir.core import Nornir
 
+    from flashferry.model.record import RunReport
     from lab.world import World, WorldSpec
-    from staging.record import RunReport
 
 IMAGES = {"xe1": 20_000_000, "ios1": 3_000_000}
 """What each router gets. IOSv's flash takes 83 kB/s, as in the published experiment: 20 MB would be four minutes."""

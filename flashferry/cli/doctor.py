@@ -8,7 +8,7 @@ from flashferry.cli.lab_needs import in_words, missing_packages, way_out
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import ShownTable, console
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
 from staging.host_check import Finding, look_at_host
 
 

@@ -13,9 +13,9 @@ from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.exit_codes import ExitCode
 from flashferry.tcp.worth import spoken
 from inventory.access import state_directory
-from staging.exit_codes import ExitCode
 from staging.store.history import History
 from staging.store.measurement import DELIVERED
 

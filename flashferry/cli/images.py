@@ -13,9 +13,9 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import ShownTable, console
 from flashferry.core.errors import ConfigInvalid
-from ftpserver import Catalogue, FtpServerError, ImageFile
+from flashferry.fileserver import Catalogue, FtpServerError, ImageFile
+from flashferry.model.exit_codes import ExitCode
 from inventory.access import state_directory
-from staging.exit_codes import ExitCode
 
 app = App(help="What a folder of images offers.")
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of images, or one image file.")]

@@ -20,7 +20,7 @@ from flashferry.cli.lab_peers import peers
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import result_document
 from flashferry.core.errors import ConfigInvalid
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from lab.state import LabState

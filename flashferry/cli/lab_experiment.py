@@ -13,7 +13,7 @@ from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import finish, say
 from flashferry.core.errors import ConfigInvalid
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ from flashferry.cli.terminal.lookalikes import fit_streams
 from flashferry.cli.terminal.output import complain, say, tell_programs, verb_given
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.outside import keep_environment_secrets
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
 
 COMMANDS = {
     "Staging": ("check", "probe", "plan", "stage", "recover"),
@@ -113,7 +113,7 @@ def main() -> None:
         complain(error, ExitCode.USAGE)
         sys.exit(ExitCode.USAGE)
     except FlashferryError as error:
-        from staging.touched import JournalUnusable
+        from flashferry.model.lease import JournalUnusable
 
         code = ExitCode.RESTORE_INCOMPLETE if isinstance(error, JournalUnusable) else ExitCode.DEVICES_FAILED
         complain(error, code)

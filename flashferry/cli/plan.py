@@ -25,15 +25,15 @@ from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.plan_table import PlanProgress, print_plan
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.published import published
+from flashferry.model.exit_codes import ExitCode, exit_code
+from flashferry.model.fleet_plan import Action, FleetPlan, TuneMode
+from flashferry.model.limits import parse_window
+from flashferry.model.plan_file import plan_document, save_plan
+from flashferry.model.states import Outcome
 from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
 from inventory.nornir_file import SAMPLE, sample_directory
-from staging.exit_codes import ExitCode, exit_code
 from staging.journal import state_directory
-from staging.planning.fleet_plan import Action, FleetPlan, TuneMode
 from staging.planning.fleet_planner import PlanRequest, plan_fleet
-from staging.planning.plan_file import plan_document, save_plan
-from staging.planning.until import parse_window
-from staging.states import Outcome
 
 if TYPE_CHECKING:
     from nornir.core import Nornir

@@ -16,13 +16,13 @@ from flashferry.cli.terminal.output import EventLines, finish
 from flashferry.cli.view.device_tables import print_recovery
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.devices.errors import RestoreIncomplete
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
+from flashferry.model.lease import TouchedDevice
+from flashferry.model.states import Restored
 from staging.forget import forget
 from staging.journal import Journal, state_directory
 from staging.recover import RecoveryRecord, pending
 from staging.recover import recover as recover_fleet
-from staging.states import Restored
-from staging.touched import TouchedDevice
 
 
 @login_options

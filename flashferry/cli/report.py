@@ -15,7 +15,7 @@ from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOpti
 from flashferry.cli.terminal.output import printed, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
 from staging.journal import state_directory
 from staging.reports.reading import read_report
 from staging.reports.thresholds import THRESHOLDS, Status, Threshold, parse_threshold, worst

@@ -16,10 +16,10 @@ from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, console, line, show
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
+from flashferry.model.states import Restored
 from staging.journal import Journal, state_directory
 from staging.run_lock import is_run_alive
-from staging.states import Restored
 from staging.status import LATEST_RUNS, RunState, read_status
 from staging.store.proofs import restore_source
 from staging.store.run_ids import find_run

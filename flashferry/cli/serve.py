@@ -26,8 +26,7 @@ from flashferry.cli.terminal.outlet import outlets
 from flashferry.cli.terminal.output import copy_line, say
 from flashferry.cli.view.sessions import watch_sessions
 from flashferry.core.errors import ConfigInvalid
-from flashferry.tcp.link_rate import DEFAULT_CAP_SHARE
-from ftpserver import (
+from flashferry.fileserver import (
     FtpServer,
     FtpServerError,
     Limits,
@@ -37,8 +36,9 @@ from ftpserver import (
     ServerSettings,
     SiteRates,
 )
-from staging.budget import payload_cap_bytes_per_s
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
+from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.tcp.link_rate import DEFAULT_CAP_SHARE
 from staging.serving import free_ftp_port, port_notice
 
 

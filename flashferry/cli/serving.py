@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.transports.copy_dialogue import copy_command
-from ftpserver import (
+from flashferry.fileserver import (
     EventKind,
     FixedLogin,
     FtpServer,
@@ -27,7 +26,8 @@ from ftpserver import (
     TransferState,
     network_of,
 )
-from staging.budget import payload_cap_bytes_per_s
+from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.transports.copy_dialogue import copy_command
 
 # What `serve` learns of links where nobody stated a rate: told, and kept between runs. It holds no copy back.
 #

@@ -35,16 +35,15 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import Interrupted, RestoreIncomplete
 from flashferry.images.published import published
+from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
+from flashferry.model.fleet_plan import TuneMode
+from flashferry.model.links import LinkRates, told_pace
 from inventory.view import view
 from staging.context import DeviceOptions
 from staging.dry_run import dry_run_fleet
-from staging.exit_codes import ExitCode, exit_code, run_exit_code
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
 from staging.journal import Journal, state_directory
-from staging.links import LinkRates
-from staging.pace import told_pace
-from staging.planning.fleet_plan import TuneMode
 from staging.recover import pending
 from staging.run import run_waves
 from staging.status import last_as_is

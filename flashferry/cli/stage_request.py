@@ -15,14 +15,14 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.devices.errors import Interrupted
 from flashferry.images.published import Published
+from flashferry.model.fleet_plan import TuneMode
+from flashferry.model.plan_file import load_plan
+from flashferry.model.retry import RetryPolicy
 from inventory.selection import Selection, narrowed
 from staging.fleet.making import Manner, request_for_image, request_for_plan
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
 from staging.fleet.resuming import is_done, kept_request, resumed
-from staging.fleet.retry import RetryPolicy
-from staging.planning.fleet_plan import TuneMode
-from staging.planning.plan_file import load_plan
 from staging.recover import pending, recover
 from staging.run import checked_image
 from staging.store.run_ids import find_run

@@ -11,9 +11,9 @@ from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
 from flashferry.cli.terminal.output import finish, here
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
 from flashferry.core.described import counted
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
+from flashferry.model.states import State
 from staging.journal import state_directory
-from staging.states import State
 from staging.status import LATEST_RUNS, RunState, RunStatus, Status, read_status
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from flashferry.fileserver import TransferRecord
     from flashferry.tcp.syn import SynOptions
-    from ftpserver import TransferRecord
     from lab.experiment.cell import Cell
     from lab.experiment.servers import Offer, Running
 

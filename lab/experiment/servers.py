@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ftpserver import FtpServer, Limits, SenderProfile, ServerSettings, TicketRequest, TransferRecord
+from flashferry.fileserver import FtpServer, Limits, SenderProfile, ServerSettings, TicketRequest, TransferRecord
 from lab.errors import LabError
 from lab.namespaces import set_sysctl
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from flashferry.core.described import counted
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.waves import Wave
 from staging.fleet.line import Bar
 from staging.journal import Journal
-from staging.planning.waves import Wave
 from staging.store.control import RunControl
-from staging.touched import JournalUnusable
 
 LOOK_EVERY_S = 1.0
 

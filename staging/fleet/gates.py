@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from flashferry.devices.errors import Interrupted
-from staging.planning.limits import Limits
+from flashferry.model.limits import Limits
 
 LOOK_EVERY_S = 1.0
 """How often one who waits looks whether the run is to stop; a slot that comes free wakes it at once."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
+from flashferry.model.record import DeviceRecord, Failure
+from flashferry.model.states import Outcome, State
 from inventory.view import platform_of
 from staging.journal_devices import NewDevice
-from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice
-from staging.record import DeviceRecord, Failure
-from staging.states import Outcome, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from staging.planning.limits import Limits
+from flashferry.model.limits import Limits
 
 AHEAD = 3
 """Devices that are checked ahead of a site's copy slots, with a quarter of the slots on top: a check takes seconds, and

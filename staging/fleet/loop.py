@@ -14,7 +14,12 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.described import counted
 from flashferry.devices.identity import LoginGuard
-from ftpserver import FtpServerError, ImageFile
+from flashferry.fileserver import FtpServerError, ImageFile
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.record import DeviceRecord, Failure, failure_of
+from flashferry.model.retry import pause_before_retry
+from flashferry.model.states import Outcome, Restored
+from flashferry.model.waves import Wave, may_go_on
 from inventory.view import HostView
 from staging.context import RunContext
 from staging.events import Event
@@ -23,12 +28,7 @@ from staging.fleet.deadline import Deadline
 from staging.fleet.line import Bar, Line, Place
 from staging.fleet.opening import Opening
 from staging.fleet.request import FleetRequest
-from staging.fleet.retry import pause_before_retry
 from staging.fleet.runner import FleetRunner
-from staging.planning.waves import Wave, may_go_on
-from staging.record import DeviceRecord, Failure, failure_of
-from staging.states import Outcome, Restored
-from staging.touched import JournalUnusable
 
 DeviceTask = Callable[[Task, RunContext], Result]
 

@@ -11,16 +11,16 @@ from nornir.core import Nornir
 
 from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.fleet_plan import Action, FleetPlan, TuneMode
+from flashferry.model.limits import Limits
+from flashferry.model.plan_file import check_against
+from flashferry.model.retry import RetryPolicy
+from flashferry.model.waves import WaveDevice, WavePolicy, waves
 from inventory.values import at_home
 from inventory.view import HostView, view
 from staging.fleet.left_out import left_out_of
 from staging.fleet.request import FleetRequest
-from staging.fleet.retry import RetryPolicy
 from staging.images import named_image
-from staging.planning.fleet_plan import Action, FleetPlan, TuneMode
-from staging.planning.limits import Limits
-from staging.planning.plan_file import check_against
-from staging.planning.waves import WaveDevice, WavePolicy, waves
 from staging.status import last_hash_speeds
 from staging.store.history import History
 

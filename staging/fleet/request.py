@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from staging.fleet.retry import RetryPolicy
+from flashferry.model.limits import Limits
+from flashferry.model.record import DeviceRecord
+from flashferry.model.retry import RetryPolicy
+from flashferry.model.waves import ALL, Wave, WavePolicy
 from staging.journal_devices import NewDevice
-from staging.planning.limits import Limits
-from staging.planning.waves import ALL, Wave, WavePolicy
-from staging.record import DeviceRecord
 
 ONE_WAVE = WavePolicy(canary=False, by=None)
 """All devices together, whatever fails: what a run does that nobody asked for waves."""

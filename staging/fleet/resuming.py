@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
-from ftpserver import Catalogue, FtpServerError
+from flashferry.fileserver import Catalogue, FtpServerError
+from flashferry.model.record import DeviceRecord, Failure
+from flashferry.model.states import Outcome, Restored, State
 from staging.fleet.request import Resumed
 from staging.fleet.stored import KeptImage, KeptRequest, from_stored
 from staging.journal import Journal
-from staging.record import DeviceRecord, Failure
 from staging.recover import RecoveryRecord
-from staging.states import Outcome, Restored, State
 from staging.store.proofs import restore_source
 from staging.store.stored_run import StoredDevice, read_run
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flashferry.core.errors import ConfigInvalid
-from ftpserver import ImageFile
-from staging.codec import to_json
+from flashferry.fileserver import ImageFile
+from flashferry.model.codec import to_json
+from flashferry.model.limits import Limits
+from flashferry.model.retry import RetryPolicy
+from flashferry.model.waves import Wave, WavePolicy
 from staging.context import DeviceOptions
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
-from staging.fleet.retry import RetryPolicy
-from staging.planning.limits import Limits
-from staging.planning.waves import Wave, WavePolicy
 
 SCHEMA = "flashferry.request/1"
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ftpserver import EventKind, ServerEvent, TransferState
+from flashferry.fileserver import EventKind, ServerEvent, TransferState
 from staging.metrics.endpoint import endpoint
 from staging.metrics.instruments import Instruments
 

@@ -12,23 +12,22 @@ from nornir.core import Nornir
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.published import Published
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, PlannedImage, TuneMode
+from flashferry.model.limits import Limits
+from flashferry.model.links import LinkRates, told_pace
+from flashferry.model.waves import WavePolicy
 from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
 from inventory.time_window import closes_at, next_opening
 from inventory.view import HostView, view
 from staging.events import Emit, never_failing, silent
 from staging.leases import leases
-from staging.links import LinkRates
-from staging.pace import told_pace
-from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, PlannedImage, TuneMode
 from staging.planning.forecast import Forecast, forecast
 from staging.planning.gather import Found, Looking, gather
-from staging.planning.limits import Limits
 from staging.planning.platforms import refused_where_shared
 from staging.planning.prospects import Known, decided, links_of, prospects_of
 from staging.planning.shelf import ImageShelf, image_shelf
 from staging.planning.situation import Situation
-from staging.planning.waves import WavePolicy
 from staging.status import last_hash_speeds
 from staging.store.history import History
 
@@ -88,7 +87,7 @@ def plan_fleet(
 
     Raises:
         ConfigInvalid: The inventory, an image or the rules are wrong, or copies would have neither a cap nor a pace
-            (`staging.pace`).
+            (`flashferry.model.links`).
     """
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     links = LinkRates(request.state_directory)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from flashferry.core.described import counted
+from flashferry.model.fleet_plan import Fit, Remedy, SiteForecast
+from flashferry.model.waves import Wave
 from staging.fleet.deadline import MARGIN_S
-from staging.planning.fleet_plan import Fit, Remedy, SiteForecast
 from staging.planning.remedies import remedies
 from staging.planning.simulation import Passage
 from staging.planning.situation import LinkFacts, Played, Prospect, Situation, play
-from staging.planning.waves import Wave
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

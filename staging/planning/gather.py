@@ -19,16 +19,16 @@ from flashferry.devices.errors import Interrupted
 from flashferry.devices.identity import identity_of
 from flashferry.devices.session import DeviceSession
 from flashferry.images.fit import ImageFit
+from flashferry.model.fleet_plan import Action, PlannedDevice
+from flashferry.model.links import LinkRate, LinkRates
+from flashferry.model.record import Failure, failure_of
+from flashferry.model.states import Outcome
 from inventory.image_rules import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
 from staging.events import Emit, Event
 from staging.fleet_check import CheckRecord, look
 from staging.leases import Lease
-from staging.links import LinkRate, LinkRates
-from staging.planning.fleet_plan import Action, PlannedDevice
 from staging.planning.shelf import ImageShelf
-from staging.record import Failure, failure_of
-from staging.states import Outcome
 from tasks.check import CheckReport, Wanted
 from templates.version import parse_version
 

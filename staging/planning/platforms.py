@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from flashferry.images.fit import Fits
+from flashferry.model.fleet_plan import Action
 from staging.given_images import HINT
-from staging.planning.fleet_plan import Action
 from staging.planning.gather import Found
 
 

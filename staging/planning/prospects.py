@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from flashferry.model.fleet_plan import Action, PlannedDevice, TuneMode
+from flashferry.model.links import copy_share
 from inventory.sites import Site
 from inventory.time_window import TimeWindow, next_opening
 from inventory.view import HostView
-from staging.links import copy_share
-from staging.planning.fleet_plan import Action, PlannedDevice, TuneMode
 from staging.planning.gather import Found
 from staging.planning.rates import (
     ASSUMED_RTT_S,

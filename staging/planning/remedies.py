@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from flashferry.core.described import counted
-from staging.planning.fleet_plan import Remedy
-from staging.planning.limits import MOST, Limits
+from flashferry.model.fleet_plan import Remedy
+from flashferry.model.limits import MOST, Limits
 from staging.planning.situation import Played, Situation, play
 
 WORTH_TELLING = 0.98

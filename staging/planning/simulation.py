@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
-from staging.planning.limits import MOST, Limits
+from flashferry.model.limits import MOST, Limits
 from staging.planning.shared_link import SharedLink
 from staging.planning.slots import Slots
 

@@ -9,11 +9,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from staging.budget import payload_cap_bytes_per_s
+from flashferry.model.limits import Limits
+from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.waves import Wave, WaveDevice, WavePolicy, waves
 from staging.fleet.deadline import MARGIN_S, WAIT_FOR_OPENING_S
-from staging.planning.limits import Limits
 from staging.planning.simulation import Job, Link, Simulated, simulate
-from staging.planning.waves import Wave, WaveDevice, WavePolicy, waves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

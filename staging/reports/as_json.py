@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashferry.core.outside import json_text, told
+from flashferry.model.codec import to_json
 from flashferry.tcp.sample import Sample
-from staging.codec import to_json
 from staging.reports.model import Report
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
-from staging.budget import payload_cap_bytes_per_s
+from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.states import Outcome, State
 from staging.reports.model import (
     AttemptReport,
     DeviceReport,
@@ -19,7 +20,6 @@ from staging.reports.model import (
 from staging.reports.proof import restore_of
 from staging.reports.speeds import Speeds, speeds_of
 from staging.reports.transfers import transfers_of
-from staging.states import Outcome, State
 
 if TYPE_CHECKING:
     from staging.store.stored_run import StoredDevice

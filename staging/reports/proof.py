@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
+from flashferry.model.states import Restored, State
 from staging.reports.model import LineReport, Proof, RestoreReport, RunStanding
-from staging.states import Restored, State
 from staging.store.proofs import restore_source
 from tasks.configuration import Difference
 from tasks.tcp_config import ForeignChange, TcpLines

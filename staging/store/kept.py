@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from staging.codec import kept_json
+from flashferry.model.codec import kept_json
 
 if TYPE_CHECKING:
-    from ftpserver import TransferRecord
+    from flashferry.fileserver import TransferRecord
 
 STAGE = "stage"
 PROBE_AS_IS = "probe as it is"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashferry.core.json_access import at, text
-from staging.states import Restored
+from flashferry.model.states import Restored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

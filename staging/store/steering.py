@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from staging.states import State
+from flashferry.model.states import State
 from staging.store.control import RunControl
 from staging.store.reading import reading
 from staging.store.run_ids import find_run

@@ -40,7 +40,7 @@ def shorten() -> list[str]:
     wrapped: dict[str, Callable[[Any], Any]] = {
         "tasks.copy_watch.copy_limits": _of_copies,
         "tasks.hashing.hash_limits": _of_hashes,
-        "staging.fleet.retry.pause_before_retry": _of_retries,
+        "flashferry.model.retry.pause_before_retry": _of_retries,
     }
     missing += [name for name, wrap in wrapped.items() if not _wrap(name, wrap)]
     return missing + ([] if _shorten_exchanges() else ["flashferry.devices.driver.Connection.exchange"])

@@ -16,9 +16,9 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from flashferry.cli.main import build
+from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 from lab.world import DeviceSpec, SiteSpec, World, WorldSpec, in_core, start_world
 from staging import library
-from staging.exit_codes import VERB_MEANINGS, ExitCode
 from staging.reports.json_schema import report_schema
 
 LIBRARY = library

@@ -18,10 +18,9 @@ import typer
 
 from flashferry.cli.command_line import TUNING, WAVES
 from flashferry.core.errors import ConfigInvalid
-from staging.planning.fleet_plan import TuneMode
-from staging.planning.limits import MOST, Limits
-from staging.planning.until import parse_until
-from staging.planning.waves import WavePolicy
+from flashferry.model.fleet_plan import TuneMode
+from flashferry.model.limits import MOST, Limits, parse_until
+from flashferry.model.waves import WavePolicy
 
 
 class WaveBy(StrEnum):

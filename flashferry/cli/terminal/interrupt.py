@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from flashferry.cli.terminal.output import say, tell_programs
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, a service that is stopped, and a terminal that is closed."""

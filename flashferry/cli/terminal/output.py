@@ -24,9 +24,9 @@ import typer
 from flashferry.cli.options.shared import JSON_VARIABLE
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import shown, told
-from staging.codec import to_json
+from flashferry.model.codec import to_json
+from flashferry.model.exit_codes import ExitCode
 from staging.events import Event
-from staging.exit_codes import ExitCode
 
 # Commands that results and errors name: where this one was given a state folder, they need it too.
 

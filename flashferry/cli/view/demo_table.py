@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, line, rate, restored, show
-from staging.budget import payload_cap_bytes_per_s
-from staging.states import Restored
+from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.states import Restored
 from tasks.configuration import difference, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flashferry.model.record import DeviceRecord, RunReport
     from lab.world import World
-    from staging.record import DeviceRecord, RunReport
 
 _SALT = ""  # compared in memory; nothing is kept
 

@@ -8,17 +8,17 @@ from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, outcome, rate, restored, show
 from flashferry.cli.view.many import print_details, rows_of
-from staging.budget import payload_cap_bytes_per_s
+from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.states import Outcome, Restored
 from staging.fleet_check import CheckRecord
-from staging.states import Outcome, Restored
 from tasks.check import CheckReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from flashferry.model.probe_result import Reached
+    from flashferry.model.record import DeviceRecord, RunReport
     from staging.fleet_check import CheckRecord
-    from staging.reached import Reached
-    from staging.record import DeviceRecord, RunReport
     from staging.recover import RecoveryRecord
     from tasks.check_report import CheckReport
 

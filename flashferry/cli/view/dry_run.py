@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flashferry.cli.terminal.output import echo
+from flashferry.model.states import Outcome
 from staging.dry_run import DryRecord
-from staging.states import Outcome
 
 _SHA512 = "/sha512"
 

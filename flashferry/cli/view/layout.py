@@ -17,12 +17,12 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import here
 from flashferry.core.outside import shown
-from staging.states import Outcome, Restored
+from flashferry.model.states import Outcome, Restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from staging.record import Failure
+    from flashferry.model.record import Failure
 
 GOOD, BAD = "green", "bold red"
 WIDE_COLUMNS = 110
@@ -194,7 +194,7 @@ def outcome(found: Outcome, *, done: str = "done") -> Text:
 
 
 def restored(found: Restored) -> Text:
-    """Return whether a configuration is what it was, in colour. Restored means proven: see `staging.states`."""
+    """Return whether a configuration is what it was, in colour. Restored means proven: see `flashferry.model.states`."""
     words = "restored but…" if found is Restored.FOREIGN_CHANGE and not is_wide() else found.value
     proven = ", proven" if found is Restored.RESTORED and is_wide() else ""
     bad = found in {Restored.INCOMPLETE, Restored.FOREIGN_CHANGE}

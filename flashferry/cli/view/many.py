@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.layout import BAD, alike, console
 from flashferry.core.described import counted
-from staging.states import Outcome, Restored
+from flashferry.model.states import Outcome, Restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from staging.record import DeviceRecord, Failure, RunReport
+    from flashferry.model.record import DeviceRecord, Failure, RunReport
 
 FEW = 5
 """Of so many devices everything is told."""

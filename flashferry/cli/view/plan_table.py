@@ -12,10 +12,10 @@ from rich.text import Text
 from flashferry.cli.terminal.output import EventLines, say
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, line, names, rate, show
 from flashferry.core.described import counted
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
+from flashferry.model.waves import Wave
 from staging.events import Event
-from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
 from staging.planning.forecast import clock, duration
-from staging.planning.waves import Wave
 
 # How far a look at a fleet has come, on standard error: of many devices in numbers, for the plan has the reasons.
 

@@ -8,11 +8,11 @@ from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, console, line, outcome, rate, restored, show
 from flashferry.cli.view.many import print_details, rows_of
+from flashferry.model.probe_result import CAVEAT, Arm, ProbeResult
 from flashferry.tcp.worth import spoken
-from staging.probe_result import CAVEAT, Arm, ProbeResult
 
 if TYPE_CHECKING:
-    from staging.record import DeviceRecord, RunReport
+    from flashferry.model.record import DeviceRecord, RunReport
 
 
 def print_probe(report: RunReport, *, is_kept: bool = True) -> None:

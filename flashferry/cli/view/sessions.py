@@ -17,8 +17,16 @@ from flashferry.cli.terminal.inbox import Inbox
 from flashferry.cli.terminal.output import copy_line, echo, say
 from flashferry.cli.view.layout import ShownTable, Verbatim, console
 from flashferry.core.outside import told
-from ftpserver import EventKind, FtpServer, ServerEvent, ServerGone, TransferProgress, TransferRecord, TransferState
-from staging.codec import to_json
+from flashferry.fileserver import (
+    EventKind,
+    FtpServer,
+    ServerEvent,
+    ServerGone,
+    TransferProgress,
+    TransferRecord,
+    TransferState,
+)
+from flashferry.model.codec import to_json
 
 SHOWN_SESSIONS = 30
 KEPT_SESSIONS = 1000

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ftpserver import FtpServer, Limits, ServerSettings, Ticket, TicketRequest, TransferProgress
+from flashferry.fileserver import FtpServer, Limits, ServerSettings, Ticket, TicketRequest, TransferProgress
 
 SMALL, LARGE = "csr1000v-universalk9.bin", "isr4300-universalk9.bin"
 SIZES_BYTES = {SMALL: 400_000, LARGE: 4_000_000}

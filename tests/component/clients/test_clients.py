@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ftpserver import Ticket, TransferState
+from flashferry.fileserver import Ticket, TransferState
 
 pytestmark = pytest.mark.long
 

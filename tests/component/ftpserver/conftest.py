@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ftpserver import (
+from flashferry.fileserver import (
     EventKind,
     FtpServer,
     Limits,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ftpserver import FixedLogin, TransferState
+from flashferry.fileserver import FixedLogin, TransferState
 
 if TYPE_CHECKING:
     from conftest import Bench

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ftpserver import TransferState
+from flashferry.fileserver import TransferState
 
 pytestmark = pytest.mark.long
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ftpserver import Limits, SenderProfile, ServerEvent, TransferProgress, TransferRecord
+from flashferry.fileserver import Limits, SenderProfile, ServerEvent, TransferProgress, TransferRecord
 
 _ROOT = Path(__file__).parents[3]
 _TEXT = (_ROOT / "docs" / "server.md").read_text(encoding="utf-8")

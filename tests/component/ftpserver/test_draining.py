@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ftpserver import TransferState
+from flashferry.fileserver import TransferState
 
 if TYPE_CHECKING:
     from conftest import Bench

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from flashferry.fileserver import TransferState
 from flashferry.tcp.verdict import VerdictKind
-from ftpserver import TransferState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from flashferry.fileserver import EventKind, FixedLogin, ServerEvent, TransferState
 from flashferry.tcp.verdict import VerdictKind
-from ftpserver import EventKind, FixedLogin, ServerEvent, TransferState
 
 pytestmark = pytest.mark.long
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ftpserver import FixedLogin, FtpServer, Limits, ServerSettings, TicketRequest
+from flashferry.fileserver import FixedLogin, FtpServer, Limits, ServerSettings, TicketRequest
 from tests.some import some
 
 pytestmark = pytest.mark.long

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ftpserver import (
+from flashferry.fileserver import (
     EventKind,
     FixedLogin,
     FtpServer,

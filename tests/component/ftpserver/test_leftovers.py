@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from flashferry.fileserver import process
+from flashferry.fileserver import ServerSettings, TicketRequest, process
 from flashferry.fileserver.tickets import issue
 from flashferry.images.catalogue import Catalogue
-from ftpserver import ServerSettings, TicketRequest
 
 _KINDS = ("ServerSession", "ImageChannel", "PassiveListener", "Transfer", "Reporter", "Tuning")
 

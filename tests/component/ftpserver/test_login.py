@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from flashferry.fileserver import TransferState
 from flashferry.fileserver.snapshots import Snapshots
-from ftpserver import TransferState
 
 if TYPE_CHECKING:
     from conftest import Bench
 
-    from ftpserver import Ticket
+    from flashferry.fileserver import Ticket
 
 
 def _refused(bench: "Bench", username: str, password: str, source: str = "127.0.0.1") -> str:

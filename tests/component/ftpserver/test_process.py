@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ftpserver import (
+from flashferry.fileserver import (
     EventKind,
     FtpServer,
     ImageUnknown,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PARENT = """
     import sys, time
     from pathlib import Path
-    from ftpserver import FtpServer, ServerSettings
+    from flashferry.fileserver import FtpServer, ServerSettings
     server = FtpServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1"))
     server.__enter__()
     print(server.port, server.pid, flush=True)
@@ -44,7 +44,7 @@ _PARENT = """
 _ENVIRONED = """
     import sys
     from pathlib import Path
-    from ftpserver import FtpServer, ServerSettings
+    from flashferry.fileserver import FtpServer, ServerSettings
     with FtpServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1")) as server:
         print(Path(f"/proc/{server.pid}/environ").read_text(), flush=True)
 """
@@ -295,7 +295,7 @@ def test_a_stopped_reader_costs_the_server_no_transfer(bench: "Bench") -> None:
 def test_too_few_open_files_are_one_clear_sentence(bench: "Bench") -> None:
     """Under a hard limit that does not carry the sessions asked for nothing starts, and the sentence says so."""
     script = (
-        "import resource, sys; from pathlib import Path; from ftpserver import *\n"
+        "import resource, sys; from pathlib import Path; from flashferry.fileserver import *\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))\n"
         "settings = ServerSettings(image_paths=(Path(sys.argv[1]),), limits=Limits(sessions=int(sys.argv[2])))\n"
         "try:\n    with FtpServer(settings) as server: print(server.grants.open_files)\n"

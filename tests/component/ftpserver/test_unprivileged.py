@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 _SCRIPT = """
     import ctypes, ftplib, json, os, sys
     from pathlib import Path
-    from ftpserver import FtpServer, SenderProfile, ServerSettings, TicketRequest
+    from flashferry.fileserver import FtpServer, SenderProfile, ServerSettings, TicketRequest
     PR_CAPBSET_DROP, LAST_CAPABILITY = 24, int(Path("/proc/sys/kernel/cap_last_cap").read_text())
     for capability in range(LAST_CAPABILITY + 1) if os.geteuid() == 0 else ():
         assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0

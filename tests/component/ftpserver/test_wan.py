@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ftpserver import FtpServer, SenderProfile, ServerSettings, Ticket, TicketRequest, TransferProgress, TransferState
+from flashferry.fileserver import (
+    FtpServer,
+    SenderProfile,
+    ServerSettings,
+    Ticket,
+    TicketRequest,
+    TransferProgress,
+    TransferState,
+)
 from lab.namespaces import in_namespace
 from lab.world import World, in_core, start_world
 

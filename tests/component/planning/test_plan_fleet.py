@@ -12,11 +12,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from flashferry.cli import main as cli
-from ftpserver import Grant, probe_grants
+from flashferry.fileserver import Grant, probe_grants
+from flashferry.model import links as pace
+from flashferry.model.fleet_plan import Action
+from flashferry.model.plan_file import load_plan
 from lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
-from staging import pace
-from staging.planning.fleet_plan import Action
-from staging.planning.plan_file import load_plan
 from tests.some import some
 
 Run = Callable[..., tuple[int, str, str]]

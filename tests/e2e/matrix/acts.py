@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from unittest.mock import patch
 
-from ftpserver import FtpServer, Ticket, TicketRequest
+from flashferry.fileserver import FtpServer, Ticket, TicketRequest
+from flashferry.model.codec import to_json
 from inventory.nornir_file import open_inventory
 from lab.control import ask
-from staging.codec import to_json
 from staging.context import DeviceOptions
 from staging.events import Event
 from staging.journal import Journal

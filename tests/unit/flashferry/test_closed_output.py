@@ -14,7 +14,7 @@ from rich.console import Console
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view import live
 from flashferry.cli.view.layout import line
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
 
 
 class Closed(io.StringIO):

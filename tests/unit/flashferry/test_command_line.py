@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from flashferry.cli.command_line import names_shown
 from flashferry.cli.main import COMMANDS, build
-from staging.exit_codes import VERB_MEANINGS, ExitCode
+from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 
 SUBJECTS = {
     "port": ("--port", "FLASHFERRY_PORT", {"check", "probe", "stage", "serve"}),

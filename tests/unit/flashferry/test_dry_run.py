@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flashferry.cli.view.dry_run import print_dry_run
+from flashferry.model.states import Outcome
 from staging.context import DeviceOptions
 from staging.dry_run import DryRecord
-from staging.states import Outcome
 from tasks.verify import Digests
 from tests.unit.staging.test_plan import plan
 

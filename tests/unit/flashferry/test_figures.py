@@ -9,7 +9,7 @@ import pytest
 
 from flashferry.cli.view import layout
 from flashferry.core.described import counted
-from staging.planning.waves import WavePolicy, may_go_on
+from flashferry.model.waves import WavePolicy, may_go_on
 from staging.reports import words
 from staging.reports.scales import rate_axis
 from tests.some import some

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from flashferry.cli.serving import LearnedRates
+from flashferry.fileserver import EventKind, ServerEvent, SiteRates
 from flashferry.tcp.link_rate import MAX_AGE_S
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import VerdictKind
-from ftpserver import EventKind, ServerEvent, SiteRates
 
 NETWORK = "192.0.2.0/24"
 NOW_S = 1_000_000.0

@@ -46,26 +46,26 @@ from flashferry.cli.view.live import LiveTable
 from flashferry.cli.view.plan_table import PlanProgress
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
+from flashferry.fileserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
 from flashferry.images.catalogue import FileIdentity
-from ftpserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
+from flashferry.model.exit_codes import ExitCode
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
+from flashferry.model.limits import Limits
+from flashferry.model.plan_file import load_plan
+from flashferry.model.record import DeviceRecord, Failure, RunReport
+from flashferry.model.states import Outcome, Restored, State
+from flashferry.model.waves import WavePolicy
 from inventory.releases import VersionCondition
 from staging import metrics
 from staging.dry_run import DryRecord
 from staging.event_log import event_line, event_log
 from staging.events import Event
-from staging.exit_codes import ExitCode
 from staging.fleet_check import CheckRecord
 from staging.following import Expected, Roster
 from staging.journal import Journal
 from staging.journal_devices import NewDevice
 from staging.metrics import run_metrics, serve_metrics
-from staging.planning.fleet_plan import Action, FleetPlan, PlannedDevice
-from staging.planning.limits import Limits
-from staging.planning.plan_file import load_plan
-from staging.planning.waves import WavePolicy
-from staging.record import DeviceRecord, Failure, RunReport
 from staging.recover import RecoveryRecord
-from staging.states import Outcome, Restored, State
 from staging.store.kept import KeptTransfer
 from tests.some import some
 from tests.unit.flashferry.hostile import (
@@ -711,7 +711,7 @@ def test_secrets_of_an_inventory_are_known_by_its_opening(ground, monkeypatch, f
 
 def test_a_failure_keeps_no_secret():
     """What a script of somebody's own gets from a run, too, is without: the first sentence is made masked."""
-    from staging.record import failure_of
+    from flashferry.model.record import failure_of
 
     found: Failure = failure_of("pull", ConfigInvalid(f"the device says {TICKET}"))
     assert found.reason == "the device says ***"

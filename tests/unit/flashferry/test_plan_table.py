@@ -8,10 +8,10 @@ from rich.console import Console
 from flashferry.cli.view import layout, plan_table
 from flashferry.cli.view.layout import ShownConsole
 from flashferry.cli.view.plan_table import PlanProgress
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, Remedy, TuneMode
+from flashferry.model.limits import Limits
+from flashferry.model.waves import Wave, WavePolicy
 from staging.events import Event
-from staging.planning.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, Remedy, TuneMode
-from staging.planning.limits import Limits
-from staging.planning.waves import Wave, WavePolicy
 from tests.some import some
 
 Shown = Callable[[FleetPlan, int], list[str]]

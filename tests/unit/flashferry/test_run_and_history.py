@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from flashferry.cli.history import blocks
 from flashferry.cli.main import build
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.states import State
 from staging.journal import Journal
-from staging.states import State
 from tests.unit.staging.conftest import take
 
 COPY = (

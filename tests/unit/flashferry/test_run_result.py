@@ -9,8 +9,8 @@ import pytest
 from flashferry.cli.view.device_tables import print_run
 from flashferry.cli.view.many import MOST_DETAILED
 from flashferry.cli.view.probe_table import print_probe
-from staging.record import DeviceRecord, Failure, RunImage, RunReport
-from staging.states import Outcome, Restored
+from flashferry.model.record import DeviceRecord, Failure, RunImage, RunReport
+from flashferry.model.states import Outcome, Restored
 
 IMAGE = RunImage(name="x.bin", size_bytes=2_000_000, md5="m", sha512="s")
 LOST = Failure(step="connect", reason="no answer", hint="Look at the line", kind="Unreachable")

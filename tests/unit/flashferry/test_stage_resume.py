@@ -9,14 +9,14 @@ from flashferry.cli import stage, stage_request
 from flashferry.cli.main import build
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import Interrupted
-from staging.exit_codes import ExitCode
+from flashferry.model.exit_codes import ExitCode
+from flashferry.model.record import DeviceRecord, Failure
+from flashferry.model.states import Outcome, Restored
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
 from staging.fleet.stored import to_stored
 from staging.journal import Journal
-from staging.record import DeviceRecord, Failure
 from staging.recover import RecoveryRecord
-from staging.states import Outcome, Restored
 from staging.store.run_state import RunState
 from staging.store.stored_run import read_run
 from tests.unit.staging.conftest import take

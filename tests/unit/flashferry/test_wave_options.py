@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from flashferry.cli.options.waves import WaveBy, WaveOptions, parse_failures, wave_options
 from flashferry.core.errors import ConfigInvalid
-from staging.planning.limits import Limits
-from staging.planning.waves import WavePolicy
+from flashferry.model.limits import Limits
+from flashferry.model.waves import WavePolicy
 
 
 def test_what_is_not_given_is_as_in_the_plan() -> None:

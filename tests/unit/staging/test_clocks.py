@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staging.clocks import compare_clocks
+from flashferry.model.record import compare_clocks
 
 
 @pytest.mark.parametrize(

@@ -26,16 +26,16 @@ from flashferry.devices.errors import (
     OutputNotUnderstood,
     TransferStalled,
 )
+from flashferry.fileserver import FtpServerError, TransferState
 from flashferry.images.fit import Fits, ImageFit
-from ftpserver import FtpServerError, TransferState
+from flashferry.model.record import failure_of
+from flashferry.model.recovery_rules import Decision
+from flashferry.model.states import Outcome, Restored
 from staging import copy_run, device_run, leftover_run, reconciling
 from staging.context import DeviceOptions, RunContext
 from staging.device_run import RESTORE_PAUSES_S, DeviceRun
 from staging.given_images import GivenImages
 from staging.probe import ProbeRun, ProbeWish
-from staging.reconcile import Decision
-from staging.record import failure_of
-from staging.states import Outcome, Restored
 from tasks.partial_file import FlashFile, in_words
 from tasks.tcp_config import plan_tune, tcp_lines
 from tasks.tune import apply_plan, reapply, without_scaling

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from flashferry.cli.main import build
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.states import Restored
 from staging.forget import forget
 from staging.journal import Journal
 from staging.recover import pending
-from staging.states import Restored
 from staging.status import read_status
 
 

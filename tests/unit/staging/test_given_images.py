@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from flashferry.images.fit import Fits, ImageFit
+from flashferry.model.fleet_plan import Action, PlannedDevice
 from inventory.view import HostView
 from staging.context import DeviceOptions
 from staging.given_images import HINT, GivenImages
-from staging.planning.fleet_plan import Action, PlannedDevice
 from staging.planning.gather import Found
 from staging.planning.platforms import refused_where_shared
 

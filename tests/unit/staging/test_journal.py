@@ -12,9 +12,9 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceRefused
+from flashferry.model.states import NEXT, State, is_allowed
 from staging.journal import Journal, state_directory
 from staging.journal_devices import NewDevice
-from staging.states import NEXT, State, is_allowed
 from staging.store.stored_run import read_run
 from tasks.configuration import fingerprint
 from tasks.snapshot import Snapshot

@@ -13,8 +13,8 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceRefused
+from flashferry.model.states import State
 from staging.journal import Journal
-from staging.states import State
 from staging.store.control import RunControl
 
 

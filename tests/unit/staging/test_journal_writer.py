@@ -12,10 +12,10 @@ from contextlib import closing
 
 import pytest
 
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.states import State
 from staging.journal import Journal
 from staging.journal_writer import GroupedWriter
-from staging.states import State
-from staging.touched import JournalUnusable
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ WRITING = """
 import sys, threading
 from pathlib import Path
 from staging.journal import Journal
-from staging.states import State
+from flashferry.model.states import State
 from tasks.configuration import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TcpLines

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from flashferry.fileserver import SenderReport, TransferRecord
+from flashferry.model.links import STATED, LinkRates, copy_share
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import Verdict
-from ftpserver import SenderReport, TransferRecord
 from inventory.view import HostView
-from staging.links import STATED, LinkRates, copy_share
 
 STARTED_S = 1_000_000.0
 SECONDS = 20

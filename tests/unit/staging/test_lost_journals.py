@@ -10,11 +10,11 @@ from contextlib import closing
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.lease import JournalUnusable
 from staging.journal import Journal
 from staging.leases import lease_by_name, leases
 from staging.run_lock import lock_of
 from staging.status import read_status
-from staging.touched import JournalUnusable
 
 FILE = "journal.sqlite3"
 

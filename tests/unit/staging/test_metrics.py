@@ -11,7 +11,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from flashferry.core.errors import ConfigInvalid
-from ftpserver import EventKind, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver import EventKind, ServerEvent, TransferProgress, TransferState
 from staging.events import Event, Progress, TransferEnd
 from staging.following import Expected, Roster
 from staging.metrics import RunMetrics, ServeMetrics, parsed_address, run_metrics

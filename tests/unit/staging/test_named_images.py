@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from ftpserver import Catalogue, FtpServerError
+from flashferry.fileserver import Catalogue, FtpServerError
+from flashferry.model.limits import Limits
+from flashferry.model.retry import RetryPolicy
+from flashferry.model.waves import WavePolicy
 from inventory.image_rules import ImageRules, rules_beside
 from inventory.nornir_file import open_inventory
 from staging.fleet.making import Manner, request_for_image
-from staging.fleet.retry import RetryPolicy
 from staging.images import wanted_image
 from staging.planning.fleet_planner import PlanRequest, plan_fleet
-from staging.planning.limits import Limits
 from staging.planning.shelf import image_shelf
-from staging.planning.waves import WavePolicy
 
 MANNER = Manner(limits=Limits(), policy=WavePolicy(), retry=RetryPolicy(times=0))
 ELSEWHERE = (

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from ftpserver import Grant, ServerGrants
+from flashferry.fileserver import Grant, ServerGrants
+from flashferry.model.links import LinkRates, told_pace
 from inventory.view import HostView
-from staging.links import LinkRates
-from staging.pace import told_pace
 
 
 def device(name: str, site: str | None = "a", rate_bps: float | None = None) -> HostView:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
+from flashferry.model.probe_result import ProbeResult
 from flashferry.tcp.limiting_factor import VerdictKind
 from staging.probe import ProbeRun, ProbeWish
-from staging.probe_result import ProbeResult
 from staging.store.history import History
 from staging.store.kept import STAGE
 from staging.store.measurement import Measurement

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.cli.view.probe_table import print_probe
+from flashferry.fileserver import SenderReport
+from flashferry.model.probe_result import Arm, ProbeResult
+from flashferry.model.record import DeviceRecord, RunReport
+from flashferry.model.states import Outcome, Restored, State
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.probing import PILOT_BYTES, too_short
 from flashferry.tcp.verdict import Verdict
-from ftpserver import SenderReport
 from staging.probe import ProbeRun, ProbeWish
-from staging.probe_result import Arm, ProbeResult
-from staging.record import DeviceRecord, RunReport
-from staging.states import Outcome, Restored, State
 from staging.store.history import History
 from staging.store.kept import PROBE_AS_IS
 from staging.store.measurement import Measurement

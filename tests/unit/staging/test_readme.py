@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from staging.exit_codes import VERB_MEANINGS, ExitCode
+from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 
 README = Path(__file__).parents[3] / "README.md"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from staging.reconcile import Decision, Evidence, judge
+from flashferry.model.recovery_rules import Decision, Evidence, judge
 from tests.some import some
 
 IMAGE_BYTES = 1000

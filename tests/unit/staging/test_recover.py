@@ -9,11 +9,11 @@ from flashferry.cli.recover import only_pending
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.credentials import Credentials, apply_credentials
 from flashferry.devices.session import Facts
+from flashferry.model.states import Restored
 from inventory.nornir_file import open_inventory
 from staging.forget import forget
 from staging.journal import Journal
 from staging.recover import pending, recover
-from staging.states import Restored
 from tasks.configuration import Difference, fingerprint
 from tasks.restore import RestoreReport
 from tasks.snapshot import Snapshot

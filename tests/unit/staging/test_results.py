@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from staging.budget import payload_cap_bytes_per_s
-from staging.codec import to_json
-from staging.exit_codes import ExitCode, exit_code
-from staging.record import sentence_of
-from staging.states import Outcome, Restored
+from flashferry.model.codec import to_json
+from flashferry.model.exit_codes import ExitCode, exit_code
+from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.record import sentence_of
+from flashferry.model.states import Outcome, Restored
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import pytest
 from nornir.core.inventory import Defaults, Host
 
 from flashferry.devices.errors import DeviceUnreachable, Interrupted
-from ftpserver import TransferState
+from flashferry.fileserver import TransferState
+from flashferry.model.limits import Limits
+from flashferry.model.recovery_rules import Decision
 from staging import slot_run
 from staging.context import DeviceOptions, RunContext
 from staging.device_run import DeviceRun
 from staging.fleet import gates
 from staging.fleet.gates import Gates
-from staging.planning.limits import Limits
-from staging.reconcile import Decision
 
 
 class Steps:

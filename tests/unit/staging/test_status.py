@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.record import DeviceRecord, Failure
+from flashferry.model.states import Outcome, Restored, State
 from staging.journal import Journal
-from staging.record import DeviceRecord, Failure
-from staging.states import Outcome, Restored, State
 from staging.status import RunState, last_as_is, last_hash_speeds, read_status
 from tasks.configuration import Fingerprint
 from tasks.snapshot import Snapshot

@@ -13,8 +13,8 @@ import pytest
 from flashferry.devices.errors import DeviceUnreachable
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.login import Cause, Login, open_driver, unreached
+from flashferry.model.record import failure_of
 from inventory.access import HostKeyPolicy
-from staging.record import failure_of
 
 
 def attempt(folder: Path, address: str, port: int, **options: object) -> DeviceUnreachable:

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from flashferry.devices.errors import Interrupted
+from flashferry.model.limits import Limits
 from staging.fleet import gates
 from staging.fleet.gates import Gate, Gates
-from staging.planning.limits import Limits
 
 
 class Visitor(threading.Thread):

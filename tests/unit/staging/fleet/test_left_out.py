@@ -6,11 +6,11 @@ import pytest
 from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, TuneMode
+from flashferry.model.limits import Limits
+from flashferry.model.retry import RetryPolicy
+from flashferry.model.waves import Wave, WavePolicy
 from staging.fleet.making import Manner, request_for_plan
-from staging.fleet.retry import RetryPolicy
-from staging.planning.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, TuneMode
-from staging.planning.limits import Limits
-from staging.planning.waves import Wave, WavePolicy
 from staging.reports.build import build_report
 from staging.status import read_status
 from staging.store.stored_run import read_run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from flashferry.model.limits import Limits
 from staging.fleet.line import Bar, Line, Place, look_ahead
-from staging.planning.limits import Limits
 
 
 class Clock:

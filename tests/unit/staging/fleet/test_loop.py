@@ -13,18 +13,18 @@ from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 from nornir.core.task import Result
 
-from ftpserver import FtpServerError
+from flashferry.fileserver import FtpServerError
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.record import DeviceRecord, Failure
+from flashferry.model.retry import RetryPolicy
+from flashferry.model.states import Outcome, Restored, State
+from flashferry.model.waves import Wave, WavePolicy
 from staging.context import DeviceOptions, RunContext
 from staging.fleet.control import Steering
 from staging.fleet.deadline import Deadline
 from staging.fleet.loop import Fleet, WaveLoop
 from staging.fleet.request import FleetRequest, Resumed
-from staging.fleet.retry import RetryPolicy
-from staging.planning.waves import Wave, WavePolicy
-from staging.record import DeviceRecord, Failure
-from staging.states import Outcome, Restored, State
 from staging.store.control import RunControl
-from staging.touched import JournalUnusable
 
 IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
 CANARY = Wave(number=0, name="canary", hosts=("a1", "b1"), is_canary=True)

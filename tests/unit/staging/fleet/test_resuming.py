@@ -9,19 +9,19 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.exit_codes import ExitCode, exit_code
+from flashferry.model.limits import Limits
+from flashferry.model.record import DeviceRecord, Failure
+from flashferry.model.retry import RetryPolicy
+from flashferry.model.states import Outcome, Restored, State
+from flashferry.model.waves import Wave, WavePolicy
 from staging.context import DeviceOptions
-from staging.exit_codes import ExitCode, exit_code
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
 from staging.fleet.resuming import is_done, kept_request, resumed
-from staging.fleet.retry import RetryPolicy
 from staging.fleet.stored import SCHEMA, from_stored, to_stored
 from staging.journal_devices import NewDevice
-from staging.planning.limits import Limits
-from staging.planning.waves import Wave, WavePolicy
-from staging.record import DeviceRecord, Failure
 from staging.recover import RecoveryRecord
-from staging.states import Outcome, Restored, State
 from staging.store.stored_run import read_run
 from tests.some import some
 from tests.unit.staging.conftest import take

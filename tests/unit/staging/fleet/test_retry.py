@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from staging.fleet.retry import RetryPolicy, may_pass, pause_before_retry
-from staging.record import DeviceRecord, Failure
-from staging.states import Outcome, Restored
+from flashferry.model.record import DeviceRecord, Failure
+from flashferry.model.retry import RetryPolicy, may_pass, pause_before_retry
+from flashferry.model.states import Outcome, Restored
 
 
 def failed(kind="DeviceUnreachable", **values):

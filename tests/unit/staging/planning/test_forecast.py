@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from staging.budget import payload_cap_bytes_per_s
-from staging.planning.fleet_plan import Remedy
+from flashferry.model.fleet_plan import Remedy
+from flashferry.model.limits import Limits
+from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.model.waves import WavePolicy
 from staging.planning.forecast import duration, forecast
-from staging.planning.limits import Limits
 from staging.planning.situation import LinkFacts, Prospect, Rate, Situation, play
-from staging.planning.waves import WavePolicy
 
 NIGHT = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)
 OF_LINK = Rate(bytes_per_s=1e6, source="measured", is_of_link=True)

@@ -13,10 +13,10 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
-from staging.planning.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, TuneMode
-from staging.planning.limits import Limits
-from staging.planning.plan_file import check_against, load_plan, plan_text, save_plan, sealed
-from staging.planning.waves import Wave, WavePolicy
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, TuneMode
+from flashferry.model.limits import Limits
+from flashferry.model.plan_file import check_against, load_plan, plan_text, save_plan, sealed
+from flashferry.model.waves import Wave, WavePolicy
 
 
 @pytest.fixture

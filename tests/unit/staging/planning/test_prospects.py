@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.fleet_plan import Action, PlannedDevice, TuneMode
+from flashferry.model.links import STATED, LinkRate
 from inventory.nornir_file import open_inventory
 from inventory.sites import Site, sites_of
 from inventory.time_window import TimeWindow
 from inventory.view import HostView
-from staging.links import STATED, LinkRate
-from staging.planning.fleet_plan import Action, PlannedDevice, TuneMode
 from staging.planning.fleet_planner import PlanRequest, first_opening, plan_fleet
 from staging.planning.gather import Found
 from staging.planning.prospects import Known, decided, links_of, prospects_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staging.planning.limits import Limits
+from flashferry.model.limits import Limits
 from staging.planning.shared_link import SharedLink
 from staging.planning.simulation import CHECK_S, RESTORE_S, SETUP_S, Job, Link, simulate
 

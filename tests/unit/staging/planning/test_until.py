@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from staging.planning.until import parse_until, parse_window
+from flashferry.model.limits import parse_until, parse_window
 
 NOW = datetime(2026, 11, 21, 23, 30, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashferry.core.errors import ConfigInvalid
-from staging.planning.limits import Limits
-from staging.planning.waves import WaveDevice, WavePolicy, may_go_on, waves
+from flashferry.model.limits import Limits
+from flashferry.model.waves import WaveDevice, WavePolicy, may_go_on, waves
 
 
 def _fleet() -> list[WaveDevice]:

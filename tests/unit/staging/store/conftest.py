@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.fileserver import SenderReport, TransferRecord
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import Verdict
-from ftpserver import SenderReport, TransferRecord
 from staging.store.kept import STAGE, KeptTransfer
 
 STARTED_S = 1_780_000_000.0

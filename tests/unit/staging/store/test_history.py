@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from flashferry.model.record import DeviceRecord
+from flashferry.model.states import Outcome
 from flashferry.tcp.worth import nothing_to_tune
 from staging.journal import Journal
-from staging.record import DeviceRecord
-from staging.states import Outcome
 from staging.store.history import History
 from staging.store.history_rows import ProbeWord
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED, STAGE

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from flashferry.model.record import DeviceRecord
+from flashferry.model.states import Outcome, Restored
 from staging.fleet.resuming import with_earlier
 from staging.journal import Journal
-from staging.record import DeviceRecord
-from staging.states import Outcome, Restored
 from staging.status import read_status
 from staging.store.proofs import restore_source
 

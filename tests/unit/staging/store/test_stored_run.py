@@ -7,9 +7,9 @@ from dataclasses import asdict
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.record import DeviceRecord
+from flashferry.model.states import Outcome, Restored, State
 from staging.journal import Journal
-from staging.record import DeviceRecord
-from staging.states import Outcome, Restored, State
 from staging.store.control import RunControl
 from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
 from staging.store.run_ids import chosen, find_run

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashferry.core.errors import FlashferryError
-from staging.codec import changes_from_json, snapshot_from_json
-from staging.states import State
+from flashferry.model.codec import changes_from_json, snapshot_from_json
+from flashferry.model.states import State
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change
 

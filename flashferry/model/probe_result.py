@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flashferry.fileserver import SenderReport, TransferRecord
 from flashferry.tcp.probing import steady_bytes_per_s, too_short
 from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import Verdict
 from flashferry.tcp.worth import Worth
-from ftpserver import SenderReport, TransferRecord
+from tasks.connectivity import ReachReport
 from tasks.copy import PullReport
 
 
@@ -96,3 +97,24 @@ def arm_of(pull: PullReport | None, seen: TransferRecord, copies: int) -> Arm:
         verdict=seen.verdict,
         too_short=too_short(size_bytes=seen.bytes_acked, duration_s=seen.duration_s, rtt_s=seen.min_rtt_s),
     )
+
+
+# What a device's attempt to fetch a tiny file from us showed.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """Whether a device can fetch a file from us, and what that showed.
+
+    Attributes:
+        report: Whether it can, and what is in the way.
+        syn: The SYN of its data connection, or of its control connection where we called it back: what its TCP
+            settings come to on the wire.
+        rtt_s: Least round-trip time of the copy, or None.
+        mode: `passive` or `active`, or None where no data connection was asked for.
+    """
+
+    report: ReachReport
+    syn: SynOptions | None
+    rtt_s: float | None
+    mode: str | None

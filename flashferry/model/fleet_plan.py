@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from staging.planning.limits import Limits
-from staging.planning.waves import Wave, WavePolicy
+from flashferry.model.limits import Limits
+from flashferry.model.waves import Wave, WavePolicy
 
 SCHEMA = "flashferry.plan/1"
 
@@ -61,7 +61,7 @@ class PlannedDevice:
         address: Name or address to log in to.
         site: Site whose link it shares, or None.
         group: Its first group, or None.
-        identity: What it calls itself (`staging.touched`): host name and serial number.
+        identity: What it calls itself (`flashferry.model.lease`): host name and serial number.
         model: Model as it tells it.
         version: Release that runs on it.
         rtt_s: Least round-trip time of the SSH connection.
@@ -71,7 +71,7 @@ class PlannedDevice:
         action: What is to be done.
         reason: Why it is refused or could not be seen; else empty.
         hint: What to do about that, or None.
-        cause: Why it is out of reach, for programs (`staging.record.Failure`); else None.
+        cause: Why it is out of reach, for programs (`flashferry.model.record.Failure`); else None.
         notes: What the check noticed.
         wave: Number of its wave; -1 where it is in none.
         tune: Whether it is to be tuned for its copy.
@@ -194,7 +194,7 @@ class FleetPlan:
         ends_at: When it must have ended, ISO 8601, or None: no end is given for the run as a whole.
         images: All images, each once.
         image_folders: The folders that they are in, absolute and with all links followed.
-        digest: SHA-256 of all the rest, as `staging.planning.plan_file` works it out; empty before it is written.
+        digest: SHA-256 of all the rest, as `flashferry.model.plan_file` works it out; empty before it is written.
         limits: How much goes on at the same time.
         policy: How waves are made and when the run stops.
         tune: Which devices are tuned.

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flashferry.core.errors import ConfigInvalid
-from staging.record import DeviceRecord
-from staging.states import Outcome, Restored
+from flashferry.model.record import DeviceRecord
+from flashferry.model.states import Outcome, Restored
 
 PASSING = frozenset(
     {

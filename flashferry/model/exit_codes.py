@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from staging.states import Outcome, Restored
+from flashferry.model.states import Outcome, Restored
 
 if TYPE_CHECKING:
-    from staging.record import RunReport
+    from flashferry.model.record import RunReport
 
 
 class ExitCode(IntEnum):
