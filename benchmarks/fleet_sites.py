@@ -21,10 +21,10 @@ from benchmarks.fleet_tap import CopyTap
 from benchmarks.procfs import cpu_s
 from flashferry.model.limits import Limits
 from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.store.stored_run import StoredRun, read_run
 from lab.world import World, WorldSpec, start_world
 from lab.world_file import load_world
 from lab.world_inventory import write_inventory
-from staging.store.stored_run import StoredRun, read_run
 
 WORLD = "sites-200"
 CAP_SHARE = 0.98

@@ -22,10 +22,10 @@ from typing import Any
 
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.plan_file import load_plan
+from flashferry.store.stored_run import StoredRun, read_run
 from lab.world import World, start_world
 from lab.world_file import load_world
 from lab.world_inventory import write_inventory
-from staging.store.stored_run import StoredRun, read_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

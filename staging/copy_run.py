@@ -13,6 +13,7 @@ from flashferry.model.links import LinkCap, payload_cap_bytes_per_s
 from flashferry.model.record import compare_clocks
 from flashferry.model.recovery_rules import Decision, Judgement
 from flashferry.model.states import State
+from flashferry.store.transfer_row import STAGE, KeptTransfer
 from flashferry.tcp.probing import steady_bytes_per_s
 from staging.context import RunContext
 from staging.events import Progress, TransferEnd
@@ -20,7 +21,6 @@ from staging.fleet.handover import is_nearly_over, is_soon_over
 from staging.plan import ASSUMED_RTT_S, source_of
 from staging.reconciling import Case, has_begun, reconcile
 from staging.slot_run import SlotRun
-from staging.store.kept import STAGE, KeptTransfer
 from tasks.check import CheckReport, Wanted, look_again
 from tasks.copy import PullReport, Witnessed, copy_limits, pull
 from tasks.copy_watch import least_rate_bytes_per_s

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.lease import DamagedEntry, TouchedDevice
 from flashferry.model.record import Failure
-from staging.journal import Journal
+from flashferry.store.journal import Journal
 from staging.recover import RecoveryRecord, not_restored
 
 

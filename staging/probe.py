@@ -18,6 +18,9 @@ from flashferry.model.links import copy_share, payload_cap_bytes_per_s
 from flashferry.model.probe_result import Arm, ProbeResult, arm_of
 from flashferry.model.record import RunReport
 from flashferry.model.states import Outcome
+from flashferry.store.history import Expectation, History
+from flashferry.store.journal import Journal
+from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.probing import TARGET_S, TimedCopy, first_size, next_size
@@ -25,11 +28,8 @@ from flashferry.tcp.worth import nothing_to_tune, worth_tuning
 from staging.context import RunContext
 from staging.device_run import DeviceRun, run_device
 from staging.events import Emit, silent
-from staging.journal import Journal
 from staging.probe_files import ProbeFiles, probe_files
 from staging.run import RunOptions, run_fleet
-from staging.store.history import Expectation, History
-from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
 from tasks.tcp_config import SOURCE_INTERFACE, TunePlan
 
 TYPICAL_IMAGE_BYTES = 500_000_000

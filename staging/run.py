@@ -19,6 +19,10 @@ from flashferry.images.inside import name_inside
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.links import LinkRates
 from flashferry.model.record import DeviceRecord, RunImage, RunReport
+from flashferry.store.journal import Journal
+from flashferry.store.journal_rows import NewDevice
+from flashferry.store.status import last_hash_speeds
+from flashferry.store.stored_run import read_run
 from flashferry.transports.copy_dialogue import checked_name
 from inventory.sites import check_addresses
 from inventory.view import WORD, HostView, view
@@ -35,12 +39,8 @@ from staging.fleet.request import FleetRequest
 from staging.fleet.resuming import with_earlier
 from staging.fleet.stored import to_stored
 from staging.given_images import GivenImages
-from staging.journal import Journal
-from staging.journal_devices import NewDevice
 from staging.second_look import look_again
 from staging.serving import port_notice, serving, site_caps
-from staging.status import last_hash_speeds
-from staging.store.stored_run import read_run
 from tasks.mark import local_owner
 
 __all__ = ["RunOptions", "checked_image", "run_fleet", "run_waves", "selected"]

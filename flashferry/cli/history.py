@@ -14,15 +14,15 @@ from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
+from flashferry.store.history import History
+from flashferry.store.measurement import DELIVERED
 from flashferry.tcp.worth import spoken
 from inventory.access import state_directory
-from staging.store.history import History
-from staging.store.measurement import DELIVERED
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from staging.store.measurement import Measurement
+    from flashferry.store.measurement import Measurement
 
 # Speeds over time as a line of blocks, one for each kind of copy.
 

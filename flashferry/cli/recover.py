@@ -19,8 +19,8 @@ from flashferry.devices.errors import RestoreIncomplete
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.lease import TouchedDevice
 from flashferry.model.states import Restored
+from flashferry.store.journal import Journal, state_directory
 from staging.forget import forget
-from staging.journal import Journal, state_directory
 from staging.recover import RecoveryRecord, pending
 from staging.recover import recover as recover_fleet
 

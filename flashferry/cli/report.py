@@ -16,7 +16,7 @@ from flashferry.cli.terminal.output import printed, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
 from flashferry.model.exit_codes import ExitCode
-from staging.journal import state_directory
+from flashferry.store.journal import state_directory
 from staging.reports.reading import read_report
 from staging.reports.thresholds import THRESHOLDS, Status, Threshold, parse_threshold, worst
 

@@ -18,18 +18,18 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import Restored
-from staging.journal import Journal, state_directory
-from staging.run_lock import is_run_alive
-from staging.status import LATEST_RUNS, RunState, read_status
-from staging.store.proofs import restore_source
-from staging.store.run_ids import find_run
-from staging.store.steering import may_approve, steered
-from staging.store.stored_run import read_run
+from flashferry.store.journal import Journal, state_directory
+from flashferry.store.proofs import restore_source
+from flashferry.store.reader import find_run
+from flashferry.store.run_lock import is_run_alive
+from flashferry.store.status import LATEST_RUNS, RunState, read_status
+from flashferry.store.steering import may_approve, steered
+from flashferry.store.stored_run import read_run
 
 if TYPE_CHECKING:
-    from staging.status import RunStatus
-    from staging.store.control import RunControl
-    from staging.store.stored_run import StoredDevice, StoredRun
+    from flashferry.store.status import RunStatus
+    from flashferry.store.steering import RunControl
+    from flashferry.store.stored_run import StoredDevice, StoredRun
 
 MANY = 20
 """A run of more devices has rows only for those that somebody has to look at."""

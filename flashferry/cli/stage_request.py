@@ -18,6 +18,8 @@ from flashferry.images.published import Published
 from flashferry.model.fleet_plan import TuneMode
 from flashferry.model.plan_file import load_plan
 from flashferry.model.retry import RetryPolicy
+from flashferry.store.reader import find_run
+from flashferry.store.stored_run import read_run
 from inventory.selection import Selection, narrowed
 from staging.fleet.making import Manner, request_for_image, request_for_plan
 from staging.fleet.options import RunOptions
@@ -25,16 +27,14 @@ from staging.fleet.request import FleetRequest
 from staging.fleet.resuming import is_done, kept_request, resumed
 from staging.recover import pending, recover
 from staging.run import checked_image
-from staging.store.run_ids import find_run
-from staging.store.stored_run import read_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nornir.core import Nornir
 
+    from flashferry.store.journal import Journal
     from staging.events import Emit
-    from staging.journal import Journal
 
 INVENTORY = "inventory"
 """Key under which a run's request keeps where its inventory is."""

@@ -13,13 +13,13 @@ from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line,
 from flashferry.core.described import counted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import State
-from staging.journal import state_directory
-from staging.status import LATEST_RUNS, RunState, RunStatus, Status, read_status
+from flashferry.store.journal import state_directory
+from flashferry.store.status import LATEST_RUNS, RunState, RunStatus, Status, read_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from staging.status import DeviceStatus
+    from flashferry.store.status import DeviceStatus
 
 _STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}
 _GOOD_OUTCOMES = frozenset({"done", "already there"})

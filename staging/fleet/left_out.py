@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, State
+from flashferry.store.journal_rows import NewDevice
 from inventory.view import platform_of
-from staging.journal_devices import NewDevice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

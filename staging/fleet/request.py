@@ -11,7 +11,7 @@ from flashferry.model.limits import Limits
 from flashferry.model.record import DeviceRecord
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import ALL, Wave, WavePolicy
-from staging.journal_devices import NewDevice
+from flashferry.store.journal_rows import NewDevice
 
 ONE_WAVE = WavePolicy(canary=False, by=None)
 """All devices together, whatever fails: what a run does that nobody asked for waves."""

@@ -26,7 +26,7 @@ _LIKE = 0.9
 
 
 class Expected(Protocol):
-    """What is expected of a copy (`staging.store.history.Expectation`)."""
+    """What is expected of a copy (`flashferry.store.history.Expectation`)."""
 
     @property
     def bytes_per_s(self) -> float:
@@ -40,7 +40,7 @@ class Expected(Protocol):
 
 
 class Measured(Protocol):
-    """A timed copy of a device (`staging.store.measurement.Measurement`)."""
+    """A timed copy of a device (`flashferry.store.measurement.Measurement`)."""
 
     @property
     def tuned(self) -> bool:
@@ -69,7 +69,7 @@ class Measured(Protocol):
 
 
 class Past(Protocol):
-    """What is known of earlier copies (`staging.store.history.History`)."""
+    """What is known of earlier copies (`flashferry.store.history.History`)."""
 
     def of(self, host: str) -> tuple[Measured, ...]:
         """Return a device's copies, the oldest first."""

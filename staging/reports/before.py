@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from staging.reports.model import Speed
 
 if TYPE_CHECKING:
-    from staging.store.history import History, Measurement
+    from flashferry.store.history import History, Measurement
 
 
 def speeds_before(history: History, hosts: Iterable[str], started_at: str) -> dict[str, Speed]:

@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
+from flashferry.store.transfer_row import STAGE
 from staging.reports.device import device_report
 from staging.reports.model import DeviceReport, ImageReport, Report, RunStanding, Speed
 from staging.reports.sites import epoch_s, site_reports, summary_of
-from staging.store.kept import STAGE
 
 if TYPE_CHECKING:
-    from staging.store.stored_run import StoredRun
+    from flashferry.store.stored_run import StoredRun
 
 _NO_SPEEDS: Mapping[str, Speed] = MappingProxyType({})
 

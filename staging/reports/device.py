@@ -22,7 +22,7 @@ from staging.reports.speeds import Speeds, speeds_of
 from staging.reports.transfers import transfers_of
 
 if TYPE_CHECKING:
-    from staging.store.stored_run import StoredDevice
+    from flashferry.store.stored_run import StoredDevice
 
 UNDER_WAY = "under way"
 NOT_BEGUN = Outcome.NOT_BEGUN.value

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
 from flashferry.model.states import Restored, State
+from flashferry.store.proofs import restore_source
 from staging.reports.model import LineReport, Proof, RestoreReport, RunStanding
-from staging.store.proofs import restore_source
 from tasks.configuration import Difference
 from tasks.tcp_config import ForeignChange, TcpLines
 
 if TYPE_CHECKING:
-    from staging.store.stored_run import StoredDevice
+    from flashferry.store.stored_run import StoredDevice
 
 _NOTHING_DONE = frozenset({State.PLANNED.value, State.CHECKED.value})
 _PROOFS = {

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from flashferry.store.history import History
+from flashferry.store.stored_run import read_run
 from staging.reports.before import speeds_before
 from staging.reports.build import build_report
 from staging.reports.model import Report
-from staging.store.history import History
-from staging.store.stored_run import read_run
 
 
 def read_report(directory: Path, run_id: str) -> Report:

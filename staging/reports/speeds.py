@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flashferry.core.json_access import Node
+from flashferry.store.transfer_row import NULL, STAGE
 from flashferry.tcp.probing import too_short
 from staging.reports.model import Speed, TransferReport
-from staging.store.kept import NULL, STAGE
 
 DELIVERED = "delivered"
 

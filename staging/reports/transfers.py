@@ -11,7 +11,7 @@ from flashferry.tcp.syn import SynOptions
 from staging.reports.model import TransferReport, VerdictReport
 
 if TYPE_CHECKING:
-    from staging.store.stored_run import StoredDevice, StoredTransfer
+    from flashferry.store.stored_run import StoredDevice, StoredTransfer
 
 _COUNTERS = tuple(field.name for field in fields(Sample) if field.default is None and field.name != "sack")
 """What a kernel may not tell."""

@@ -14,8 +14,8 @@ from unittest.mock import patch
 
 from netmiko import BaseConnection
 
+from flashferry.store.journal import Journal
 from staging.events import Event
-from staging.journal import Journal
 from tests.e2e.matrix.points import AtEvent, AtFlash, AtJournal, AtWrite, Trigger
 
 _LOOK_EVERY_S = 0.01

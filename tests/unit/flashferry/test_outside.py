@@ -55,6 +55,9 @@ from flashferry.model.plan_file import load_plan
 from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import WavePolicy
+from flashferry.store.journal import Journal
+from flashferry.store.journal_rows import NewDevice
+from flashferry.store.transfer_row import KeptTransfer
 from inventory.releases import VersionCondition
 from staging import metrics
 from staging.dry_run import DryRecord
@@ -62,11 +65,8 @@ from staging.event_log import event_line, event_log
 from staging.events import Event
 from staging.fleet_check import CheckRecord
 from staging.following import Expected, Roster
-from staging.journal import Journal
-from staging.journal_devices import NewDevice
 from staging.metrics import run_metrics, serve_metrics
 from staging.recover import RecoveryRecord
-from staging.store.kept import KeptTransfer
 from tests.some import some
 from tests.unit.flashferry.hostile import (
     AT,
@@ -359,7 +359,7 @@ def test_the_journal_keeps_no_secret(journal):
         assert "ip tcp window-size 65535" in held["snapshot"]
         assert "ip tcp window-size 1250000" in held["changes"]
         (packed,) = database.execute("SELECT record FROM transfers").fetchone()
-    from staging.store.kept import unpacked
+    from flashferry.store.transfer_row import unpacked
 
     assert secrets_in("\n".join(texts_in(unpacked(packed)))) == []
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from flashferry.cli.main import main
-from staging.journal import Journal
+from flashferry.store.journal import Journal
 
 
 @pytest.fixture

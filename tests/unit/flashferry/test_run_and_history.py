@@ -13,7 +13,7 @@ from flashferry.cli.history import blocks
 from flashferry.cli.main import build
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import State
-from staging.journal import Journal
+from flashferry.store.journal import Journal
 from tests.unit.staging.conftest import take
 
 COPY = (

@@ -19,6 +19,7 @@ import pytest
 from flashferry.cli.view.report_table import report_text
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
+from flashferry.store.run_lock import RunState
 from staging.reports.as_csv import COLUMNS, report_csv, safe
 from staging.reports.as_html import MOST_OPENED, report_html
 from staging.reports.as_json import report_document, report_json
@@ -26,7 +27,6 @@ from staging.reports.as_junit import report_junit
 from staging.reports.json_schema import report_schema
 from staging.reports.model import Speed
 from staging.reports.thresholds import Status, checks_of, parse_threshold, worst
-from staging.store.run_state import RunState
 from tests.some import some
 
 RECORDS = Path(__file__).parent / "records"

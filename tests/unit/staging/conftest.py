@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from staging.journal import Journal
+from flashferry.store.journal import Journal
 from tasks.configuration import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines

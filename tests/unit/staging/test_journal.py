@@ -13,9 +13,9 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.states import NEXT, State, is_allowed
-from staging.journal import Journal, state_directory
-from staging.journal_devices import NewDevice
-from staging.store.stored_run import read_run
+from flashferry.store.journal import Journal, state_directory
+from flashferry.store.journal_rows import NewDevice
+from flashferry.store.stored_run import read_run
 from tasks.configuration import fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines
@@ -74,7 +74,7 @@ def test_a_released_device_can_be_tuned_again(journal):
 def test_a_run_lives_as_long_as_its_process(journal):
     """The lock of a killed process is free, whatever killed it."""
     code = (
-        "import os, signal, sys; from pathlib import Path; from staging.journal import Journal\n"
+        "import os, signal, sys; from pathlib import Path; from flashferry.store.journal import Journal\n"
         "journal = Journal(Path(sys.argv[1])); print(journal.begin_run('stage'), flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -14,8 +14,8 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.states import State
-from staging.journal import Journal
-from staging.store.control import RunControl
+from flashferry.store.journal import Journal
+from flashferry.store.steering import RunControl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ def test_of_two_that_resume_a_run_one_gets_it(journal):
     """Whichever came second is told that the run is alive."""
     run_id = died(journal)
     code = (
-        "import sys; from pathlib import Path; from staging.journal import Journal\n"
+        "import sys; from pathlib import Path; from flashferry.store.journal import Journal\n"
         "journal = Journal(Path(sys.argv[1])); sys.stdin.readline()\n"
         "try: journal.reopen_run(sys.argv[2]); print('mine', flush=True)\n"
         "except Exception as error: print(error, flush=True)\n"
@@ -137,7 +137,7 @@ def test_wishes_come_from_another_process(journal):
     run_id = journal.begin_run("stage")
     assert journal.control(run_id) == RunControl()
     code = (
-        "import sys; from pathlib import Path; from staging.journal import Journal\n"
+        "import sys; from pathlib import Path; from flashferry.store.journal import Journal\n"
         "with Journal(Path(sys.argv[1])) as journal: journal.set_control(sys.argv[2], paused=True, approved_wave=2)"
     )
     subprocess.run([sys.executable, "-c", code, str(journal.directory), run_id], check=True)

@@ -14,8 +14,8 @@ import pytest
 
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.states import State
-from staging.journal import Journal
-from staging.journal_writer import GroupedWriter
+from flashferry.store.journal import Journal
+from flashferry.store.journal_writer import GroupedWriter
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def test_a_journal_that_cannot_be_written_is_told_to_each(tmp_path):
 WRITING = """
 import sys, threading
 from pathlib import Path
-from staging.journal import Journal
+from flashferry.store.journal import Journal
 from flashferry.model.states import State
 from tasks.configuration import Fingerprint
 from tasks.snapshot import Snapshot

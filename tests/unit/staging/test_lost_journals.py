@@ -11,10 +11,10 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.lease import JournalUnusable
-from staging.journal import Journal
-from staging.leases import lease_by_name, leases
-from staging.run_lock import lock_of
-from staging.status import read_status
+from flashferry.store.journal import Journal
+from flashferry.store.leases import lease_by_name, leases
+from flashferry.store.run_lock import lock_of
+from flashferry.store.status import read_status
 
 FILE = "journal.sqlite3"
 

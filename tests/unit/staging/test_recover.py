@@ -10,9 +10,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.credentials import Credentials, apply_credentials
 from flashferry.devices.session import Facts
 from flashferry.model.states import Restored
+from flashferry.store.journal import Journal
 from inventory.nornir_file import open_inventory
 from staging.forget import forget
-from staging.journal import Journal
 from staging.recover import pending, recover
 from tasks.configuration import Difference, fingerprint
 from tasks.restore import RestoreReport

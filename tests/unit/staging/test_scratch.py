@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from flashferry.core.state_folder import scratch_folder, sweep
-from staging.journal import Journal
+from flashferry.store.journal import Journal
 
 CODE = (
     "import sys; from pathlib import Path; from flashferry.core.state_folder import scratch_folder\n"

@@ -10,8 +10,8 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored, State
-from staging.journal import Journal
-from staging.status import RunState, last_as_is, last_hash_speeds, read_status
+from flashferry.store.journal import Journal
+from flashferry.store.status import RunState, last_as_is, last_hash_speeds, read_status
 from tasks.configuration import Fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines

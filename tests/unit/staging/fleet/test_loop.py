@@ -19,12 +19,12 @@ from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
+from flashferry.store.steering import RunControl
 from staging.context import DeviceOptions, RunContext
 from staging.fleet.control import Steering
 from staging.fleet.deadline import Deadline
 from staging.fleet.loop import Fleet, WaveLoop
 from staging.fleet.request import FleetRequest, Resumed
-from staging.store.control import RunControl
 
 IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
 CANARY = Wave(number=0, name="canary", hosts=("a1", "b1"), is_canary=True)

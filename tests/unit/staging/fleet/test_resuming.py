@@ -15,14 +15,14 @@ from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
+from flashferry.store.journal_rows import NewDevice
+from flashferry.store.stored_run import read_run
 from staging.context import DeviceOptions
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
 from staging.fleet.resuming import is_done, kept_request, resumed
 from staging.fleet.stored import SCHEMA, from_stored, to_stored
-from staging.journal_devices import NewDevice
 from staging.recover import RecoveryRecord
-from staging.store.stored_run import read_run
 from tests.some import some
 from tests.unit.staging.conftest import take
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from flashferry.fileserver import SenderReport, TransferRecord
+from flashferry.store.transfer_row import STAGE, KeptTransfer
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import Verdict
-from staging.store.kept import STAGE, KeptTransfer
 
 STARTED_S = 1_780_000_000.0
 

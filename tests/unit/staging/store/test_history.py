@@ -9,12 +9,12 @@ import pytest
 
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome
+from flashferry.store.history import History
+from flashferry.store.history_rows import ProbeWord
+from flashferry.store.journal import Journal
+from flashferry.store.measurement import Measurement, age
+from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED, STAGE
 from flashferry.tcp.worth import nothing_to_tune
-from staging.journal import Journal
-from staging.store.history import History
-from staging.store.history_rows import ProbeWord
-from staging.store.kept import PROBE_AS_IS, PROBE_TUNED, STAGE
-from staging.store.measurement import Measurement, age
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 IMAGE_BYTES = 500_000_000

@@ -12,11 +12,11 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceRefused
-from staging.journal import Journal
-from staging.journal_schema import SCHEMA_VERSION
-from staging.status import RunState, last_as_is, read_status
-from staging.store.history import History
-from staging.store.stored_run import read_run
+from flashferry.store.history import History
+from flashferry.store.journal import Journal
+from flashferry.store.schema import SCHEMA_VERSION
+from flashferry.store.status import RunState, last_as_is, read_status
+from flashferry.store.stored_run import read_run
 
 
 def rows(directory, table, columns="*"):
@@ -105,7 +105,7 @@ def test_a_death_in_the_middle_leaves_one_schema_or_the_other(old_journal, state
 def test_two_that_open_it_at_once_bring_it_up_to_date_once(old_journal):
     """The second one waits for the first and finds the work done."""
     code = (
-        "import sys; from pathlib import Path; from staging.journal import Journal\n"
+        "import sys; from pathlib import Path; from flashferry.store.journal import Journal\n"
         "sys.stdin.read(); Journal(Path(sys.argv[1]))"
     )
     children = [

@@ -9,13 +9,12 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome, Restored, State
-from staging.journal import Journal
-from staging.store.control import RunControl
-from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
-from staging.store.run_ids import chosen, find_run
-from staging.store.run_state import RunState
-from staging.store.steering import may_approve, steered
-from staging.store.stored_run import read_run
+from flashferry.store.journal import Journal
+from flashferry.store.reader import chosen, find_run
+from flashferry.store.run_lock import RunState
+from flashferry.store.steering import RunControl, may_approve, steered
+from flashferry.store.stored_run import read_run
+from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 
 
 def test_a_run_under_way_is_told(journal, enter, touch, kept):

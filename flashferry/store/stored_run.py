@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import at, number, parsed, text
-from staging.store.early import StoredTransfer, transfers_in
-from staging.store.kept import unpacked, utc
-from staging.store.reading import reading
-from staging.store.run_ids import find_run
-from staging.store.run_state import RunState, run_state
+from flashferry.store.legacy import StoredTransfer, transfers_in
+from flashferry.store.reader import find_run, reading
+from flashferry.store.run_lock import RunState, run_state
+from flashferry.store.transfer_row import unpacked, utc
 
 __all__ = ["StoredDevice", "StoredRun", "StoredTransfer", "read_run"]
 

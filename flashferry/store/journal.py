@@ -24,15 +24,23 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.model.codec import kept_json, to_json
 from flashferry.model.lease import COLUMNS, DamagedEntry, JournalUnusable, TouchedDevice, read_row
 from flashferry.model.states import ENDED, State, is_allowed
+from flashferry.store.journal_file import sound
+from flashferry.store.journal_rows import (
+    INSERT_DEVICE,
+    UPDATE_DEVICE,
+    Key,
+    NewDevice,
+    annotate,
+    begin_anew,
+    keep,
+    key_of,
+    slim,
+)
+from flashferry.store.journal_runs import JournalRuns, now
+from flashferry.store.lease_files import LeaseFile, LeaseFiles
+from flashferry.store.run_lock import lock_of
+from flashferry.store.transfer_row import KeptTransfer, row_of
 from inventory.access import state_directory
-from staging.journal_attempts import begin_anew
-from staging.journal_devices import INSERT_DEVICE, UPDATE_DEVICE, NewDevice
-from staging.journal_runs import JournalRuns, now
-from staging.journal_seals import sound
-from staging.journal_transfers import Key, annotate, keep, key_of, slim
-from staging.lease_files import LeaseFile, LeaseFiles
-from staging.run_lock import lock_of
-from staging.store.kept import KeptTransfer, row_of
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change
 

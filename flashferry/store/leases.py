@@ -17,10 +17,10 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.identity import Identity, is_same
 from flashferry.devices.session import Facts
 from flashferry.model.lease import TouchedDevice
+from flashferry.store.lease_files import LeaseFiles
+from flashferry.store.reader import reading
+from flashferry.store.run_lock import is_run_alive
 from inventory.view import HostView
-from staging.lease_files import LeaseFiles
-from staging.run_lock import is_run_alive
-from staging.store.reading import reading
 
 _QUERY = "SELECT run_id, host, address, port, identity, members FROM devices WHERE touched = 1"
 

@@ -91,7 +91,7 @@ ALTER TABLE devices ADD COLUMN seal TEXT;
 ALTER TABLE attempts ADD COLUMN seal TEXT;
 ALTER TABLE transfers ADD COLUMN seal TEXT;
 """
-"""Serial numbers of a stack's members, and a checksum over each row: see `staging.journal_seals`."""
+"""Serial numbers of a stack's members, and a checksum over each row: see `flashferry.store.journal_file`."""
 
 _STEPS = (_FIRST, _FLEET, _SEALED)
 SCHEMA_VERSION = len(_STEPS)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import number, parsed, text, whole
+from flashferry.store.legacy import StoredTransfer, transfers_in
+from flashferry.store.measurement import Measurement
+from flashferry.store.reader import reading
+from flashferry.store.transfer_row import NULL
 from flashferry.tcp.worth import nothing_to_tune
-from staging.store.early import StoredTransfer, transfers_in
-from staging.store.kept import NULL
-from staging.store.measurement import Measurement
-from staging.store.reading import reading
 
 _KEPT = (
     "SELECT host, at, run_id, kind, tuned, target = 'null:', bytes_acked, duration_s, rate_bytes_per_s, "

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashferry.core.json_access import at, number, text
-from staging.store.kept import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE, utc
+from flashferry.store.transfer_row import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE, utc
 
 _TUNING = frozenset({"window-size", "selective-ack", "timestamps"})
 

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import State
-from staging.store.control import RunControl
-from staging.store.reading import reading
-from staging.store.run_ids import find_run
-from staging.store.stored_run import StoredRun
+from flashferry.store.reader import find_run, reading
+from flashferry.store.stored_run import StoredRun
+
+# What an operator at another terminal wants of a run that is under way.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunControl:
+    """The wishes that a run looks at about once a second.
+
+    Attributes:
+        paused: No device may begin; those under way go on to their end.
+        stopping: As Ctrl-C: end what is under way, restore, report.
+        approved_wave: Highest number of a wave that may begin where waves are approved; -1 where none was.
+        waiting_wave: Number of the wave that waits for approval, as the run itself says; None where none does.
+    """
+
+    paused: bool = False
+    stopping: bool = False
+    approved_wave: int = -1
+    waiting_wave: int | None = None
 
 
 def steered(directory: Path, run_id: str) -> RunControl:

@@ -13,12 +13,11 @@ from typing import IO, Any, TypeVar
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory, sweep
 from flashferry.model.codec import to_json
-from staging.journal_file import FileWatch, open_database, told
-from staging.journal_seals import unsound_rows
-from staging.journal_writer import GroupedWriter
-from staging.run_lock import is_run_alive, lock_of, locked_runs, taken_lock
-from staging.store.control import RunControl
-from staging.store.run_ids import unknown_run
+from flashferry.store.journal_file import FileWatch, open_database, told, unsound_rows
+from flashferry.store.journal_writer import GroupedWriter
+from flashferry.store.reader import unknown_run
+from flashferry.store.run_lock import is_run_alive, lock_of, locked_runs, taken_lock
+from flashferry.store.steering import RunControl
 
 T = TypeVar("T")
 

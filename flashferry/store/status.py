@@ -13,11 +13,10 @@ from typing import Any
 
 from flashferry.core.json_access import number, parsed, text
 from flashferry.model.states import ENDED
-from staging.lease_files import LeaseFiles
-from staging.run_lock import is_run_alive, locked_runs
-from staging.store.proofs import restore_source
-from staging.store.reading import reading
-from staging.store.run_state import RunState, run_state
+from flashferry.store.lease_files import LeaseFiles
+from flashferry.store.proofs import restore_source
+from flashferry.store.reader import reading
+from flashferry.store.run_lock import RunState, is_run_alive, locked_runs, run_state
 
 __all__ = ["DeviceStatus", "RunState", "RunStatus", "Status", "last_as_is", "last_hash_speeds", "read_status"]
 

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from flashferry.core.state_folder import make_private_directory, open_private
 from flashferry.model.lease import DamagedEntry, TouchedDevice, read_row
-from staging.journal_seals import seal_of
+from flashferry.store.journal_file import seal_of
 
 SCHEMA = "flashferry.lease/1"
 FOLDER = "leases"

@@ -15,12 +15,12 @@ from statistics import median
 from types import MappingProxyType
 
 from flashferry.core.described import counted
+from flashferry.store.history_rows import ProbeWord, read_rows
+from flashferry.store.measurement import DELIVERED, Measurement, age, spoken_rate
+from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.worth import LEAST_GAIN
-from staging.store.history_rows import ProbeWord, read_rows
-from staging.store.kept import PROBE_AS_IS, PROBE_TUNED
-from staging.store.measurement import DELIVERED, Measurement, age, spoken_rate
 
 __all__ = ["Expectation", "History", "Measurement"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from flashferry.core.described import counted
+from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED, STAGE
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.probing import too_short
-from staging.store.kept import PROBE_AS_IS, PROBE_TUNED, STAGE
 
 DELIVERED = "delivered"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
@@ -75,3 +76,27 @@ def _is_in_place(held: IO[str], path: Path) -> bool:
         return path.stat().st_ino == os.fstat(held.fileno()).st_ino
     except FileNotFoundError:
         return False
+
+
+# Where a run stands: by its row, and by the lock that it holds while it lives.
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    ALIVE = "alive"
+    FINISHED = "finished"
+    DIED = "died"
+
+
+def run_state(directory: Path, run_id: str, finished_at: str | None) -> RunState:
+    """Return where a run stands.
+
+    Args:
+        directory: State directory.
+        run_id: The run.
+        finished_at: When it ended in good order, or None.
+    """
+    if finished_at is not None:
+        return RunState.FINISHED
+    return RunState.ALIVE if is_run_alive(directory, run_id) else RunState.DIED

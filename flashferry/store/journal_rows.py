@@ -1,0 +1,130 @@
+"""The journal's transfers: kept once with all their samples, and slim in the records that speak of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from flashferry.core.json_access import number, text
+from flashferry.devices.errors import DeviceRefused
+from flashferry.model.codec import kept_json
+from flashferry.model.states import State
+from flashferry.store.journal_runs import now
+from flashferry.store.transfer_row import COLUMNS, utc
+
+if TYPE_CHECKING:
+    from flashferry.fileserver import TransferRecord
+    from flashferry.model.record import DeviceRecord
+
+# The devices of a run as they are entered into the journal.
+
+INSERT_DEVICE = (
+    "INSERT INTO devices (run_id, host, address, port, platform, site, wave, image, state, updated_at) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+UPDATE_DEVICE = (
+    "UPDATE devices SET address = ?, port = ?, platform = ?, site = ?, updated_at = ? "
+    "WHERE run_id = ? AND host = ? AND touched = 0"
+)
+"""One in a run's hands stays what it was when it was taken: recovery finds it there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDevice:
+    """A device of a run, before anything is done with it.
+
+    Attributes:
+        host: Inventory name.
+        address: Its address or DNS name.
+        port: Its SSH port.
+        platform: `ios`.
+        site: Its site, or None.
+        wave: Number of its wave.
+        image: Name of the image that it is to get, or None.
+    """
+
+    host: str
+    address: str
+    port: int
+    platform: str
+    site: str | None = None
+    wave: int = 0
+    image: str | None = None
+
+
+# A device that begins anew within its run: what its attempt so far came to is kept beside the next one.
+
+
+def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:
+    """Put a device back to its start and its record among its attempts, in the caller's transaction.
+
+    Raises:
+        DeviceRefused: The device is still in a run's hands: what it was before must not be forgotten.
+        ValueError: The run has no such device.
+    """
+    where = (run_id, host)
+    row = database.execute("SELECT touched FROM devices WHERE run_id = ? AND host = ?", where).fetchone()
+    if row is None:
+        raise ValueError(f"{host}: run {run_id} has no such device")
+    if row[0]:
+        raise DeviceRefused(
+            f"run {run_id} has this device in its hands, or left it before it was proven restored",
+            host=host,
+            step="resume",
+            hint="Run 'flashferry recover' first",
+        )
+    database.execute(
+        "INSERT INTO attempts (run_id, host, attempt, state, record, ended_at) "
+        "SELECT run_id, host, attempt, state, record, updated_at FROM devices WHERE run_id = ? AND host = ?",
+        where,
+    )
+    database.execute(
+        "UPDATE devices SET state = ?, attempt = attempt + 1, record = NULL, snapshot = NULL, changes = NULL, "
+        "target = NULL, updated_at = ? WHERE run_id = ? AND host = ?",
+        (State.PLANNED.value, now(), *where),
+    )
+
+
+Key = tuple[str, str, str, str]
+"""Run, host, ticket and time of a transfer."""
+
+_INSERT = f"INSERT OR REPLACE INTO transfers ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 -- our own words
+
+
+def key_of(run_id: str, host: str, record: TransferRecord) -> Key:
+    """Return what tells a transfer from all others: a ticket may be good for more than one try."""
+    return run_id, host, record.ticket_id, utc(record.started_at)
+
+
+def keep(database: sqlite3.Connection, row: tuple[Any, ...]) -> None:
+    """Write a transfer; the same one again replaces what was known of it."""
+    database.execute(_INSERT, row)
+
+
+def slim(run_id: str, host: str, record: object, kept: Collection[Key]) -> Any:
+    """Return a record as JSON types, without the samples of a transfer that is kept by itself.
+
+    They are nine tenths of a record, which is written more than once; a reader puts them back.
+    """
+    transfer = getattr(record, "transfer", None)
+    if transfer is None or key_of(run_id, host, transfer) not in kept:
+        return kept_json(record)
+    return kept_json(replace(cast("DeviceRecord", record), transfer=replace(transfer, samples=())))
+
+
+def annotate(database: sqlite3.Connection, run_id: str, host: str, record: Any) -> None:
+    """Add to a device's transfers what only its record knows: the model, and the device's own clock on its last copy.
+
+    The device's clock counts flash writing; what a copy to flash takes is known by it alone.
+    """
+    if (model := text(record, "check", "facts", "model")) is not None:
+        database.execute("UPDATE transfers SET model = ? WHERE run_id = ? AND host = ?", (model, run_id, host))
+    device_s, started_s = number(record, "pull", "device", "duration_s"), number(record, "transfer", "started_at")
+    if device_s is not None and started_s is not None:
+        database.execute(
+            "UPDATE transfers SET device_s = ? WHERE run_id = ? AND host = ? AND ticket_id = ? AND at = ?",
+            (device_s, run_id, host, text(record, "transfer", "ticket_id"), utc(started_s)),
+        )
