@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from rich.console import Console
 
 from flashferry.cli.view.live import LiveTable, watching
-from staging.events import Event, Progress, TransferEnd, silent
-from staging.following import Expected, Roster
+from flashferry.monitor.events import Event, Progress, TransferEnd, silent
+from flashferry.monitor.progress import Expected, Roster
 
 SITES = ("amsterdam", "berlin", "cape town", "delhi", "essen", "florence", "geneva", "hamburg", "istanbul", "jena")
 IMAGE_BYTES = 500_000_000

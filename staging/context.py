@@ -11,8 +11,8 @@ from flashferry.fileserver import ImageFile, Ticket, TicketRequest, TransferProg
 from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates
 from flashferry.model.record import Failure
+from flashferry.monitor.events import Emit
 from flashferry.store.journal import Journal
-from staging.events import Emit
 from staging.fleet.gates import Gates
 from staging.given_images import GivenImages
 

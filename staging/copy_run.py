@@ -13,10 +13,10 @@ from flashferry.model.links import LinkCap, payload_cap_bytes_per_s
 from flashferry.model.record import compare_clocks
 from flashferry.model.recovery_rules import Decision, Judgement
 from flashferry.model.states import State
+from flashferry.monitor.events import Progress, TransferEnd
 from flashferry.store.transfer_row import STAGE, KeptTransfer
 from flashferry.tcp.probing import steady_bytes_per_s
 from staging.context import RunContext
-from staging.events import Progress, TransferEnd
 from staging.fleet.handover import is_nearly_over, is_soon_over
 from staging.plan import ASSUMED_RTT_S, source_of
 from staging.reconciling import Case, has_begun, reconcile

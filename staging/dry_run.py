@@ -17,10 +17,10 @@ from flashferry.devices.connection import recent_of, session_of
 from flashferry.model.links import LinkRate, LinkRates
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
+from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.leases import Lease, leases
 from flashferry.transports.copy_dialogue import checked_name
 from inventory.view import view
-from staging.events import Emit, Event, never_failing, silent
 from staging.fleet_check import CheckRecord, look
 from staging.given_images import HINT as ONE_PLATFORM
 from staging.given_images import GivenImages

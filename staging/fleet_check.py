@@ -17,10 +17,10 @@ from flashferry.devices.identity import member_serials
 from flashferry.model.probe_result import Reached
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
+from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.leases import Lease, lease_by_name, lease_on, leases
 from inventory.access import state_directory
 from inventory.view import view
-from staging.events import Emit, Event, never_failing, silent
 from tasks.check import CheckReport, Wanted, Way, check_device
 
 

@@ -21,11 +21,11 @@ from flashferry.model.plan_file import load_plan
 from flashferry.model.record import RunReport
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import WavePolicy
+from flashferry.monitor.events import Emit, silent
 from flashferry.store.journal import Journal
 from inventory.access import state_directory
 from inventory.view import view
 from staging.context import DeviceOptions
-from staging.events import Emit, silent
 from staging.fleet.making import Manner, request_for_image, request_for_plan
 from staging.fleet.options import RunOptions
 from staging.run import run_waves

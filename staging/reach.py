@@ -18,11 +18,11 @@ from flashferry.fileserver import FtpServer, FtpServerError, ServerEvent, Ticket
 from flashferry.model.probe_result import Reached
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
+from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.leases import Lease, leases
 from flashferry.tcp.syn import SynOptions
 from inventory.access import state_directory
 from inventory.view import HostView, view
-from staging.events import Emit, Event, never_failing, silent
 from staging.fleet_check import CheckRecord, look
 from staging.images import random_image
 from staging.plan import source_of

@@ -21,8 +21,8 @@ from flashferry.devices.session import DeviceSession
 from flashferry.model.lease import DamagedEntry, TouchedDevice
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Restored, State
+from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.journal import Journal
-from staging.events import Emit, Event, never_failing, silent
 from tasks.partial_file import leftover
 from tasks.readings import read_running
 from tasks.restore import RestoreReport, restore_device

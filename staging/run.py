@@ -19,6 +19,7 @@ from flashferry.images.inside import name_inside
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.links import LinkRates
 from flashferry.model.record import DeviceRecord, RunImage, RunReport
+from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
@@ -28,7 +29,6 @@ from inventory.sites import check_addresses
 from inventory.view import WORD, HostView, view
 from staging.context import RunContext
 from staging.device_run import stage_device
-from staging.events import Emit, Event, never_failing, silent
 from staging.fleet.arenas import share_arenas
 from staging.fleet.control import Approve, Steering
 from staging.fleet.deadline import Deadline

@@ -14,8 +14,8 @@ from nornir.core import Nornir
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Restored, State
+from flashferry.monitor.events import Emit
 from flashferry.store.journal import Journal
-from staging.events import Emit
 from staging.recover import RecoveryRecord, recover
 
 

@@ -19,9 +19,9 @@ from flashferry.fileserver import FtpServerError, Ticket
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, failure_of, sentence_of
 from flashferry.model.states import Outcome, State
+from flashferry.monitor.events import Event
 from inventory.view import HostView, view
 from staging.context import RunContext
-from staging.events import Event
 from staging.fleet.deadline import WINDOW_CLOSED
 
 

@@ -179,7 +179,7 @@ def _measured(target: str | None, cap_bytes_per_s: float | None) -> Iterator[Cal
     if target is None:
         yield None
         return
-    from staging.metrics import serve_metrics
+    from flashferry.monitor.metrics import serve_metrics
 
     with serve_metrics(target, cap_bytes_per_s) as metrics:
         yield metrics

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from nornir.core import Nornir
 
+    from flashferry.monitor.events import Emit
     from flashferry.store.journal import Journal
-    from staging.events import Emit
 
 INVENTORY = "inventory"
 """Key under which a run's request keeps where its inventory is."""

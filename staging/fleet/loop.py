@@ -20,9 +20,9 @@ from flashferry.model.record import DeviceRecord, Failure, failure_of
 from flashferry.model.retry import pause_before_retry
 from flashferry.model.states import Outcome, Restored
 from flashferry.model.waves import Wave, may_go_on
+from flashferry.monitor.events import Event
 from inventory.view import HostView
 from staging.context import RunContext
-from staging.events import Event
 from staging.fleet.control import Steering
 from staging.fleet.deadline import Deadline
 from staging.fleet.line import Bar, Line, Place

@@ -16,6 +16,7 @@ from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, Planne
 from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates, told_pace
 from flashferry.model.waves import WavePolicy
+from flashferry.monitor.events import Emit, never_failing, silent
 from flashferry.store.history import History
 from flashferry.store.leases import leases
 from flashferry.store.status import last_hash_speeds
@@ -23,7 +24,6 @@ from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
 from inventory.time_window import closes_at, next_opening
 from inventory.view import HostView, view
-from staging.events import Emit, never_failing, silent
 from staging.planning.forecast import Forecast, forecast
 from staging.planning.gather import Found, Looking, gather
 from staging.planning.platforms import refused_where_shared

@@ -23,10 +23,10 @@ from flashferry.model.fleet_plan import Action, PlannedDevice
 from flashferry.model.links import LinkRate, LinkRates
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
+from flashferry.monitor.events import Emit, Event
 from flashferry.store.leases import Lease
 from inventory.image_rules import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
-from staging.events import Emit, Event
 from staging.fleet_check import CheckRecord, look
 from staging.planning.shelf import ImageShelf
 from tasks.check import CheckReport, Wanted

@@ -11,13 +11,13 @@ import typer
 
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.terminal.output import say
-from staging.events import Emit, Event
-from staging.following import Roster
+from flashferry.monitor.events import Emit, Event
+from flashferry.monitor.progress import Roster
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
-    from staging.following import Roster
+    from flashferry.monitor.progress import Roster
 
 # Who else watches a run: the options for it, and what is known of its devices beforehand.
 
@@ -51,8 +51,8 @@ def roster_of(nornir: Nornir, sizes_bytes: int | Mapping[str, int] | None = None
     Raises:
         ConfigInvalid: The inventory is wrong, or two devices of a site state different links.
     """
+    from flashferry.monitor.progress import Expected, Roster
     from inventory.view import view
-    from staging.following import Expected, Roster
     from staging.serving import site_caps
 
     views = [view(host) for host in nornir.inventory.hosts.values()]
@@ -109,11 +109,11 @@ def also_told(roster: Roster, last_step: str, *, events: Path | None, metrics: s
     message: Callable[[str], None] = say
     with ExitStack() as stack:
         if metrics is not None:
-            from staging.metrics import run_metrics
+            from flashferry.monitor.metrics import run_metrics
 
             takers.append(stack.enter_context(run_metrics(metrics, roster, last_step)))
         if events is not None:
-            from staging.event_log import event_log
+            from flashferry.monitor.event_log import event_log
 
             log = stack.enter_context(event_log(events, devices=len(roster.devices)))
             takers.append(log)

@@ -26,7 +26,7 @@ from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import shown, told
 from flashferry.model.codec import to_json
 from flashferry.model.exit_codes import ExitCode
-from staging.events import Event
+from flashferry.monitor.events import Event
 
 # Commands that results and errors name: where this one was given a state folder, they need it too.
 

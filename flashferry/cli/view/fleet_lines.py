@@ -9,8 +9,8 @@ from collections.abc import Callable
 from flashferry.cli.terminal.output import echo, say
 from flashferry.cli.view.live_cells import left, percent, rate
 from flashferry.cli.view.live_layout import left_s
-from staging.events import Event
-from staging.following import Fleet, Phase, Roster, Tally
+from flashferry.monitor.events import Event
+from flashferry.monitor.progress import Fleet, Phase, Roster, Tally
 
 SUMMARY_EVERY_S = 10.0
 

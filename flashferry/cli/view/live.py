@@ -23,8 +23,8 @@ from flashferry.cli.view.fleet_lines import FleetLines
 from flashferry.cli.view.layout import BAD, console
 from flashferry.cli.view.live_cells import Look
 from flashferry.cli.view.live_layout import lines_of
-from staging.events import Event
-from staging.following import Fleet, Roster
+from flashferry.monitor.events import Event
+from flashferry.monitor.progress import Fleet, Roster
 
 MANY = 20
 """Beyond so many devices plain lines are a summary."""

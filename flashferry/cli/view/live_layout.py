@@ -9,7 +9,7 @@ from flashferry.cli.view.live_cells import Line, Look, amount, bar, clock, cut, 
 from flashferry.cli.view.live_device import WIDE_ENOUGH, device_header, device_lines, few_lines
 from flashferry.cli.view.live_rows import WORDS, Need, choose
 from flashferry.core.described import counted
-from staging.following import Fleet, Phase, Tally
+from flashferry.monitor.progress import Fleet, Phase, Tally
 
 FEW = 8
 """So many devices need no totals and no sites: the lines are theirs."""

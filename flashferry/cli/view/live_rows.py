@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from statistics import median
 
-from staging.following import Device, Phase
+from flashferry.monitor.progress import Device, Phase
 
 STALLED_AFTER_S = 10.0
 """Our server measures every second; ten without an acknowledgement are no hiccup on any link."""

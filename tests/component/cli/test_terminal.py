@@ -10,7 +10,7 @@ import time
 SCRIPT = """
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.view.live import watching
-from staging.events import Event, Progress
+from flashferry.monitor.events import Event, Progress
 
 with watching("restore", devices=1) as emit, graceful_interrupt(emit.say) as stop:
     for share in range(1, 100):

@@ -9,11 +9,11 @@ from unittest.mock import patch
 
 from flashferry.fileserver import FtpServer, Ticket, TicketRequest
 from flashferry.model.codec import to_json
+from flashferry.monitor.events import Event
 from flashferry.store.journal import Journal
 from inventory.nornir_file import open_inventory
 from lab.control import ask
 from staging.context import DeviceOptions
-from staging.events import Event
 from staging.recover import recover
 from staging.run import RunOptions, run_fleet
 from tests.e2e.matrix.cells import Job, named

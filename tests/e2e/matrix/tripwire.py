@@ -14,8 +14,8 @@ from unittest.mock import patch
 
 from netmiko import BaseConnection
 
+from flashferry.monitor.events import Event
 from flashferry.store.journal import Journal
-from staging.events import Event
 from tests.e2e.matrix.points import AtEvent, AtFlash, AtJournal, AtWrite, Trigger
 
 _LOOK_EVERY_S = 0.01

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from flashferry.cli.terminal.output import EventLines
 from flashferry.cli.view.live import LiveTable, watching
-from staging.events import Event, Progress
+from flashferry.monitor.events import Event, Progress
 
 
 class Screen:

@@ -13,8 +13,8 @@ from flashferry.cli.view.fleet_lines import FleetLines
 from flashferry.cli.view.live import LiveTable, watching
 from flashferry.cli.view.live_cells import Look, bar, percent
 from flashferry.cli.view.live_layout import lines_of
-from staging.events import Event, Progress
-from staging.following import Expected, Fleet, Roster
+from flashferry.monitor.events import Event, Progress
+from flashferry.monitor.progress import Expected, Fleet, Roster
 
 SIZE_BYTES = 500_000_000
 SITES = tuple(f"site-{number}" for number in range(10))

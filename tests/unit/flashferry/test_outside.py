@@ -55,17 +55,17 @@ from flashferry.model.plan_file import load_plan
 from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import WavePolicy
+from flashferry.monitor import metrics
+from flashferry.monitor.event_log import event_line, event_log
+from flashferry.monitor.events import Event
+from flashferry.monitor.metrics import run_metrics, serve_metrics
+from flashferry.monitor.progress import Expected, Roster
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.transfer_row import KeptTransfer
 from inventory.releases import VersionCondition
-from staging import metrics
 from staging.dry_run import DryRecord
-from staging.event_log import event_line, event_log
-from staging.events import Event
 from staging.fleet_check import CheckRecord
-from staging.following import Expected, Roster
-from staging.metrics import run_metrics, serve_metrics
 from staging.recover import RecoveryRecord
 from tests.some import some
 from tests.unit.flashferry.hostile import (

@@ -11,7 +11,7 @@ from flashferry.cli.view.plan_table import PlanProgress
 from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, Remedy, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.waves import Wave, WavePolicy
-from staging.events import Event
+from flashferry.monitor.events import Event
 from tests.some import some
 
 Shown = Callable[[FleetPlan, int], list[str]]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from staging.event_log import SCHEMA, EventLog, event_line, event_log
-from staging.events import Event, Progress, TransferEnd
+from flashferry.monitor.event_log import SCHEMA, EventLog, event_line, event_log
+from flashferry.monitor.events import Event, Progress, TransferEnd
 
 EVENT = Event(host="r1", step="tune", status="done", text="1.0 s", at_s=2.5, site="berlin", wave=1)
 

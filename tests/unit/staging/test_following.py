@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from staging.events import Event, Progress
-from staging.following import Expected, Fleet, Phase, Roster
+from flashferry.monitor.events import Event, Progress
+from flashferry.monitor.progress import Expected, Fleet, Phase, Roster
 from tests.some import some
 
 SIZE_BYTES = 1000

@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import EventKind, ServerEvent, TransferProgress, TransferState
-from staging.events import Event, Progress, TransferEnd
-from staging.following import Expected, Roster
-from staging.metrics import RunMetrics, ServeMetrics, parsed_address, run_metrics
+from flashferry.monitor.events import Event, Progress, TransferEnd
+from flashferry.monitor.metrics import RunMetrics, ServeMetrics, parsed_address, run_metrics
+from flashferry.monitor.progress import Expected, Roster
 from tests.some import some
 
 ROSTER = Roster(

@@ -11,8 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from flashferry.fileserver import EventKind, ServerEvent, TransferState
-from staging.metrics.endpoint import endpoint
-from staging.metrics.instruments import Instruments
+from flashferry.monitor.metrics.endpoint import endpoint
+from flashferry.monitor.metrics.instruments import Instruments
 
 SITE = "serve"
 """The server by itself knows clients, not sites; their addresses would be labels without a bound."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from staging.following import Device, Fleet, Phase, Tally
+from flashferry.monitor.progress import Device, Fleet, Phase, Tally
 
 _STATES = {
     "connect": "checking",

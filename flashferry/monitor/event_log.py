@@ -22,7 +22,7 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import told
 from flashferry.model.codec import to_json
-from staging.events import Event
+from flashferry.monitor.events import Event
 
 SCHEMA = "flashferry.event/1"
 

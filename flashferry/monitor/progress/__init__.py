@@ -1,7 +1,6 @@
 """Where the devices of a run stand, followed by its events: for live views, plain lines and metrics. No I/O."""
 
-from staging.following.device import Device, Phase
-from staging.following.fleet import Fleet, Tally
-from staging.following.roster import Expected, Roster
+from flashferry.monitor.progress.device import Device, Expected, Phase, Roster
+from flashferry.monitor.progress.fleet import Fleet, Tally
 
 __all__ = ["Device", "Expected", "Fleet", "Phase", "Roster", "Tally"]

@@ -6,9 +6,8 @@ from collections import Counter
 from dataclasses import replace
 
 from flashferry.core.outside import shown
-from staging.events import Event
-from staging.following.device import OVER, SETTLING_S, Device, Phase
-from staging.following.roster import Expected, Roster
+from flashferry.monitor.events import Event
+from flashferry.monitor.progress.device import OVER, SETTLING_S, Device, Expected, Phase, Roster
 
 LONGEST_S = 4 * 86_400.0
 """What would take longer stands still; a number of days would be made of its last bytes."""

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry
 
-from staging.events import Event
-from staging.following import Fleet, Roster
-from staging.metrics.endpoint import endpoint
-from staging.metrics.fleet_collector import FleetCollector
-from staging.metrics.instruments import RunInstruments
+from flashferry.monitor.events import Event
+from flashferry.monitor.metrics.endpoint import endpoint
+from flashferry.monitor.metrics.fleet_collector import FleetCollector
+from flashferry.monitor.metrics.instruments import RunInstruments
+from flashferry.monitor.progress import Fleet, Roster
 
 
 @contextmanager
