@@ -12,9 +12,9 @@ from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates
 from flashferry.model.record import Failure
 from flashferry.monitor.events import Emit
+from flashferry.planning.given_images import GivenImages
 from flashferry.store.journal import Journal
 from staging.fleet.gates import Gates
-from staging.given_images import GivenImages
 
 
 class Server(Protocol):

@@ -19,9 +19,9 @@ from flashferry.fileserver import FtpServerError
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, failure_of, sentence_of
 from flashferry.model.states import Outcome, Restored, State
+from flashferry.planning.given_images import HINT as ONE_PLATFORM
 from flashferry.store.leases import lease_by_name, lease_on, leases
 from staging.context import RunContext
-from staging.given_images import HINT as ONE_PLATFORM
 from staging.leftover_run import LeftoverRun
 from staging.plan import DevicePlan, plan_device
 from tasks.check import CheckReport, check

@@ -18,13 +18,13 @@ from flashferry.model.links import LinkRate, LinkRates
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
+from flashferry.planning.given_images import HINT as ONE_PLATFORM
+from flashferry.planning.given_images import GivenImages
+from flashferry.planning.inspection import CheckRecord, look
+from flashferry.planning.local_images import wanted_image
 from flashferry.store.leases import Lease, leases
 from flashferry.transports.copy_dialogue import checked_name
 from inventory.view import view
-from staging.fleet_check import CheckRecord, look
-from staging.given_images import HINT as ONE_PLATFORM
-from staging.given_images import GivenImages
-from staging.images import wanted_image
 from staging.plan import DevicePlan, plan_device
 from staging.run import RunOptions
 from staging.serving import free_ftp_port

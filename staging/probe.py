@@ -19,6 +19,7 @@ from flashferry.model.probe_result import Arm, ProbeResult, arm_of
 from flashferry.model.record import RunReport
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, silent
+from flashferry.planning.probe_files import ProbeFiles, probe_files
 from flashferry.store.history import Expectation, History
 from flashferry.store.journal import Journal
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
@@ -28,7 +29,6 @@ from flashferry.tcp.probing import TARGET_S, TimedCopy, first_size, next_size
 from flashferry.tcp.worth import nothing_to_tune, worth_tuning
 from staging.context import RunContext
 from staging.device_run import DeviceRun, run_device
-from staging.probe_files import ProbeFiles, probe_files
 from staging.run import RunOptions, run_fleet
 from tasks.tcp_config import SOURCE_INTERFACE, TunePlan
 

@@ -19,12 +19,12 @@ from flashferry.model.probe_result import Reached
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
+from flashferry.planning.inspection import CheckRecord, look
+from flashferry.planning.local_images import random_image
 from flashferry.store.leases import Lease, leases
 from flashferry.tcp.syn import SynOptions
 from inventory.access import state_directory
 from inventory.view import HostView, view
-from staging.fleet_check import CheckRecord, look
-from staging.images import random_image
 from staging.plan import source_of
 from staging.run import RunOptions
 from staging.serving import port_notice, serving

@@ -20,6 +20,8 @@ from flashferry.model.lease import JournalUnusable
 from flashferry.model.links import LinkRates
 from flashferry.model.record import DeviceRecord, RunImage, RunReport
 from flashferry.monitor.events import Emit, Event, never_failing, silent
+from flashferry.planning.deadline import Deadline
+from flashferry.planning.given_images import GivenImages
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
@@ -31,14 +33,12 @@ from staging.context import RunContext
 from staging.device_run import stage_device
 from staging.fleet.arenas import share_arenas
 from staging.fleet.control import Approve, Steering
-from staging.fleet.deadline import Deadline
 from staging.fleet.gates import Gates
 from staging.fleet.loop import Fleet, WaveLoop
 from staging.fleet.options import RunOptions
 from staging.fleet.request import FleetRequest
 from staging.fleet.resuming import with_earlier
 from staging.fleet.stored import to_stored
-from staging.given_images import GivenImages
 from staging.second_look import look_again
 from staging.serving import port_notice, serving, site_caps
 from tasks.mark import local_owner

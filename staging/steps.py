@@ -20,9 +20,9 @@ from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, failure_of, sentence_of
 from flashferry.model.states import Outcome, State
 from flashferry.monitor.events import Event
+from flashferry.planning.deadline import WINDOW_CLOSED
 from inventory.view import HostView, view
 from staging.context import RunContext
-from staging.fleet.deadline import WINDOW_CLOSED
 
 
 class StepRunner:

@@ -23,10 +23,10 @@ from flashferry.cli.view.device_tables import print_check_notes, print_checks
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.published import published
 from flashferry.model.exit_codes import exit_code
+from flashferry.planning.inspection import check_fleet
+from flashferry.planning.local_images import wanted_image
 from inventory.access import state_directory
 from staging.context import DeviceOptions
-from staging.fleet_check import check_fleet
-from staging.images import wanted_image
 from staging.reach import reach_fleet
 from staging.run import RunOptions
 

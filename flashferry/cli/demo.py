@@ -13,10 +13,10 @@ from flashferry.cli.view.layout import console
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
 from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
+from flashferry.planning.local_images import random_image
 from flashferry.store.journal import Journal
 from flashferry.store.status import last_as_is
 from inventory.nornir_file import open_inventory
-from staging.images import random_image
 from staging.probe import ProbeWish, probe_fleet
 from staging.reach import reach_fleet
 from staging.run import RunOptions, run_fleet, selected

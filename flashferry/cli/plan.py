@@ -30,10 +30,10 @@ from flashferry.model.fleet_plan import Action, FleetPlan, TuneMode
 from flashferry.model.limits import parse_window
 from flashferry.model.plan_file import plan_document, save_plan
 from flashferry.model.states import Outcome
+from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
 from flashferry.store.journal import state_directory
 from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
 from inventory.nornir_file import SAMPLE, sample_directory
-from staging.planning.fleet_planner import PlanRequest, plan_fleet
 
 if TYPE_CHECKING:
     from nornir.core import Nornir

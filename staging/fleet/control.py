@@ -9,9 +9,9 @@ from contextlib import suppress
 from flashferry.core.described import counted
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.waves import Wave
+from flashferry.planning.device_queue import Bar
 from flashferry.store.journal import Journal
 from flashferry.store.steering import RunControl
-from staging.fleet.line import Bar
 
 LOOK_EVERY_S = 1.0
 

@@ -21,12 +21,11 @@ from flashferry.model.retry import pause_before_retry
 from flashferry.model.states import Outcome, Restored
 from flashferry.model.waves import Wave, may_go_on
 from flashferry.monitor.events import Event
+from flashferry.planning.deadline import Deadline, Opening
+from flashferry.planning.device_queue import Bar, Line, Place
 from inventory.view import HostView
 from staging.context import RunContext
 from staging.fleet.control import Steering
-from staging.fleet.deadline import Deadline
-from staging.fleet.line import Bar, Line, Place
-from staging.fleet.opening import Opening
 from staging.fleet.request import FleetRequest
 from staging.fleet.runner import FleetRunner
 

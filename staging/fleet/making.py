@@ -16,13 +16,13 @@ from flashferry.model.limits import Limits
 from flashferry.model.plan_file import check_against
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import WaveDevice, WavePolicy, waves
+from flashferry.planning.local_images import named_image
 from flashferry.store.history import History
 from flashferry.store.status import last_hash_speeds
 from inventory.values import at_home
 from inventory.view import HostView, view
 from staging.fleet.left_out import left_out_of
 from staging.fleet.request import FleetRequest
-from staging.images import named_image
 
 _ELSEWHERE = (
     "Put it there, or make a plan and give its folder too: 'flashferry plan --image-dir DIR'; an inventory names no "

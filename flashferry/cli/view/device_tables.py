@@ -10,7 +10,7 @@ from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, outco
 from flashferry.cli.view.many import print_details, rows_of
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import Outcome, Restored
-from staging.fleet_check import CheckRecord
+from flashferry.planning.inspection import CheckRecord
 from tasks.check import CheckReport
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from flashferry.model.probe_result import Reached
     from flashferry.model.record import DeviceRecord, RunReport
-    from staging.fleet_check import CheckRecord
+    from flashferry.planning.inspection import CheckRecord
     from staging.recover import RecoveryRecord
     from tasks.check_report import CheckReport
 

@@ -15,7 +15,7 @@ from flashferry.core.described import counted
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Event
-from staging.planning.forecast import clock, duration
+from flashferry.planning.forecast import clock, duration
 
 # How far a look at a fleet has come, on standard error: of many devices in numbers, for the plan has the reasons.
 

@@ -31,10 +31,10 @@ from flashferry.images.fit import Fits, ImageFit
 from flashferry.model.record import failure_of
 from flashferry.model.recovery_rules import Decision
 from flashferry.model.states import Outcome, Restored
+from flashferry.planning.given_images import GivenImages
 from staging import copy_run, device_run, leftover_run, reconciling
 from staging.context import DeviceOptions, RunContext
 from staging.device_run import RESTORE_PAUSES_S, DeviceRun
-from staging.given_images import GivenImages
 from staging.probe import ProbeRun, ProbeWish
 from tasks.partial_file import FlashFile, in_words
 from tasks.tcp_config import plan_tune, tcp_lines

@@ -9,11 +9,11 @@ import pytest
 
 from flashferry.images.fit import Fits, ImageFit
 from flashferry.model.fleet_plan import Action, PlannedDevice
+from flashferry.planning.gather import Found
+from flashferry.planning.given_images import HINT, GivenImages
+from flashferry.planning.image_platforms import refused_where_shared
 from inventory.view import HostView
 from staging.context import DeviceOptions
-from staging.given_images import HINT, GivenImages
-from staging.planning.gather import Found
-from staging.planning.platforms import refused_where_shared
 
 
 def fit(family: str | None, fits: Fits = Fits.UNKNOWN) -> ImageFit:

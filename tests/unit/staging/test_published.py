@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.published import published
-from staging.images import wanted_image
+from flashferry.planning.local_images import wanted_image
 
 
 @pytest.fixture

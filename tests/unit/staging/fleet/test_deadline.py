@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from flashferry.planning import deadline as module
+from flashferry.planning.deadline import Deadline
 from inventory.time_window import TimeWindow
-from staging.fleet import deadline as module
-from staging.fleet.deadline import Deadline
 
 NIGHT = (TimeWindow(opens="22:00", closes="05:00"),)
 

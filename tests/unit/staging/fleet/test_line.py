@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from flashferry.model.limits import Limits
-from staging.fleet.line import Bar, Line, Place, look_ahead
+from flashferry.planning.device_queue import Bar, Line, Place, look_ahead
 
 
 class Clock:

@@ -19,10 +19,10 @@ from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
+from flashferry.planning.deadline import Deadline
 from flashferry.store.steering import RunControl
 from staging.context import DeviceOptions, RunContext
 from staging.fleet.control import Steering
-from staging.fleet.deadline import Deadline
 from staging.fleet.loop import Fleet, WaveLoop
 from staging.fleet.request import FleetRequest, Resumed
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
+from flashferry.planning.deadline import Deadline, Opening
 from inventory.time_window import TimeWindow
-from staging.fleet.deadline import Deadline
-from staging.fleet.opening import Opening
 
 NIGHT = (TimeWindow(opens="22:00", closes="05:00"),)
 VIEWS = {

@@ -9,8 +9,8 @@ from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import Limits
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.waves import WavePolicy
-from staging.planning.forecast import duration, forecast
-from staging.planning.situation import LinkFacts, Prospect, Rate, Situation, play
+from flashferry.planning.forecast import duration, forecast
+from flashferry.planning.scenario import LinkFacts, Prospect, Rate, Situation, play
 
 NIGHT = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)
 OF_LINK = Rate(bytes_per_s=1e6, source="measured", is_of_link=True)

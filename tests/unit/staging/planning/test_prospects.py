@@ -9,13 +9,13 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.fleet_plan import Action, PlannedDevice, TuneMode
 from flashferry.model.links import STATED, LinkRate
+from flashferry.planning.estimates import Known, decided, links_of, prospects_of
+from flashferry.planning.fleet_planner import PlanRequest, first_opening, plan_fleet
+from flashferry.planning.gather import Found
 from inventory.nornir_file import open_inventory
 from inventory.sites import Site, sites_of
 from inventory.time_window import TimeWindow
 from inventory.view import HostView
-from staging.planning.fleet_planner import PlanRequest, first_opening, plan_fleet
-from staging.planning.gather import Found
-from staging.planning.prospects import Known, decided, links_of, prospects_of
 from tasks.check import Wanted
 
 NIGHT = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from staging.planning.rates import Subject, assumed_rate, bounded_rate, by_model, hash_rate, measured_rate
-from staging.planning.situation import Rate
+from flashferry.planning.rates import Subject, assumed_rate, bounded_rate, by_model, hash_rate, measured_rate
+from flashferry.planning.scenario import Rate
 
 
 @dataclass(frozen=True)

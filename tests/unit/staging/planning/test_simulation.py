@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashferry.model.limits import Limits
-from staging.planning.shared_link import SharedLink
-from staging.planning.simulation import CHECK_S, RESTORE_S, SETUP_S, Job, Link, simulate
+from flashferry.planning.shared_link import SharedLink
+from flashferry.planning.simulation import CHECK_S, RESTORE_S, SETUP_S, Job, Link, simulate
 
 OVERHEAD_S = CHECK_S + SETUP_S + RESTORE_S
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
+from flashferry.planning.scenario import Rate
 from flashferry.tcp.limiting_factor import VerdictKind
-from staging.planning.situation import Rate
 
 UNTUNED_WINDOW_BYTES = {"ios-xe": 14_900, "ios": 10_200}
 HASH_BYTES_PER_S = {"ios-xe": 2e9 / 480, "ios": 400e6 / 720}

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from flashferry.model.limits import Limits
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.waves import Wave, WaveDevice, WavePolicy, waves
-from staging.fleet.deadline import MARGIN_S, WAIT_FOR_OPENING_S
-from staging.planning.simulation import Job, Link, Simulated, simulate
+from flashferry.planning.deadline import MARGIN_S, WAIT_FOR_OPENING_S
+from flashferry.planning.simulation import Job, Link, Simulated, simulate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

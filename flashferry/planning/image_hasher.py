@@ -13,9 +13,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
 from flashferry.images.published import Published
 from flashferry.model.fleet_plan import PlannedImage
+from flashferry.planning.local_images import named_image, wanted_image
 from flashferry.transports.copy_dialogue import checked_name
 from inventory.image_rules import ImageChoice
-from staging.images import named_image, wanted_image
 from tasks.check import Wanted
 
 _HINT = "Put it there, or give its folder too, with --image-dir"

@@ -8,11 +8,8 @@ from datetime import datetime
 
 from flashferry.model.fleet_plan import Action, PlannedDevice, TuneMode
 from flashferry.model.links import copy_share
-from inventory.sites import Site
-from inventory.time_window import TimeWindow, next_opening
-from inventory.view import HostView
-from staging.planning.gather import Found
-from staging.planning.rates import (
+from flashferry.planning.gather import Found
+from flashferry.planning.rates import (
     ASSUMED_RTT_S,
     Past,
     Subject,
@@ -22,7 +19,10 @@ from staging.planning.rates import (
     hash_rate,
     measured_rate,
 )
-from staging.planning.situation import LinkFacts, Prospect, Rate
+from flashferry.planning.scenario import LinkFacts, Prospect, Rate
+from inventory.sites import Site
+from inventory.time_window import TimeWindow, next_opening
+from inventory.view import HostView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,11 +24,11 @@ from flashferry.model.links import LinkRate, LinkRates
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event
+from flashferry.planning.image_hasher import ImageShelf
+from flashferry.planning.inspection import CheckRecord, look
 from flashferry.store.leases import Lease
 from inventory.image_rules import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
-from staging.fleet_check import CheckRecord, look
-from staging.planning.shelf import ImageShelf
 from tasks.check import CheckReport, Wanted
 from templates.version import parse_version
 

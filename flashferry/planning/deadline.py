@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from flashferry.planning.device_queue import Bar
 from inventory.time_window import TimeWindow, closes_at, next_opening
-from staging.fleet.line import Bar
+from inventory.view import HostView
 
 MARGIN_S = 120.0
 """Kept free before the end: ending a copy, restoring and proving take seconds, a lost session or two a minute."""
@@ -125,3 +126,35 @@ def _spoken(moment: datetime) -> str:
 
 def _minutes(seconds: float) -> str:
     return f"{max(seconds, 0.0):.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+# Telling once that devices wait for their time: a run that begins tonight must not look as if it hung.
+
+Tell = Callable[[str, str | None], None]
+"""Takes what is waited for, with its time, and the site that is meant or None."""
+
+
+class Opening:
+    """Asks a deadline whether devices fit, and tells what is waited for: once for the run, a site and each opening.
+
+    Args:
+        deadline: The ends to keep.
+        views: The inventory's view on each device.
+        tell: Takes what is new.
+    """
+
+    def __init__(self, deadline: Deadline, views: Mapping[str, HostView], tell: Tell) -> None:
+        self._deadline, self._views, self._tell = deadline, views, tell
+        self._told: set[tuple[str, str]] = set()
+
+    def fit(self, host: str) -> Bar | None:
+        """Return why a device may not begin now, or None where it may; called by one thread."""
+        bar = self._deadline.fit(host)
+        if bar is not None and not bar.for_good:
+            site = self._views[host].site
+            # Devices without a site have windows of their own.
+            who = "" if bar.of_run else f"site {site}: " if site is not None else f"{host}: "
+            if (who, bar.reason) not in self._told:
+                self._told.add((who, bar.reason))
+                self._tell(f"waits: {who}{bar.reason}", None if bar.of_run else site)
+        return bar

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from flashferry.images.fit import Fits
 from flashferry.model.fleet_plan import Action
-from staging.given_images import HINT
-from staging.planning.gather import Found
+from flashferry.planning.gather import Found
+from flashferry.planning.given_images import HINT
 
 
 def refused_where_shared(found: tuple[Found, ...]) -> tuple[Found, ...]:

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
 from flashferry.model.limits import MOST, Limits
-from staging.planning.shared_link import SharedLink
-from staging.planning.slots import Slots
+from flashferry.planning.shared_link import SharedLink, Slots
 
 CHECK_S, CHECK_ROUND_TRIPS = 0.85, 20
 SETUP_S, SETUP_ROUND_TRIPS = 0.3, 19 + 6
@@ -26,7 +25,7 @@ RESTORE_S, RESTORE_ROUND_TRIPS = 0.03, 7.4
 
 CHECKED_AHEAD = 3
 """Devices of a site that are checked before a slot is free for them, and a quarter of its slots on top: as the run does
-(`staging.fleet.line`), so that no slot waits for a login."""
+(`flashferry.planning.device_queue`), so that no slot waits for a login."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

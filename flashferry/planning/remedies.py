@@ -8,7 +8,7 @@ from dataclasses import replace
 from flashferry.core.described import counted
 from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import MOST, Limits
-from staging.planning.situation import Played, Situation, play
+from flashferry.planning.scenario import Played, Situation, play
 
 WORTH_TELLING = 0.98
 """A change that leaves more than this of the run's length is not worth a line."""

@@ -17,6 +17,12 @@ from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates, told_pace
 from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Emit, never_failing, silent
+from flashferry.planning.estimates import Known, decided, links_of, prospects_of
+from flashferry.planning.forecast import Forecast, forecast
+from flashferry.planning.gather import Found, Looking, gather
+from flashferry.planning.image_hasher import ImageShelf, image_shelf
+from flashferry.planning.image_platforms import refused_where_shared
+from flashferry.planning.scenario import Situation
 from flashferry.store.history import History
 from flashferry.store.leases import leases
 from flashferry.store.status import last_hash_speeds
@@ -24,12 +30,6 @@ from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
 from inventory.time_window import closes_at, next_opening
 from inventory.view import HostView, view
-from staging.planning.forecast import Forecast, forecast
-from staging.planning.gather import Found, Looking, gather
-from staging.planning.platforms import refused_where_shared
-from staging.planning.prospects import Known, decided, links_of, prospects_of
-from staging.planning.shelf import ImageShelf, image_shelf
-from staging.planning.situation import Situation
 
 _ANY = Traits(platform="ios", model="", version="")
 """Stands in where an explicit image makes it matter little what the device is."""

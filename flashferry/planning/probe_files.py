@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flashferry.core.state_folder import scratch_folder
+from flashferry.planning.local_images import fill_randomly
 from flashferry.tcp.probing import LARGEST_BYTES, PILOT_BYTES
-from staging.images import fill_randomly
 
 
 def _sizes() -> tuple[int, ...]:

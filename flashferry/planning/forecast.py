@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from flashferry.core.described import counted
 from flashferry.model.fleet_plan import Fit, Remedy, SiteForecast
 from flashferry.model.waves import Wave
-from staging.fleet.deadline import MARGIN_S
-from staging.planning.remedies import remedies
-from staging.planning.simulation import Passage
-from staging.planning.situation import LinkFacts, Played, Prospect, Situation, play
+from flashferry.planning.deadline import MARGIN_S
+from flashferry.planning.remedies import remedies
+from flashferry.planning.scenario import LinkFacts, Played, Prospect, Situation, play
+from flashferry.planning.simulation import Passage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
