@@ -16,12 +16,12 @@ from flashferry.cli.terminal.output import printed, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
 from flashferry.model.exit_codes import ExitCode
+from flashferry.reports.build import read_report
+from flashferry.reports.thresholds import THRESHOLDS, Status, Threshold, parse_threshold, worst
 from flashferry.store.journal import state_directory
-from staging.reports.reading import read_report
-from staging.reports.thresholds import THRESHOLDS, Status, Threshold, parse_threshold, worst
 
 if TYPE_CHECKING:
-    from staging.reports.model import Report
+    from flashferry.reports.model import Report
 
 _HEAD_BYTES = 4096
 """The schema is the first thing in a plan."""
@@ -136,19 +136,19 @@ def _form(given: Format | None, *, json: bool, is_typed: bool) -> Format:
 def _written(found: Report, form: Format, thresholds: tuple[Threshold, ...]) -> str:
     """Return a report as text; each form is imported only where it is asked for."""
     if form is Format.JSON:
-        from staging.reports.as_json import report_json
+        from flashferry.reports.as_json import report_json
 
         return report_json(found)
     if form is Format.CSV:
-        from staging.reports.as_csv import report_csv
+        from flashferry.reports.as_csv import report_csv
 
         return report_csv(found)
     if form is Format.JUNIT:
-        from staging.reports.as_junit import report_junit
+        from flashferry.reports.as_junit import report_junit
 
         return report_junit(found, thresholds)
     if form is Format.HTML:
-        from staging.reports.as_html import report_html
+        from flashferry.reports.as_html import report_html
 
         return report_html(found)
     from flashferry.cli.view.report_table import report_text

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from flashferry.reports.graphs import Limit, transfer_graphs
+from flashferry.reports.svg import GRAPH_STYLE, svg
 from lab.experiment.tables import EMULATED
-from staging.reports.graphs import Limit, transfer_graphs
-from staging.reports.svg import GRAPH_STYLE, svg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

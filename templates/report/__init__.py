@@ -1,1 +1,1 @@
-"""The page of a report: template, style sheet and script, put into one file by `staging.reports.as_html`."""
+"""The page of a report: template, style sheet and script, put into one file by `flashferry.reports.as_html`."""

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from flashferry.cli.main import build
 from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
+from flashferry.reports.as_json import report_schema
 from lab.world import DeviceSpec, SiteSpec, World, WorldSpec, in_core, start_world
 from staging import library
-from staging.reports.json_schema import report_schema
 
 LIBRARY = library
 """The public entry for scripts."""

@@ -13,11 +13,11 @@ from flashferry.cli.terminal.output import here
 from flashferry.cli.view.layout import BAD, GOOD, WIDE_COLUMNS, ShownConsole, ShownTable, console
 from flashferry.core.described import counted
 from flashferry.core.outside import outward
-from staging.reports import words
-from staging.reports.headline import configuration_line, headline, saved_line, state_line
-from staging.reports.marks import PROOF_WORDS, proof_tone
-from staging.reports.model import DeviceReport, Proof, Report, SiteReport, Standing
-from staging.reports.thresholds import Check, Status, Threshold, checks_of
+from flashferry.reports import words
+from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
+from flashferry.reports.marks import PROOF_WORDS, proof_tone
+from flashferry.reports.model import DeviceReport, Proof, Report, SiteReport, Standing
+from flashferry.reports.thresholds import Check, Status, Threshold, checks_of
 
 _FILE_COLUMNS = 120
 _STYLES = {Standing.GOOD: GOOD, Standing.OPEN: "", Standing.REFUSED: "yellow"}

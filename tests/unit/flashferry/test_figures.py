@@ -10,8 +10,8 @@ import pytest
 from flashferry.cli.view import layout
 from flashferry.core.described import counted
 from flashferry.model.waves import WavePolicy, may_go_on
-from staging.reports import words
-from staging.reports.scales import rate_axis
+from flashferry.reports import words
+from flashferry.reports.scales import rate_axis
 from tests.some import some
 
 ROOT = Path(layout.__file__).parents[1]

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from flashferry.reports.build import build_report
+from flashferry.reports.model import Report, Speed
 from flashferry.store.legacy import transfers_in
 from flashferry.store.run_lock import RunState
 from flashferry.store.stored_run import StoredDevice, StoredRun
-from staging.reports.build import build_report
-from staging.reports.model import Report, Speed
 
 RECORDS = Path(__file__).parent / "records"
 BEGUN = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)

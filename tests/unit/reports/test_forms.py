@@ -19,14 +19,13 @@ import pytest
 from flashferry.cli.view.report_table import report_text
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import write_whole
+from flashferry.reports.as_csv import COLUMNS, report_csv, safe
+from flashferry.reports.as_html import MOST_OPENED, report_html
+from flashferry.reports.as_json import report_document, report_json, report_schema
+from flashferry.reports.as_junit import report_junit
+from flashferry.reports.model import Speed
+from flashferry.reports.thresholds import Status, checks_of, parse_threshold, worst
 from flashferry.store.run_lock import RunState
-from staging.reports.as_csv import COLUMNS, report_csv, safe
-from staging.reports.as_html import MOST_OPENED, report_html
-from staging.reports.as_json import report_document, report_json
-from staging.reports.as_junit import report_junit
-from staging.reports.json_schema import report_schema
-from staging.reports.model import Speed
-from staging.reports.thresholds import Status, checks_of, parse_threshold, worst
 from tests.some import some
 
 RECORDS = Path(__file__).parent / "records"
@@ -84,7 +83,7 @@ def test_every_json_report_is_as_its_schema_says(run, device, record, three, fle
 
 
 def test_the_schema_in_the_documentation_is_that_of_the_model(documentation):
-    """Who changes the model must publish it: python -m staging.reports.json_schema > docs/report.schema.json."""
+    """Who changes the model must publish it: python -m flashferry.reports.as_json > docs/report.schema.json."""
     assert json.loads(documentation("report.schema.json")) == report_schema()
 
 

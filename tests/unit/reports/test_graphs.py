@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashferry.reports.graphs import Limit, recorded_limit, transfer_graphs
+from flashferry.reports.scales import evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
+from flashferry.reports.svg import HEIGHT, LARGEST_LETTERS, WIDTH, place_of, standalone, svg
 from flashferry.tcp.sample import Sample
-from staging.reports.graphs import Limit, recorded_limit, transfer_graphs
-from staging.reports.scales import evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
-from staging.reports.svg import HEIGHT, LARGEST_LETTERS, WIDTH, place_of, standalone, svg
 from tests.some import some
 
 

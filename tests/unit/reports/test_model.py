@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from flashferry.reports.device import LEFT, NOT_BEGUN, UNDER_WAY
+from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
+from flashferry.reports.model import Proof, Speed, Standing
+from flashferry.reports.sites import covered_s
 from flashferry.store.run_lock import RunState
-from staging.reports.device import LEFT, NOT_BEGUN, UNDER_WAY
-from staging.reports.headline import configuration_line, headline, saved_line, state_line
-from staging.reports.model import Proof, Speed, Standing
-from staging.reports.sites import covered_s
 from tests.some import some
 
 BEFORE = Speed(bytes_per_s=160_000.0, source="speed test to null:", to_flash=False)

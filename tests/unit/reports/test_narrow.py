@@ -10,7 +10,7 @@ from html import unescape
 
 import pytest
 
-from staging.reports.as_html import report_html
+from flashferry.reports.as_html import report_html
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PROBE = """<!DOCTYPE html><style>body{margin:0}iframe{border:0}</style>

@@ -10,10 +10,10 @@ from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, P
 from flashferry.model.limits import Limits
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import Wave, WavePolicy
+from flashferry.reports.build import build_report
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 from staging.fleet.making import Manner, request_for_plan
-from staging.reports.build import build_report
 
 NAMES = ("staged", "there", "stays", "refused", "away")
 

@@ -6,9 +6,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
+from flashferry.reports.model import TransferReport, VerdictReport
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.syn import SynOptions
-from staging.reports.model import TransferReport, VerdictReport
 
 if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice, StoredTransfer

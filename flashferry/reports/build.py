@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
+from flashferry.reports.device import device_report
+from flashferry.reports.model import DeviceReport, ImageReport, Report, RunStanding, Speed
+from flashferry.reports.sites import epoch_s, site_reports, summary_of
+from flashferry.reports.speeds import speeds_before
+from flashferry.store.history import History
+from flashferry.store.stored_run import read_run
 from flashferry.store.transfer_row import STAGE
-from staging.reports.device import device_report
-from staging.reports.model import DeviceReport, ImageReport, Report, RunStanding, Speed
-from staging.reports.sites import epoch_s, site_reports, summary_of
 
 if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredRun
+
 
 _NO_SPEEDS: Mapping[str, Speed] = MappingProxyType({})
 
@@ -83,3 +90,33 @@ def _image(name: str, devices: Sequence[DeviceReport], records: Mapping[str, Nod
         md5=next((md5 for md5 in proofs if md5), None),
         devices=len(devices),
     )
+
+
+# The report of a run of a state directory: what is read, put together.
+
+
+def read_report(directory: Path, run_id: str) -> Report:
+    """Return the report of a run that ended, died or is under way. Reads the journal only.
+
+    Args:
+        directory: State directory.
+        run_id: The run, shortened where that is unique, or `latest`.
+
+    Raises:
+        ConfigInvalid: The run is unknown, or the journal cannot be read.
+    """
+    run = read_run(directory, run_id)
+    history = History.read(directory)
+    return build_report(
+        run,
+        written_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        written_by=f"flashferry {_version()}",
+        before=speeds_before(history, (device.host for device in run.devices), run.started_at),
+    )
+
+
+def _version() -> str:
+    try:
+        return version("flashferry")
+    except PackageNotFoundError:
+        return "of unknown version"

@@ -16,9 +16,9 @@ from itertools import groupby
 from xml.etree import ElementTree as ET
 
 from flashferry.core.outside import outward
-from staging.reports.model import DeviceReport, Report
-from staging.reports.thresholds import Check, Status, Threshold, checks_of
-from staging.reports.words import moment, rate
+from flashferry.reports.model import DeviceReport, Report
+from flashferry.reports.thresholds import Check, Status, Threshold, checks_of
+from flashferry.reports.words import moment, rate
 
 _ELEMENTS = {Status.FAILED: "failure", Status.ERROR: "error", Status.SKIPPED: "skipped"}
 _UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flashferry.core.json_access import Node
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import Outcome, State
-from staging.reports.model import (
+from flashferry.reports.model import (
     AttemptReport,
     DeviceReport,
     Proof,
@@ -17,9 +17,9 @@ from staging.reports.model import (
     Standing,
     StepTime,
 )
-from staging.reports.proof import restore_of
-from staging.reports.speeds import Speeds, speeds_of
-from staging.reports.transfers import transfers_of
+from flashferry.reports.proof import restore_of
+from flashferry.reports.speeds import Speeds, speeds_of
+from flashferry.reports.transfers import transfers_of
 
 if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice

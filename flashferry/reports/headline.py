@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from staging.reports.device import NOT_BEGUN
-from staging.reports.model import Proof, Report, RunStanding
-from staging.reports.words import devices, duration
+from flashferry.reports.device import NOT_BEGUN
+from flashferry.reports.model import Proof, Report, RunStanding
+from flashferry.reports.words import devices, duration
 
 _MOST_REASONS = 3
 _FINE = frozenset({Proof.PROVEN.value, Proof.UNTOUCHED.value})

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.reports.device import LEFT, NOT_BEGUN, UNDER_WAY
+from flashferry.reports.model import DeviceReport, Proof, Report, Standing
+from flashferry.reports.words import duration, rate, share
 from flashferry.tcp.limiting_factor import VerdictKind
-from staging.reports.device import LEFT, NOT_BEGUN, UNDER_WAY
-from staging.reports.model import DeviceReport, Proof, Report, Standing
-from staging.reports.words import duration, rate, share
 
 
 class Status(StrEnum):

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 
 from flashferry.core.outside import outward
-from staging.reports.model import DeviceReport, Report
+from flashferry.reports.model import DeviceReport, Report
 
 Cell = str | int | float | None
 

@@ -1,4 +1,4 @@
-"""The parts of a device's report: speeds, transfers, verdicts, proofs. See `staging.reports.model`."""
+"""The parts of a device's report: speeds, transfers, verdicts, proofs. See `flashferry.reports.model`."""
 
 from __future__ import annotations
 

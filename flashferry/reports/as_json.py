@@ -4,13 +4,68 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from staging.reports.as_json import FORMS
-from staging.reports.model import SCHEMA, Report
+from flashferry.core.outside import json_text, told
+from flashferry.model.codec import to_json
+from flashferry.reports.model import SCHEMA, Report
+from flashferry.tcp.sample import Sample
+
+# The report as JSON, `flashferry.report/1`: the model itself, with readings in the units of the report.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A reading of TCP_INFO at our server, as far as a report needs it.
+
+    Attributes:
+        at_s: Seconds since the transfer began.
+        acked_bytes: Payload acknowledged so far.
+        window_bytes: Receive window that the device advertised; null where the kernel does not tell.
+        rtt_s: Smoothed round-trip time.
+        retransmitted_bytes: Bytes sent again so far.
+        in_flight_bytes: Bytes sent and not yet acknowledged.
+    """
+
+    at_s: float
+    acked_bytes: int
+    window_bytes: int | None
+    rtt_s: float
+    retransmitted_bytes: int | None
+    in_flight_bytes: int
+
+
+FORMS: dict[Any, Any] = {Sample: Reading}
+"""What stands in the JSON instead of a type of the model."""
+
+
+def report_json(report: Report) -> str:
+    """Return the report as one JSON document."""
+    return json_text(told(report_document(report)), indent=2) + "\n"
+
+
+def report_document(report: Report) -> dict[str, Any]:
+    """Return the report as JSON types."""
+    document: dict[str, Any] = to_json(report)
+    for device, written in zip(report.devices, document["devices"], strict=True):
+        for transfer, made in zip(device.transfers, written["transfers"], strict=True):
+            made["samples"] = [to_json(_reading(sample)) for sample in transfer.samples]
+    return {"schema": document.pop("schema"), **document}
+
+
+def _reading(sample: Sample) -> Reading:
+    return Reading(
+        at_s=round(sample.at_s, 3),
+        acked_bytes=sample.bytes_acked,
+        window_bytes=sample.snd_wnd_bytes,
+        rtt_s=sample.rtt_us / 1e6,
+        retransmitted_bytes=sample.bytes_retrans,
+        in_flight_bytes=sample.in_flight_bytes,
+    )
+
 
 _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 _ENTRY = re.compile(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", re.MULTILINE)

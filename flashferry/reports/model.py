@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from staging.reports.parts import (
+from flashferry.reports.parts import (
     AttemptReport,
     LineReport,
     Proof,

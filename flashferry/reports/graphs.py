@@ -1,4 +1,4 @@
-"""The four graphs of a transfer, from readings of TCP_INFO to lines. Pure; `staging.reports.svg` draws them.
+"""The four graphs of a transfer, from readings of TCP_INFO to lines. Pure; `flashferry.reports.svg` draws them.
 
 They are those of the published experiment: rate over time, bytes acknowledged with the advertised window above them,
 what window over round trip allows, and the round-trip time.
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from flashferry.reports.scales import Axis, Point, evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
+from flashferry.reports.words import rates
 from flashferry.tcp.sample import Sample, intervals
-from staging.reports.scales import Axis, Point, evenly, rate_axis, rtt_axis, size_axis, thinned, time_axis
-from staging.reports.words import rates
 
 MOST_POINTS = 150
 """More than a line of a printed page shows."""

@@ -13,14 +13,14 @@ from markupsafe import Markup
 
 from flashferry.core.described import counted
 from flashferry.core.outside import outward
+from flashferry.reports import words
+from flashferry.reports.graphs import MOST_POINTS, Limit, recorded_limit, transfer_graphs
+from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
+from flashferry.reports.marks import PROOF_WORDS, Marks, mark, pair_bars, proof_tone, step_bar, tone
+from flashferry.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
+from flashferry.reports.svg import GRAPH_STYLE, svg
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.probing import PILOT_BYTES
-from staging.reports import words
-from staging.reports.graphs import MOST_POINTS, Limit, recorded_limit, transfer_graphs
-from staging.reports.headline import configuration_line, headline, saved_line, state_line
-from staging.reports.marks import PROOF_WORDS, Marks, mark, pair_bars, proof_tone, step_bar, tone
-from staging.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
-from staging.reports.svg import GRAPH_STYLE, svg
 
 OPEN_UP_TO = 12
 """A report of so few devices is opened, and printed, whole."""

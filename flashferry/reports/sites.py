@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from staging.reports.model import Count, DeviceReport, SiteReport, Standing, Summary, TransferReport
+from flashferry.reports.model import Count, DeviceReport, SiteReport, Standing, Summary, TransferReport
 
 Interval = tuple[float, float]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from html import escape
 
-from staging.reports.model import DeviceReport, Proof, Standing, StepTime
-from staging.reports.words import duration, rate
+from flashferry.reports.model import DeviceReport, Proof, Standing, StepTime
+from flashferry.reports.words import duration, rate
 
 _BAR = 96
 _STEPS = 480

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from html import escape
 
 from flashferry.core.described import counted
-from staging.reports.graphs import Graph, Line
-from staging.reports.scales import Point
+from flashferry.reports.graphs import Graph, Line
+from flashferry.reports.scales import Point
 
 WIDTH, HEIGHT = 640, 340
 """Of the field; one more line of words below takes more height."""

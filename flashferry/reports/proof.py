@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
 from flashferry.model.states import Restored, State
+from flashferry.reports.model import LineReport, Proof, RestoreReport, RunStanding
 from flashferry.store.proofs import restore_source
-from staging.reports.model import LineReport, Proof, RestoreReport, RunStanding
 from tasks.configuration import Difference
 from tasks.tcp_config import ForeignChange, TcpLines
 
