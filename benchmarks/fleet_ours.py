@@ -12,10 +12,10 @@ from pathlib import Path
 from benchmarks.fleet_watch import await_go, say
 from flashferry.model.limits import Limits
 from flashferry.monitor.events import Event
+from flashferry.run.request import FleetRequest
+from flashferry.run.run import RunOptions, run_waves
 from flashferry.store.journal import Journal
 from inventory.nornir_file import open_inventory
-from staging.fleet.request import FleetRequest
-from staging.run import RunOptions, run_waves
 
 
 class Watcher:

@@ -22,13 +22,13 @@ from flashferry.model.record import RunReport
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Emit, silent
+from flashferry.run.context import DeviceOptions
+from flashferry.run.make_request import Manner, request_for_image, request_for_plan
+from flashferry.run.options import RunOptions
+from flashferry.run.run import run_waves
 from flashferry.store.journal import Journal
 from inventory.access import state_directory
 from inventory.view import view
-from staging.context import DeviceOptions
-from staging.fleet.making import Manner, request_for_image, request_for_plan
-from staging.fleet.options import RunOptions
-from staging.run import run_waves
 
 __all__ = ["stage_fleet"]
 

@@ -25,10 +25,10 @@ from flashferry.images.published import published
 from flashferry.model.exit_codes import exit_code
 from flashferry.planning.inspection import check_fleet
 from flashferry.planning.local_images import wanted_image
+from flashferry.run.connectivity import reach_fleet
+from flashferry.run.context import DeviceOptions
+from flashferry.run.run import RunOptions
 from inventory.access import state_directory
-from staging.context import DeviceOptions
-from staging.reach import reach_fleet
-from staging.run import RunOptions
 
 
 @fleet_options

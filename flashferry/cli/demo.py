@@ -14,12 +14,12 @@ from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
 from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
 from flashferry.planning.local_images import random_image
+from flashferry.run.connectivity import reach_fleet
+from flashferry.run.probe import ProbeWish, probe_fleet
+from flashferry.run.run import RunOptions, run_fleet, selected
 from flashferry.store.journal import Journal
 from flashferry.store.status import last_as_is
 from inventory.nornir_file import open_inventory
-from staging.probe import ProbeWish, probe_fleet
-from staging.reach import reach_fleet
-from staging.run import RunOptions, run_fleet, selected
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import ShownTable, console
 from flashferry.model.exit_codes import ExitCode
-from staging.host_check import Finding, look_at_host
+from flashferry.run.host_check import Finding, look_at_host
 
 
 def doctor(json: JsonOption = False) -> None:

@@ -16,11 +16,11 @@ from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import run_exit_code
+from flashferry.run.context import DeviceOptions
+from flashferry.run.probe import TYPICAL_IMAGE_BYTES, ProbeWish, probe_fleet
+from flashferry.run.run import RunOptions, checked_image
 from flashferry.store.journal import Journal, state_directory
 from flashferry.tcp.probing import TARGET_S
-from staging.context import DeviceOptions
-from staging.probe import TYPICAL_IMAGE_BYTES, ProbeWish, probe_fleet
-from staging.run import RunOptions, checked_image
 
 
 @fleet_options

@@ -19,10 +19,9 @@ from flashferry.devices.errors import RestoreIncomplete
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.lease import TouchedDevice
 from flashferry.model.states import Restored
+from flashferry.run.recover import RecoveryRecord, forget, pending
+from flashferry.run.recover import recover as recover_fleet
 from flashferry.store.journal import Journal, state_directory
-from staging.forget import forget
-from staging.recover import RecoveryRecord, pending
-from staging.recover import recover as recover_fleet
 
 
 @login_options

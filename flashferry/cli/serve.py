@@ -38,8 +38,8 @@ from flashferry.fileserver import (
 )
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.run.server import free_ftp_port, port_notice
 from flashferry.tcp.link_rate import DEFAULT_CAP_SHARE
-from staging.serving import free_ftp_port, port_notice
 
 
 def serve(

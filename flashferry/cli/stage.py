@@ -38,15 +38,15 @@ from flashferry.images.published import published
 from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
 from flashferry.model.fleet_plan import TuneMode
 from flashferry.model.links import LinkRates, told_pace
+from flashferry.run.context import DeviceOptions
+from flashferry.run.dry_run import dry_run_fleet
+from flashferry.run.options import RunOptions
+from flashferry.run.recover import pending
+from flashferry.run.request import FleetRequest
+from flashferry.run.run import run_waves
 from flashferry.store.journal import Journal, state_directory
 from flashferry.store.status import last_as_is
 from inventory.view import view
-from staging.context import DeviceOptions
-from staging.dry_run import dry_run_fleet
-from staging.fleet.options import RunOptions
-from staging.fleet.request import FleetRequest
-from staging.recover import pending
-from staging.run import run_waves
 from tasks.tcp_config import EXTRAS
 
 

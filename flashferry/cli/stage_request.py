@@ -18,15 +18,15 @@ from flashferry.images.published import Published
 from flashferry.model.fleet_plan import TuneMode
 from flashferry.model.plan_file import load_plan
 from flashferry.model.retry import RetryPolicy
+from flashferry.run.make_request import Manner, request_for_image, request_for_plan
+from flashferry.run.options import RunOptions
+from flashferry.run.recover import pending, recover
+from flashferry.run.request import FleetRequest
+from flashferry.run.resume import is_done, kept_request, resumed
+from flashferry.run.run import checked_image
 from flashferry.store.reader import find_run
 from flashferry.store.stored_run import read_run
 from inventory.selection import Selection, narrowed
-from staging.fleet.making import Manner, request_for_image, request_for_plan
-from staging.fleet.options import RunOptions
-from staging.fleet.request import FleetRequest
-from staging.fleet.resuming import is_done, kept_request, resumed
-from staging.recover import pending, recover
-from staging.run import checked_image
 
 if TYPE_CHECKING:
     from collections.abc import Callable

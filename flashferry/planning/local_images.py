@@ -14,7 +14,7 @@ from flashferry.core.state_folder import scratch_folder
 from flashferry.fileserver import Catalogue, FtpServerError
 from flashferry.images.inside import name_inside
 from flashferry.images.published import Published
-from staging.run import checked_image
+from flashferry.run.run import checked_image
 from tasks.check import Wanted
 
 _CHUNK_BYTES = 1 << 20

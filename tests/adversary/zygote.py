@@ -28,7 +28,7 @@ _HEAVY = (
     "netmiko",
     "ntc_templates.parse",
     "flashferry.devices.credentials",
-    "staging.reach",
+    "flashferry.run.connectivity",
     "flashferry.devices.driver",
 )
 

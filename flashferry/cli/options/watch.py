@@ -52,8 +52,8 @@ def roster_of(nornir: Nornir, sizes_bytes: int | Mapping[str, int] | None = None
         ConfigInvalid: The inventory is wrong, or two devices of a site state different links.
     """
     from flashferry.monitor.progress import Expected, Roster
+    from flashferry.run.server import site_caps
     from inventory.view import view
-    from staging.serving import site_caps
 
     views = [view(host) for host in nornir.inventory.hosts.values()]
     return Roster(

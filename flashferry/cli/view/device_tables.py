@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flashferry.model.probe_result import Reached
     from flashferry.model.record import DeviceRecord, RunReport
     from flashferry.planning.inspection import CheckRecord
-    from staging.recover import RecoveryRecord
+    from flashferry.run.recover import RecoveryRecord
     from tasks.check_report import CheckReport
 
 # What `check` found beside the table: mode, members, who may do what, and what the operator should know.

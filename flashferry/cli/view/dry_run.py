@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flashferry.cli.terminal.output import echo
 from flashferry.model.states import Outcome
-from staging.dry_run import DryRecord
+from flashferry.run.dry_run import DryRecord
 
 _SHA512 = "/sha512"
 

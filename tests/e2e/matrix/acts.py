@@ -10,12 +10,12 @@ from unittest.mock import patch
 from flashferry.fileserver import FtpServer, Ticket, TicketRequest
 from flashferry.model.codec import to_json
 from flashferry.monitor.events import Event
+from flashferry.run.context import DeviceOptions
+from flashferry.run.recover import recover
+from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.journal import Journal
 from inventory.nornir_file import open_inventory
 from lab.control import ask
-from staging.context import DeviceOptions
-from staging.recover import recover
-from staging.run import RunOptions, run_fleet
 from tests.e2e.matrix.cells import Job, named
 from tests.e2e.matrix.faults import IMAGE_BYTES
 from tests.e2e.matrix.points import AtWrite

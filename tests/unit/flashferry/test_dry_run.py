@@ -6,8 +6,8 @@ import pytest
 
 from flashferry.cli.view.dry_run import print_dry_run
 from flashferry.model.states import Outcome
-from staging.context import DeviceOptions
-from staging.dry_run import DryRecord
+from flashferry.run.context import DeviceOptions
+from flashferry.run.dry_run import DryRecord
 from tasks.verify import Digests
 from tests.unit.staging.test_plan import plan
 

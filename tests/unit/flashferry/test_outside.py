@@ -61,12 +61,12 @@ from flashferry.monitor.events import Event
 from flashferry.monitor.metrics import run_metrics, serve_metrics
 from flashferry.monitor.progress import Expected, Roster
 from flashferry.planning.inspection import CheckRecord
+from flashferry.run.dry_run import DryRecord
+from flashferry.run.recover import RecoveryRecord
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.transfer_row import KeptTransfer
 from inventory.releases import VersionCondition
-from staging.dry_run import DryRecord
-from staging.recover import RecoveryRecord
 from tests.some import some
 from tests.unit.flashferry.hostile import (
     AT,

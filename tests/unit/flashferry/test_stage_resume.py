@@ -12,13 +12,13 @@ from flashferry.devices.errors import Interrupted
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored
+from flashferry.run.options import RunOptions
+from flashferry.run.recover import RecoveryRecord
+from flashferry.run.request import FleetRequest
+from flashferry.run.stored_request import to_stored
 from flashferry.store.journal import Journal
 from flashferry.store.run_lock import RunState
 from flashferry.store.stored_run import read_run
-from staging.fleet.options import RunOptions
-from staging.fleet.request import FleetRequest
-from staging.fleet.stored import to_stored
-from staging.recover import RecoveryRecord
 from tests.unit.staging.conftest import take
 from tests.unit.staging.fleet.test_resuming import Image, offered
 

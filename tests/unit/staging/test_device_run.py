@@ -32,10 +32,13 @@ from flashferry.model.record import failure_of
 from flashferry.model.recovery_rules import Decision
 from flashferry.model.states import Outcome, Restored
 from flashferry.planning.given_images import GivenImages
-from staging import copy_run, device_run, leftover_run, reconciling
-from staging.context import DeviceOptions, RunContext
-from staging.device_run import RESTORE_PAUSES_S, DeviceRun
-from staging.probe import ProbeRun, ProbeWish
+from flashferry.run import copy as copy_run
+from flashferry.run import copy_recovery as reconciling
+from flashferry.run import device as device_run
+from flashferry.run import leftover as leftover_run
+from flashferry.run.context import DeviceOptions, RunContext
+from flashferry.run.device import RESTORE_PAUSES_S, DeviceRun
+from flashferry.run.probe import ProbeRun, ProbeWish
 from tasks.partial_file import FlashFile, in_words
 from tasks.tcp_config import plan_tune, tcp_lines
 from tasks.tune import apply_plan, reapply, without_scaling

@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 from flashferry.cli.main import build
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import Restored
+from flashferry.run.recover import forget, pending
 from flashferry.store.journal import Journal
 from flashferry.store.status import read_status
-from staging.forget import forget
-from staging.recover import pending
 
 
 def left(journal, enter, touch_as, host, identity):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staging import serving
+from flashferry.run import server as serving
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from flashferry.model.fleet_plan import Action, PlannedDevice
 from flashferry.planning.gather import Found
 from flashferry.planning.given_images import HINT, GivenImages
 from flashferry.planning.image_platforms import refused_where_shared
+from flashferry.run.context import DeviceOptions
 from inventory.view import HostView
-from staging.context import DeviceOptions
 
 
 def fit(family: str | None, fits: Fits = Fits.UNKNOWN) -> ImageFit:

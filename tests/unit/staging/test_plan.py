@@ -9,9 +9,9 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.session import Facts
 from flashferry.model.links import STATED, LinkRate
+from flashferry.run.context import DeviceOptions
+from flashferry.run.device_plan import DevicePlan, after, plan_device
 from inventory.view import HostView
-from staging.context import DeviceOptions
-from staging.plan import DevicePlan, after, plan_device
 from tasks.check import CheckReport
 from tasks.tcp_config import TcpLines
 from templates.version import SoftwareVersion

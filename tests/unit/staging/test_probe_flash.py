@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 from flashferry.model.probe_result import ProbeResult
+from flashferry.run.probe import ProbeRun, ProbeWish
 from flashferry.store.history import History
 from flashferry.store.measurement import Measurement
 from flashferry.store.transfer_row import STAGE
 from flashferry.tcp.limiting_factor import VerdictKind
-from staging.probe import ProbeRun, ProbeWish
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

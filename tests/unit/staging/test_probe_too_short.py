@@ -12,13 +12,13 @@ from flashferry.fileserver import SenderReport
 from flashferry.model.probe_result import Arm, ProbeResult
 from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.model.states import Outcome, Restored, State
+from flashferry.run.probe import ProbeRun, ProbeWish
 from flashferry.store.history import History
 from flashferry.store.measurement import Measurement
 from flashferry.store.transfer_row import PROBE_AS_IS
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.probing import PILOT_BYTES, too_short
 from flashferry.tcp.verdict import Verdict
-from staging.probe import ProbeRun, ProbeWish
 
 SENDER = SenderReport(
     congestion_control_asked="auto",

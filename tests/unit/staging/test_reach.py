@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from staging.reach import _not_set
+from flashferry.run.connectivity import _not_set
 from tasks.tcp_config import tcp_lines
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-import staging.recover
+import flashferry.run.recover
 from flashferry.cli.recover import only_pending
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.credentials import Credentials, apply_credentials
 from flashferry.devices.session import Facts
 from flashferry.model.states import Restored
+from flashferry.run.recover import forget, pending, recover
 from flashferry.store.journal import Journal
 from inventory.nornir_file import open_inventory
-from staging.forget import forget
-from staging.recover import pending, recover
 from tasks.configuration import Difference, fingerprint
 from tasks.restore import RestoreReport
 from tasks.snapshot import Snapshot
@@ -89,7 +88,7 @@ def test_a_failed_lookup_is_that_devices_failure(nornir, journal, monkeypatch):
     def restored(task, device, job):
         tried.append(device.host)
         job.journal.recovered(device.run_id, device.host)
-        return staging.recover.RecoveryRecord(
+        return flashferry.run.recover.RecoveryRecord(
             host=device.host,
             run_id=device.run_id,
             restored=Restored.RESTORED,
@@ -98,7 +97,7 @@ def test_a_failed_lookup_is_that_devices_failure(nornir, journal, monkeypatch):
             partial_file=None,
         )
 
-    monkeypatch.setattr(staging.recover, "_recover_device", restored)
+    monkeypatch.setattr(flashferry.run.recover, "_recover_device", restored)
     first, second = recover(chosen, journal, unusable=failures)
     assert (first.host, first.restored, second.restored) == ("r1", Restored.INCOMPLETE, Restored.RESTORED)
     assert "exit code 1" in first.failure.reason
@@ -128,9 +127,9 @@ class Answering:
         self.restored = []
         self.members = members
         self.held = list(held)
-        monkeypatch.setattr(staging.recover, "session_of", lambda task: self)
-        monkeypatch.setattr(staging.recover, "leftover", lambda session, path: None)
-        monkeypatch.setattr(staging.recover, "restore_device", self.restore)
+        monkeypatch.setattr(flashferry.run.recover, "session_of", lambda task: self)
+        monkeypatch.setattr(flashferry.run.recover, "leftover", lambda session, path: None)
+        monkeypatch.setattr(flashferry.run.recover, "restore_device", self.restore)
 
     def facts(self):
         return self._facts
@@ -233,9 +232,9 @@ def test_a_rollback_that_is_pending_is_waited_for(nornir, journal, monkeypatch):
     left_by_a_dead_run(journal, "r1", "192.0.2.1", "FGL1/r1")
     box = Answering("FGL1/r1", monkeypatch, held=["a rollback is pending"])
     pauses, pending_looks = [], [object(), object(), None]
-    monkeypatch.setattr(staging.recover.time, "sleep", pauses.append)
-    monkeypatch.setattr(staging.recover, "read_running", lambda session: None)
-    monkeypatch.setattr(staging.recover, "pending_change", lambda session, running: pending_looks.pop(0))
+    monkeypatch.setattr(flashferry.run.recover.time, "sleep", pauses.append)
+    monkeypatch.setattr(flashferry.run.recover, "read_running", lambda session: None)
+    monkeypatch.setattr(flashferry.run.recover, "pending_change", lambda session, running: pending_looks.pop(0))
     told = []
     (record,) = recover(nornir, journal, emit=lambda event: told.append((event.status, event.text)))
     assert (record.restored, len(box.restored), len(pauses)) == (Restored.RESTORED, 2, 3)

@@ -8,8 +8,8 @@ import pytest
 from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 
-from staging import run
-from staging.run import RunOptions, run_fleet
+from flashferry.run import run
+from flashferry.run.run import RunOptions, run_fleet
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ from flashferry.devices.errors import DeviceUnreachable, Interrupted
 from flashferry.fileserver import TransferState
 from flashferry.model.limits import Limits
 from flashferry.model.recovery_rules import Decision
-from staging import slot_run
-from staging.context import DeviceOptions, RunContext
-from staging.device_run import DeviceRun
-from staging.fleet import gates
-from staging.fleet.gates import Gates
+from flashferry.run import slots as gates
+from flashferry.run import waiting as slot_run
+from flashferry.run.context import DeviceOptions, RunContext
+from flashferry.run.device import DeviceRun
+from flashferry.run.slots import Gates
 
 
 class Steps:

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from staging.fleet.arenas import share_arenas
+from flashferry.run.runner import share_arenas
 
 _COUNTED = """
 import ctypes, sys, threading
-from staging.fleet.arenas import share_arenas
+from flashferry.run.runner import share_arenas
 assert share_arenas(int(sys.argv[1])) == (int(sys.argv[1]) >= 100)
 together = threading.Barrier(17)
 libc = ctypes.CDLL(None)

@@ -9,8 +9,8 @@ import pytest
 
 from flashferry.devices.errors import Interrupted
 from flashferry.model.limits import Limits
-from staging.fleet import gates
-from staging.fleet.gates import Gate, Gates
+from flashferry.run import slots as gates
+from flashferry.run.slots import Gate, Gates
 
 
 class Visitor(threading.Thread):

@@ -11,9 +11,9 @@ from flashferry.model.limits import Limits
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.reports.build import build_report
+from flashferry.run.make_request import Manner, request_for_plan
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
-from staging.fleet.making import Manner, request_for_plan
 
 NAMES = ("staged", "there", "stays", "refused", "away")
 

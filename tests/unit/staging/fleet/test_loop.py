@@ -20,11 +20,11 @@ from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.planning.deadline import Deadline
+from flashferry.run.context import DeviceOptions, RunContext
+from flashferry.run.control import Steering
+from flashferry.run.request import FleetRequest, Resumed
+from flashferry.run.scheduler import Fleet, WaveLoop
 from flashferry.store.steering import RunControl
-from staging.context import DeviceOptions, RunContext
-from staging.fleet.control import Steering
-from staging.fleet.loop import Fleet, WaveLoop
-from staging.fleet.request import FleetRequest, Resumed
 
 IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
 CANARY = Wave(number=0, name="canary", hosts=("a1", "b1"), is_canary=True)

@@ -15,14 +15,14 @@ from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
+from flashferry.run.context import DeviceOptions
+from flashferry.run.options import RunOptions
+from flashferry.run.recover import RecoveryRecord
+from flashferry.run.request import FleetRequest
+from flashferry.run.resume import is_done, kept_request, resumed
+from flashferry.run.stored_request import SCHEMA, from_stored, to_stored
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.stored_run import read_run
-from staging.context import DeviceOptions
-from staging.fleet.options import RunOptions
-from staging.fleet.request import FleetRequest
-from staging.fleet.resuming import is_done, kept_request, resumed
-from staging.fleet.stored import SCHEMA, from_stored, to_stored
-from staging.recover import RecoveryRecord
 from tests.some import some
 from tests.unit.staging.conftest import take
 

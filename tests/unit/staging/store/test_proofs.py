@@ -6,10 +6,10 @@ import pytest
 
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome, Restored
+from flashferry.run.resume import with_earlier
 from flashferry.store.journal import Journal
 from flashferry.store.proofs import restore_source
 from flashferry.store.status import read_status
-from staging.fleet.resuming import with_earlier
 
 NOTHING_DONE = {"outcome": "already there", "restored": "untouched"}
 RECOVERED = {"recovery": {"restored": "restored", "restore": {}, "failure": None}}

@@ -15,8 +15,8 @@ from nornir.core.task import Task
 from flashferry.devices.connection import remark, session_of
 from flashferry.devices.errors import Interrupted
 from flashferry.model.record import sentence_of
-from staging.context import RunContext
-from staging.steps import StepRunner
+from flashferry.run.context import RunContext
+from flashferry.run.steps import StepRunner
 
 PATIENCE_S = 60.0
 """Who waits longer is logged out, and logged in again when it is its turn."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flashferry.model.links import LinkRate
+from flashferry.run.context import DeviceOptions
 from flashferry.tcp.path import WindowChoice, choose_window
 from inventory.view import HostView
-from staging.context import DeviceOptions
 from tasks.check import CheckReport
 from tasks.copy import Source, command_for
 from tasks.tcp_config import Change, TcpLines, TunePlan, plan_restore, plan_tune

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flashferry.images.published import Published
-from staging.context import DeviceOptions
-from staging.serving import ANY_ADDRESS
+from flashferry.run.context import DeviceOptions
+from flashferry.run.server import ANY_ADDRESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,10 +20,10 @@ from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, failure_of, sentence_of
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.planning.given_images import HINT as ONE_PLATFORM
+from flashferry.run.context import RunContext
+from flashferry.run.device_plan import DevicePlan, plan_device
+from flashferry.run.leftover import LeftoverRun
 from flashferry.store.leases import lease_by_name, lease_on, leases
-from staging.context import RunContext
-from staging.leftover_run import LeftoverRun
-from staging.plan import DevicePlan, plan_device
 from tasks.check import CheckReport, check
 from tasks.mark import mark_line
 from tasks.partial_file import file_at, in_words

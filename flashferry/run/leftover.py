@@ -9,8 +9,8 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import ImageCorrupt
 from flashferry.fileserver import FtpServerError
 from flashferry.model.record import sentence_of
-from staging.copy_run import CopyRun
-from staging.reconciling import reconcile
+from flashferry.run.copy import CopyRun
+from flashferry.run.copy_recovery import reconcile
 from tasks.partial_file import CANNOT_TELL, FlashFile, advice, file_at, in_words, leftover
 
 

@@ -14,13 +14,13 @@ from flashferry.model.record import compare_clocks
 from flashferry.model.recovery_rules import Decision, Judgement
 from flashferry.model.states import State
 from flashferry.monitor.events import Progress, TransferEnd
+from flashferry.run.context import RunContext
+from flashferry.run.copy_recovery import Case, has_begun, reconcile
+from flashferry.run.device_plan import ASSUMED_RTT_S, source_of
+from flashferry.run.slots import is_nearly_over, is_soon_over
+from flashferry.run.waiting import SlotRun
 from flashferry.store.transfer_row import STAGE, KeptTransfer
 from flashferry.tcp.probing import steady_bytes_per_s
-from staging.context import RunContext
-from staging.fleet.handover import is_nearly_over, is_soon_over
-from staging.plan import ASSUMED_RTT_S, source_of
-from staging.reconciling import Case, has_begun, reconcile
-from staging.slot_run import SlotRun
 from tasks.check import CheckReport, Wanted, look_again
 from tasks.copy import PullReport, Witnessed, copy_limits, pull
 from tasks.copy_watch import least_rate_bytes_per_s

@@ -22,12 +22,12 @@ from flashferry.planning.given_images import HINT as ONE_PLATFORM
 from flashferry.planning.given_images import GivenImages
 from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import wanted_image
+from flashferry.run.device_plan import DevicePlan, plan_device
+from flashferry.run.run import RunOptions
+from flashferry.run.server import free_ftp_port
 from flashferry.store.leases import Lease, leases
 from flashferry.transports.copy_dialogue import checked_name
 from inventory.view import view
-from staging.plan import DevicePlan, plan_device
-from staging.run import RunOptions
-from staging.serving import free_ftp_port
 from tasks.check import Wanted
 from tasks.mark import local_owner, mark_line
 from tasks.verify import Digests

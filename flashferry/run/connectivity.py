@@ -21,13 +21,13 @@ from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import random_image
+from flashferry.run.device_plan import source_of
+from flashferry.run.run import RunOptions
+from flashferry.run.server import port_notice, serving
 from flashferry.store.leases import Lease, leases
 from flashferry.tcp.syn import SynOptions
 from inventory.access import state_directory
 from inventory.view import HostView, view
-from staging.plan import source_of
-from staging.run import RunOptions
-from staging.serving import port_notice, serving
 from tasks.check import CheckReport, Wanted
 from tasks.connectivity import ReachReport, Sighting, reach_server
 from tasks.copy import Source

@@ -23,11 +23,11 @@ from flashferry.model.waves import Wave, may_go_on
 from flashferry.monitor.events import Event
 from flashferry.planning.deadline import Deadline, Opening
 from flashferry.planning.device_queue import Bar, Line, Place
+from flashferry.run.context import RunContext
+from flashferry.run.control import Steering
+from flashferry.run.request import FleetRequest
+from flashferry.run.runner import FleetRunner
 from inventory.view import HostView
-from staging.context import RunContext
-from staging.fleet.control import Steering
-from staging.fleet.request import FleetRequest
-from staging.fleet.runner import FleetRunner
 
 DeviceTask = Callable[[Task, RunContext], Result]
 

@@ -6,23 +6,93 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nornir.core import Nornir
 
 from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.fleet_plan import Action, FleetPlan, TuneMode
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import check_against
+from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.retry import RetryPolicy
+from flashferry.model.states import Outcome, State
 from flashferry.model.waves import WaveDevice, WavePolicy, waves
 from flashferry.planning.local_images import named_image
+from flashferry.run.request import FleetRequest
 from flashferry.store.history import History
+from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
 from inventory.values import at_home
-from inventory.view import HostView, view
-from staging.fleet.left_out import left_out_of
-from staging.fleet.request import FleetRequest
+from inventory.view import HostView, platform_of, view
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nornir.core.inventory import Host
+
+# Devices of a plan that its run does not touch: entered all the same, so that the report has every device.
+
+_SSH_PORT = 22
+_WAYS = {
+    Action.ALREADY_THERE: (Outcome.ALREADY_THERE, State.DONE),
+    Action.STAYS: (Outcome.NOT_BEGUN, State.DONE),
+    Action.REFUSED: (Outcome.REFUSED, State.FAILED),
+    Action.UNREACHABLE: (Outcome.FAILED, State.FAILED),
+}
+"""What a report says of them. Out of reach is a failure: the device was to have its image, and has not."""
+
+
+def left_out_of(plan: FleetPlan, hosts: Mapping[str, Host]) -> tuple[tuple[NewDevice, DeviceRecord], ...]:
+    """Return the devices that a plan does not stage, as far as they are among some hosts, with their records."""
+    return tuple(
+        (_device(one, hosts[one.host]), _record(one, _moment(plan.created_at)))
+        for one in plan.devices
+        if one.action in _WAYS and one.host in hosts
+    )
+
+
+def _moment(stamp: str) -> str:
+    """Return a plan's time, ISO 8601 and UTC, for people."""
+    return f"{stamp[:16].replace('T', ' ')} UTC"
+
+
+def _device(planned: PlannedDevice, host: Host) -> NewDevice:
+    return NewDevice(
+        host=planned.host,
+        address=planned.address,
+        port=host.port or _SSH_PORT,
+        platform=platform_of(host.platform) or host.platform or "",
+        site=planned.site,
+        wave=planned.wave,
+        image=planned.image,
+    )
+
+
+def _record(planned: PlannedDevice, looked_at: str) -> DeviceRecord:
+    outcome, state = _WAYS[planned.action]
+    why, notes = None, planned.notes
+    if planned.action is Action.ALREADY_THERE:
+        notes = (*notes, f"the plan found the image there at {looked_at}; this run did not look again")
+    else:
+        word = {Action.UNREACHABLE: "out of reach"}.get(planned.action, planned.action.value)
+        why = Failure(
+            step="plan",
+            reason=f"{word} when the plan was made, {looked_at}, so this run did not touch it: {planned.reason}",
+            hint=planned.hint,
+            kind="LeftOutByPlan",
+        )
+    return DeviceRecord(
+        host=planned.host,
+        state=state,
+        outcome=outcome,
+        failure=why,
+        image=planned.image,
+        notes=notes,
+        seconds_by_step={},
+    )
+
 
 _ELSEWHERE = (
     "Put it there, or make a plan and give its folder too: 'flashferry plan --image-dir DIR'; an inventory names no "

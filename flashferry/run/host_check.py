@@ -6,7 +6,7 @@ import resource
 from dataclasses import dataclass
 
 from flashferry.fileserver import Grant, ServerGrants, may_bind, probe_grants
-from staging.serving import FTP_PORT
+from flashferry.run.server import FTP_PORT
 
 SESSIONS_WANTED = 500
 """A fleet of this size is what one machine is meant for."""

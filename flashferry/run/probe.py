@@ -20,6 +20,9 @@ from flashferry.model.record import RunReport
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, silent
 from flashferry.planning.probe_files import ProbeFiles, probe_files
+from flashferry.run.context import RunContext
+from flashferry.run.device import DeviceRun, run_device
+from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.history import Expectation, History
 from flashferry.store.journal import Journal
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
@@ -27,9 +30,6 @@ from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.probing import TARGET_S, TimedCopy, first_size, next_size
 from flashferry.tcp.worth import nothing_to_tune, worth_tuning
-from staging.context import RunContext
-from staging.device_run import DeviceRun, run_device
-from staging.run import RunOptions, run_fleet
 from tasks.tcp_config import SOURCE_INTERFACE, TunePlan
 
 TYPICAL_IMAGE_BYTES = 500_000_000

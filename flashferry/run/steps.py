@@ -21,8 +21,8 @@ from flashferry.model.record import DeviceRecord, Failure, failure_of, sentence_
 from flashferry.model.states import Outcome, State
 from flashferry.monitor.events import Event
 from flashferry.planning.deadline import WINDOW_CLOSED
+from flashferry.run.context import RunContext
 from inventory.view import HostView, view
-from staging.context import RunContext
 
 
 class StepRunner:

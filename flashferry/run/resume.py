@@ -11,12 +11,12 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import Catalogue, FtpServerError
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored, State
+from flashferry.run.recover import RecoveryRecord
+from flashferry.run.request import Resumed
+from flashferry.run.stored_request import KeptImage, KeptRequest, from_stored
 from flashferry.store.journal import Journal
 from flashferry.store.proofs import restore_source
 from flashferry.store.stored_run import StoredDevice, read_run
-from staging.fleet.request import Resumed
-from staging.fleet.stored import KeptImage, KeptRequest, from_stored
-from staging.recover import RecoveryRecord
 
 _DONE = frozenset({Outcome.DONE.value, Outcome.ALREADY_THERE.value})
 _AS_BEFORE = frozenset({Restored.UNTOUCHED.value, Restored.RESTORED.value, Restored.FOREIGN_CHANGE.value})

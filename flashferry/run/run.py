@@ -22,6 +22,18 @@ from flashferry.model.record import DeviceRecord, RunImage, RunReport
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline
 from flashferry.planning.given_images import GivenImages
+from flashferry.run.context import RunContext
+from flashferry.run.control import Approve, Steering
+from flashferry.run.device import stage_device
+from flashferry.run.options import RunOptions
+from flashferry.run.request import FleetRequest
+from flashferry.run.resume import with_earlier
+from flashferry.run.runner import share_arenas
+from flashferry.run.scheduler import Fleet, WaveLoop
+from flashferry.run.second_look import look_again
+from flashferry.run.server import port_notice, serving, site_caps
+from flashferry.run.slots import Gates
+from flashferry.run.stored_request import to_stored
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
@@ -29,18 +41,6 @@ from flashferry.store.stored_run import read_run
 from flashferry.transports.copy_dialogue import checked_name
 from inventory.sites import check_addresses
 from inventory.view import WORD, HostView, view
-from staging.context import RunContext
-from staging.device_run import stage_device
-from staging.fleet.arenas import share_arenas
-from staging.fleet.control import Approve, Steering
-from staging.fleet.gates import Gates
-from staging.fleet.loop import Fleet, WaveLoop
-from staging.fleet.options import RunOptions
-from staging.fleet.request import FleetRequest
-from staging.fleet.resuming import with_earlier
-from staging.fleet.stored import to_stored
-from staging.second_look import look_again
-from staging.serving import port_notice, serving, site_caps
 from tasks.mark import local_owner
 
 __all__ = ["RunOptions", "checked_image", "run_fleet", "run_waves", "selected"]

@@ -13,8 +13,8 @@ from flashferry.model.links import LinkRates
 from flashferry.model.record import Failure
 from flashferry.monitor.events import Emit
 from flashferry.planning.given_images import GivenImages
+from flashferry.run.slots import Gates
 from flashferry.store.journal import Journal
-from staging.fleet.gates import Gates
 
 
 class Server(Protocol):

@@ -15,8 +15,8 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit
+from flashferry.run.recover import RecoveryRecord, recover
 from flashferry.store.journal import Journal
-from staging.recover import RecoveryRecord, recover
 
 
 def look_again(
