@@ -5,8 +5,8 @@ from pathlib import Path
 
 from nornir import InitNornir
 
+from flashferry.api import stage_fleet
 from flashferry.model.limits import Limits
-from staging.library import stage_fleet
 
 files = {kind: str(Path(sys.argv[1]) / f"{kind.split('_')[0]}s.yaml") for kind in ("host_file", "group_file")}
 files["defaults_file"] = str(Path(sys.argv[1]) / "defaults.yaml")

@@ -15,11 +15,11 @@ from netmiko import ConnectHandler
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from flashferry import api as library
 from flashferry.cli.main import build
 from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 from flashferry.reports.as_json import report_schema
 from lab.world import DeviceSpec, SiteSpec, World, WorldSpec, in_core, start_world
-from staging import library
 
 LIBRARY = library
 """The public entry for scripts."""
