@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from lab.world import World
+from flashferry.lab.world import World
 
 _STAMPS = ("! Last configuration change at", "! NVRAM config last updated")
 _LOOK_S = 0.2
@@ -122,7 +122,7 @@ class Controller:
     """
 
     def __init__(self, world: World, folder: Path, *arguments: str) -> None:
-        inside = [sys.executable, "-P", "-m", "lab.enter", str(world.core_pid), "--"]
+        inside = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(world.core_pid), "--"]
         self._out, self._errors = folder / "out.json", folder / "errors.log"
         with self._out.open("wb") as out, self._errors.open("wb") as errors:
             self.process = subprocess.Popen(

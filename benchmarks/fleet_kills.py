@@ -21,10 +21,10 @@ from typing import Any
 
 from benchmarks.fleet_ground import Controller, FlashWatch, configurations, strays
 from benchmarks.report import print_progress
+from flashferry.lab.world import World, WorldSpec, start_world
+from flashferry.lab.world_file import load_world
+from flashferry.lab.world_inventory import write_inventory
 from flashferry.store.stored_run import StoredRun, read_run
-from lab.world import World, WorldSpec, start_world
-from lab.world_file import load_world
-from lab.world_inventory import write_inventory
 
 WORLD = "fleet-40"
 IMAGE_BYTES = 1_200_000

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from typing import Self
 
-from lab.world import World, in_core
+from flashferry.lab.world import World, in_core
 
 _EVERY_PROTOCOL = 0x0003  # linux/if_ether.h, ETH_P_ALL; what leaves is shown to no other socket
 _SO_ATTACH_FILTER = 26

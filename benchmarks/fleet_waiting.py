@@ -12,9 +12,9 @@ from benchmarks.fleet_server import PASSWORD, USER
 from benchmarks.fleet_watch import Subject, SubjectFailed, Waiting, subject
 from benchmarks.procfs import rss_bytes
 from benchmarks.report import print_progress
+from flashferry.lab.world import DeviceSpec, Rung, SiteSpec, World, WorldSpec, start_world
+from flashferry.lab.world_inventory import write_inventory
 from flashferry.store.stored_run import read_run
-from lab.world import DeviceSpec, Rung, SiteSpec, World, WorldSpec, start_world
-from lab.world_inventory import write_inventory
 
 LINK_BPS = 40_000
 """Of each device: a router behind a modem. Its copy has 80 % of it, less headers: about 3.9 kB/s."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.procfs import descendants, rss_bytes
-from lab.world import World
+from flashferry.lab.world import World
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _SAYING = threading.Lock()
@@ -51,7 +51,7 @@ class Subject:
     """
 
     def __init__(self, world: World, arguments: list[str], log: Path) -> None:
-        inside = [sys.executable, "-P", "-m", "lab.enter", str(world.core_pid), "--"]
+        inside = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(world.core_pid), "--"]
         self._log = log
         with log.open("wb") as errors:
             self.process = subprocess.Popen(

@@ -20,12 +20,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from flashferry.lab.world import World, start_world
+from flashferry.lab.world_file import load_world
+from flashferry.lab.world_inventory import write_inventory
 from flashferry.model.fleet_plan import FleetPlan
 from flashferry.model.plan_file import load_plan
 from flashferry.store.stored_run import StoredRun, read_run
-from lab.world import World, start_world
-from lab.world_file import load_world
-from lab.world_inventory import write_inventory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def _round(world: World, inventory: Path, image: Path, folder: Path) -> tuple[Fl
 
 
 def _inside(world: World, *arguments: str | Path) -> dict[str, Any]:
-    command = [sys.executable, "-P", "-m", "lab.enter", str(world.core_pid), "--"]
+    command = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(world.core_pid), "--"]
     command += [sys.executable, "-P", "-m", "flashferry", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

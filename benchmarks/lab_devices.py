@@ -11,7 +11,7 @@ import time
 
 from benchmarks.lab_driver import Copied, conditions, head, in_core_loop, peer, row, session, sparse
 from benchmarks.procfs import cpu_s, pss_bytes, rss_bytes
-from lab.world import DeviceAccess, DeviceSpec, World, WorldSpec, start_world
+from flashferry.lab.world import DeviceAccess, DeviceSpec, World, WorldSpec, start_world
 
 _LINK_MBIT_S = 300
 _LOGINS_AT_ONCE = 10

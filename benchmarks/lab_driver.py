@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import asyncssh
 
 from benchmarks.lab_peer import LOGIN
-from lab.world import DeviceAccess, World, in_core
+from flashferry.lab.world import DeviceAccess, World, in_core
 
 _RESULT = re.compile(r"(\d+) bytes copied in ([\d.]+) secs? \((\d+) bytes/sec\)")
 _T = TypeVar("_T")

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.lab_driver import conditions, head, row
 from benchmarks.procfs import cpu_s
-from lab.world import World, WorldSpec, start_world
+from flashferry.lab.world import World, WorldSpec, start_world
 
 _FORWARDING = {20: (50, 100, 320, 500, 1000, 10_000), 100: (50, 100)}
 """Round trip in ms, and the rates asked for in Mbit/s: as much as one CUBIC flow reaches within seconds."""

@@ -9,7 +9,7 @@ import sys
 import warnings
 from typing import Any
 
-from lab.enter import enter_core
+from flashferry.lab.enter import enter_core
 
 with warnings.catch_warnings():
     # asyncore and asynchat are deprecated in 3.11.

@@ -11,7 +11,7 @@ import statistics
 from dataclasses import dataclass
 
 from benchmarks.lab_driver import conditions, head, in_core_loop, peer, row, session, sparse
-from lab.world import DeviceSpec, World, WorldSpec, start_world
+from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 
 _FILE_BYTES = 52_428_800
 _TUNED = ("ip tcp window-size 2500000", "ip tcp selective-ack")

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from lab.enter import enter_core
+from flashferry.lab.enter import enter_core
 
 _BLOCK_BYTES = 1 << 20
 _GAP_S = 0.01

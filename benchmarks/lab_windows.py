@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from benchmarks.lab_driver import conditions, head, in_core_loop, peer, row, session, sparse
-from lab.world import DeviceSpec, World, WorldSpec, start_world
+from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 
 _WINDOWS_BYTES = (4128, 16384, 65535, 262144, 1048576, 4194304)
 _RTTS_MS = (20, 100, 300)

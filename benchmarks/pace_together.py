@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from flashferry.fileserver import FtpServer, ServerSettings, TicketRequest
-from lab.experiment.bench import Bench, image_name
-from lab.experiment.site_client import SiteClient
+from flashferry.lab.experiment.bench import Bench, image_name
+from flashferry.lab.experiment.site_client import SiteClient
 
 COPIES = 4
 _SIZE_BYTES = 50_000_000

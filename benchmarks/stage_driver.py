@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lab.world import World
+from flashferry.lab.world import World
 
 
 def flashferry(world: World, state: Path, *arguments: str) -> tuple[float, dict[str, Any]]:
     """Run flashferry in front of a world; return its wall time in seconds and its JSON document."""
-    inside = [sys.executable, "-P", "-m", "lab.enter", str(world.core_pid), "--"]
+    inside = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(world.core_pid), "--"]
     command = [*inside, sys.executable, "-P", "-m", "flashferry", *arguments, "--json"]
     started = time.monotonic()
     done = subprocess.run(

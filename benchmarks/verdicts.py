@@ -1,6 +1,6 @@
 """Verdicts held against causes that were set: `python -m benchmarks.verdicts DIR [--runs 10]`; needs root and TUN.
 
-Two parts, each of as many runs: the flows of `lab.experiment.causes`, and a newcomer's case by the command line, an
+Two parts, each of as many runs: the flows of `flashferry.lab.experiment.causes`, and a newcomer's case by the command line, an
 old router with a flash of 605 kB/s behind a link of 16 Mbit/s, stated in its inventory and not. What DIR holds is not
 run again, so that it may be done in several goes; `--docs FILE` puts the tables between the document's markers.
 """
@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.stage_driver import flashferry
-from lab.experiment.causes import SECTION, causes_text, cells, claims_too_much
-from lab.experiment.cell import LinkSetting
-from lab.experiment.evidence import put
-from lab.experiment.study import Plan, run_missing
-from lab.experiment.tables import markdown
-from lab.world import DeviceSpec, WorldSpec, start_world
-from lab.world_inventory import write_inventory
+from flashferry.lab.experiment.causes import SECTION, causes_text, cells, claims_too_much
+from flashferry.lab.experiment.cell import LinkSetting
+from flashferry.lab.experiment.evidence import put
+from flashferry.lab.experiment.study import Plan, run_missing
+from flashferry.lab.experiment.tables import markdown
+from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
+from flashferry.lab.world_inventory import write_inventory
 
 _PLATFORM, _PROFILE, _LINK = "c2811-15.1", "dsl", LinkSetting(rate_bps=16e6)
 _IMAGE = "c2800nm-adventerprisek9_ivs_li-mz.151-4.M12a.bin"

@@ -17,7 +17,7 @@ from typing import Self
 import pytest
 
 from flashferry.core.outside import forget_secrets
-from lab.namespaces import probe
+from flashferry.lab.namespaces import probe
 
 # Of the processors' time, what the host of a virtual machine took; of all time, that in which somebody waited for one.
 # Beside the workers of a whole run the second is reached (0.66 with four on two processors), so that a clocked test has

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from nornir.core import Nornir
 
+    from flashferry.lab.world import World, WorldSpec
     from flashferry.model.record import RunReport
-    from lab.world import World, WorldSpec
 
 IMAGES = {"xe1": 20_000_000, "ios1": 3_000_000}
 """What each router gets. IOSv's flash takes 83 kB/s, as in the published experiment: 20 MB would be four minutes."""
@@ -48,7 +48,7 @@ _NEXT = (
 
 def demo_world(seed: int = 1) -> WorldSpec:
     """Return two sites behind the published WAN: an IOS-XE router at the one, an IOS router at the other."""
-    from lab.world import DeviceSpec, SiteSpec, WorldSpec
+    from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec
 
     xe, ios = DeviceSpec(name="xe1"), DeviceSpec(name="ios1", platform="iosv-15.8")
     return WorldSpec(
@@ -62,10 +62,10 @@ def demo_world(seed: int = 1) -> WorldSpec:
 
 def run_demo(spec: WorldSpec) -> ExitCode:
     """Start the lab, check, probe, stage, compare; return the exit code."""
-    from lab.enter import enter_core
-    from lab.errors import LabError
-    from lab.world import start_world
-    from lab.world_inventory import write_inventory
+    from flashferry.lab.enter import enter_core
+    from flashferry.lab.errors import LabError
+    from flashferry.lab.world import start_world
+    from flashferry.lab.world_inventory import write_inventory
 
     try:
         with start_world(spec) as world:

@@ -21,7 +21,7 @@ def doctor(json: JsonOption = False) -> None:
 def _lab_reason() -> str | None:
     if missing := missing_packages():
         return f"{in_words(missing)}. {way_out(missing)}"
-    from lab.namespaces import probe
+    from flashferry.lab.namespaces import probe
 
     found = probe()
     return None if found.may_run else found.reason

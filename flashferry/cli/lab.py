@@ -23,8 +23,8 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from lab.state import LabState
-    from lab.world import World
+    from flashferry.lab.state import LabState
+    from flashferry.lab.world import World
 
 app = App(help="Stand-in routers behind an emulated WAN, to rehearse on.")
 
@@ -47,12 +47,12 @@ def up(
     world: WorldArgument = DEFAULT_WORLD, seed: Annotated[int | None, SeedSetting] = None, json: JsonOption = False
 ) -> None:
     """Start a lab and keep it until Ctrl-C."""
-    from lab.errors import LabError
-    from lab.namespaces import become_root_in_user_namespace
-    from lab.state import remove_state, write_state
-    from lab.world import best_rung, start_world
-    from lab.world_file import load_world
-    from lab.world_inventory import write_inventory
+    from flashferry.lab.errors import LabError
+    from flashferry.lab.namespaces import become_root_in_user_namespace
+    from flashferry.lab.state import remove_state, write_state
+    from flashferry.lab.world import best_rung, start_world
+    from flashferry.lab.world_file import load_world
+    from flashferry.lab.world_inventory import write_inventory
 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -128,7 +128,7 @@ app.command(cls=LabVerb)(peers)
 
 def _known_hosts() -> Path:
     """Return the running lab's own known_hosts file: its devices have new host keys every time."""
-    from lab.state import state_path
+    from flashferry.lab.state import state_path
 
     return state_path().with_suffix(".known_hosts")
 
@@ -155,8 +155,8 @@ def _report(command: list[str]) -> None:
 
 def _enter(command: list[str]) -> None:
     """Enter the running lab's core namespace, if there is such a command to run in it."""
-    from lab.enter import enter_core
-    from lab.errors import LabError
+    from flashferry.lab.enter import enter_core
+    from flashferry.lab.errors import LabError
 
     if shutil.which(command[0]) is None:
         raise ConfigInvalid(f"{command[0]}: expected a program, found none of that name")
@@ -172,7 +172,7 @@ def _not_a_program(name: str, error: OSError) -> ConfigInvalid:
 
 
 def _running() -> LabState:
-    from lab.state import read_state
+    from flashferry.lab.state import read_state
 
     state = read_state()
     if state is None:

@@ -18,9 +18,9 @@ from flashferry.model.exit_codes import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lab.experiment.cell import Cell
-    from lab.experiment.measured import Measured
-    from lab.experiment.study import Plan
+    from flashferry.lab.experiment.cell import Cell
+    from flashferry.lab.experiment.measured import Measured
+    from flashferry.lab.experiment.study import Plan
 
 OutputOption = Annotated[
     Path,
@@ -72,9 +72,9 @@ def experiment(
     json: JsonOption = False,
 ) -> None:
     """Run the published experiment: five clients, four servers, 100 ms, 0.01 % loss, 50 Mbit/s."""
-    from lab.errors import LabError
-    from lab.experiment import study
-    from lab.experiment.tables import conditions
+    from flashferry.lab.errors import LabError
+    from flashferry.lab.experiment import study
+    from flashferry.lab.experiment.tables import conditions
 
     if size_mb is not None and not loss:
         raise ConfigInvalid("--size-mb: expected beside --loss; the article's file has 52.4 MB")
@@ -116,7 +116,7 @@ def _experiment_cells(
     Raises:
         ConfigInvalid: They leave none.
     """
-    from lab.experiment import published
+    from flashferry.lab.experiment import published
 
     losses = [round(each / 100, 9) for each in loss] if loss else [published.LINK.loss_ratio]
     file_bytes = published.FILE_BYTES if size_mb is None else round(size_mb * 1e6)
@@ -146,8 +146,8 @@ def _reported(
     Raises:
         LabError: The document lacks the markers, or cannot be written.
     """
-    from lab.experiment import documents, study
-    from lab.experiment.evidence import put
+    from flashferry.lab.experiment import documents, study
+    from flashferry.lab.experiment.evidence import put
 
     if seeds_section is not None:
         by_loss = study.write_seeds(done, plan)
@@ -178,10 +178,10 @@ def sweep(
     json: JsonOption = False,
 ) -> None:
     """Run loss x round trip x SACK x window x sender, and say how far `auto` is from the best sender."""
-    from lab.errors import LabError
-    from lab.experiment import documents, study
-    from lab.experiment import sweep as grid
-    from lab.experiment.sweep_report import write_sweep
+    from flashferry.lab.errors import LabError
+    from flashferry.lab.experiment import documents, study
+    from flashferry.lab.experiment import sweep as grid
+    from flashferry.lab.experiment.sweep_report import write_sweep
 
     if unknown := [each for each in window or () if each not in grid.WINDOWS]:
         raise ConfigInvalid(f"--window: expected one of {', '.join(grid.WINDOWS)}, found {unknown[0]!r}")
@@ -219,11 +219,11 @@ def fairness(
     json: JsonOption = False,
 ) -> None:
     """Run a copy of ours beside somebody else's CUBIC flow, and say what that one keeps."""
-    from lab.errors import LabError
-    from lab.experiment import fairness as pairs
-    from lab.experiment import study
-    from lab.experiment.evidence import put
-    from lab.experiment.servers import vsftpd_path
+    from flashferry.lab.errors import LabError
+    from flashferry.lab.experiment import fairness as pairs
+    from flashferry.lab.experiment import study
+    from flashferry.lab.experiment.evidence import put
+    from flashferry.lab.experiment.servers import vsftpd_path
 
     if vsftpd_path() is None:
         raise ConfigInvalid("vsftpd is not installed, which sends the other flow; apt install vsftpd")

@@ -16,9 +16,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from lab.experiment.peers.play import Found
-    from lab.experiment.peers.study import Plan
-    from lab.experiment.peers.tools import Tool
+    from flashferry.lab.experiment.peers.play import Found
+    from flashferry.lab.experiment.peers.study import Plan
+    from flashferry.lab.experiment.peers.tools import Tool
 
 
 def peers(
@@ -38,10 +38,10 @@ def peers(
     json: JsonOption = False,
 ) -> None:
     """Play each tool in each situation: success, again, kill -9, unreachable server, full flash, stall."""
-    from lab.errors import LabError
-    from lab.experiment.evidence import put
-    from lab.experiment.peers.study import Plan
-    from lab.experiment.servers import vsftpd_path
+    from flashferry.lab.errors import LabError
+    from flashferry.lab.experiment.evidence import put
+    from flashferry.lab.experiment.peers.study import Plan
+    from flashferry.lab.experiment.servers import vsftpd_path
 
     if vsftpd_path() is None:
         raise ConfigInvalid("vsftpd is not installed, from which the peers' devices pull; apt install vsftpd")
@@ -67,8 +67,8 @@ def _play(
     wanted: list[tuple[Tool, str]], plan: Plan, output: Path, heading: str, stop: threading.Event
 ) -> tuple[list[Found], str]:
     """Play what is missing; every result is on disk as soon as it is there."""
-    from lab.experiment.peers.report import write_peers
-    from lab.experiment.peers.study import play_missing, read_found
+    from flashferry.lab.experiment.peers.report import write_peers
+    from flashferry.lab.experiment.peers.study import play_missing, read_found
 
     found = read_found(output / "peers.json", plan)
     tools = list(dict.fromkeys(tool for tool, _ in wanted))
@@ -88,7 +88,7 @@ def _play(
 
 def _installed(names: list[str] | None, python: Path | None) -> dict[Tool, dict[str, str]]:
     """Return the tools that are asked for and there, with their packages' versions; say which are not there."""
-    from lab.experiment.peers.tools import TOOLS, versions
+    from flashferry.lab.experiment.peers.tools import TOOLS, versions
 
     there = {}
     for each in TOOLS:
@@ -103,7 +103,7 @@ def _installed(names: list[str] | None, python: Path | None) -> dict[Tool, dict[
 
 
 def _conditions(installed: dict[Tool, dict[str, str]]) -> str:
-    from lab.experiment.tables import conditions
+    from flashferry.lab.experiment.tables import conditions
 
     packages = {name: version for each in installed.values() for name, version in each.items()}
     return ", ".join((conditions(()), *(f"{name} {version}" for name, version in packages.items())))

@@ -17,16 +17,16 @@ from typer.testing import CliRunner
 
 from flashferry import api as library
 from flashferry.cli.main import build
+from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, in_core, start_world
 from flashferry.model.exit_codes import VERB_MEANINGS, ExitCode
 from flashferry.reports.as_json import report_schema
-from lab.world import DeviceSpec, SiteSpec, World, WorldSpec, in_core, start_world
 
 LIBRARY = library
 """The public entry for scripts."""
 
 _ENTRY = "flashferry.cli.main"
 _WIDTH = "100"
-_IN_CORE = "lab.enter"
+_IN_CORE = "flashferry.lab.enter"
 _JOURNAL = "journal.sqlite3"
 
 

@@ -20,7 +20,7 @@ import pytest
 from netmiko import ConnectHandler
 from ruamel.yaml import YAML
 
-from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
+from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 
 DEVICE = "xe1"
 
@@ -76,7 +76,7 @@ class Rig:
     @contextmanager
     def started(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
         """Start flashferry in the core namespace, in a process group that ends with the block."""
-        inside = [sys.executable, "-P", "-m", "lab.enter", str(self.world.core_pid), "--"]
+        inside = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(self.world.core_pid), "--"]
         command = [sys.executable, "-P", "-m", "flashferry", *map(str, arguments)]
         process = subprocess.Popen(
             inside + command,

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from lab.world import DeviceSpec, WorldSpec, start_world
-from lab.world_inventory import write_inventory
-from lab.world_spec import SiteSpec
+from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
+from flashferry.lab.world_inventory import write_inventory
+from flashferry.lab.world_spec import SiteSpec
 from tests.e2e.conftest import Done, Rig, _unstamped
 
 pytestmark = pytest.mark.lab
@@ -175,7 +175,7 @@ def test_the_example_of_the_library_stages_a_fleet(fleet):
     script = Path(__file__).parents[2] / "docs" / "examples" / "stage_fleet.py"
     assert len(script.read_text().splitlines()) < 20
     image, before = fleet.image(300_000), fleet.everywhere()
-    inside = [sys.executable, "-P", "-m", "lab.enter", str(fleet.world.core_pid), "--"]
+    inside = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(fleet.world.core_pid), "--"]
     done = subprocess.run(
         [*inside, sys.executable, "-P", str(script), str(fleet.inventory), str(image)],
         capture_output=True,

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_world
+from flashferry.lab.world_inventory import write_inventory
 from flashferry.store.stored_run import StoredRun, read_run
-from lab.world import DeviceSpec, SiteSpec, World, WorldSpec, start_world
-from lab.world_inventory import write_inventory
 from tests.e2e.conftest import Rig
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]

@@ -15,8 +15,8 @@ from tasks.configuration import difference, fingerprint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flashferry.lab.world import World
     from flashferry.model.record import DeviceRecord, RunReport
-    from lab.world import World
 
 _SALT = ""  # compared in memory; nothing is kept
 

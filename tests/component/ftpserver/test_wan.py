@@ -18,8 +18,8 @@ from flashferry.fileserver import (
     TransferProgress,
     TransferState,
 )
-from lab.namespaces import in_namespace
-from lab.world import World, in_core, start_world
+from flashferry.lab.namespaces import in_namespace
+from flashferry.lab.world import World, in_core, start_world
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.clocked]
 

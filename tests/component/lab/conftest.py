@@ -17,7 +17,7 @@ from typing import Any
 import netmiko
 import pytest
 
-from lab.world import DeviceAccess, DeviceSpec, World, WorldSpec, in_core, start_world
+from flashferry.lab.world import DeviceAccess, DeviceSpec, World, WorldSpec, in_core, start_world
 
 with warnings.catch_warnings():
     # On Python 3.11 pyftpdlib imports the standard library's asyncore, which warns.

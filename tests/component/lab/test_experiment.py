@@ -2,10 +2,10 @@
 
 import pytest
 
-from lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from lab.experiment.measured import Measured
-from lab.experiment.pool import play_all
-from lab.experiment.servers import vsftpd_path
+from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
+from flashferry.lab.experiment.measured import Measured
+from flashferry.lab.experiment.pool import play_all
+from flashferry.lab.experiment.servers import vsftpd_path
 from tests.some import some
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]

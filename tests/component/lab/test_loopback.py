@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lab.world import Rung, World, start_world
+from flashferry.lab.world import Rung, World, start_world
 
 # Only to look at the packets: the rung itself needs no right.
 pytestmark = [pytest.mark.lab, pytest.mark.long]

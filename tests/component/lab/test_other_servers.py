@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
+from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 

@@ -14,7 +14,7 @@ import ntc_templates.parse
 import pytest
 from netmiko.exceptions import ConfigInvalidException, NetmikoAuthenticationException
 
-from lab.world import in_core
+from flashferry.lab.world import in_core
 
 pytestmark = pytest.mark.lab
 

@@ -12,9 +12,9 @@ import netmiko
 import pytest
 from napalm.base.exceptions import MergeConfigException, ReplaceConfigException
 
-from lab.standin.kernel_tcp import read_kernel_tcp
-from lab.standin.platform import load_platform
-from lab.world import World, in_core
+from flashferry.lab.standin.kernel_tcp import read_kernel_tcp
+from flashferry.lab.standin.platform import load_platform
+from flashferry.lab.world import World, in_core
 
 pytestmark = pytest.mark.lab
 

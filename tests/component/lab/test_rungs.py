@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from lab.errors import LabError
-from lab.testing import loopback_world, new_world, wan_world
-from lab.world import DeviceSpec, Rung, SiteSpec, World, WorldSpec, in_core, start_world
-from lab.world_inventory import write_inventory
+from flashferry.lab.errors import LabError
+from flashferry.lab.testing import loopback_world, new_world, wan_world
+from flashferry.lab.world import DeviceSpec, Rung, SiteSpec, World, WorldSpec, in_core, start_world
+from flashferry.lab.world_inventory import write_inventory
 
 pytestmark = pytest.mark.long
 

@@ -10,7 +10,7 @@ import netmiko
 import paramiko
 import pytest
 
-from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
+from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lab.standin.signature import sign
-from lab.world import DeviceSpec, World, WorldSpec, start_world
+from flashferry.lab.standin.signature import sign
+from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lab.errors import LabError
-from lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
+from flashferry.lab.errors import LabError
+from flashferry.lab.world import DeviceSpec, World, WorldSpec, in_core, start_world
 from tests.some import some
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.clocked]

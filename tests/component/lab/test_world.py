@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from lab.errors import LabError
-from lab.namespaces import in_namespace, open_namespace
-from lab.world import DeviceSpec, WorldSpec, in_core, start_world
+from flashferry.lab.errors import LabError
+from flashferry.lab.namespaces import in_namespace, open_namespace
+from flashferry.lab.world import DeviceSpec, WorldSpec, in_core, start_world
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -74,7 +74,7 @@ def test_a_killed_owner_takes_its_world_along() -> None:
     """After kill -9 of the owner its helpers and namespaces end and its directory goes, without anybody's help."""
     script = textwrap.dedent("""
         import time
-        from lab.world import WorldSpec, start_world
+        from flashferry.lab.world import WorldSpec, start_world
         with start_world(WorldSpec(profile="lan")) as world:
             print(world.core_pid, world.directory, flush=True)
             time.sleep(600)
@@ -148,10 +148,10 @@ def test_devices_are_apart() -> None:
 
 
 def test_enter_runs_a_command_in_the_core() -> None:
-    """`python -m lab.enter PID -- CMD` runs CMD where the server's address is, and hands its exit code on."""
+    """`python -m flashferry.lab.enter PID -- CMD` runs CMD where the server's address is, and hands its exit code on."""
     code = "import socket; socket.create_server(('198.18.0.1', 0)); raise SystemExit(7)"
     with start_world(LAN) as world:
-        command = [sys.executable, "-m", "lab.enter", str(world.core_pid), "--", sys.executable, "-c", code]
+        command = [sys.executable, "-m", "flashferry.lab.enter", str(world.core_pid), "--", sys.executable, "-c", code]
         assert subprocess.run(command, check=False).returncode == 7
     gone = subprocess.run(command, check=False, capture_output=True, text=True)
     assert gone.returncode == 1

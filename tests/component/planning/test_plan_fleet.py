@@ -13,10 +13,10 @@ from ruamel.yaml import YAML
 
 from flashferry.cli import main as cli
 from flashferry.fileserver import Grant, probe_grants
+from flashferry.lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
 from flashferry.model import links as pace
 from flashferry.model.fleet_plan import Action
 from flashferry.model.plan_file import load_plan
-from lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
 from tests.some import some
 
 Run = Callable[..., tuple[int, str, str]]

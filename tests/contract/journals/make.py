@@ -23,7 +23,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from lab.world import DeviceSpec, WorldSpec, start_world
+from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
 
 FOLDER = Path("/tmp/flashferry-contract")
 """A journal holds the paths of its images, and a checksum over them: who resumes its run has them in the same place."""
@@ -61,7 +61,7 @@ def main(target: Path, *more: str) -> None:
             verb, *options = arguments
             return subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "lab.enter", str(world.core_pid), "--"),
+                    *(sys.executable, "-m", "flashferry.lab.enter", str(world.core_pid), "--"),
                     *(sys.executable, "-m", "flashferry", verb, "--inventory", str(FOLDER / "inventory"), *options),
                 ],
                 cwd=FOLDER,

@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from flashferry.fileserver import FtpServer, Ticket, TicketRequest
+from flashferry.lab.control import ask
 from flashferry.model.codec import to_json
 from flashferry.monitor.events import Event
 from flashferry.run.context import DeviceOptions
@@ -15,7 +16,6 @@ from flashferry.run.recover import recover
 from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.journal import Journal
 from inventory.nornir_file import open_inventory
-from lab.control import ask
 from tests.e2e.matrix.cells import Job, named
 from tests.e2e.matrix.faults import IMAGE_BYTES
 from tests.e2e.matrix.points import AtWrite

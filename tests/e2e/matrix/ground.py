@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lab.world import DeviceAccess, DeviceSpec, Rung, World, WorldSpec, start_world
+from flashferry.lab.world import DeviceAccess, DeviceSpec, Rung, World, WorldSpec, start_world
 from tests.e2e.matrix.cells import STARTS, Cell, Job, Start
 from tests.e2e.matrix.faults import IMAGE_BYTES
 from tests.e2e.matrix.finding import Configurations, Ending
@@ -67,7 +67,7 @@ class Ground:
     @contextlib.contextmanager
     def nursery(self) -> Iterator[None]:
         """Have processes forked for as long as the block runs."""
-        command = [sys.executable, "-P", "-m", "lab.enter", str(self.world.core_pid), "--"]
+        command = [sys.executable, "-P", "-m", "flashferry.lab.enter", str(self.world.core_pid), "--"]
         command += [sys.executable, "-P", "-m", "tests.e2e.matrix.nursery", str(self._socket)]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.world import DeviceAccess, DeviceSpec, WorldSpec, in_core, start_world
+from flashferry.lab.world import DeviceAccess, DeviceSpec, WorldSpec, in_core, start_world
 from tests.e2e.outsiders.everyday import COMMANDS, CONFIG_LINES, PLATFORMS, UNICON
 
 PYTHON_VARIABLE = "FLASHFERRY_PYATS_PYTHON"

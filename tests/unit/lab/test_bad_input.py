@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import LabError
-from lab.link import KEYS, load_profile
-from lab.world_file import load_world
-from lab.world_spec import settle
+from flashferry.lab.errors import LabError
+from flashferry.lab.link import KEYS, load_profile
+from flashferry.lab.world_file import load_world
+from flashferry.lab.world_spec import settle
 
 PROFILE = 'source = "a test"\nrate_kbit_s = 1000\ndelay_ms = 10\n'
 PROFILE_KEYS = {

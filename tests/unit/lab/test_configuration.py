@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.standin.config_apply import apply
-from lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
-from lab.standin.configuration import Configuration, parse_configuration
-from lab.standin.grammar import Matched, match
-from lab.standin.passwords import decode7, encode7, hash9, matches9
-from lab.standin.platform import load_platform
+from flashferry.lab.standin.config_apply import apply
+from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
+from flashferry.lab.standin.configuration import Configuration, parse_configuration
+from flashferry.lab.standin.grammar import Matched, match
+from flashferry.lab.standin.passwords import decode7, encode7, hash9, matches9
+from flashferry.lab.standin.platform import load_platform
 
 
 def _fresh() -> Configuration:

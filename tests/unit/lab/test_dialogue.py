@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lab.standin import clock
-from lab.standin.editor import Ended, LineEditor
-from lab.standin.filters import BadFilterError, filter_text, split_pipe
-from lab.standin.ftp_protocol import (
+from flashferry.lab.standin import clock
+from flashferry.lab.standin.editor import Ended, LineEditor
+from flashferry.lab.standin.filters import BadFilterError, filter_text, split_pipe
+from flashferry.lab.standin.ftp_protocol import (
     FtpProtocolError,
     FtpUrl,
     ReplyReader,
@@ -15,10 +15,10 @@ from lab.standin.ftp_protocol import (
     parse_url,
     passive_address,
 )
-from lab.standin.handshake import OptionsGate, SynOptions
-from lab.standin.platform import load_platform
-from lab.standin.results import PullResult, result_line
-from lab.standin.tcp_settings import tcp_settings
+from flashferry.lab.standin.handshake import OptionsGate, SynOptions
+from flashferry.lab.standin.platform import load_platform
+from flashferry.lab.standin.results import PullResult, result_line
+from flashferry.lab.standin.tcp_settings import tcp_settings
 
 
 def _type(editor: LineEditor, keys: bytes) -> tuple[bytes, Ended | None]:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from lab import state
-from lab.control import ask
-from lab.datafile import Table, read_table
-from lab.errors import LabError
-from lab.standin.faults import Faults
-from lab.standin.flash import Flash, FlashWriter, NoSpaceError, Pace
-from lab.standin.platform import load_platform
-from lab.state import LabState, read_state, remove_state, started_ticks, state_path, write_state
-from lab.world_spec import DeviceAccess, DeviceSpec, WorldSpec, addressed
+from flashferry.lab import state
+from flashferry.lab.control import ask
+from flashferry.lab.datafile import Table, read_table
+from flashferry.lab.errors import LabError
+from flashferry.lab.standin.faults import Faults
+from flashferry.lab.standin.flash import Flash, FlashWriter, NoSpaceError, Pace
+from flashferry.lab.standin.platform import load_platform
+from flashferry.lab.state import LabState, read_state, remove_state, started_ticks, state_path, write_state
+from flashferry.lab.world_spec import DeviceAccess, DeviceSpec, WorldSpec, addressed
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ TABLE = Table(where="x.toml", values={"rate": -1, "name": 5, "list": [1], "on": 
         (lambda: TABLE.tables("sub"), "sub: expected an array of tables"),
         (lambda: TABLE.text("absent"), "'absent' is missing"),
         (lambda: TABLE.only("rate"), r"unknown key 'name'; allowed are rate"),
-        (lambda: read_table("lab.profiles", "moon"), r"'moon'; there are .*lan, .*published"),
+        (lambda: read_table("flashferry.lab.profiles", "moon"), r"'moon'; there are .*lan, .*published"),
     ],
 )
 def test_data_files_are_checked(read: object, message: str) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
-from lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match, walk
+from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
+from flashferry.lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match, walk
 
 TREE: Node[str] = Node()
 for _line in (

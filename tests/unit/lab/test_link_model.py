@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.datafile import Table, data_names
-from lab.errors import LabError
-from lab.link import load_profile, profile_from_json
-from lab.link_model import Direction, DirectionProfile
+from flashferry.lab.datafile import Table, data_names
+from flashferry.lab.errors import LabError
+from flashferry.lab.link import load_profile, profile_from_json
+from flashferry.lab.link_model import Direction, DirectionProfile
 from tests.some import some
 
 PACKET = b"x" * 1250  # 10,000 bits: 1 ms at 10 Mbit/s
@@ -266,7 +266,7 @@ def test_limits_are_taken_away_by_none() -> None:
 
 def test_every_profile_of_the_lab_loads_and_names_its_source() -> None:
     """All that are promised are there, each describes itself in a line."""
-    names = data_names("lab.profiles")
+    names = data_names("flashferry.lab.profiles")
     assert set(names) >= {"published", "lan", "dsl", "satellite", "intercontinental", "policed"}
     assert all(load_profile(name).source for name in some(names))
     assert load_profile("dsl").describe() == "RTT 30 ms, 16 Mbit/s down, 1 up, jitter 2 ms, loss 0.01 %"

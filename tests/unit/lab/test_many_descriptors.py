@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from lab.standin.ftp_transfer import await_call
+from flashferry.lab.standin.ftp_transfer import await_call
 
 BEYOND_SELECT = 1024
 

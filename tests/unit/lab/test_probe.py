@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from lab import namespaces
-from lab.errors import LabError
-from lab.namespaces import Probe, probe
-from lab.world import start_world
+from flashferry.lab import namespaces
+from flashferry.lab.errors import LabError
+from flashferry.lab.namespaces import Probe, probe
+from flashferry.lab.world import start_world
 
 
 def _refuse() -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab.link import load_profile
-from lab.link_setup import Ends
-from lab.relay import Relay, nap_s, turn_s
+from flashferry.lab.link import load_profile
+from flashferry.lab.link_setup import Ends
+from flashferry.lab.relay import Relay, nap_s, turn_s
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def test_an_answer_within_the_write_leaves_in_the_same_turn(rig: Rig, monkeypatc
         rig.site.send(b"answer")
         return write(end, packet)
 
-    monkeypatch.setattr("lab.relay.os.write", write_and_answer)
+    monkeypatch.setattr("flashferry.lab.relay.os.write", write_and_answer)
     rig.core.send(b"question")
     rig.relay.turn()
     assert rig.relay.to_core.counters.offered_packets == 1

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.datafile import data_names
-from lab.errors import LabError
-from lab.link import load_profile
-from lab.world_file import load_world
-from lab.world_spec import Addressing, DeviceSpec, SiteSpec, WorldSpec, settle
+from flashferry.lab.datafile import data_names
+from flashferry.lab.errors import LabError
+from flashferry.lab.link import load_profile
+from flashferry.lab.world_file import load_world
+from flashferry.lab.world_spec import Addressing, DeviceSpec, SiteSpec, WorldSpec, settle
 from tests.some import some
 
 GOOD = """
@@ -132,7 +132,7 @@ def test_names_of_worlds_are_listed() -> None:
 
 def test_the_worlds_of_the_lab_can_be_settled() -> None:
     """Every sample has addresses and links without a clash; the default one is the published path with one router."""
-    for name in some(data_names("lab.worlds")):
+    for name in some(data_names("flashferry.lab.worlds")):
         assert settle(load_world(name))
     (site,) = settle(load_world("published"))
     assert site.profile == load_profile("published")

@@ -2,13 +2,13 @@
 
 import pytest
 
+from flashferry.lab.experiment.causes import CASES, CONTROLS, SMALL_WINDOWS, causes_text, cells, claims_too_much
+from flashferry.lab.experiment.cell import Cell, LinkSetting, cell_from_json
+from flashferry.lab.experiment.load import expected_share
+from flashferry.lab.experiment.measured import Judgement, Measured, measured_from_json
+from flashferry.lab.experiment.puller import _Nowhere as Nowhere
+from flashferry.lab.experiment.study import Plan
 from flashferry.tcp.limiting_factor import VerdictKind
-from lab.experiment.causes import CASES, CONTROLS, SMALL_WINDOWS, causes_text, cells, claims_too_much
-from lab.experiment.cell import Cell, LinkSetting, cell_from_json
-from lab.experiment.load import expected_share
-from lab.experiment.measured import Judgement, Measured, measured_from_json
-from lab.experiment.puller import _Nowhere as Nowhere
-from lab.experiment.study import Plan
 
 _PLAYED = cells([1], seconds=8)
 

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
+from flashferry.lab.experiment.diag import ESTABLISHED, Monitor, messages, parse
 from flashferry.tcp.info import parse_tcp_info
-from lab.experiment.diag import ESTABLISHED, Monitor, messages, parse
 
 
 def _attribute(kind: int, value: bytes) -> bytes:

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from lab.experiment.answers import beside_host_bbr, beside_published, held_to, seeds_table, tally
-from lab.experiment.cell import Cell
-from lab.experiment.chart import evidence_svg
-from lab.experiment.documents import document_published, document_sweep, published_text, short_table
-from lab.experiment.heat_map import heat_map_svg
-from lab.experiment.measured import Judgement, Measured
-from lab.experiment.published import ARMS, FILE_BYTES, SENDERS, cells, expected_kinds
-from lab.experiment.study import Plan, write_published, write_seeds
-from lab.experiment.summary import by_loss, summed_up
-from lab.experiment.sweep import SENDERS as SWEEP_SENDERS
-from lab.experiment.sweep import Arm, Place, Regret, by_place, regrets
-from lab.experiment.sweep import cells as sweep_cells
+from flashferry.lab.experiment.answers import beside_host_bbr, beside_published, held_to, seeds_table, tally
+from flashferry.lab.experiment.cell import Cell
+from flashferry.lab.experiment.chart import evidence_svg
+from flashferry.lab.experiment.documents import document_published, document_sweep, published_text, short_table
+from flashferry.lab.experiment.heat_map import heat_map_svg
+from flashferry.lab.experiment.measured import Judgement, Measured
+from flashferry.lab.experiment.published import ARMS, FILE_BYTES, SENDERS, cells, expected_kinds
+from flashferry.lab.experiment.study import Plan, write_published, write_seeds
+from flashferry.lab.experiment.summary import by_loss, summed_up
+from flashferry.lab.experiment.sweep import SENDERS as SWEEP_SENDERS
+from flashferry.lab.experiment.sweep import Arm, Place, Regret, by_place, regrets
+from flashferry.lab.experiment.sweep import cells as sweep_cells
 
 _MARKED = "a\n<!-- {0}: begin -->\nold\n<!-- {0}: end -->\nb\n"
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.lab.errors import LabError
+from flashferry.lab.experiment.cell import Cell, Receiver, Sender, cell_from_json
+from flashferry.lab.experiment.ledger import Ledger
+from flashferry.lab.experiment.measured import Judgement, Measured, measured_from_json
+from flashferry.lab.experiment.pool import interleaved
 from flashferry.tcp.sample import Sample
-from lab.errors import LabError
-from lab.experiment.cell import Cell, Receiver, Sender, cell_from_json
-from lab.experiment.ledger import Ledger
-from lab.experiment.measured import Judgement, Measured, measured_from_json
-from lab.experiment.pool import interleaved
 
 
 def _cell(seed: int = 1, arm: str = "xe") -> Cell:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
-from lab.experiment.load import Turns, expected_cost, expected_share, most_at_once
-from lab.experiment.pool import interleaved
-from lab.experiment.sweep import cells
+from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
+from flashferry.lab.experiment.load import Turns, expected_cost, expected_share, most_at_once
+from flashferry.lab.experiment.pool import interleaved
+from flashferry.lab.experiment.sweep import cells
 
 _LINK = LinkSetting(rtt_s=0.1, loss_ratio=0.01)
 _FULL, _HALF, _SMALL = 1_250_000, 304_000, 16_384

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lab.errors import LabError
-from lab.experiment.peers import study
-from lab.experiment.peers.play import Found, last_words
-from lab.experiment.peers.play import _changed as changed
-from lab.experiment.peers.report import lines_left, side_by_side, write_peers
-from lab.experiment.peers.study import Plan, play_missing, read_found
-from lab.experiment.peers.tools import TOOLS, Tool, versions
+from flashferry.lab.errors import LabError
+from flashferry.lab.experiment.peers import study
+from flashferry.lab.experiment.peers.play import Found, last_words
+from flashferry.lab.experiment.peers.play import _changed as changed
+from flashferry.lab.experiment.peers.report import lines_left, side_by_side, write_peers
+from flashferry.lab.experiment.peers.study import Plan, play_missing, read_found
+from flashferry.lab.experiment.peers.tools import TOOLS, Tool, versions
 
 PLAN = Plan(python=None, size_bytes=3_000_000, ceiling_s=120.0, parallel=2)
 PULL, PUSH = Tool(name="t", patience="9 s"), Tool(name="p", needs_scp=True, patience="10 s")

@@ -4,11 +4,11 @@ import statistics
 
 import pytest
 
-from lab.experiment import page
-from lab.experiment.measured import Judgement, Measured
-from lab.experiment.published import ARMS, FILE_BYTES, SENDERS, cells, model_bytes_per_s
-from lab.experiment.summary import BASELINE, summed_up
-from lab.experiment.tables import published_table, runs_csv, syn_table
+from flashferry.lab.experiment import page
+from flashferry.lab.experiment.measured import Judgement, Measured
+from flashferry.lab.experiment.published import ARMS, FILE_BYTES, SENDERS, cells, model_bytes_per_s
+from flashferry.lab.experiment.summary import BASELINE, summed_up
+from flashferry.lab.experiment.tables import published_table, runs_csv, syn_table
 
 
 def _run(arm: str, sender: int, seed: int, rate: float, kind: str = "random loss") -> Measured:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import LabError
-from lab.experiment import fairness
-from lab.experiment.evidence import put
-from lab.experiment.measured import Measured
+from flashferry.lab.errors import LabError
+from flashferry.lab.experiment import fairness
+from flashferry.lab.experiment.evidence import put
+from flashferry.lab.experiment.measured import Measured
 
 
 def test_a_section_is_replaced_and_the_rest_stays(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from lab.experiment import sweep
-from lab.experiment.cell import Cell, Sender
-from lab.experiment.measured import Judgement, Measured
-from lab.experiment.sweep import AUTO, SENDERS, Place, by_place, cells, limits_of, place_of, regrets
-from lab.experiment.sweep_report import _coloured as coloured
+from flashferry.lab.experiment import sweep
+from flashferry.lab.experiment.cell import Cell, Sender
+from flashferry.lab.experiment.measured import Judgement, Measured
+from flashferry.lab.experiment.sweep import AUTO, SENDERS, Place, by_place, cells, limits_of, place_of, regrets
+from flashferry.lab.experiment.sweep_report import _coloured as coloured
 
 CUBIC, BBR, CAPPED, _ = SENDERS
 

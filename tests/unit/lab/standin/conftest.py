@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from lab.standin.commands import build_trees
-from lab.standin.device import Device, DeviceSettings
-from lab.standin.platform import load_platform
-from lab.standin.terminal import Terminal
-from lab.standin.vty import Vty
+from flashferry.lab.standin.commands import build_trees
+from flashferry.lab.standin.device import Device, DeviceSettings
+from flashferry.lab.standin.platform import load_platform
+from flashferry.lab.standin.terminal import Terminal
+from flashferry.lab.standin.vty import Vty
 
 PATIENCE_S = 20
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lab.errors import LabError
+from flashferry.lab.errors import LabError
 
 
 def test_aaa_refuses_commands_by_their_words(make_console: Callable[..., Any]) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from lab.standin.config_diff import contextual, incremental, inverse, replacing
-from lab.standin.config_text import as_commands, parse_lines
+from flashferry.lab.standin.config_diff import contextual, incremental, inverse, replacing
+from flashferry.lab.standin.config_text import as_commands, parse_lines
 
 OLD = "hostname a\ninterface Gi1\n description x\n shutdown\nip tcp synwait-time 5\n"
 NEW = (

@@ -10,8 +10,8 @@ import ntc_templates.parse
 import pytest
 from textfsm.parser import TextFSMError
 
-from lab.standin.device import Device, DeviceSettings
-from lab.standin.platform import load_platform
+from flashferry.lab.standin.device import Device, DeviceSettings
+from flashferry.lab.standin.platform import load_platform
 from tests.e2e.outsiders.everyday import COMMANDS, CONFIG_LINES, FIRST_PORTS, PLATFORMS, SWITCH, Everyday
 from tests.e2e.outsiders.report import REFUSED_BY_NTC
 
@@ -205,7 +205,7 @@ def test_two_devices_have_addresses_of_their_own(tmp_path: Path) -> None:
     def macs(name: str, folder: str) -> str:
         settings = DeviceSettings(name=name, address="198.18.1.11", username="u", password="w", enable_secret="e")
         device = Device(load_platform("isr4321-16.6"), settings, tmp_path / folder)
-        from lab.standin.hardware import base_mac, dotted
+        from flashferry.lab.standin.hardware import base_mac, dotted
 
         return dotted(base_mac(device))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab.standin.signature import sign
+from flashferry.lab.standin.signature import sign
 
 CAPTURES = Path(__file__).parents[3] / "captures" / "lab"
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from lab.standin.levels import DEFAULT_EXEC_TIMEOUT_S, exec_timeout_s
-from lab.standin.pager import MARK
+from flashferry.lab.standin.levels import DEFAULT_EXEC_TIMEOUT_S, exec_timeout_s
+from flashferry.lab.standin.pager import MARK
 
 MORE = MARK.strip()
 

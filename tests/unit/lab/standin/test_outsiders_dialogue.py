@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from lab.datafile import data_names
-from lab.standin.commands import build_trees
-from lab.standin.configuration import Configuration
-from lab.standin.platform import load_platform
+from flashferry.lab.datafile import data_names
+from flashferry.lab.standin.commands import build_trees
+from flashferry.lab.standin.configuration import Configuration
+from flashferry.lab.standin.platform import load_platform
 
-PLATFORMS = tuple(sorted(data_names("lab.standin.platforms")))
+PLATFORMS = tuple(sorted(data_names("flashferry.lab.standin.platforms")))
 SDWAN = "c8000v-sdwan-17.15"
 # unicon.plugins 26.6 (c4231305): generic/settings.py, iosxe/sdwan/settings.py, `config_command` of the state machines,
 # iosxe/connection_provider.py and plugins/utils.py for the operating mode.

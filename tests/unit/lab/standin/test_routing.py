@@ -2,8 +2,8 @@
 
 import pytest
 
-from lab.standin.configuration import Configuration, parse_configuration
-from lab.standin.routing import GLOBAL_TABLE, Way, way_to
+from flashferry.lab.standin.configuration import Configuration, parse_configuration
+from flashferry.lab.standin.routing import GLOBAL_TABLE, Way, way_to
 
 TEXT = """vrf definition Mgmt
 !@sections vrf definition 

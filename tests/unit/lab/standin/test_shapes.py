@@ -13,11 +13,11 @@ from typing import Any
 import ntc_templates.parse
 import pytest
 
-from lab.datafile import data_names
-from lab.standin.commands import build_trees
-from lab.standin.grammar import Node
-from lab.standin.platform import load_platform
-from lab.standin.signature import sign
+from flashferry.lab.datafile import data_names
+from flashferry.lab.standin.commands import build_trees
+from flashferry.lab.standin.grammar import Node
+from flashferry.lab.standin.platform import load_platform
+from flashferry.lab.standin.signature import sign
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 ALL = (
@@ -235,7 +235,7 @@ def _show_commands(root: Node[Any], words: tuple[str, ...] = ()) -> list[str]:
 
 def test_every_platform_names_its_sources_and_boots(make_console: Callable[..., Any]) -> None:
     """The list above is complete, each has sources, and the configuration that it boots with is the one it had."""
-    assert data_names("lab.standin.platforms") == ALL
+    assert data_names("flashferry.lab.standin.platforms") == ALL
     for name in ALL:
         device = make_console(name).device
         assert len(device.platform.sources) >= 2

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lab.datafile import data_names
+from flashferry.lab.datafile import data_names
 
 CAPTURES = Path(os.environ.get("FLASHFERRY_CAPTURES") or Path(__file__).parents[5] / "shared" / "captures")
 
@@ -59,7 +59,7 @@ def _captured(folders: tuple[str, ...]) -> str:
 
 
 @pytest.mark.skipif(not CAPTURES.is_dir(), reason=f"no captures at {CAPTURES}; set FLASHFERRY_CAPTURES")
-@pytest.mark.parametrize("platform", data_names("lab.standin.platforms"))
+@pytest.mark.parametrize("platform", data_names("flashferry.lab.standin.platforms"))
 @pytest.mark.parametrize("command", FILES)
 def test_every_line_has_its_like_in_some_capture(
     make_console: Callable[..., Any], strangers: Callable[..., list[str]], command: str, platform: str

@@ -1,0 +1,112 @@
+"""The sweep as a heat map: a field per place, coloured by what `auto` misses of the best sender, with the figure in it.
+
+The darker the field the more is missed, so that it also reads in black and white; a ring marks where `auto` sends more
+than 5 % again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from html import escape
+from typing import TYPE_CHECKING
+
+from flashferry.lab.experiment.sweep import SACKS, WINDOWS, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from flashferry.lab.experiment.sweep import Regret
+
+STEPS = (0.05, 0.1, 0.2, 0.4)
+"""Where the next colour begins; the first is that of what counts as the best."""
+_NAMES = ("to 5 %", "to 10 %", "to 20 %", "to 40 %", "above")
+_FIELD, _DOWN, _LEFT, _TOP, _GAP = 108, 34, 176, 116, 10
+HEAT_STYLE = """
+.heat{--ink:#1b1f24;--quiet:#57606a;--paper:#fff}
+@media (prefers-color-scheme:dark){.heat{--ink:#e6e9ec;--quiet:#9aa4ae;--paper:#0d1117}}
+.heat text{fill:var(--ink);font-size:15px}
+.heat .t{font-size:19px;font-weight:600}
+.heat .n{fill:var(--quiet);font-size:14px}
+.heat .e{text-anchor:end}
+.heat .m{text-anchor:middle}
+.heat .paper{fill:var(--paper)}
+.heat .h0{fill:#d3ead9}.heat .h1{fill:#f5dfa0}.heat .h2{fill:#eeaa5c}.heat .h3{fill:#cf5630}.heat .h4{fill:#7f1d2d}
+.heat .f0,.heat .f1,.heat .f2{fill:#1b1f24}.heat .f3,.heat .f4{fill:#fff}
+.heat .f{font-weight:600;text-anchor:middle}
+.heat .ring{fill:none;stroke:var(--ink);stroke-width:3}
+.heat .none{fill:none;stroke:var(--quiet);stroke-dasharray:3 4}
+"""
+
+
+def heat_map_svg(found: Sequence[Regret]) -> str:
+    """Return the heat map as an SVG file: a row per loss and round trip, a column per SACK and window."""
+    rows = sorted({(regret.place.loss_ratio, regret.place.rtt_s) for regret in found})
+    height = _TOP + sum(_steps(rows)) + 62
+    width = _LEFT + 6 * _FIELD + _GAP + 24
+    near = sum(regret.share <= STEPS[0] for regret in found)
+    title = "What auto misses of the best sender's goodput, in percent"
+    label = f"{title}: at most 5 at {near} of {len(found)} places"
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="heat" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" font-family="system-ui,sans-serif" role="img" aria-label="{escape(label)}">'
+        f'<style>{HEAT_STYLE}</style><rect class="paper" width="{width}" height="{height}" rx="6"/>'
+        f'<text class="t" x="16" y="30">{escape(title)}</text>'
+    )
+    return "".join((head, *_heads(), *_body(found, rows), *_legend(height - 34), "</svg>\n"))
+
+
+def _steps(rows: Sequence[tuple[float, float]]) -> list[int]:
+    """Return how far down each row reaches: losses stand apart."""
+    follows = [after[0] != row[0] for row, after in itertools.pairwise(rows)]
+    return [_DOWN + (_GAP if ends else 0) for ends in (*follows, False)] if rows else []
+
+
+def _heads() -> Iterator[str]:
+    yield f'<text class="n" x="16" y="{_TOP - 12}">loss</text>'
+    yield f'<text class="n e" x="{_LEFT - 14}" y="{_TOP - 12}">round trip</text>'
+    for sack in SACKS:
+        over = _across(sack, 0)
+        yield f'<text class="m" x="{over + 1.5 * _FIELD:g}" y="{_TOP - 40}">{"SACK" if sack else "no SACK"}</text>'
+        for number, window in enumerate(WINDOWS):
+            middle = _across(sack, number) + _FIELD // 2
+            yield f'<text class="n m" x="{middle}" y="{_TOP - 12}">window {window}</text>'
+
+
+def _body(found: Sequence[Regret], rows: Sequence[tuple[float, float]]) -> Iterator[str]:
+    at = {regret.place: regret for regret in found}
+    down, told = _TOP, None
+    for (loss, rtt_s), step in zip(rows, _steps(rows), strict=True):
+        if loss != told:
+            yield f'<text x="16" y="{down + 22}">{loss * 100:g} %</text>'
+            told = loss
+        yield f'<text class="e" x="{_LEFT - 14}" y="{down + 22}">{rtt_s * 1e3:g} ms</text>'
+        for sack in SACKS:
+            for number, window in enumerate(WINDOWS):
+                place = Place(loss_ratio=loss, rtt_s=rtt_s, sack=sack, window=window)
+                yield _field(at.get(place), _across(sack, number), down)
+        down += step
+
+
+def _field(regret: Regret | None, over: int, down: int) -> str:
+    box = f'x="{over + 1}" y="{down + 1}" width="{_FIELD - 2}" height="{_DOWN - 2}" rx="3"'
+    if regret is None:
+        return f'<rect class="none" {box}/>'
+    step = sum(regret.share > limit for limit in STEPS)
+    ring = f'<rect class="ring" {box}/>' if regret.wastes else ""
+    figure = f"{max(0.0, regret.share) * 100:.0f}"
+    middle = f'x="{over + _FIELD // 2}" y="{down + 22}"'
+    return f'<rect class="h{step}" {box}/>{ring}<text class="f f{step}" {middle}>{figure}</text>'
+
+
+def _across(sack: bool, number: int) -> int:
+    return _LEFT + (0 if sack else len(WINDOWS) * _FIELD + _GAP) + number * _FIELD
+
+
+def _legend(down: int) -> Iterator[str]:
+    over = 16
+    for step, name in enumerate(_NAMES):
+        yield f'<rect class="h{step}" x="{over}" y="{down}" width="26" height="18" rx="3"/>'
+        yield f'<text class="n" x="{over + 34}" y="{down + 14}">{name}</text>'
+        over += 106
+    yield f'<rect class="ring" x="{over}" y="{down}" width="26" height="18" rx="3"/>'
+    yield f'<text class="n" x="{over + 34}" y="{down + 14}">auto sends more than 5 % again</text>'

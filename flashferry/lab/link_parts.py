@@ -1,0 +1,60 @@
+"""The parts of a link that decide over single packets: loss of the wire, and a policer."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flashferry.lab.link_model import Counters, DirectionProfile
+
+
+def stream(seed: int | str) -> Random:
+    """Return a generator whose numbers are those of its seed, in every process and on every machine."""
+    return Random(seed)  # noqa: S311 - repeatable loss is the point, not secrecy
+
+
+class Loss:
+    """Loses packets, in bursts where the profile asks for it.
+
+    The state changes before a packet is judged, so that a burst that is entered loses its first packet too. Without
+    bursts one number is drawn per packet; with them two.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._draw = random.random
+        self._is_bad = False
+
+    def hits(self, profile: DirectionProfile, counters: Counters) -> bool:
+        """Tell whether the next packet is lost; count the bursts that begin."""
+        if not profile.burst_enter_ratio:
+            self._is_bad = False
+            return self._draw() < profile.loss_ratio
+        if self._is_bad:
+            self._is_bad = self._draw() >= profile.burst_leave_ratio
+        else:
+            self._is_bad = self._draw() < profile.burst_enter_ratio
+            counters.lost_bursts += self._is_bad
+        return self._draw() < (profile.burst_loss_ratio if self._is_bad else profile.loss_ratio)
+
+
+class Policer:
+    """A token bucket without a queue: a packet that finds too few tokens is dropped (RFC 2697's committed part).
+
+    The bucket starts full, as after a pause.
+    """
+
+    def __init__(self) -> None:
+        self._spent_bytes = 0.0
+        self._seen_s = 0.0
+
+    def passes(self, profile: DirectionProfile, size: int, now_s: float) -> bool:
+        """Tell whether a packet passes, and take its tokens if it does."""
+        assert profile.policer_rate_bps is not None
+        earned_bytes = (now_s - self._seen_s) * profile.policer_rate_bps / 8
+        self._spent_bytes = max(0.0, self._spent_bytes - earned_bytes)
+        self._seen_s = now_s
+        if self._spent_bytes + size > profile.policer_burst_bytes:
+            return False
+        self._spent_bytes += size
+        return True

@@ -1,0 +1,1 @@
+"""WAN profiles as data; `flashferry.lab.link.load_profile` reads them."""

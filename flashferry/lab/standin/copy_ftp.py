@@ -1,0 +1,206 @@
+"""`copy ftp://...`, and from servers of other protocols: the dialogue, around a real download.
+
+Texts follow the captures and facts 4.2 to 4.4: the questions, ``Accessing``, ``Loading``, one ``!`` per 256,000
+bytes, ``[OK - N/4096 bytes]``, and the line whose rate is bytes over the seconds as printed, rounded to nearest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashferry.lab.standin import clock
+from flashferry.lab.standin.copy_files import RUNNING, STARTUP, ask_name, may_overwrite, verifies_copies
+from flashferry.lab.standin.copy_target import ConfigTarget, FlashTarget, NullTarget
+from flashferry.lab.standin.ftp_pull import Pull
+from flashferry.lab.standin.ftp_request import AbortedError, CopyError, PullHooks, Sink
+from flashferry.lab.standin.ftp_url import source_url, transfer_request
+from flashferry.lab.standin.http_transfer import HttpPull, SilentPull
+from flashferry.lab.standin.interfaces import interface_name
+from flashferry.lab.standin.own_thread import in_own_thread
+from flashferry.lab.standin.results import PullResult, result_line
+from flashferry.lab.standin.routing import GLOBAL_TABLE, interface_towards
+from flashferry.lab.standin.show_files import split_file
+from flashferry.lab.standin.terminal import DisconnectedError
+from flashferry.lab.standin.tftp_transfer import TftpPull
+
+if TYPE_CHECKING:
+    from flashferry.lab.standin.copy_target import Target
+    from flashferry.lab.standin.flash import Flash
+    from flashferry.lab.standin.ftp_protocol import FtpUrl
+    from flashferry.lab.standin.vty import Vty
+
+_FOREIGN_ERROR = "%Error opening tftp://255.255.255.255/network-confg (Timed out)"
+_SYSLOG = "%LINEPROTO-5-UPDOWN: Line protocol on Interface Tunnel0, changed state to up"
+
+
+async def copy_from_server(
+    vty: Vty, source: str, target: str, *, vrf: str | None = None, verify: bool | None = None
+) -> None:  # fmt: skip
+    """`copy ftp:... FS:...` and the like of other protocols, or to a configuration.
+
+    Args:
+        vty: Whose copy it is.
+        source: The URL as typed.
+        target: The destination as typed; a configuration by its full name.
+        vrf: The VRF that the command names.
+        verify: What `/verify` and `/noverify` say; None for neither.
+    """
+    url = await source_url(vty, source)
+    place = await _place(vty, target, url, verify) if url is not None else None
+    if url is None or place is None:
+        return
+    request = transfer_request(vty.device, url, vrf)
+    if request is None:
+        vty.terminal.write(f"Accessing {url.shown}...\n%Error opening {url.shown} (Timed out)\n")
+        return
+    stop = threading.Event()
+    await _Copy(vty, url, place, _PULLS[url.scheme](request, vty.device.connections, stop), stop).run()
+
+
+_PULLS: dict[str, type[Pull | TftpPull]] = {
+    "ftp": Pull, "http": HttpPull, "tftp": TftpPull,
+    "https": SilentPull, "rcp": SilentPull, "scp": SilentPull, "sftp": SilentPull,
+}  # fmt: skip
+
+
+async def _place(vty: Vty, target: str, url: FtpUrl, verify: bool | None) -> Target | None:
+    """Return where the copy goes, after the questions about it; None ends the copy."""
+    if target in {RUNNING, STARTUP}:
+        return await _configuration(vty, target)
+    prefix, name = split_file(target)
+    if prefix == "null":
+        return NullTarget()
+    flash = vty.device.file_system(prefix)
+    if flash is None:
+        vty.terminal.write(f"%Error opening {target} (No such device)\n")
+        return None
+    chosen = await ask_name(vty, _within(flash, name, url.file_name))
+    if not await may_overwrite(vty, flash, chosen):
+        return None
+    return FlashTarget(vty, flash, chosen, verifies=verifies_copies(vty, verify))
+
+
+async def _configuration(vty: Vty, target: str) -> Target | None:
+    own = target.partition(":")[2]
+    name = await ask_name(vty, own)
+    if name != own:
+        vty.terminal.write(f"%Error copying {target.partition(':')[0]}:{name} (Invalid argument)\n")
+        return None
+    return ConfigTarget(vty, target)
+
+
+def _within(flash: Flash, name: str, file_name: str) -> str:
+    """Return the name at the destination; a directory there gets the name at the source."""
+    return f"{name.rstrip('/')}/{file_name}".lstrip("/") if flash.is_directory(name.rstrip("/")) else name
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What the marks have shown so far."""
+
+    marks: int = 0
+    noise_is_due: bool = False
+
+
+class _Copy:
+    """One copy: marks while it runs, and its end."""
+
+    def __init__(self, vty: Vty, url: FtpUrl, target: Target, pull: Pull | TftpPull, stop: threading.Event) -> None:
+        self._vty = vty
+        self._device = vty.device
+        self._url = url
+        self._target = target
+        self._stop = stop
+        self._pull = pull
+        self._progress = _Progress(noise_is_due=vty.device.faults.syslog_in_copy)
+        self._loop = asyncio.get_running_loop()
+        self._was_declined = False
+
+    async def run(self) -> None:
+        """Copy, and print what the device prints."""
+        terminal = self._vty.terminal
+        terminal.write(f"Accessing {self._url.shown}...")
+        hooks = PullHooks(may_begin=self._may_begin, open_sink=self._open_sink, progress=self._on_bytes)
+        terminal.on_escape = self._pull.abort
+        closed = asyncio.ensure_future(self._end_with_vty())
+        try:
+            result = await in_own_thread(lambda: self._pull.run(hooks))
+        except CopyError as error:
+            self._target.drop()
+            terminal.write(f"\n%Error {error.verb} {self._url.shown} ({error.reason})\n")
+            return
+        except AbortedError:
+            self._target.drop()
+            if not self._was_declined:
+                # What IOS prints after Ctrl-Shift-6 in a copy is unconfirmed (facts 4.5).
+                terminal.write(f"\n%Error reading {self._url.shown} (Aborted)\n")
+            return
+        finally:
+            terminal.on_escape = None
+            closed.cancel()
+        self._finish(result)
+        await self._target.verify()
+
+    async def _end_with_vty(self) -> None:
+        await self._vty.terminal.closed.wait()
+        if not self._device.faults.copy_outlives_session:
+            self._pull.abort()
+
+    def _finish(self, result: PullResult) -> None:
+        size = result.size_bytes
+        self._show_marks(-(-size // self._device.platform.copy.bytes_per_mark))
+        wrapped = (size + 2**31) % 2**32 - 2**31  # a 32-bit counter that wraps (capture of 3.2 GB)
+        counted = f"{wrapped}{'' if self._url.scheme == 'tftp' else '/4096'} bytes"
+        self._vty.terminal.write(f"\n[OK - {counted}]\n\n{self._target.settle()}{result_line(result)}\n")
+
+    def _may_begin(self) -> bool:
+        """Ask what the device asks once the source is open; called in the pull's thread."""
+        answer = asyncio.run_coroutine_threadsafe(self._target.may_begin(), self._loop)
+        try:
+            self._was_declined = not answer.result()
+        except DisconnectedError:
+            self._was_declined = True
+        return not self._was_declined
+
+    def _open_sink(self, announced_bytes: int | None) -> Sink:
+        """Begin to write; called in the pull's thread when the transfer opens."""
+        self._loop.call_soon_threadsafe(self._on_open)
+        return self._target.open(announced_bytes, self._stop)
+
+    def _on_open(self) -> None:
+        if self._device.platform.copy.loading_line:
+            self._vty.terminal.write(f"\nLoading {self._loading_text()} ")
+
+    def _loading_text(self) -> str:
+        """Name the source: TFTP says whence and by which interface, HTTP the whole URL (public logs)."""
+        if self._url.scheme == "http":
+            return self._url.shown
+        if self._url.scheme == "tftp":
+            leaving = interface_towards(self._device.running, GLOBAL_TABLE, self._url.host)
+            via = f" (via {interface_name(leaving)})" if leaving is not None else ""
+            return f"{self._url.path} from {self._url.host}{via}:"
+        return self._url.file_name
+
+    def _on_bytes(self, size: int) -> None:
+        """Note progress; called in the pull's thread for every piece, so it only speaks up for a new mark."""
+        marks = size // self._device.platform.copy.bytes_per_mark
+        limit = self._device.faults.drop_ssh_after_bytes
+        if limit is not None and size >= limit and not self._vty.terminal.closed.is_set():
+            self._loop.call_soon_threadsafe(self._vty.terminal.abort)
+        reboot = self._device.faults.reboot_after_bytes
+        if reboot is not None and size >= reboot and not self._stop.is_set():
+            self._stop.set()
+            self._loop.call_soon_threadsafe(self._device.restart)
+        if marks > self._progress.marks:
+            self._loop.call_soon_threadsafe(self._show_marks, marks)
+
+    def _show_marks(self, marks: int) -> None:
+        new, self._progress.marks = marks - self._progress.marks, max(marks, self._progress.marks)
+        self._vty.terminal.write("!" * new)
+        if self._progress.noise_is_due and marks >= 2:
+            self._progress.noise_is_due = False
+            stamp = clock.syslog_stamp(clock.now())
+            self._vty.terminal.write(f"\n{stamp}: {_SYSLOG}\n{_FOREIGN_ERROR}")

@@ -1,0 +1,245 @@
+"""One device: its configuration, files, connections and faults."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flashferry.lab.errors import LabError
+from flashferry.lab.standin import clock
+from flashferry.lab.standin.archive import Archive
+from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES
+from flashferry.lab.standin.config_session import ConfigSession
+from flashferry.lab.standin.config_text import parse_lines
+from flashferry.lab.standin.connections import ConnectionTable
+from flashferry.lab.standin.faults import Faults
+from flashferry.lab.standin.flash import Flash
+from flashferry.lab.standin.grammar import Matched, match
+from flashferry.lab.standin.hardware import software_lines
+from flashferry.lab.standin.passwords import decode7, matches9
+from flashferry.lab.standin.syslog_buffer import DEFAULT_BYTES, LogBuffer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from pathlib import Path
+
+    from flashferry.lab.standin.config_lock import ConfigLock
+    from flashferry.lab.standin.config_rules import ConfigAction
+    from flashferry.lab.standin.configuration import Line
+    from flashferry.lab.standin.grammar import Node
+    from flashferry.lab.standin.listener import Listener
+    from flashferry.lab.standin.platform import Platform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSettings:
+    """What a world gives a device of its own; the attributes are told in `flashferry.lab.world_spec.DeviceSpec`."""
+
+    name: str
+    address: str
+    username: str
+    password: str = field(repr=False)
+    enable_secret: str = field(repr=False)
+    port: int = 22
+    privilege: int = 15
+    serial: str = "9LABSTANDIN"
+    config_lines: tuple[str, ...] = ()
+    flash_free_bytes: int | None = None
+    refused_commands: tuple[str, ...] = ()
+    extended_passive: bool | None = None
+
+
+def check_lines(name: str, lines: tuple[str, ...]) -> None:
+    """Check that configuration lines are known; those that begin with a blank belong to the section above them.
+
+    Raises:
+        LabError: One is not known; only its first words are named, for there may be a secret behind them.
+    """
+    tree: Node[ConfigAction] | None = GLOBAL_TREE
+    for line in lines:
+        if not line.startswith(" "):
+            tree = None
+        found = match(GLOBAL_TREE if tree is None else tree, line)
+        if not isinstance(found, Matched):
+            raise _unknown(name, line)
+        if tree is None:
+            tree = SECTION_TREES.get(found.action.rule.section or "", GLOBAL_TREE)
+
+
+def _unknown(name: str, line: str) -> LabError:
+    start = " ".join(line.split()[:3])
+    return LabError(f"{name}: the stand-in does not know the configuration line '{start} ...'.")
+
+
+class Device:
+    """A stand-in device."""
+
+    def __init__(self, platform: Platform, settings: DeviceSettings, root: Path) -> None:
+        self.platform = platform
+        self.settings = settings
+        root.mkdir(mode=0o700)
+        self.flash = Flash(platform.flash, root / "0", free_bytes=settings.flash_free_bytes)
+        others = enumerate(platform.other_flashes, start=1)
+        self.file_systems = (self.flash, *(Flash(figures, root / str(i)) for i, figures in others))
+        self.connections = ConnectionTable()
+        self.archive = Archive(self)
+        self.config_lock: ConfigLock | None = None
+        self.listener: Listener | None = None
+        self.faults = Faults()
+        self.monitors: list[Callable[[str], None]] = []
+        self.vtys: dict[int, tuple[str, str]] = {}
+        self.is_modified = False
+        self.image = platform.image
+        self._booted_s = time.monotonic()
+        self._log = LogBuffer()
+        self.running = platform.configuration(serial=settings.serial, address=settings.address)
+        self._configure(self._first_lines())
+        self._changed: tuple[datetime, str] = (clock.now(), "")
+        self._saved: tuple[datetime, str] | None = None
+        self.startup_text = self._stamped(self.running.render())
+        self._blank = self.running.refilled([])
+        self._log_boot()
+
+    @property
+    def hostname(self) -> str:
+        """The configured name."""
+        return self.running.value("hostname") or "Router"
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since it booted."""
+        return time.monotonic() - self._booted_s
+
+    @property
+    def log(self) -> LogBuffer:
+        """What was logged since it booted; its size is that of the `logging buffered` line."""
+        words = (self.running.value("logging buffered") or "").split()
+        self._log.resize(next((int(word) for word in words if word.isdecimal() and int(word) > 7), DEFAULT_BYTES))
+        return self._log
+
+    def clock_line(self) -> str:
+        """Return what `show clock` prints."""
+        return clock.clock_line(clock.now())
+
+    def knows_prefix(self, prefix: str) -> bool:
+        """Tell whether a name before a colon means anything to this device."""
+        return prefix.lower() in self.platform.prefixes
+
+    def file_system(self, prefix: str) -> Flash | None:
+        """Return the file system that a name before a colon means; None for those that hold no files of ours."""
+        return next((each for each in self.file_systems if each.owns(prefix)), None)
+
+    def running_text(self) -> str:
+        """Return the running configuration as the device would show it, from the stamp to ``end``."""
+        return self._stamped(self.running.render())
+
+    def touch(self, user: str) -> None:
+        """Note that a user has left configuration mode: the last-change stamp."""
+        self._changed = (clock.now(), user)
+        self.is_modified = True
+
+    def save(self, user: str) -> None:
+        """Write the running configuration to the startup configuration."""
+        self._saved = (clock.now(), user)
+        self.startup_text = self.running_text()
+        self.is_modified = False
+        if self.archive.saves_on_write:
+            self.archive.store()
+
+    def shut_down(self) -> None:
+        """Lose what a device loses without power: sessions, connections, the running configuration."""
+        self.archive.confirm()
+        self.config_lock = None
+        self.monitors.clear()
+        self.vtys.clear()
+
+    def restart(self, seconds: float | None = None) -> None:
+        """Drop every session and come back after a while, by default as long as the platform takes."""
+        if self.listener is not None:
+            own = self.platform.boot_s if self.faults.boot_s is None else self.faults.boot_s
+            self.listener.restart(own if seconds is None else seconds)
+
+    def boot(self) -> None:
+        """Come up with the startup configuration and the image that it names."""
+        self._booted_s = time.monotonic()
+        self.running = self._blank.refilled(parse_lines(self.startup_text))
+        self.is_modified = False
+        self._log = LogBuffer()
+        self._log_boot()
+        self.image = next((name for name in map(self._bootable, self.running.lines()) if name), self.platform.image)
+
+    def _log_boot(self) -> None:
+        """Log what a device logs when it is up."""
+        self.syslog(f"%SYS-5-RESTART: System restarted --\n{software_lines(self.platform.texts['version'])}")
+        self.syslog("%SSH-5-ENABLED: SSH 2.0 has been enabled")
+
+    def _bootable(self, line: Line) -> str | None:
+        """Return the file that a `boot system` line names, if it is there."""
+        if not line.text.startswith("boot system "):
+            return None
+        prefix, _, name = line.text.split()[-1].partition(":")
+        flash = self.file_system(prefix)
+        return f"{prefix}:{name}" if flash is not None and flash.find(name.lstrip("/")) else None
+
+    def syslog(self, text: str) -> None:
+        """Log a message, and send it to the sessions that monitor."""
+        line = f"{clock.syslog_stamp(clock.now())}: {text}"
+        self.log.add(line, monitored=bool(self.monitors))
+        for monitor in list(self.monitors):
+            monitor(line)
+
+    def password_fits(self, user: str, password: str) -> bool:
+        """Tell whether the running configuration has this user with this password."""
+        hashed = (self.running.value(f"username {user}") or "").rpartition("secret 9 ")[2]
+        return matches9(password, hashed)
+
+    def privilege_of(self, user: str) -> int:
+        """Return the privilege level a user logs in with."""
+        words = (self.running.value(f"username {user}") or "").split()
+        return int(words[1]) if words[:1] == ["privilege"] else 1
+
+    def enable_fits(self, secret: str) -> bool:
+        """Tell whether this is the enable secret."""
+        hashed = (self.running.value("enable secret") or "").rpartition("9 ")[2]
+        return matches9(secret, hashed)
+
+    def ftp_credentials(self) -> tuple[str | None, str | None]:
+        """Return `ip ftp username` and `ip ftp password`, None where absent."""
+        shown = self.running.value("ip ftp password")
+        return self.running.value("ip ftp username"), decode7(shown.split()[-1]) if shown else None
+
+    def take_vty(self, user: str, peer: str) -> int | None:
+        """Return a free vty line, or None when all are in use."""
+        free = (n for n in range(self.platform.vty_lines) if n not in self.vtys)
+        number = next(free, None)
+        if number is not None:
+            self.vtys[number] = (user, peer)
+        return number
+
+    def _configure(self, lines: tuple[str, ...]) -> None:
+        """Type lines; a section ends where a line does not begin with a blank."""
+        session = ConfigSession(self)
+        for line in lines:
+            if not line.startswith(" "):
+                session.leave_section()
+            if not isinstance(session.take(line.strip()), str):
+                raise _unknown(self.settings.name, line)
+
+    def _first_lines(self) -> tuple[str, ...]:
+        own = self.settings
+        return (
+            f"hostname {own.name}",
+            f"enable secret {own.enable_secret}",
+            f"username {own.username} privilege {own.privilege} secret {own.password}",
+            *own.config_lines,
+        )
+
+    def _stamped(self, body: str) -> str:
+        moment, user = self._changed
+        lines = [f"! Last configuration change at {clock.stamp(moment)}{f' by {user}' if user else ''}"]
+        if self._saved is not None:
+            moment, user = self._saved
+            lines.append(f"! NVRAM config last updated at {clock.stamp(moment)} by {user}")
+        return "".join(f"{line}\n" for line in ("!", *lines, "!")) + body

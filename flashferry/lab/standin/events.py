@@ -1,0 +1,65 @@
+"""What happens to a device from outside: faults that are switched, and things that happen at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import asyncssh
+
+from flashferry.lab.errors import LabError
+from flashferry.lab.standin.config_session import ConfigSession
+from flashferry.lab.standin.faults import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flashferry.lab.standin.device import Device
+
+OTHER_USER = "colleague"
+
+
+def switch(device: Device, switches: dict[str, Any]) -> None:
+    """Switch faults of a device, and let happen what is an event.
+
+    Raises:
+        LabError: There is no such switch, or a line of the other user is no configuration command.
+    """
+    device.faults = device.faults.with_switches({k: v for k, v in switches.items() if k not in EVENTS})
+    for name in EVENTS:
+        if switches.get(name):
+            _EVENTS[name](device, switches[name])
+
+
+def _other_user_configures(device: Device, lines: list[str]) -> None:
+    session = ConfigSession(device)
+    for line in lines:
+        if not isinstance(session.take(line), str):
+            raise LabError(f"{device.settings.name}: the other user's line {line!r} is no configuration command.")
+    device.touch(OTHER_USER)
+    device.syslog(f"%SYS-5-CONFIG_I: Configured from console by {OTHER_USER} on vty15 (198.51.100.7)")
+
+
+def _other_user_saves(device: Device, who: str | bool) -> None:
+    device.save(OTHER_USER if who is True else str(who))
+
+
+def _reboot(device: Device, seconds: float | bool) -> None:
+    device.restart(None if seconds is True else float(seconds))
+
+
+def _new_host_key(device: Device, _: bool) -> None:
+    if device.listener is not None:
+        device.listener.use_key(asyncssh.generate_private_key("ssh-rsa", key_size=2048))
+
+
+def _syslog(device: Device, text: str) -> None:
+    device.syslog(text)
+
+
+_EVENTS: dict[str, Callable[[Device, Any], None]] = {
+    "other_user_configures": _other_user_configures,
+    "other_user_saves": _other_user_saves,
+    "reboot": _reboot,
+    "new_host_key": _new_host_key,
+    "syslog": _syslog,
+}

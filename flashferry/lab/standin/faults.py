@@ -1,0 +1,86 @@
+"""Faults of one device, switched from outside while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from flashferry.lab.errors import LabError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """What goes wrong; the default is nothing.
+
+    Attributes:
+        syslog_in_copy: A syslog line and a foreign autoconfig error appear inside the run of marks of a copy that
+            succeeds, as C9300 captures show.
+        silent_start_s: A copy is silent for so long before its first mark, and takes no data meanwhile.
+        drop_ssh_after_bytes: The SSH connection dies when a copy has brought so many bytes; None for never.
+        copy_outlives_session: A copy goes on when its session is gone; what IOS does is unconfirmed.
+        keeps_partial_file: What is there of a failed copy stays on the flash, whatever the platform does.
+        reboot_after_bytes: The device restarts when a copy has brought so many bytes.
+        dead_control: The control connection of a copy is dead once the data flows: no final reply comes in.
+        flash_full: There is no room left on the flash.
+        disk_full_after_bytes: The flash fills up when a copy has written so many bytes, though there was room.
+        flip_byte: One byte of a copied file is wrong on the flash.
+        slow_flash_bytes_per_s: The flash writes at this rate; None for the platform's.
+        image_not_executable: A copied file is taken for no valid executable, and the device asks.
+        refuse_config_pattern: Configuration lines that this expression finds are refused by authorization.
+        refuse_exec_pattern: So are commands outside configuration mode.
+        ignore_config_pattern: Configuration lines that it finds are accepted silently and not entered.
+        ineffective_config_pattern: `ip tcp` lines that it finds are shown, but sockets do not follow them.
+        largest_window_bytes: The largest `ip tcp window-size` that is in range, as before window scaling; None for that
+            of the command.
+        config_locked_by: This user holds the lock on configuration mode.
+        prompt_delay_s: Every prompt comes so much later.
+        garble_echo: The echo loses characters.
+        password_twice: `enable` asks for the password a second time although it was right.
+        load_header: Two lines about load and time stand in front of any `show` output.
+        nvram_differs: `write` asks before it overwrites, as after a change of software.
+        boot_s: How long a restart takes; None for the platform's time.
+        seconds_per_minute: How long a minute of `revert timer` lasts, to shorten a rehearsal.
+    """
+
+    syslog_in_copy: bool = False
+    silent_start_s: float = 0.0
+    drop_ssh_after_bytes: int | None = None
+    copy_outlives_session: bool = False
+    keeps_partial_file: bool = False
+    reboot_after_bytes: int | None = None
+    dead_control: bool = False
+    flash_full: bool = False
+    disk_full_after_bytes: int | None = None
+    flip_byte: bool = False
+    slow_flash_bytes_per_s: float | None = None
+    image_not_executable: bool = False
+    refuse_config_pattern: str | None = None
+    refuse_exec_pattern: str | None = None
+    ignore_config_pattern: str | None = None
+    ineffective_config_pattern: str | None = None
+    largest_window_bytes: int | None = None
+    config_locked_by: str | None = None
+    prompt_delay_s: float = 0.0
+    garble_echo: bool = False
+    password_twice: bool = False
+    load_header: bool = False
+    nvram_differs: bool = False
+    boot_s: float | None = None
+    seconds_per_minute: float = 60.0
+
+    def with_switches(self, switches: dict[str, Any]) -> Faults:
+        """Return a copy with some switches set.
+
+        Raises:
+            LabError: There is no such switch.
+        """
+        known = [each.name for each in fields(self)]
+        for name in switches:
+            if name not in known:
+                raise LabError(f"There is no fault {name!r}; there are {', '.join([*known, *EVENTS])}.")
+        return replace(self, **switches)
+
+
+EVENTS = ("other_user_configures", "other_user_saves", "reboot", "new_host_key", "syslog")
+"""What happens at once instead of being switched: lines that another user types (a list), who saves (a name), a
+restart (seconds, or true for the platform's), another host key (true), a syslog line (its text)."""

@@ -1,0 +1,98 @@
+"""What a transfer is asked for, whom it tells, and how it fails."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from flashferry.lab.standin.ftp_protocol import FtpProtocolError, FtpUrl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flashferry.lab.standin.tcp_settings import TcpSettings
+
+
+_NO_WAY = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL)
+"""Nothing comes back: no route, or from a source address that nobody has a way to."""
+
+
+class Sink(Protocol):
+    """Where the file goes."""
+
+    def write(self, chunk: bytes) -> None:
+        """Write a piece."""
+
+    def close(self) -> None:
+        """Finish the file."""
+
+
+class CopyError(Exception):
+    """The copy failed: the words of ``%Error VERB url (REASON)``."""
+
+    def __init__(self, verb: str, reason: str) -> None:
+        super().__init__(f"{verb}: {reason}")
+        self.verb = verb
+        self.reason = reason
+
+
+class AbortedError(Exception):
+    """The copy was stopped from outside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferRequest:
+    """Which file, as whom, and with which TCP.
+
+    Attributes:
+        url: The file on the server.
+        user: As whom.
+        password: With which password.
+        source_address: From which address.
+        tcp: Window, options and patience.
+        reply_timeout_s: How long a reply may take.
+        passive: The server listens for the data connection, else the device does.
+        extended_passive: EPSV is tried before PASV (RFC 2428).
+        silent_start_s: No data is read for so long, as a fault.
+        dead_control: No final reply is seen, as a fault.
+    """
+
+    url: FtpUrl
+    user: str
+    password: str = field(repr=False)
+    source_address: str
+    tcp: TcpSettings
+    reply_timeout_s: float
+    passive: bool = True
+    extended_passive: bool = False
+    silent_start_s: float = 0.0
+    dead_control: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class PullHooks:
+    """What the pull tells its device; all are called in the pull's thread.
+
+    Attributes:
+        may_begin: Called when the source is open, before the clock starts; False ends the copy.
+        open_sink: Called with the announced size, or None, when the transfer begins; may raise NoSpaceError.
+        progress: Called with the bytes so far.
+    """
+
+    may_begin: Callable[[], bool]
+    open_sink: Callable[[int | None], Sink]
+    progress: Callable[[int], None]
+
+
+def as_copy_error(error: Exception) -> CopyError:
+    """Return the device's words; those for refused and reset connections are unconfirmed (facts 4.4)."""
+    if isinstance(error, CopyError):
+        return error
+    if isinstance(error, ConnectionRefusedError):
+        return CopyError("opening", "Connection refused by remote host")
+    if isinstance(error, TimeoutError) or getattr(error, "errno", None) in _NO_WAY:
+        return CopyError("opening", "Timed out")
+    if isinstance(error, FtpProtocolError):
+        return CopyError("opening", "Protocol error")
+    return CopyError("reading", "I/O error")

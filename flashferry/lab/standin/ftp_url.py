@@ -1,0 +1,84 @@
+"""What a `copy` from or to a server needs to know: the rest of its URL, and how the device goes there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flashferry.lab.standin.ftp_protocol import parse_url
+from flashferry.lab.standin.ftp_request import TransferRequest
+from flashferry.lab.standin.routing import way_to
+from flashferry.lab.standin.tcp_settings import tcp_settings
+
+if TYPE_CHECKING:
+    from flashferry.lab.standin.device import Device
+    from flashferry.lab.standin.ftp_protocol import FtpUrl
+    from flashferry.lab.standin.vty import Vty
+
+_BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
+
+
+async def source_url(vty: Vty, text: str) -> FtpUrl | None:
+    """Return the URL of a download, after asking for what it does not name."""
+    url = parse_url(text)
+    if url is None:
+        vty.terminal.write(_BAD_ADDRESS)
+        return None
+    host = url.host
+    if not host or url.port_is_open:
+        host = await vty.terminal.ask(f"Address or name of remote host [{host}]? ", host)
+    if not host:
+        vty.terminal.write(f"?Host name or address not specified\n{_BAD_ADDRESS}")
+        return None
+    path = url.path or await vty.terminal.ask("Source filename []? ", "")
+    if not path:
+        vty.terminal.write("%Error parsing filename (No such file or directory)\n")
+        return None
+    return replace(url, host=host, path=path, port_is_open=False)
+
+
+async def destination_url(vty: Vty, text: str, name: str) -> FtpUrl | None:
+    """Return the URL of an upload; host and name are asked for even where it names them (Cisco configuration guide)."""
+    url = parse_url(text)
+    if url is None:
+        vty.terminal.write(_BAD_ADDRESS)
+        return None
+    host, path = url.host, url.path if url.file_name else f"{url.path}{name}"
+    if vty.device.running.value("file prompt") != "quiet" or not host:
+        host = await vty.terminal.ask(f"Address or name of remote host [{host}]? ", host)
+    if not host:
+        vty.terminal.write(f"?Host name or address not specified\n{_BAD_ADDRESS}")
+        return None
+    if vty.device.running.value("file prompt") != "quiet":
+        path = await vty.terminal.ask(f"Destination filename [{path}]? ", path)
+    return replace(url, host=host, path=path, port_is_open=False)
+
+
+def transfer_request(device: Device, url: FtpUrl, vrf: str | None) -> TransferRequest | None:
+    """Gather what the configuration says: credentials, the way there, mode, TCP; None where there is no way."""
+    running, faults = device.running, device.faults
+    way = way_to(running, url.host, vrf=vrf, source_interface=running.value("ip ftp source-interface"))
+    if way is None:
+        return None
+    configured_user, configured_word = device.ftp_credentials()
+    domain = running.value("ip domain name") or "local"
+    own = device.settings.extended_passive
+    return TransferRequest(
+        url=url,
+        user=url.user or configured_user or "anonymous",
+        password=url.password or configured_word or f"user@{device.hostname}.{domain}",
+        source_address=way.source_address,
+        tcp=tcp_settings(running, device.platform.tcp, ineffective=faults.ineffective_config_pattern),
+        reply_timeout_s=device.platform.copy.reply_timeout_s,
+        passive=_is_passive(device),
+        extended_passive=device.platform.copy.extended_passive if own is None else own,
+        silent_start_s=faults.silent_start_s,
+        dead_control=faults.dead_control,
+    )
+
+
+def _is_passive(device: Device) -> bool:
+    """Whether the data connection is passive: by its line, else as the platform does."""
+    if device.running.find("no ip ftp passive") is not None:
+        return False
+    return device.platform.copy.passive or device.running.find("ip ftp passive") is not None

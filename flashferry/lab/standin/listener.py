@@ -1,0 +1,118 @@
+"""The device's SSH port: open while a vty line is free, closed while it restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    import asyncssh
+
+    from flashferry.lab.standin.device import Device
+
+_RETRY_S = 0.05
+
+
+class Listener:
+    """Opens and closes the port of a device.
+
+    With all vty lines in use IOS refuses the connection itself (RST to the SYN), so the port is closed, not
+    answered and dropped.
+
+    Args:
+        device: Whose port.
+        key: The host key.
+        open_port: Starts to listen, with a host key.
+    """
+
+    def __init__(
+        self, device: Device, key: asyncssh.SSHKey,
+        open_port: Callable[[asyncssh.SSHKey], Awaitable[asyncssh.SSHAcceptor]],
+    ) -> None:  # fmt: skip
+        self._device = device
+        self._open_port = open_port
+        self._key = key
+        self._acceptor: asyncssh.SSHAcceptor | None = None
+        self._is_up = True
+        self._connections: set[asyncssh.SSHServerConnection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: The address is not there or is taken.
+        """
+        self._acceptor = await self._open_port(self._key)
+
+    def joined(self, connection: asyncssh.SSHServerConnection) -> None:
+        """Note a connection that has a vty line; the last free one closes the port."""
+        self._connections.add(connection)
+        self._follow()
+
+    def left(self, connection: asyncssh.SSHServerConnection) -> None:
+        """Note that a connection is gone; its vty line is free again."""
+        self._connections.discard(connection)
+        self._follow()
+
+    def restart(self, seconds: float) -> None:
+        """Drop every session, stay away for a while, and come back."""
+        self._is_up = False
+        self._device.shut_down()
+        for connection in list(self._connections):
+            connection.abort()
+        self._connections.clear()
+        self._follow()
+        self._spawn(self._come_back(seconds))
+
+    def use_key(self, key: asyncssh.SSHKey) -> None:
+        """Take another host key for new connections."""
+        self._key = key
+        self.close()
+        self._follow()
+
+    def close(self) -> None:
+        """Stop to listen."""
+        if self._acceptor is not None:
+            self._acceptor.close()
+            self._acceptor = None
+
+    @property
+    def _is_wanted(self) -> bool:
+        return self._is_up and len(self._device.vtys) < self._device.platform.vty_lines
+
+    async def _come_back(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._device.boot()
+        self._is_up = True
+        self._follow()
+
+    def _follow(self) -> None:
+        """Open or close the port as it should be."""
+        if not self._is_wanted:
+            self.close()
+        elif self._acceptor is None:
+            self._spawn(self._reopen())
+
+    async def _reopen(self) -> None:
+        while self._is_wanted and self._acceptor is None:
+            try:
+                acceptor = await self._open_port(self._key)
+            except OSError:  # the old port is not quite closed yet
+                await asyncio.sleep(_RETRY_S)
+                continue
+            self._keep(acceptor)
+
+    def _keep(self, acceptor: asyncssh.SSHAcceptor) -> None:
+        """Keep a port that has opened, unless it is not wanted any more."""
+        if self._is_wanted and self._acceptor is None:
+            self._acceptor = acceptor
+        else:
+            acceptor.close()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

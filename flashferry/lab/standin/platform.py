@@ -1,0 +1,282 @@
+"""Platforms: the figures and texts of a device family, read from data files."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from datetime import datetime
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from flashferry.lab.datafile import Table, read_table
+from flashferry.lab.errors import LabError
+from flashferry.lab.standin.configuration import Configuration, parse_configuration
+from flashferry.lab.standin.hardware import PortFigures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PACKAGE = "flashferry.lab.standin.platforms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpFigures:
+    """How the device's TCP behaves without configuration; windows in bytes of real advertised window."""
+
+    default_window_bytes: int
+    default_window_scaling: bool
+    default_sack: bool
+    default_timestamps: bool
+    synwait_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyFigures:
+    """How `copy ftp:` behaves and looks.
+
+    Attributes:
+        loading_line: A line ``Loading NAME`` stands before the marks.
+        bytes_per_mark: What one exclamation mark stands for.
+        reply_timeout_s: How long the FTP client waits for a reply.
+        keeps_partial_file: What is there of a failed copy stays on the flash.
+        passive: The FTP client is passive without a line that says so.
+        extended_passive: The FTP client tries EPSV first.
+        erase_question: The flash is of class B, and copying to it asks whether to erase it first.
+    """
+
+    loading_line: bool
+    bytes_per_mark: int
+    reply_timeout_s: float
+    keeps_partial_file: bool
+    passive: bool
+    extended_passive: bool
+    erase_question: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StockFile:
+    """A file that the device holds from the start; its contents are zeros."""
+
+    name: str
+    size_bytes: int
+    modified: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlashFigures:
+    """The device's flash: names without the colon, sizes in bytes."""
+
+    name: str
+    aliases: tuple[str, ...]
+    size_bytes: int
+    overhead_bytes: int
+    block_bytes: int
+    write_bytes_per_s: float
+    hash_bytes_per_s: float
+    first_inode: int
+    files: tuple[StockFile, ...]
+    directories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Platform:
+    """A device family and release.
+
+    Attributes:
+        name: Name of the data file.
+        family: ``IOS`` or ``IOS-XE``.
+        sources: Where figures and texts come from.
+        vty_lines: How many sessions there may be.
+        line_limit_chars: Longest line of a command.
+        config_prompt_chars: What is left of the host name in configuration prompts.
+        directory_flags: The flags of a directory in `dir`.
+        year: The last year of the copyright notices.
+        dir_size_chars: Width of the size column of `dir`.
+        boot_s: How long a reload takes.
+        has_legacy_ssh: SSH with SHA-1 algorithms only.
+        is_controller_managed: SD-WAN: configured by `config-transaction` and `commit`.
+        mac_prefix: The maker's half of its layer-2 addresses.
+        ports: The kinds of its interfaces.
+        cabled: Interfaces that are up without an address of their own: the cable to the world is in one of a switch's.
+        image: The file that runs when no `boot system` line names one.
+        tcp: Its TCP.
+        copy: Its `copy`.
+        flash: The file system that files go to; its name is empty where there is none.
+        other_flashes: Further file systems, of stack members and disks.
+        file_system_rows: `show file systems`; ``@NAME`` stands for a file system of the above.
+        texts: Outputs with places to fill in.
+        outputs: Further `show` commands and what they print, with places to fill in.
+        configuration_text: The configuration fresh from stock.
+    """
+
+    name: str
+    family: str
+    sources: tuple[str, ...]
+    vty_lines: int
+    line_limit_chars: int
+    config_prompt_chars: int
+    dir_size_chars: int
+    directory_flags: str
+    year: int
+    boot_s: float
+    has_legacy_ssh: bool
+    is_controller_managed: bool
+    mac_prefix: str
+    ports: tuple[PortFigures, ...]
+    cabled: tuple[str, ...]
+    image: str
+    tcp: TcpFigures
+    copy: CopyFigures
+    flash: FlashFigures
+    other_flashes: tuple[FlashFigures, ...]
+    file_system_rows: tuple[str, ...]
+    texts: Mapping[str, str]
+    outputs: Mapping[str, str]
+    configuration_text: str
+
+    @property
+    def prefixes(self) -> frozenset[str]:
+        """The names before a colon that the device knows."""
+        rows = " ".join(self.file_system_rows)
+        named = {word.rstrip(":").lower() for word in rows.split() if word.endswith(":")}
+        flashes = {name for each in (self.flash, *self.other_flashes) for name in (each.name, *each.aliases)}
+        return frozenset(named | flashes | {"null"}) - {""}
+
+    def configuration(self, **values: str) -> Configuration:
+        """Return the configuration of a device fresh from stock; ``{serial}`` and ``{address}`` are filled in."""
+        return parse_configuration(self.configuration_text.format(**values))
+
+
+@functools.cache
+def load_platform(name: str) -> Platform:
+    """Read a platform's data files.
+
+    Raises:
+        LabError: There is no such platform, or a value is not allowed; file and key are named.
+    """
+    table = _table(name)
+    table.only(*_KEYS)
+    texts = table.table("texts")
+    texts.only(*_TEXTS, "bootvar")
+    return Platform(
+        name=name,
+        family=table.text("family"),
+        sources=table.strings("sources"),
+        vty_lines=table.integer("vty_lines", low=1, high=100),
+        line_limit_chars=table.integer("line_limit_chars", 254, low=80, high=10000),
+        config_prompt_chars=table.integer("config_prompt_chars", 20, low=1, high=63),
+        dir_size_chars=table.integer("dir_size_chars", 15, low=1, high=20),
+        directory_flags=table.text("directory_flags", "drwx"),
+        year=table.integer("year", low=1990, high=2100),
+        boot_s=table.number("boot_s", low=0, high=3600),
+        has_legacy_ssh=table.flag("has_legacy_ssh", False),
+        is_controller_managed=table.flag("is_controller_managed", False),
+        mac_prefix=table.text("mac_prefix"),
+        ports=tuple(_port(each) for each in table.tables("ports")),
+        cabled=table.strings("cabled", ()),
+        image=table.text("image"),
+        tcp=_tcp(table.table("tcp")),
+        copy=_copy(table.table("copy")),
+        flash=_flash(table.table("flash")) if "flash" in table.values else _NO_FLASH,
+        other_flashes=tuple(_flash(each) for each in table.tables("other_flashes")),
+        file_system_rows=tuple(table.text("file_systems").strip("\n").split("\n")),
+        texts={key: texts.text(key) for key in (*_TEXTS, "bootvar") if key in _TEXTS or key in texts.values},
+        outputs={key: table.table("outputs").text(key) for key in table.table("outputs").values},
+        configuration_text=_configuration_text(table.text("configuration", name)),
+    )
+
+
+def _table(name: str) -> Table:
+    """Read a data file; what it does not say comes from its ``base``, table by table."""
+    own = read_table(_PACKAGE, name)
+    if "base" not in own.values:
+        return own
+    values = dict(_table(own.text("base")).values)
+    for key, value in own.values.items():
+        old = values.get(key)
+        values[key] = old | value if isinstance(old, dict) and isinstance(value, dict) else value
+    return replace(own, values=values)
+
+
+_KEYS = (
+    "base", "family", "sources", "directory_flags", "year",
+    "vty_lines", "line_limit_chars", "config_prompt_chars", "dir_size_chars", "boot_s",
+    "has_legacy_ssh", "is_controller_managed", "mac_prefix", "ports", "cabled",
+    "image", "configuration", "file_systems",
+    "tcp", "copy", "flash", "other_flashes", "texts", "outputs",
+)  # fmt: skip
+_TEXTS = ("version", "inventory", "boot")
+
+
+def _configuration_text(name: str) -> str:
+    path = resources.files(_PACKAGE).joinpath(f"{name}.cfg")
+    if not path.is_file():
+        raise LabError(f"{name}.cfg: the configuration that belongs to {name}.toml is missing.")
+    return path.read_text(encoding="utf-8")
+
+
+def _port(table: Table) -> PortFigures:
+    table.only(*PortFigures.__dataclass_fields__)
+    return PortFigures(
+        prefix=table.text("prefix"),
+        hardware=table.text("hardware"),
+        bandwidth_kbps=table.integer("bandwidth_kbps", low=1),
+        delay_us=table.integer("delay_us", low=1),
+        media=table.strings("media", ()),
+        medium=table.text("medium", ""),
+    )
+
+
+def _tcp(table: Table) -> TcpFigures:
+    table.only(*TcpFigures.__dataclass_fields__)
+    return TcpFigures(
+        default_window_bytes=table.integer("default_window_bytes", low=1460, high=1073741823),
+        default_window_scaling=table.flag("default_window_scaling"),
+        default_sack=table.flag("default_sack"),
+        default_timestamps=table.flag("default_timestamps"),
+        synwait_s=table.number("synwait_s", low=1, high=300),
+    )
+
+
+def _copy(table: Table) -> CopyFigures:
+    table.only(*CopyFigures.__dataclass_fields__)
+    return CopyFigures(
+        loading_line=table.flag("loading_line"),
+        bytes_per_mark=table.integer("bytes_per_mark", low=1),
+        reply_timeout_s=table.number("reply_timeout_s", low=1, high=600),
+        keeps_partial_file=table.flag("keeps_partial_file"),
+        passive=table.flag("passive"),
+        extended_passive=table.flag("extended_passive", False),
+        erase_question=table.flag("erase_question", False),
+    )
+
+
+def _flash(table: Table) -> FlashFigures:
+    table.only(*FlashFigures.__dataclass_fields__)
+    return FlashFigures(
+        name=table.text("name"),
+        aliases=table.strings("aliases"),
+        size_bytes=table.integer("size_bytes", low=1),
+        overhead_bytes=table.integer("overhead_bytes"),
+        block_bytes=table.integer("block_bytes", low=1),
+        write_bytes_per_s=table.number("write_bytes_per_s", low=1),
+        hash_bytes_per_s=table.number("hash_bytes_per_s", low=1),
+        first_inode=table.integer("first_inode"),
+        files=tuple(_stock_file(each) for each in table.tables("files")),
+        directories=table.strings("directories", ()),
+    )
+
+
+def _stock_file(table: Table) -> StockFile:
+    table.only("name", "size_bytes", "modified")
+    return StockFile(
+        name=table.text("name"),
+        size_bytes=table.integer("size_bytes"),
+        modified=datetime.fromisoformat(table.text("modified")),
+    )
+
+
+_NO_FLASH = FlashFigures(
+    name="", aliases=(), size_bytes=0, overhead_bytes=0, block_bytes=1, write_bytes_per_s=1e9, hash_bytes_per_s=1e9,
+    first_inode=0, files=(),
+)  # fmt: skip

@@ -1,0 +1,212 @@
+"""`dir`, `show file systems`, `more`, `delete`, `mkdir`, `rmdir` and `rename`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flashferry.lab.standin import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flashferry.lab.standin.flash import FileEntry, Flash
+    from flashferry.lab.standin.platform import FlashFigures, Platform
+    from flashferry.lab.standin.vty import Vty
+
+Arguments = tuple[str, ...]
+
+
+def split_file(text: str) -> tuple[str, str]:
+    """Split ``flash:/x`` into the prefix and the name without its leading slash."""
+    prefix, _, name = text.partition(":")
+    return prefix.lower(), name.lstrip("/")
+
+
+def shown_name(flash: Flash | None, text: str) -> str:
+    """Return a file as the device names it: its own prefix, and a slash only where one was typed (captures)."""
+    return text if flash is None else f"{flash.prefix}{text.partition(':')[2]}"
+
+
+def directory(vty: Vty, arguments: Arguments) -> str:
+    """`dir [FS:[file]]`: a file system, a directory or one file; the device answers with its own name for it."""
+    text = arguments[0] if arguments else vty.device.flash.prefix
+    text = "nvram:" if text == ":" else text  # a device without flash
+    prefix, name = split_file(text)
+    if prefix in {"system", "nvram"}:
+        return _configuration_files(vty, prefix, name)
+    flash = vty.device.file_system(prefix)
+    if flash is None:
+        return f"%Error opening {text} (No such device)\n"
+    name = name.rstrip("/")
+    header = f"Directory of {flash.prefix}/{name}\n\n"
+    look = vty.device.platform
+    if flash.is_directory(name):
+        rows = "".join(_row(entry, look) for entry in flash.listing(name)) or "No files in directory\n"
+        return f"{header}{rows}\n{_totals(vty, flash)}"
+    entry = flash.find(name)
+    if entry is None:
+        return f"%Error opening {flash.prefix}/{name} (No such file or directory)\n"
+    return f"{header}{_row(entry, look)}\n{_totals(vty, flash)}"
+
+
+def flash_listing(vty: Vty, arguments: Arguments) -> str:
+    """`show flash:` and the like: what is on a file system, counted through.
+
+    IOS-XE names each file by its whole path, IOS by its name alone; both say at the end how much room is left.
+    """
+    text = arguments[0] if arguments else vty.device.flash.prefix
+    flash = vty.device.file_system(split_file(text)[0])
+    if flash is None:
+        return f"%Error opening {text} (No such device)\n"
+    is_xe = vty.device.platform.family == "IOS-XE"
+    head = "-#- --length-- ---------date/time--------- path" if is_xe else "-#- --length-- -----date/time------ path"
+    listing = [("", entry) for entry in flash.listing()] if not is_xe else [*_whole_tree(flash)]
+    rows = [head]
+    for number, (folder, entry) in enumerate(listing, start=1):
+        name = f"/{flash.prefix.rstrip(':')}/{folder}{entry.name}" if is_xe else entry.name
+        stamp = f"{entry.modified:%b %d %Y %H:%M:%S} +00:00"
+        rows.append(f"{number:>3d} {entry.size_bytes:10d} {stamp} {name}")
+    free = free_bytes(vty, flash)
+    rows += ["", f"{free} bytes available ({flash.figures.size_bytes - free} bytes used)", ""]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _whole_tree(flash: Flash, folder: str = "") -> Iterator[tuple[str, FileEntry]]:
+    for entry in flash.listing(folder.rstrip("/")):
+        yield folder, entry
+        if entry.is_directory:
+            yield from _whole_tree(flash, f"{folder}{entry.name}/")
+
+
+def free_bytes(vty: Vty, flash: Flash | None = None) -> int:
+    """Room on a file system as the device sees it, the flash by default."""
+    return 0 if vty.device.faults.flash_full else (flash or vty.device.flash).free_bytes
+
+
+def _totals(vty: Vty, flash: Flash) -> str:
+    return f"{flash.figures.size_bytes} bytes total ({free_bytes(vty, flash)} bytes free)\n"
+
+
+def _row(entry: FileEntry, look: Platform) -> str:
+    flags = look.directory_flags if entry.is_directory else "-rw-"
+    size = f"{entry.size_bytes:{look.dir_size_chars}d}"
+    return f"{entry.inode:5d}  {flags}  {size}  {clock.file_stamp(entry.modified)}  {entry.name}\n"
+
+
+def _configuration_files(vty: Vty, prefix: str, name: str) -> str:
+    """`dir system:` and `dir nvram:`: the configurations as files, without a date (capture)."""
+    own, text = ("running-config", vty.device.running_text())
+    if prefix == "nvram":
+        own, text = ("startup-config", vty.device.startup_text)
+    if name not in {"", own}:
+        return f"%Error opening {prefix}:/{name} (No such file or directory)\n"
+    row = f"1       -rw-  {len(text):15d}                    <no date>  {own}\n"
+    return f"Directory of {prefix}:/{name}\n\n{row}\nNo space information available\n"
+
+
+def file_systems(vty: Vty, _: Arguments) -> str:
+    """`show file systems`."""
+    rows = [_file_system_row(vty, row) if row.startswith("@") else row for row in vty.device.platform.file_system_rows]
+    header = "File Systems:\n\n       Size(b)       Free(b)      Type  Flags  Prefixes\n"
+    return header + "".join(f"{row}\n" for row in rows) + "\n"
+
+
+def _file_system_row(vty: Vty, row: str) -> str:
+    flash = vty.device.file_system(row[1:])
+    if flash is None:
+        return row
+    mark = "*" if flash is vty.device.flash else " "
+    size = f"{flash.figures.size_bytes:13d} {free_bytes(vty, flash):13d}"
+    return f"{mark}{size}      disk     rw   {_prefixes(flash.figures)}"
+
+
+def _prefixes(figures: FlashFigures) -> str:
+    return " ".join(f"{name}:" for name in (figures.name, *figures.aliases))
+
+
+def content(vty: Vty, text: str) -> bytes | None:
+    """Return what a file holds; a configuration is a file too. None when there is none of that name."""
+    prefix, name = split_file(text)
+    if (prefix, name) == ("system", "running-config"):
+        return vty.device.running_text().encode("latin-1", "replace")
+    if (prefix, name) == ("nvram", "startup-config"):
+        return vty.device.startup_text.encode("latin-1", "replace")
+    flash = vty.device.file_system(prefix)
+    entry = flash.find(name) if flash is not None else None
+    return entry.path.read_bytes()[: 2**24] if entry is not None else None
+
+
+def more(vty: Vty, arguments: Arguments) -> str:
+    """`more FS:file`."""
+    held = content(vty, arguments[0])
+    if held is None:
+        flash = vty.device.file_system(split_file(arguments[0])[0])
+        return f"%Error opening {shown_name(flash, arguments[0])} (No such file or directory)\n"
+    text = held.decode("latin-1")
+    return text if text.endswith("\n") else text + "\n"
+
+
+async def delete(vty: Vty, arguments: Arguments) -> None:
+    """`delete FS:file`: two questions."""
+    prefix, name = split_file(arguments[0])
+    name = await vty.terminal.ask(f"Delete filename [{name}]? ", name)
+    if await vty.terminal.confirm(f"Delete {prefix}:/{name}? "):
+        _delete(vty, prefix, name)
+
+
+async def delete_forced(vty: Vty, arguments: Arguments) -> None:
+    """`delete /force FS:file`: no question."""
+    _delete(vty, *split_file(arguments[0]))
+
+
+def _delete(vty: Vty, prefix: str, name: str) -> None:
+    flash = vty.device.file_system(prefix)
+    if flash is not None and flash.find(name) is not None:
+        flash.delete(name)
+    else:
+        shown = shown_name(flash, f"{prefix}:/{name}")
+        vty.terminal.write(f"%Error deleting {shown} (No such file or directory)\n")
+
+
+async def make_directory(vty: Vty, arguments: Arguments) -> None:
+    """`mkdir FS:name`: a question, then what was made."""
+    prefix, name = split_file(arguments[0])
+    name = (await vty.terminal.ask(f"Create directory filename [{name}]? ", name)).strip("/")
+    flash = vty.device.file_system(prefix)
+    if flash is None or not name or flash.is_directory(name) or flash.find(name) is not None:
+        vty.terminal.write(
+            f"%Error Creating dir {shown_name(flash, f'{prefix}:{name}')} (Can't create a file that exists)\n"
+        )
+        return
+    flash.make_directory(name)
+    vty.terminal.write(f"Created dir {flash.prefix}/{name}\n")
+
+
+async def remove_directory(vty: Vty, arguments: Arguments) -> None:
+    """`rmdir FS:name`: a question and a confirmation."""
+    prefix, name = split_file(arguments[0])
+    name = (await vty.terminal.ask(f"Remove directory filename [{name}]? ", name)).strip("/")
+    flash = vty.device.file_system(prefix)
+    if not await vty.terminal.confirm(f"Delete {prefix}:/{name}? "):
+        return
+    if flash is None or not flash.remove_directory(name):
+        reason = (
+            "Directory not empty" if flash is not None and flash.is_directory(name) else "No such file or directory"
+        )
+        vty.terminal.write(f"%Error Removing dir {shown_name(flash, f'{prefix}:/{name}')} ({reason})\n")
+        return
+    vty.terminal.write(f"Removed dir {flash.prefix}/{name}\n")
+
+
+async def rename(vty: Vty, arguments: Arguments) -> None:
+    """`rename FS:old FS:new`: asks for the new name."""
+    (prefix, old), (_, new) = split_file(arguments[0]), split_file(arguments[1])
+    new = (await vty.terminal.ask(f"Destination filename [{new}]? ", new)).lstrip("/")
+    flash = vty.device.file_system(prefix)
+    if flash is None or flash.find(old) is None:
+        shown = shown_name(flash, arguments[0])
+        vty.terminal.write(f"%Error renaming {shown} (No such file or directory)\n")
+    elif flash.find(new) is not None:
+        vty.terminal.write(f"%Error renaming {shown_name(flash, arguments[0])} (File exists)\n")
+    else:
+        flash.rename(old, new)

@@ -1,0 +1,243 @@
+"""`show interfaces`, `show ip interface` and their tables: the configuration, the platform's ports, what was carried.
+
+Lines are those of the Cisco command reference and of public captures of each kind of port. Counters are those of the
+device's own connections and stand at the interface with the world's address; the others have carried nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flashferry.lab.standin.connections import Totals
+from flashferry.lab.standin.hardware import base_mac, dotted, port_of
+from flashferry.lab.standin.interfaces import (
+    address_of,
+    canonical_interface,
+    interface_lines,
+    interface_name,
+    is_shut,
+    is_up,
+    is_virtual,
+    network_of,
+    short_name,
+    value_of,
+    vrf_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flashferry.lab.standin.configuration import Line
+    from flashferry.lab.standin.device import Device
+    from flashferry.lab.standin.vty import Vty
+
+Arguments = tuple[str, ...]
+
+
+def brief(vty: Vty, _: Arguments) -> str:
+    """`show ip interface brief`."""
+    rows = ["Interface              IP-Address      OK? Method Status                Protocol"]
+    for section in interface_lines(vty.device.running):
+        address = address_of(section)
+        status, protocol = _states(vty.device, section)
+        method = "NVRAM" if address else "unset"
+        name = interface_name(section)
+        rows.append(f"{name:<22} {address or 'unassigned':<15} YES {method:<6} {status:<21} {protocol:<8}")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def interfaces(vty: Vty, arguments: Arguments) -> str:
+    """`show interfaces [NAME]`."""
+    return _each(vty, arguments, _detail)
+
+
+def ip_interface(vty: Vty, arguments: Arguments) -> str:
+    """`show ip interface [NAME]`."""
+    return _each(vty, arguments, _ip_detail)
+
+
+def description(vty: Vty, _: Arguments) -> str:
+    """`show interfaces description`."""
+    rows = ["Interface                      Status         Protocol Description"]
+    for section in interface_lines(vty.device.running):
+        status, protocol = _states(vty.device, section)
+        status = "admin down" if is_shut(section) else status
+        about = value_of(section, "description") or ""
+        rows.append(f"{short_name(interface_name(section)):<30} {status:<14} {protocol:<8} {about}".rstrip())
+    return "".join(f"{row}\n" for row in rows)
+
+
+def status(vty: Vty, _: Arguments) -> str:
+    """`show interfaces status` of a switch: its ports, all of VLAN 1."""
+    rows = ["", "Port         Name               Status       Vlan       Duplex  Speed Type"]
+    for section in switch_ports(vty.device):
+        name = interface_name(section)
+        state = "disabled" if is_shut(section) else "connected" if is_usable(vty.device, section) else "notconnect"
+        pace = "a-full a-1000" if state == "connected" else "  auto   auto"
+        about = (value_of(section, "description") or "")[:18]
+        medium = port_of(vty.device.platform, name).medium
+        rows.append(f"{short_name(name):<12} {about:<18} {state:<12} {1:<10} {pace} {medium}")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def switch_ports(device: Device) -> list[Line]:
+    """Return the ports of a switch, of all its members."""
+    lines = interface_lines(device.running)
+    return [line for line in lines if interface_name(line).count("/") == 2 and address_of(line) is None]
+
+
+def mac_of(device: Device, section: Line) -> int:
+    """Return the layer-2 address of an interface: they are counted through within a chassis or member."""
+    name = interface_name(section)
+    member = int(name.split("/")[0].lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") or 0)
+    lines = interface_lines(device.running)
+    number = next((i for i, line in enumerate(lines) if line.text == section.text), 0)
+    return base_mac(device, max(1, member) if device.platform.cabled else 1) + number % 256
+
+
+def _each(vty: Vty, arguments: Arguments, shown: Callable[[Device, Line], str]) -> str:
+    device = vty.device
+    if arguments:
+        name = canonical_interface("".join(arguments), device.running)
+        section = device.running.find(f"interface {name}") if name else None
+        sections = [section] if section is not None else []
+    else:
+        sections = interface_lines(device.running)
+    return "".join(shown(device, section) for section in sections)
+
+
+def is_usable(device: Device, section: Line) -> bool:
+    """Tell whether an interface of a device is up."""
+    return is_up(section, device.platform.cabled)
+
+
+def _states(device: Device, section: Line) -> tuple[str, str]:
+    """Return status and protocol."""
+    if is_shut(section):
+        return "administratively down", "down"
+    return ("up", "up") if is_usable(device, section) else ("down", "down")
+
+
+def _prefixed(section: Line) -> str | None:
+    """Return an interface's address with the length of its prefix."""
+    address, network = address_of(section), network_of(section)
+    return f"{address}/{network.prefixlen}" if address and network else None
+
+
+def _detail(device: Device, section: Line) -> str:
+    name = interface_name(section)
+    port, mac = port_of(device.platform, name), dotted(mac_of(device, section))
+    state, protocol = _states(device, section)
+    tail = ""
+    if "/" in name and device.platform.cabled and state != "administratively down":
+        tail = "(connected) " if state == "up" else "(notconnect) "
+    about, prefixed = value_of(section, "description"), _prefixed(section)
+    bandwidth = value_of(section, "bandwidth") or port.bandwidth_kbps
+    rows = [f"{name} is {state}, line protocol is {protocol} {tail}"]
+    rows += [
+        f"  Hardware is {port.hardware}"
+        if _has_no_layer_2(name)
+        else f"  Hardware is {port.hardware}, address is {mac} (bia {mac})"
+    ]
+    rows += [f"  Description: {about}"] if about else []
+    rows += [f"  Internet address is {prefixed}"] if prefixed else []
+    rows += [
+        f"  MTU {_mtu(section)} bytes, BW {bandwidth} Kbit/sec, DLY {port.delay_us} usec, ",
+        "     reliability 255/255, txload 1/255, rxload 1/255",
+        f"  Encapsulation {'LOOPBACK' if _has_no_layer_2(name) else 'ARPA'}, loopback not set",
+        "  Keepalive not supported " if is_virtual(name) else "  Keepalive set (10 sec)",
+        *(f"  {line}" for line in port.media),
+    ]
+    carries = address_of(section) == device.settings.address
+    return "".join(
+        f"{row}\n" for row in (*rows, *_counters(device.connections.totals() if carries else Totals(), carries))
+    )
+
+
+def _has_no_layer_2(name: str) -> bool:
+    """Tell whether an interface has no layer 2 of its own."""
+    return name.startswith(("Loopback", "Tunnel"))
+
+
+def _mtu(section: Line) -> str:
+    return value_of(section, "mtu") or "1500"
+
+
+def _counters(carried: Totals, in_use: bool) -> tuple[str, ...]:
+    last = "00:00:00" if in_use else "never"
+    return (
+        "  ARP type: ARPA, ARP Timeout 04:00:00",
+        f"  Last input {last}, output {last}, output hang never",
+        '  Last clearing of "show interface" counters never',
+        "  Input queue: 0/375/0/0 (size/max/drops/flushes); Total output drops: 0",
+        "  Queueing strategy: fifo",
+        "  Output queue: 0/40 (size/max)",
+        "  5 minute input rate 0 bits/sec, 0 packets/sec",
+        "  5 minute output rate 0 bits/sec, 0 packets/sec",
+        f"     {carried.segments_in} packets input, {carried.bytes_in} bytes, 0 no buffer",
+        "     Received 0 broadcasts (0 IP multicasts)",
+        "     0 runts, 0 giants, 0 throttles ",
+        "     0 input errors, 0 CRC, 0 frame, 0 overrun, 0 ignored",
+        "     0 watchdog, 0 multicast, 0 pause input",
+        f"     {carried.segments_out} packets output, {carried.bytes_out} bytes, 0 underruns",
+        "     0 output errors, 0 collisions, 0 interface resets",
+        "     0 unknown protocol drops",
+        "     0 babbles, 0 late collision, 0 deferred",
+        "     0 lost carrier, 0 no carrier, 0 pause output",
+        "     0 output buffer failures, 0 output buffers swapped out",
+    )
+
+
+def _ip_detail(device: Device, section: Line) -> str:
+    name = interface_name(section)
+    state, protocol = _states(device, section)
+    rows = [f"{name} is {state}, line protocol is {protocol}"]
+    prefixed = _prefixed(section)
+    if prefixed is None:
+        return f"{rows[0]}\n  Internet protocol processing disabled\n"
+    rows += [
+        f"  Internet address is {prefixed}",
+        "  Broadcast address is 255.255.255.255",
+        "  Address determined by non-volatile memory",
+        f"  MTU is {value_of(section, 'ip mtu') or _mtu(section)} bytes",
+        *_IP_FEATURES,
+    ]
+    vrf = vrf_of(section)
+    at = rows.index("  IP fast switching is enabled")
+    rows[at:at] = [f'  VPN Routing/Forwarding "{vrf}"'] if vrf else []
+    return "".join(f"{row}\n" for row in rows)
+
+
+_IP_FEATURES = (
+    "  Helper address is not set",
+    "  Directed broadcast forwarding is disabled",
+    "  Outgoing Common access list is not set ",
+    "  Outgoing access list is not set",
+    "  Inbound Common access list is not set ",
+    "  Inbound  access list is not set",
+    "  Proxy ARP is enabled",
+    "  Local Proxy ARP is disabled",
+    "  Security level is default",
+    "  Split horizon is enabled",
+    "  ICMP redirects are always sent",
+    "  ICMP unreachables are always sent",
+    "  ICMP mask replies are never sent",
+    "  IP fast switching is enabled",
+    "  IP Flow switching is disabled",
+    "  IP CEF switching is enabled",
+    "  IP CEF switching turbo vector",
+    "  IP Null turbo vector",
+    "  IP multicast fast switching is enabled",
+    "  IP multicast distributed fast switching is disabled",
+    "  IP route-cache flags are Fast, CEF",
+    "  Router Discovery is disabled",
+    "  IP output packet accounting is disabled",
+    "  IP access violation accounting is disabled",
+    "  TCP/IP header compression is disabled",
+    "  RTP/IP header compression is disabled",
+    "  Probe proxy name replies are disabled",
+    "  Policy routing is disabled",
+    "  Network address translation is disabled",
+    "  BGP Policy Mapping is disabled",
+    "  Input features: MCI Check",
+)

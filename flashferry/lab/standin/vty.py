@@ -1,0 +1,227 @@
+"""One session: modes, prompts, and the way from a line to its command."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashferry.lab.standin.config_lock import release
+from flashferry.lab.standin.config_session import ConfigSession
+from flashferry.lab.standin.config_text import banner_text
+from flashferry.lab.standin.editor import Ended
+from flashferry.lab.standin.filters import BadFilterError, filter_text, split_pipe
+from flashferry.lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match, walk
+from flashferry.lab.standin.interfaces import canonical_interface
+from flashferry.lab.standin.levels import allows, exec_timeout_s, is_denied
+from flashferry.lab.standin.pager import page
+from flashferry.lab.standin.refusals import AUTHORIZATION_FAILED, refusal
+from flashferry.lab.standin.terminal import DisconnectedError, Terminal
+
+if TYPE_CHECKING:
+    from flashferry.lab.standin.configuration import Configuration
+    from flashferry.lab.standin.device import Device
+
+_SYSLOG_DELAY_S = 0.02
+_LOAD_HEADER = "Load for five secs: 4%/0%; one minute: 6%; five minutes: 5%\nTime source is NTP, {clock}\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What an exec command does: `show` returns text that a filter may cut, `run` holds a dialogue."""
+
+    show: Callable[[Vty, tuple[str, ...]], str] | None = None
+    run: Callable[[Vty, tuple[str, ...]], Awaitable[None]] | None = None
+
+
+class Vty:
+    """A session on a vty line.
+
+    Args:
+        device: The device it is on.
+        terminal: The user's end.
+        number: The vty line.
+        user: Who logged in.
+        peer: The address they come from.
+        trees: The exec commands of user and privileged mode.
+        rows: Height of the user's window, 0 when it is not known.
+    """
+
+    def __init__(
+        self, device: Device, terminal: Terminal, *, number: int, user: str, peer: str,
+        trees: tuple[Node[Command], Node[Command]], rows: int = 24,
+    ) -> None:  # fmt: skip
+        self.device = device
+        self.terminal = terminal
+        self.number = number
+        self.user = user
+        self.peer = peer
+        self.rows = rows
+        self.privilege = device.privilege_of(user)
+        self.is_over = False
+        self._trees = trees
+        # The login of the device's world is whom its AAA server knows; other users have its full leave.
+        self._denied = device.settings.refused_commands if user == device.settings.username else ()
+        self._session: ConfigSession | None = None
+
+    @property
+    def prompt(self) -> str:
+        """The prompt of the present mode."""
+        name = self.device.hostname
+        if self._session is not None:
+            return f"{name[: self.device.platform.config_prompt_chars]}({self._session.mode})#"
+        return name + ("#" if self.privilege > 1 else ">")
+
+    async def run(self) -> None:
+        """Serve the session until the user leaves, is idle for too long, or is gone."""
+        self._greet()
+        try:
+            start = ""
+            while not self.is_over:
+                await asyncio.sleep(self.device.faults.prompt_delay_s)
+                self.terminal.write(("" if self._in_banner else self.prompt) + start)
+                self.terminal.garbles = self.device.faults.garble_echo
+                self.terminal.idle_s = exec_timeout_s(self.device.running, self.number)
+                line, ended = await self.terminal.line(start=start, takes_help=not self._in_banner)
+                start = await self._take(line, ended)
+        except DisconnectedError:
+            pass
+        finally:
+            self._leave_configuration()
+            self.monitor(on=False)
+
+    def enter_configuration(self, target: Configuration | None = None) -> None:
+        """Begin configuration mode, on the running configuration or on a copy that is committed later."""
+        self._session = ConfigSession(self.device, target, self._denied)
+
+    def monitor(self, *, on: bool) -> None:
+        """Switch syslog lines on this session (`terminal monitor`)."""
+        if self._on_syslog in self.device.monitors:
+            self.device.monitors.remove(self._on_syslog)
+        if on:
+            self.device.monitors.append(self._on_syslog)
+
+    @property
+    def _in_banner(self) -> bool:
+        return self._session is not None and self._session.in_banner
+
+    def _greet(self) -> None:
+        """Show what stands before the first prompt; the login banner came with the SSH authentication."""
+        running = self.device.running
+        texts = [banner_text(getattr(running.find(f"banner {kind}"), "text", None)) for kind in ("motd", "exec")]
+        self.terminal.write("\n" + "".join(f"{text.strip(chr(10))}\n\n" for text in texts if text))
+
+    def _on_syslog(self, line: str) -> None:
+        """Show a syslog line; it comes behind the prompt that follows, and no new prompt is drawn (public logs)."""
+        asyncio.get_running_loop().call_later(_SYSLOG_DELAY_S, self.terminal.write, f"\n{line}\n")
+
+    async def _take(self, line: str, ended: Ended) -> str:
+        """Act on a line; return what the next one begins with."""
+        self.device.archive.note_key(self.user)
+        if ended is Ended.HELP:
+            self._help(line)
+            return line
+        if ended is Ended.LOGOUT:
+            self.is_over = True
+        elif ended is Ended.CTRL_Z or ended is Ended.CANCEL:
+            self._leave_configuration()
+        elif self._session is not None:
+            await self._configure(self._session, line)
+        elif line.strip() and not line.lstrip().startswith("!"):
+            await self._execute(line)
+        return ""
+
+    async def _execute(self, line: str, *, offset: int = 0) -> None:
+        pattern = self.device.faults.refuse_exec_pattern
+        if pattern is not None and re.search(pattern, line):
+            self.terminal.write(AUTHORIZATION_FAILED)
+            return
+        command, pipe = split_pipe(line)
+        found = self._find(command)
+        if not isinstance(found, Matched):
+            self.terminal.write(refusal(found, command, column=len(self.prompt) + offset))
+        elif is_denied(found.text, self._denied):
+            self.terminal.write(AUTHORIZATION_FAILED)
+        elif found.action.show is not None:
+            await self._show(found.action.show(self, found.arguments), pipe, offset + len(command) + 2)
+        elif found.action.run is not None:
+            await found.action.run(self, found.arguments)
+
+    def _find(self, command: str) -> Matched[Command] | Invalid | Incomplete | Ambiguous:
+        """Match a command that this session may use; names of file systems and interfaces must be the device's."""
+        found = match(self._trees[self.privilege > 1], command)
+        if not isinstance(found, Matched):
+            return found
+        if 1 < self.privilege < 15 and not allows(self.device.running, self.privilege, found, self._trees[0]):
+            return Invalid(offset=len(command) - len(command.lstrip()))
+        foreign = [at for prefix, at in found.file_systems if not self.device.knows_prefix(prefix)]
+        running = self.device.running
+        foreign += [at for name, at in found.interfaces if canonical_interface(name, running) is None]
+        return Invalid(offset=foreign[0]) if foreign else found
+
+    async def _show(self, text: str, pipe: str | None, offset: int) -> None:
+        if self.device.faults.load_header:
+            text = _LOAD_HEADER.format(clock=self.device.clock_line().lstrip("*")) + text
+        if pipe is not None:
+            try:
+                # The blank line that parts the header of some outputs goes through the filter like any other.
+                text = filter_text(text, pipe)
+            except BadFilterError as error:
+                column = len(self.prompt) + offset
+                self.terminal.write(refusal(Invalid(offset=error.offset), "", column=column))
+                return
+        await page(self.terminal, text, self.rows)
+
+    async def _configure(self, session: ConfigSession, line: str) -> None:
+        words = line.lower().split()
+        if session.in_banner:
+            session.take(line)
+        elif not words or words[0].startswith("!"):
+            return
+        elif words[0] == "do" and len(words) > 1:
+            start = line.lower().index("do") + 3
+            await self._execute(line[start:], offset=start)
+        elif words[0] == "commit" and session.target is not self.device.running:
+            self._commit(session)
+        elif words[0] == "end":
+            self._leave_configuration()
+        elif words[0] in {"exit", "exi", "ex"}:
+            if not session.leave_section():
+                self._leave_configuration()
+        else:
+            column = len(self.prompt)
+            answer = session.take(line)
+            self.terminal.write(answer if isinstance(answer, str) else refusal(answer, line, column=column))
+
+    def _commit(self, session: ConfigSession) -> None:
+        """`commit` of a device in controller mode."""
+        self.device.running = session.target
+        self.enter_configuration(session.target.copy())
+        self.terminal.write("Commit complete.\n")
+
+    def _leave_configuration(self) -> None:
+        if self._session is None:
+            return
+        self._session = None
+        release(self)
+        self.device.touch(self.user)
+        self.device.syslog(f"%SYS-5-CONFIG_I: Configured from console by {self.user} on vty{self.number} ({self.peer})")
+
+    def _help(self, line: str) -> None:
+        """Answer a question mark: the words that may follow."""
+        head, _, part = line.rpartition(" ")
+        if self._session is not None:
+            place = walk(self._session.tree, head)
+            words = place.helps() if place is not None else []
+        else:
+            node = walk(self._trees[self.privilege > 1], head)
+            words = node.helps() if node is not None else []
+        fitting = [word for word in words if word.startswith(part.lower())]
+        if part and fitting:
+            self.terminal.write("  ".join(fitting) + "\n\n")
+        elif fitting:
+            self.terminal.write("".join(f"  {word}\n" for word in fitting) + "\n")
+        else:
+            self.terminal.write("% Unrecognized command\n")

@@ -1,0 +1,113 @@
+"""Start the helper processes of a world: for each site its stand-ins, and where there is one its link."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from flashferry.lab.standin.passwords import hash9
+from flashferry.lab.world_helper import Helper
+from flashferry.lab.world_rungs import Rung
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from flashferry.lab.world_spec import Addressing, DeviceAccess, DeviceSpec, Site, WorldSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a world is built from: its specification, settled for a rung and its addresses, and its directory."""
+
+    spec: WorldSpec
+    sites: tuple[Site, ...]
+    rung: Rung
+    addressing: Addressing
+    directory: Path
+
+
+def control_socket(directory: Path, what: str, number: int) -> Path:
+    """Return where the control socket of a site's ``devices`` or ``link`` is."""
+    return directory / f"{what}-{number}.sock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Live processes by which a world's namespaces are entered: one in the core, one in each site."""
+
+    core_pid: int
+    site_pids: tuple[int, ...]
+
+
+def start_helpers(stack: ExitStack, ground: Ground) -> Places:
+    """Start all helpers, which end with the stack.
+
+    Raises:
+        LabError: One did not start.
+    """
+    standins = [_start(stack, ground, "devices", i, _devices_settings(ground, i)) for i in range(len(ground.sites))]
+    _hear(standins)
+    core_pid = standins[0].process.pid
+    if ground.rung is not Rung.LOOPBACK:
+        links: list[Helper] = []
+        for i, standin in enumerate(standins):
+            core = links[0].process.pid if links else None
+            settings = _link_settings(ground, i) | {"site_pid": standin.process.pid, "core_pid": core}
+            links.append(_start(stack, ground, "link", i, settings))
+            if i == 0:
+                _hear(links)  # the others enter the core that it has made
+        _hear(links[1:])
+        core_pid = links[0].process.pid
+    for standin in standins:
+        standin.tell({"link_is_up": True})
+    _hear(standins)
+    return Places(core_pid=core_pid, site_pids=tuple(standin.process.pid for standin in standins))
+
+
+def _hear(helpers: list[Helper]) -> None:
+    for each in helpers:
+        each.hear()
+
+
+_MODULES = {"devices": "flashferry.lab.standin", "link": "flashferry.lab.relay"}
+
+
+def _start(stack: ExitStack, ground: Ground, what: str, number: int, settings: dict[str, Any]) -> Helper:
+    control = {"control": str(control_socket(ground.directory, what, number))}
+    helper = Helper(_MODULES[what], settings | control, ground.directory / f"{what}-{number}.log")
+    stack.callback(helper.stop)
+    return helper
+
+
+def _devices_settings(ground: Ground, number: int) -> dict[str, Any]:
+    specs, site = ground.spec.all_sites[number].devices, ground.sites[number]
+    # Hashed once per secret, which costs hundredths of a second on purpose; a fleet mostly has one.
+    secrets = {secret for spec in specs for secret in (spec.password, spec.enable_secret)}
+    hashed = {secret: f"9 {hash9(secret)}" for secret in secrets}
+    return {
+        "directory": str(ground.directory),
+        "has_own_network": ground.rung is not Rung.LOOPBACK,
+        "devices": [_device(spec, access, hashed) for spec, access in zip(specs, site.devices, strict=True)],
+    }
+
+
+def _device(spec: DeviceSpec, access: DeviceAccess, hashed: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of `flashferry.lab.standin.device.DeviceSettings`, with the platform's name."""
+    own = {"address": access.address, "port": access.port}
+    return asdict(spec) | own | {"password": hashed[spec.password], "enable_secret": hashed[spec.enable_secret]}
+
+
+def _link_settings(ground: Ground, number: int) -> dict[str, Any]:
+    site = ground.sites[number]
+    return {
+        "interface": f"wan{number}",
+        "has_tun": ground.rung is Rung.FULL,
+        "site_addresses": [f"{access.address}/32" for access in site.devices],
+        "site_network": site.network,
+        "core_address": f"{ground.addressing.server_address}/32",
+        "profile": site.profile.as_json(),
+        # The first link's losses are those of a world of one site.
+        "seed": ground.spec.seed if number == 0 else f"{ground.spec.seed}/{site.name}",
+    }

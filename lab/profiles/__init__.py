@@ -1,1 +1,0 @@
-"""WAN profiles as data; `lab.link.load_profile` reads them."""
