@@ -1,8 +1,8 @@
 """Verdicts held against causes that were set: `python -m benchmarks.verdicts DIR [--runs 10]`; needs root and TUN.
 
-Two parts, each of as many runs: the flows of `flashferry.lab.experiment.causes`, and a newcomer's case by the command line, an
-old router with a flash of 605 kB/s behind a link of 16 Mbit/s, stated in its inventory and not. What DIR holds is not
-run again, so that it may be done in several goes; `--docs FILE` puts the tables between the document's markers.
+Two parts, each of as many runs: the flows of `flashferry.lab.experiment.causes`, and a newcomer's case by the command
+line, an old router with a flash of 605 kB/s behind a link of 16 Mbit/s, stated in its inventory and not. What DIR holds
+is not run again, so that it may be done in several goes; `--docs FILE` puts the tables between the document's markers.
 """
 
 import argparse

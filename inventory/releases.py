@@ -14,12 +14,12 @@ from flashferry.core.errors import ConfigInvalid
 # Facts
 # -----
 # Classic IOS is `15.8(3)M2`: major, minor, maintenance (with a letter at times, `(3a)`), the train's letters and its
-# rebuild (`M2`, `S4b`). IOS-XE is `17.9.4` or `17.09.04a`, with zeros or without and a letter for a rebuild; before 16 it
-# was `03.16.04b.S`. An interim build carries a date, `15.9(20190621:233949)`, or a word,
+# rebuild (`M2`, `S4b`). IOS-XE is `17.9.4` or `17.09.04a`, with zeros or without and a letter for a rebuild; before 16
+# it was `03.16.04b.S`. An interim build carries a date, `15.9(20190621:233949)`, or a word,
 # `15.2(CML_NIGHTLY_20190423)FLO_DSGS7`.
 #
-# Numbers decide first. Where they are equal, a rebuild comes behind what it was built from. Two trains of equal numbers,
-# such as `15.2(4)M` and `15.2(4)S`, were developed beside each other: neither is older.
+# Numbers decide first. Where they are equal, a rebuild comes behind what it was built from. Two trains of equal
+# numbers, such as `15.2(4)M` and `15.2(4)S`, were developed beside each other: neither is older.
 
 _RELEASE = re.compile(
     r"(\d+)(?:\.(\d+)(?:[.(](\d+)([a-z]*)(?::\d+)?\)?)?(?:\.?([A-Z]+)(\d*)([a-z]*))?)?",

@@ -24,8 +24,8 @@ from inventory.values import INTERFACE, WORD
 # -----
 #
 # - NAPALM has `ios` for both (`napalm.readthedocs.io`, supported devices); netmiko `cisco_ios` and `cisco_xe`, and the
-#   same with `_ssh`, `_telnet` and `_serial` behind them (`netmiko/ssh_dispatcher.py`); scrapli `cisco_iosxe`; Genie and
-#   pyATS `ios` and `iosxe`; Ansible `cisco.ios.ios`; NetBox and Nautobot whatever somebody typed.
+#   same with `_ssh`, `_telnet` and `_serial` behind them (`netmiko/ssh_dispatcher.py`); scrapli `cisco_iosxe`; Genie
+# and   pyATS `ios` and `iosxe`; Ansible `cisco.ios.ios`; NetBox and Nautobot whatever somebody typed.
 # - Which of the two a device runs is what its `show version` says: the names decide nothing but that it is one of them.
 
 IOS = "ios"

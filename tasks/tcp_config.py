@@ -438,9 +438,10 @@ def _named(line: str | None) -> str:
 
 # What a device made of the lines that were sent to it: which line that it shows is which of ours. Pure.
 #
-# A device may show a line in other words than it was typed, and what it shows is all that tells later whether our line is
-# still in force. So the two are tied while we know that nothing else has changed, right after the lines were sent. What
-# cannot be tied could not be told from somebody else's line later, nor could its absence: it is taken back at once.
+# A device may show a line in other words than it was typed, and what it shows is all that tells later whether our line
+# is still in force. So the two are tied while we know that nothing else has changed, right after the lines were sent.
+# What cannot be tied could not be told from somebody else's line later, nor could its absence: it is taken back at
+# once.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

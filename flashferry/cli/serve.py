@@ -11,7 +11,7 @@ import typer
 
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.images import digest_cache, hashed, tell_left_out
-from flashferry.cli.options.shared import JSON_VARIABLE, AddressOption, PortOption, StateOption
+from flashferry.cli.options.shared import AddressOption, PortOption, StateOption
 from flashferry.cli.options.watch import MetricsOption
 from flashferry.cli.serving import (
     PASSWORD_VARIABLE,
@@ -23,7 +23,7 @@ from flashferry.cli.serving import (
 )
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.outlet import outlets
-from flashferry.cli.terminal.output import copy_line, say
+from flashferry.cli.terminal.output import JSON_VARIABLE, copy_line, say
 from flashferry.cli.view.sessions import watch_sessions
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import (

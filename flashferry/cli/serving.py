@@ -31,7 +31,8 @@ from flashferry.transports.copy_dialogue import copy_command
 
 # What `serve` learns of links where nobody stated a rate: told, and kept between runs. It holds no copy back.
 #
-# A copy finds the link's rate anew for itself, see `flashferry.tcp.pacing`: the link may have changed, or carry somebody else too.
+# A copy finds the link's rate anew for itself, see `flashferry.tcp.pacing`: the link may have changed, or carry
+# somebody else too.
 
 _TEACHING = frozenset({EventKind.LOGIN, EventKind.DONE, EventKind.FAILED})
 

@@ -1,6 +1,7 @@
 """NAPALM's IOS driver on a netmiko connection that judges host keys and sleeps until text comes.
 
-netmiko, paramiko and NAPALM take half a second to import, so only `flashferry.devices.login` imports this module, and late.
+netmiko, paramiko and NAPALM take half a second to import, so only `flashferry.devices.login` imports this module, and
+late.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from flashferry.devices.transcript import Recorder
 
 # NAPALM's IOS driver alone: importing the package brings those of all other vendors, a quarter of a command's start.
 #
-# `napalm/__init__.py` imports every driver there is, and with Junos' a library of its own. While our one is imported the
-# package stands empty; afterwards it is as if nobody had imported it, so that a script which does gets all of it.
+# `napalm/__init__.py` imports every driver there is, and with Junos' a library of its own. While our one is imported
+# the package stands empty; afterwards it is as if nobody had imported it, so that a script which does gets all of it.
 
 _NAME = "napalm"
 _lock = threading.Lock()

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 #
 # Facts
 # -----
-# * netmiko raises one error for all of it and NAPALM another one around that; what the socket said stays in the chain of
+# * netmiko raises one error for all of it and NAPALM another one around that; what the socket said stays in the chain
+#   of
 #   contexts. A name that is not known is a `gaierror`, whatever language the system speaks.
 # * paramiko tries all addresses of a name and gathers refusals and missing routes in one `NoValidConnectionsError`.
 # * A server that closes at once, as a router does whose vty lines are taken, or speaks something else, has paramiko say

@@ -16,7 +16,8 @@ from flashferry.fileserver.errors import ServerStartFailed
 # -----
 #
 # - A session takes four descriptors at most: control connection, passive listener, data connection, image.
-# - A process may raise its soft limit to the hard one; more takes privileges (setrlimit(2)), and is the host's decision.
+# - A process may raise its soft limit to the hard one; more takes privileges (setrlimit(2)), and is the host's
+#   decision.
 
 DESCRIPTORS_PER_SESSION = 4
 MOST_SESSIONS = 4000

@@ -1,4 +1,4 @@
-"""The serving process: `python -m flashferry.fileserver.process CONTROL_FD LISTENER_FD`, started by `flashferry.fileserver.server`.
+"""The serving process, started by `flashferry.fileserver.child`: `python -m flashferry.fileserver.process FD FD`.
 
 It ends when its parent does, however that happens: the control channel then reads as closed, and as a second line of
 defence the parent's process id is looked at twice a second.

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 # Facts
 # -----
 #
-# - Linux sends the first ten segments of a connection without pacing (`tcp_update_skb_after_send`, net/ipv4/tcp_output.c,
+# - Linux sends the first ten segments of a connection without pacing (`tcp_update_skb_after_send`,
+#   net/ipv4/tcp_output.c,
 #   after the packet scheduler fq). That is 14.6 kB at once: nothing beside a fast link, but where eight routers share
 #   4 Mbit/s and begin together it is a quarter of what all may take in a second.
 # - It sends at least two segments at a time from there on (`net.ipv4.tcp_min_tso_segs`), and so does this.

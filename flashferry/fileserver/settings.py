@@ -20,7 +20,8 @@ class SenderProfile:
     """How image data is sent.
 
     Attributes:
-        congestion_control: `auto` (see `flashferry.fileserver.congestion_control`), `bbr`, `cubic`, `reno`, or `system`: the kernel's.
+        congestion_control: `auto` (see `flashferry.fileserver.congestion_control`), `bbr`, `cubic`, `reno`, or
+            `system`: the kernel's.
         cap_bytes_per_s: Pacing cap per transfer in payload bytes per second; None for none.
         dscp: Differentiated services code point of data and control, 0 to 63 (1 is lower effort, RFC 8622).
         mss_bytes: Segment size to ask for on data connections, 88 to 32767; None leaves it to the path.

@@ -1,9 +1,9 @@
 """Whether an image is for the platform of a device, by what both say of themselves. Pure.
 
 Three answers, for a wrong "yes" costs a boot and a wrong "no" a night: it is, it is not, or it cannot be told. It is
-not only where the table of `flashferry.images.families` knows both and they differ. What cannot be told is staged, and said:
-nothing is activated by a copy, so what it may cost is its own time and room, while a refusal of every name that the
-table lacks would teach everybody to insist, always.
+not only where the table of `flashferry.images.families` knows both and they differ. What cannot be told is staged, and
+said: nothing is activated by a copy, so what it may cost is its own time and room, while a refusal of every name that
+the table lacks would teach everybody to insist, always.
 
 What an image is, is told by the name that it carries inside, and by the name of the file. IOS images and IOS-XE
 packages have a block `CW_BEGIN` ... `CW_END` with `CW_IMAGE$C870-ADVIPSERVICESK9-M$`, in packages

@@ -18,8 +18,8 @@ _NAME_INSIDE = re.compile(rb"CW_IMAGE=?\$([\w.-]{3,120})\$")
 def name_inside(path: Path) -> str | None:
     """Return the name that an image carries in itself, whatever its file is called; None where it carries none.
 
-    See `flashferry.images.fit` for where it stands. The file is read up to there, or to its end: 1.3 to 2.2 s for a gigabyte,
-    measured on two busy processors.
+    See `flashferry.images.fit` for where it stands. The file is read up to there, or to its end: 1.3 to 2.2 s for a
+    gigabyte, measured on two busy processors.
 
     Raises:
         ConfigInvalid: It cannot be read.

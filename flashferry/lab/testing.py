@@ -1,4 +1,4 @@
-"""Worlds for pytest; put ``pytest_plugins = ["flashferry.lab.testing"]`` into the top conftest.py, or import what is needed.
+"""Worlds for pytest: ``pytest_plugins = ["flashferry.lab.testing"]`` in the top conftest.py, or what is needed.
 
 - ``loopback_world``: one router on plain loopback, in less than a second, without any right; its receive window is
   real, the rest of the WAN is not.

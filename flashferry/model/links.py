@@ -133,10 +133,11 @@ def _key(device: HostView, peer_address: str) -> str:
 
 # Whether the copies of a run are held to anything: a cap where a link's rate is stated, else a pace that they find.
 #
-# A rate that nobody stated is no reason to refuse. A copy without one finds the pace of its link by itself, all copies of
-# a site share it, and beside somebody else's flow it goes on as fair as that flow (`flashferry.tcp.pacing`). That takes BBR and a
-# kernel that paces. Where this host grants neither, a copy would be CUBIC alone: it fills the queue of its link until it
-# loses, in front of everybody else there. So that is refused, by `plan` and `stage` alike, unless somebody insists.
+# A rate that nobody stated is no reason to refuse. A copy without one finds the pace of its link by itself, all copies
+# of a site share it, and beside somebody else's flow it goes on as fair as that flow (`flashferry.tcp.pacing`). That
+# takes BBR and a kernel that paces. Where this host grants neither, a copy would be CUBIC alone: it fills the queue of
+# its link until it loses, in front of everybody else there. So that is refused, by `plan` and `stage` alike, unless
+# somebody insists.
 
 INSIST = "--uncapped"
 """The option that lets copies run with neither cap nor pace."""

@@ -59,7 +59,8 @@ class Event:
         progress: With `progress` of a copy: how far it has come.
         site: The device's site, or the site that is meant; None where there is none.
         wave: Number of the wave, 0 for the canaries; None outside waves.
-        verdict: With `progress` of a copy: what limits it so far, by the words of `flashferry.tcp.limiting_factor.VerdictKind`.
+        verdict: With `progress` of a copy: what limits it so far, by the words of
+            `flashferry.tcp.limiting_factor.VerdictKind`.
         run_id: With `started` of a `run`: its identifier in the journal.
         outcome: With the end of a `device`: what became of it, by the words of `flashferry.model.states.Outcome`.
         restored: Likewise, by the words of `flashferry.model.states.Restored`.

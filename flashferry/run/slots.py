@@ -20,8 +20,8 @@ from flashferry.model.limits import Limits
 # When a copy's slot is handed on: a little before its end, so that its site's link does not stand idle. Pure.
 #
 # Behind a slot a device is snapshotted, tuned and told to copy, which takes seconds; one that was logged out while it
-# waited has to be logged in and checked before that. Copies of a site that share its cap end at about the same time, and
-# without this the link would wait for all of their followers at once.
+# waited has to be logged in and checked before that. Copies of a site that share its cap end at about the same time,
+# and without this the link would wait for all of their followers at once.
 
 HAND_OVER_S = 10.0
 """What a follower takes from its slot to its first byte where many do so at once: some ten commands in turn."""

@@ -5,7 +5,8 @@ Facts
 
 - Only a transfer that the link itself held back shows its rate: the verdicts bandwidth and policer. One limited by its
   window, by loss or by flash shows what got through, which may be any part of it.
-- A transfer that found its pace for itself (`flashferry.tcp.pacing`) was held back by the link, and its verdict says so.
+- A transfer that found its pace for itself (`flashferry.tcp.pacing`) was held back by the link, and its verdict says
+  so.
 - A cap that was reached shows that the link carries at least so much. It may raise an estimate but never begin one:
   where the cap is a share of the estimate, an estimate made of its own share would shrink with every transfer.
 - Transfers at the same time share the link, so what ran beside a transfer is added to it.

@@ -12,9 +12,9 @@ from typing import Annotated
 import typer
 
 from flashferry.cli.command_line import IMAGE, OUTPUT, SERVER
-from flashferry.cli.terminal.output import remember
+from flashferry.cli.terminal.output import JSON_VARIABLE, remember
 
-JSON_VARIABLE, OUTPUT_VARIABLE = "FLASHFERRY_JSON", "FLASHFERRY_OUTPUT"
+OUTPUT_VARIABLE = "FLASHFERRY_OUTPUT"
 
 RunsOption = Annotated[
     int, typer.Option("--last", "--runs", metavar="N", min=1, max=1000, help="How many runs to show.")

@@ -1,8 +1,8 @@
 """What goes to the terminal: results on standard output, everything else on standard error.
 
-All of it passes the door to the outside (`flashferry.core.outside`): no other module of the command line writes by itself,
-but for tables (`flashferry.cli.view.layout`). The copy lines of `flashferry serve` are what was asked for: they go out as they
-are.
+All of it passes the door to the outside (`flashferry.core.outside`): no other module of the command line writes by
+itself, but for tables (`flashferry.cli.view.layout`). The copy lines of `flashferry serve` are what was asked for: they
+go out as they are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pathlib import Path
 
 import typer
 
-from flashferry.cli.options.shared import JSON_VARIABLE
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import shown, told
 from flashferry.model.codec import to_json
@@ -66,6 +65,7 @@ def _option() -> str:
 
 
 SCHEMA_VERSION = 1
+JSON_VARIABLE = "FLASHFERRY_JSON"
 _YES = frozenset({"1", "true", "t", "yes", "y", "on"})
 """What a variable says for a flag, as typer reads it."""
 

@@ -1,6 +1,7 @@
 """How results look: consoles, tables that fit the terminal, and figures in words.
 
-Whatever a console of ours prints has passed the door to the outside (`flashferry.core.outside`) before it is measured and
+Whatever a console of ours prints has passed the door to the outside (`flashferry.core.outside`) before it is measured
+and
 wrapped: a secret is masked before it could be cut, and a cell is as wide as what is shown of it.
 """
 
@@ -194,7 +195,7 @@ def outcome(found: Outcome, *, done: str = "done") -> Text:
 
 
 def restored(found: Restored) -> Text:
-    """Return whether a configuration is what it was, in colour. Restored means proven: see `flashferry.model.states`."""
+    """Return whether a configuration is what it was, in colour; restored means proven (`flashferry.model.states`)."""
     words = "restored but…" if found is Restored.FOREIGN_CHANGE and not is_wide() else found.value
     proven = ", proven" if found is Restored.RESTORED and is_wide() else ""
     bad = found in {Restored.INCOMPLETE, Restored.FOREIGN_CHANGE}

@@ -1,4 +1,4 @@
-"""Clients at the site: a plain Linux one, and the stand-in's FTP client by itself. ``python -m flashferry.lab.experiment.puller``.
+"""``python -m flashferry.lab.experiment.puller``: clients at the site, a plain Linux one and the stand-in's own.
 
 Runs in a site's namespace. A line of JSON in, the copy's bytes and seconds as a line of JSON out. Both clients write
 nowhere, so that no disk is the limit, and count from the reply that opens the transfer to the last byte, as `ftp` does.

@@ -1,4 +1,4 @@
-"""One bench in a process of its own: ``python -m flashferry.lab.experiment.worker FOLDER``; cells in, records out, as JSON lines.
+"""``python -m flashferry.lab.experiment.worker FOLDER``: one bench by itself; cells in, records out, as JSON lines.
 
 A process per link, because a network namespace belongs to a thread and a bench moves its whole process.
 """

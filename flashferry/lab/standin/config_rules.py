@@ -1,7 +1,7 @@
 """Which configuration commands there are, and what each does to the configuration.
 
-A rule is a specification in the notation of `flashferry.lab.standin.grammar`. ``no`` and ``default`` forms follow from it. What
-a line is replaced or removed by is its key: the keywords before the first parameter, and as many parameters as
+A rule is a specification in the notation of `flashferry.lab.standin.grammar`. ``no`` and ``default`` forms follow from
+it. What a line is replaced or removed by is its key: the keywords before the first parameter, and as many parameters as
 the rule says name the line.
 """
 

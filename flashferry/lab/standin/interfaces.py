@@ -1,4 +1,4 @@
-"""Interface names and the state that follows from their configuration; `flashferry.lab.standin.show_interfaces` prints it."""
+"""Interface names and the state that follows from their configuration; `show_interfaces` prints it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`show ip route`, `show ip arp`, `show ip cef` and `show vrf`: what `flashferry.lab.standin.routing` goes by, as tables."""
+"""`show ip route`, `show ip arp`, `show ip cef` and `show vrf`: what `routing` goes by, as tables."""
 
 from __future__ import annotations
 

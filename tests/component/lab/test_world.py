@@ -148,7 +148,7 @@ def test_devices_are_apart() -> None:
 
 
 def test_enter_runs_a_command_in_the_core() -> None:
-    """`python -m flashferry.lab.enter PID -- CMD` runs CMD where the server's address is, and hands its exit code on."""
+    """`python -m flashferry.lab.enter PID -- CMD` runs CMD where the server is, and hands its exit code on."""
     code = "import socket; socket.create_server(('198.18.0.1', 0)); raise SystemExit(7)"
     with start_world(LAN) as world:
         command = [sys.executable, "-m", "flashferry.lab.enter", str(world.core_pid), "--", sys.executable, "-c", code]

@@ -19,8 +19,8 @@ from flashferry.run.stored_request import to_stored
 from flashferry.store.journal import Journal
 from flashferry.store.run_lock import RunState
 from flashferry.store.stored_run import read_run
-from tests.unit.staging.conftest import take
-from tests.unit.staging.fleet.test_resuming import Image, offered
+from tests.unit.conftest import take
+from tests.unit.run.test_resume import Image, offered
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def test_a_journal_that_vanishes_is_noticed(tmp_path, enter, touch, replaced):
 
 def test_what_a_stack_is_made_of_is_kept(tmp_path, enter):
     """Another member may be active when it is to be known again."""
-    from tests.unit.staging.conftest import CHANGES, SNAPSHOT
+    from tests.unit.conftest import CHANGES, SNAPSHOT
 
     with Journal(tmp_path) as journal:
         run_id = journal.begin_run("stage")

@@ -9,7 +9,7 @@ from flashferry.model.states import Outcome
 from flashferry.run.context import DeviceOptions
 from flashferry.run.dry_run import DryRecord
 from tasks.verify import Digests
-from tests.unit.staging.test_plan import plan
+from tests.unit.run.test_device_plan import plan
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ cli.main()
 def spoken(**environment: str) -> subprocess.CompletedProcess[bytes]:
     """Have the program print characters of all kinds."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHONIO"))}
-    root = {"PYTHONPATH": str(Path(__file__).parents[3])}
+    root = {"PYTHONPATH": str(Path(__file__).parents[4])}
     return subprocess.run(
         [sys.executable, "-c", SPEAK], capture_output=True, check=False, env=kept | root | environment
     )
@@ -55,10 +55,10 @@ def test_what_a_terminal_cannot_show_has_a_likeness(environment, encoding, out, 
 
 def test_every_character_of_ours_has_a_likeness():
     """None of those that stand in our sources becomes a question mark."""
-    root = Path(lookalikes.__file__).parents[1]
+    root = Path(lookalikes.__file__).parents[3]
     ours = {
         one
-        for package in ("flashferry", "staging", "tasks")
+        for package in ("flashferry", "tasks")
         for path in (root / package).rglob("*.py")
         for one in path.read_text(encoding="utf-8")
         if not one.isascii()

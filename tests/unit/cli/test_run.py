@@ -14,7 +14,7 @@ from flashferry.cli.main import build
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import State
 from flashferry.store.journal import Journal
-from tests.unit.staging.conftest import take
+from tests.unit.conftest import take
 
 COPY = (
     "INSERT INTO transfers (run_id, host, at, identity, kind, tuned, target, image, ticket_id, outcome, size_bytes, "

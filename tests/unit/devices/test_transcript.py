@@ -166,7 +166,7 @@ def test_what_is_written_is_there_when_the_process_is_killed(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)],
         stdout=subprocess.PIPE,
-        cwd=Path(transcript_files.__file__).parents[1],
+        cwd=Path(transcript_files.__file__).parents[2],
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -78,7 +78,7 @@ def test_a_death_in_the_middle_leaves_one_schema_or_the_other(old_journal, state
     code = (
         "import os, signal, sqlite3, sys\n"
         "from pathlib import Path\n"
-        "from staging import journal_schema, journal_file\n"
+        "from flashferry.store import schema as journal_schema, journal_file\n"
         "seen = 0\n"
         "def count(statement):\n"
         "    global seen\n"

@@ -24,7 +24,7 @@ from flashferry.run.stored_request import SCHEMA, from_stored, to_stored
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.stored_run import read_run
 from tests.some import some
-from tests.unit.staging.conftest import take
+from tests.unit.conftest import take
 
 
 @pytest.fixture

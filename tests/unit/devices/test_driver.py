@@ -11,15 +11,18 @@ def said(code: str) -> str:
     return done.stdout.strip()
 
 
+DRIVER, LOGIN = "flashferry.devices.driver", "flashferry.devices.login"
+
+
 def test_no_other_vendors_driver_is_imported():
     """Junos' alone takes longer than ours."""
-    code = "import flashferry.devices.driver, flashferry.devices.login, sys; flashferry.devices.login.lost(); print([m for m in sys.modules if 'junos' in m])"
+    code = f"import {DRIVER}, {LOGIN}, sys; {LOGIN}.lost(); print([m for m in sys.modules if 'junos' in m])"
     assert said(code) == "[]"
 
 
 def test_a_script_that_imports_napalm_gets_all_of_it():
     """Before us or behind us, its drivers are the ones that we use."""
-    after = "import flashferry.devices.driver, napalm; print(napalm.get_network_driver('ios') is flashferry.devices.driver.IOSDriver)"
-    before = "import napalm, flashferry.devices.driver; print(napalm.get_network_driver('ios') is flashferry.devices.driver.IOSDriver)"
-    eos = "import flashferry.devices.driver, napalm; print(napalm.get_network_driver('eos').__name__)"
+    after = f"import {DRIVER}, napalm; print(napalm.get_network_driver('ios') is {DRIVER}.IOSDriver)"
+    before = f"import napalm, {DRIVER}; print(napalm.get_network_driver('ios') is {DRIVER}.IOSDriver)"
+    eos = f"import {DRIVER}, napalm; print(napalm.get_network_driver('eos').__name__)"
     assert [said(code) for code in (after, before, eos)] == ["True", "True", "EOSDriver"]

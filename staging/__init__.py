@@ -1,1 +1,0 @@
-"""One run over a fleet: journal, recovery, events and records."""
