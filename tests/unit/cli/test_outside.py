@@ -663,7 +663,7 @@ WRITERS = {
     "sessions.py": {"print"},
     "report.py": {"write"},
     "main.py": {"echo"},
-    "flashferry/lab.py": {"echo"},
+    "lab.py": {"echo"},
     "lab_experiment.py": {"echo"},
     "lab_peers.py": {"echo"},
 }

@@ -70,7 +70,7 @@ def test_an_unexpected_error_is_told_without_its_text():
     except RuntimeError as error:
         text = sentence_of(error)
     assert "secret" not in text
-    assert text.startswith("internal error RuntimeError at test_results.py:")
+    assert text.startswith("internal error RuntimeError at test_record_results.py:")
 
 
 def test_a_cap_on_the_link_is_a_lower_rate_of_payload():

@@ -17,7 +17,8 @@ from flashferry.cli.view import layout
 SPEAK = """
 import sys
 from rich.text import Text
-from flashferry import cli, layout
+from flashferry.cli import main as cli
+from flashferry.cli.view import layout
 from flashferry.cli.terminal.output import say
 def status(*, json=False):
     layout.console().print(Text("image… → flash ▁█ 5 µs ü 漢"))
