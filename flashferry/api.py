@@ -71,8 +71,7 @@ def stage_fleet(
         md5: What the vendor published for the image; another file is refused before any device is touched.
         sha512: The same.
         any_image: Whether an image is staged also on a platform that it is not for, or on several.
-        uncapped: Whether copies may run with neither a cap nor a pace, where no link rate is stated
-            (`flashferry.model.links`).
+        uncapped: Whether copies may run with neither a cap nor a pace, where no link rate is stated.
         server_address: Our address as devices reach it, or None: as their SSH connection shows it.
         ftp_port: Port of our FTP server, or None: 21 where that is allowed and free, else 2121, else any.
         state_dir: Where journal and history are, or None: where the command line has them.
