@@ -48,7 +48,8 @@ def main() -> None:
         borrowed(python)
         shutil.copytree(CHECKOUT / "tests", scratch / "away" / "tests")
         shutil.copy(CHECKOUT / "pyproject.toml", scratch / "away")
-        run(python, "-c", f"import flashferry.lab as lab; assert lab.__file__.startswith({str(scratch / 'env')!r}), lab", cwd=scratch)
+        own = f"import flashferry.lab as lab; assert lab.__file__.startswith({str(scratch / 'env')!r}), lab"
+        run(python, "-c", own, cwd=scratch)
         run(scratch / "env" / "bin" / "flashferry", "--version", cwd=scratch)
         run(scratch / "env" / "bin" / "flashferry", "doctor", "--json", cwd=scratch)
         spread = ("--numprocesses", "4", "--dist", "worksteal")

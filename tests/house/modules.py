@@ -1,0 +1,181 @@
+"""The product's modules, as its own files show them: lines, rooms, imports, functions. Nothing is imported to look."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("flashferry", "tasks", "ftpserver", "inventory", "templates")
+LAB = "flashferry.lab"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """One Python file of the product.
+
+    Attributes:
+        name: Dotted name; that of the package for an `__init__.py`.
+        path: Its place below the project's folder.
+        lines: Lines of text.
+        docstring: What it says of itself, whole.
+        imports: Modules of ours that it imports, wherever in the file.
+        functions: Lines of each function and method.
+    """
+
+    name: str
+    path: Path
+    lines: int
+    docstring: str
+    imports: frozenset[str]
+    functions: tuple[int, ...]
+
+    @property
+    def is_package(self) -> bool:
+        """Whether it is what a folder says of itself."""
+        return self.path.name == "__init__.py"
+
+    @property
+    def room(self) -> str:
+        """The room that it stands in: `flashferry.run`, `tasks`."""
+        return room_of(self.name)
+
+    @property
+    def summary(self) -> str:
+        """The first sentence or line of its docstring."""
+        return self.docstring.split("\n")[0]
+
+
+def room_of(name: str) -> str:
+    """Return the room of a dotted name: two words below `flashferry`, else one."""
+    words = name.split(".")
+    return ".".join(words[: 2 if words[0] == "flashferry" else 1])
+
+
+@cache
+def product() -> Mapping[str, Module]:
+    """Return the modules of the product by name, without the lab."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    names = {_name(path): path for path in paths if not _name(path).startswith(LAB)}
+    return {name: _module(name, path, frozenset(names)) for name, path in names.items()}
+
+
+def rooms() -> tuple[str, ...]:
+    """Return the rooms from the top to the bottom, as the contract for imports has them."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers: list[str] = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    return tuple(room.strip() for layer in layers for room in layer.split("|"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """How the house stands.
+
+    Attributes:
+        modules: How many, without what folders say of themselves.
+        small: Modules under 60 lines, those of folders left out.
+        longest: The longest module and its lines.
+        widest: The folder with most modules and how many.
+        median_lines: Of a function.
+        p90_lines: Of a function: nine of ten are no longer.
+        cycles: Modules that import each other in a ring while they are loaded.
+    """
+
+    modules: int
+    small: tuple[str, ...]
+    longest: tuple[str, int]
+    widest: tuple[str, int]
+    median_lines: float
+    p90_lines: int
+    cycles: tuple[tuple[str, ...], ...]
+
+
+SMALL_LINES = 60
+
+
+def figures(modules: Mapping[str, Module]) -> Figures:
+    """Return the figures of some modules."""
+    own = [one for one in modules.values() if not one.is_package and one.path.name != "__main__.py"]
+    folders: dict[str, int] = {}
+    for one in own:
+        folders[str(one.path.parent)] = folders.get(str(one.path.parent), 0) + 1
+    lengths = sorted(lines for one in own for lines in one.functions)
+    longest, widest = max(own, key=lambda one: one.lines), max(folders, key=folders.__getitem__)
+    return Figures(
+        modules=len(own),
+        small=tuple(sorted(str(one.path) for one in own if one.lines < SMALL_LINES)),
+        longest=(str(longest.path), longest.lines),
+        widest=(widest, folders[widest]),
+        median_lines=median(lengths),
+        p90_lines=lengths[int(0.9 * len(lengths))],
+        cycles=tuple(_cycles({one.name: one.imports for one in modules.values()})),
+    )
+
+
+def _name(path: Path) -> str:
+    words = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(words[:-1] if words[-1] == "__init__" else words)
+
+
+def _module(name: str, path: Path, known: frozenset[str]) -> Module:
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    return Module(
+        name=name,
+        path=path.relative_to(ROOT),
+        lines=len(text.splitlines()),
+        docstring=ast.get_docstring(tree) or "",
+        imports=frozenset(_imports(tree, known)),
+        functions=tuple(
+            (node.end_lineno or node.lineno) - node.lineno + 1
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ),
+    )
+
+
+def _imports(tree: ast.Module, known: frozenset[str]) -> Iterator[str]:
+    """Yield what is imported of ours while the module is loaded; what only the type checker sees is left out."""
+    hidden = {
+        id(node)
+        for guard in ast.walk(tree)
+        if isinstance(guard, ast.If) and ast.unparse(guard.test) == "TYPE_CHECKING"
+        for node in ast.walk(guard)
+    }
+    for node in ast.walk(tree):
+        if id(node) in hidden:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names if one.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for one in node.names:
+                whole = f"{node.module}.{one.name}"
+                if whole in known or node.module in known:
+                    yield whole if whole in known else node.module
+
+
+def _cycles(imports: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, ...]]:
+    """Yield groups of modules from each of which all others of the group are reached."""
+    reached = {name: _reached(name, imports) for name in imports}
+    seen: set[str] = set()
+    for name in sorted(imports):
+        ring = sorted(other for other in reached[name] if name in reached[other])
+        if name not in seen and len(ring) > 1:
+            seen.update(ring)
+            yield tuple(ring)
+
+
+def _reached(name: str, imports: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    found: set[str] = set()
+    ahead = [name]
+    while ahead:
+        for other in imports[ahead.pop()]:
+            if other not in found and other in imports:
+                found.add(other)
+                ahead.append(other)
+    return frozenset(found)
