@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.fleet_watch import say
-from flashferry.fileserver import FixedLogin, FtpServer, SenderProfile, ServerSettings
+from flashferry.fileserver import FileServer, FixedLogin, SenderProfile, ServerSettings
 
 USER, PASSWORD = "naive", "naive-fleet"
 
@@ -15,7 +15,7 @@ USER, PASSWORD = "naive", "naive-fleet"
 def main(image: str, cap: str) -> None:
     """Serve."""
     profile = SenderProfile(cap_bytes_per_s=int(cap))
-    with FtpServer(ServerSettings(image_paths=(Path(image),), profile=profile)) as server:
+    with FileServer(ServerSettings(image_paths=(Path(image),), profile=profile)) as server:
         server.admit(FixedLogin(username=USER, password=PASSWORD))
         say("ready", port=server.port)
         sys.stdin.readline()

@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from flashferry.fileserver import FixedLogin, FtpServer, Limits, ServerSettings
+from flashferry.fileserver import FileServer, FixedLogin, Limits, ServerSettings
 
 
 def main(directory: str, username: str, password: str) -> None:
@@ -19,7 +19,7 @@ def main(directory: str, username: str, password: str) -> None:
         stream_samples=True,
         limits=Limits(login_deadline_s=120.0),
     )
-    with FtpServer(settings) as server:
+    with FileServer(settings) as server:
         server.admit(FixedLogin(username=username, password=password))
         server.events(lambda _: None)
         print(server.port, flush=True)

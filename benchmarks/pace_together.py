@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flashferry.fileserver import FtpServer, ServerSettings, TicketRequest
+from flashferry.fileserver import FileServer, ServerSettings, TicketRequest
 from flashferry.lab.experiment.bench import Bench, image_name
 from flashferry.lab.experiment.site_client import SiteClient
 
@@ -33,7 +33,7 @@ def _round(
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     world = bench.world
     settings = ServerSettings(image_paths=(folder,), listen_address=world.server_address)
-    with FtpServer(settings) as server:
+    with FileServer(settings) as server:
         for stage, count in (("before", 1), ("together", COPIES), ("after", 1)):
             world.renew_link(
                 world.sites[0].name, f"{seed}/{stage}",
@@ -44,7 +44,7 @@ def _round(
             )
 
 
-def _fetched(address: str, server: FtpServer, clients: list[SiteClient], source: str) -> dict[str, Any]:
+def _fetched(address: str, server: FileServer, clients: list[SiteClient], source: str) -> dict[str, Any]:
     """Have clients fetch at once; return each one's rate, and what of all was sent again."""
     tickets = []
     for client in clients:

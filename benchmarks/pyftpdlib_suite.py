@@ -30,7 +30,7 @@ from benchmarks.pyftpdlib_table import BEGIN, END, Reasons, mistakes, to_markdow
 from benchmarks.report import put_between
 from flashferry.fileserver.errors import FtpServerError
 from flashferry.fileserver.logins import FixedGrant
-from flashferry.fileserver.process import Desk, FTPServer, session_class
+from flashferry.fileserver.process import FTPServer, TicketService, session_class
 from flashferry.fileserver.settings import Limits, ServerSettings
 from flashferry.fileserver.tickets import seal
 from flashferry.images.catalogue import Catalogue, ImageFile
@@ -69,12 +69,12 @@ class Wrapper(threading.Thread):
         host, port = addr or ("127.0.0.1", 0)
         limits = Limits(failed_login_delay_s=0.001, commands_burst=10_000)
         settings = ServerSettings(image_paths=(Path(__file__),), listen_address=host or "::", limits=limits)
-        self._desk = Desk(settings, lambda _: None)
+        self._tickets = TicketService(settings, lambda _: None)
         for username, password in (("user", "12345"), ("anonymous", "anon@")):
-            self._desk.admit(_login(username, password))
+            self._tickets.admit(_login(username, password))
         family = socket.AF_INET6 if ":" in (host or "::") else socket.AF_INET
         listener = socket.create_server((host, port), family=family, dualstack_ipv6=host in ("", "::"))
-        self.handler = session_class(self._desk, settings)
+        self.handler = session_class(self._tickets, settings)
         # Tests set attributes on it: none is to be there for the next test.
         self.handler.dtp_handler = type("Channel", (ImageChannel,), {})
         # Their tests look for sessions there.

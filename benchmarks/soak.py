@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import isolation, procfs, report
-from flashferry.fileserver import FtpServer, Limits, SenderProfile, ServerSettings, TicketRequest
+from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSettings, TicketRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ class Reading:
 class Soak:
     """A soak under way."""
 
-    server: FtpServer
+    server: FileServer
     client: "subprocess.Popen[str]"
     started_s: float = field(default_factory=time.monotonic)
     sessions: int = 0
@@ -226,7 +226,7 @@ def _soak(count: int, directory: Path) -> dict[str, Any]:
         (directory / name).write_bytes(random.Random(name).randbytes(size_bytes))
     can_vanish = os.geteuid() == 0
     kinds = planned(count, can_vanish=can_vanish)
-    with FtpServer(_settings(directory)) as server, _client() as client:
+    with FileServer(_settings(directory)) as server, _client() as client:
         soak = Soak(server=server, client=client)
         empty = soak.reading()
         readings = []

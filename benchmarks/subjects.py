@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from benchmarks.procfs import descendants, pss_bytes
 from benchmarks.workers import MeasureFailed
-from flashferry.fileserver import FtpServer, Limits, ServerSettings, TicketRequest
+from flashferry.fileserver import FileServer, Limits, ServerSettings, TicketRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class Ours:
         settings = ServerSettings(
             image_paths=(directory,), listen_address=HOST, stream_samples=True, limits=Limits(login_deadline_s=120.0)
         )
-        self._server = FtpServer(settings).__enter__()
+        self._server = FileServer(settings).__enter__()
         self.port, self.pid = self._server.port, self._server.pid
 
     def credentials(self, image_name: str, count: int) -> list[tuple[str, str]]:

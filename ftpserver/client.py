@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from flashferry.fileserver.settings import ServerSettings
-    from flashferry.fileserver.ticket_service import Desk
+    from flashferry.fileserver.ticket_service import TicketService
     from flashferry.tcp.syn import SynOptions
 
 # What waits to be sent on a connection, in little room: most of the time nothing does.
@@ -57,8 +57,8 @@ class Client(Protocol):
     socket: Connection
 
     @property
-    def desk(self) -> "Desk":
-        """The server's ticket desk."""
+    def tickets(self) -> "TicketService":
+        """The server's ticket service."""
 
     @property
     def settings(self) -> "ServerSettings":

@@ -16,7 +16,7 @@ from pyftpdlib.handlers import FTPHandler
 from flashferry.fileserver import sockets
 from flashferry.fileserver.admission import CommandBudget
 from flashferry.fileserver.host_capabilities import MOST_SESSIONS
-from flashferry.fileserver.ticket_service import Desk
+from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import plain_address
 from ftpserver.client import Fifo
 from ftpserver.data import ImageChannel
@@ -94,9 +94,9 @@ _UNSENT_REPLIES_BYTES = 16 * 1024
 
 
 class BoundedControl(FTPHandler):
-    """One client's control connection; `desk` and `settings` are set per server by `session.session_class`."""
+    """One client's control connection; `tickets` and `settings` are set per server by `session.session_class`."""
 
-    desk: ClassVar[Desk]
+    tickets: ClassVar[TicketService]
     settings: "ClassVar[ServerSettings]"
 
     authorizer = None
@@ -123,7 +123,7 @@ class BoundedControl(FTPHandler):
         self._quit_pending: bool
         self._in_buffer: list[bytes]
         limits = self.settings.limits
-        self._started_s = self.desk.clock()
+        self._started_s = self.tickets.clock()
         self._budget = CommandBudget(limits.commands_burst, limits.commands_per_s, self._started_s)
         super().__init__(conn, server, ioloop=ioloop)
         self.producer_fifo = Fifo()
@@ -142,25 +142,25 @@ class BoundedControl(FTPHandler):
         if self.settings.profile.dscp:
             sockets.set_dscp(self.socket, self.settings.profile.dscp)
         limits = self.settings.limits
-        self.desk.sessions += 1
+        self.tickets.sessions += 1
         self._counted = self._anonymous = True
-        self.desk.lobby.enter(self.client_address, self)
+        self.tickets.pending_logins.enter(self.client_address, self)
         if (
-            self.desk.lobby.count(self.client_address) > limits.anonymous_sessions_per_address
-            or self.desk.locked_out(self.client_address)
+            self.tickets.pending_logins.count(self.client_address) > limits.anonymous_sessions_per_address
+            or self.tickets.locked_out(self.client_address)
             or not self._has_place()
         ):
             self.respond("421 Service not available, try later.")
             self.close_when_done()
             return
-        self.desk.connected(self.client_address, self.control_syn)
+        self.tickets.connected(self.client_address, self.control_syn)
         self.call_later(limits.login_deadline_s, self._login_overdue)
 
     def _has_place(self) -> bool:
         """Tell whether there is a place for this session, perhaps that of one that has not logged in."""
-        if self.desk.sessions <= (self.settings.limits.sessions or MOST_SESSIONS):
+        if self.tickets.sessions <= (self.settings.limits.sessions or MOST_SESSIONS):
             return True
-        other = self.desk.lobby.to_displace(self.client_address, self.desk.is_named)
+        other = self.tickets.pending_logins.to_displace(self.client_address, self.tickets.is_named)
         if other is not None:
             other.displace()
         return other is not None
@@ -186,7 +186,7 @@ class BoundedControl(FTPHandler):
             self._no_longer_anonymous()
             if self._counted:
                 self._counted = False
-                self.desk.sessions -= 1
+                self.tickets.sessions -= 1
             if self.data_channel is not None:
                 self.data_channel.cut_reason = "the client closed the control connection"
             self.ac_in_buffer = b""
@@ -216,7 +216,7 @@ class BoundedControl(FTPHandler):
     def _no_longer_anonymous(self) -> None:
         if self._anonymous:
             self._anonymous = False
-            self.desk.lobby.leave(self.client_address, self)
+            self.tickets.pending_logins.leave(self.client_address, self)
 
     # Commands in, replies out, both within bounds.
 
@@ -232,7 +232,7 @@ class BoundedControl(FTPHandler):
         if self._closed or self._closing or self._cut_off or self._quit_pending:
             return
         self._note(masked_command(cmd, arg))
-        if not self._budget.take(self.desk.clock()):
+        if not self._budget.take(self.tickets.clock()):
             self._hang_up("421 Too many commands.")
         elif cmd in ABSENT:
             self.respond("502 Command not implemented.")
@@ -258,7 +258,7 @@ class BoundedControl(FTPHandler):
     def _note(self, text: str) -> None:
         if len(self.command_log) >= _LOG_LINES:
             del self.command_log[0]
-        self.command_log.append(f"{self.desk.clock() - self._started_s:.3f} {text}")
+        self.command_log.append(f"{self.tickets.clock() - self._started_s:.3f} {text}")
 
     def _hang_up(self, reply: str) -> None:
         self.ac_in_buffer = b""

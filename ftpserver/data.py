@@ -24,7 +24,7 @@ from pyftpdlib.handlers import DTPHandler
 
 from flashferry.fileserver import sockets
 from flashferry.fileserver.reporting import Reporter
-from flashferry.fileserver.sender import Tuning, opening_piece
+from flashferry.fileserver.sender import Tuning, initial_pacing_piece
 from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.fileserver.watch import Watch
 from flashferry.images.files import administration, has_content_of
@@ -104,7 +104,7 @@ class ImageChannel(DTPHandler):
 
     def push_with_producer(self, producer: Retrieval) -> None:
         """Start sending, if the ticket is still good: it may have waited for this connection for half a minute."""
-        if producer.account.withdrawn(self.cmd_channel.desk.clock()):
+        if producer.account.withdrawn(self.cmd_channel.tickets.clock()):
             self._resp = ("426 Transfer ended by the server.", self.cmd_channel.quiet)
             self.close()
             return
@@ -136,10 +136,10 @@ class ImageChannel(DTPHandler):
         if not self._sending or self.transfer is None:
             return
         left = self.transfer.to_send_bytes - self.transfer.written_bytes
-        opening = self._opening_piece(self.transfer)
+        pacing = self._initial_pacing_piece(self.transfer)
         if left:
             try:
-                most = min(left, opening[0] if opening else _CHUNK_BYTES)
+                most = min(left, pacing[0] if pacing else _CHUNK_BYTES)
                 count = os.sendfile(self._fileno, self.file_obj.fileno(), self._offset, most)
             except OSError as error:
                 self._send_failed(error)
@@ -149,11 +149,11 @@ class ImageChannel(DTPHandler):
                 return
             self._offset += count
             self.tot_bytes_sent += count
-            self.transfer.wrote(count, self.cmd_channel.desk.clock())
+            self.transfer.wrote(count, self.cmd_channel.tickets.clock())
         if self.transfer.all_written:
             self._drain()
-        elif opening:
-            self._pause(opening[1])
+        elif pacing:
+            self._pause(pacing[1])
 
     def handle_close(self) -> None:
         """Note that the client ended the connection before it had everything."""
@@ -178,7 +178,7 @@ class ImageChannel(DTPHandler):
         self.cut_reason = "internal error of the server"
         super().handle_error()
 
-    # What the desk calls.
+    # What the ticket service calls.
 
     def apply_cap(self, cap: "Cap | None") -> None:
         """Put a pacing cap in force, now."""
@@ -215,25 +215,25 @@ class ImageChannel(DTPHandler):
     # Sending.
 
     def _start(self, retrieval: Retrieval) -> TransferStart:
-        session, desk = self.cmd_channel, self.cmd_channel.desk
+        session, tickets = self.cmd_channel, self.cmd_channel.tickets
         return TransferStart(
             grant=retrieval.account.grant,
             peer_address=session.client_address,
             offset_bytes=retrieval.offset_bytes,
-            wall_s=desk.wall(),
-            now_s=desk.clock(),
+            wall_s=tickets.wall(),
+            now_s=tickets.clock(),
             control_syn=session.control_syn,
             data_syn=self._data_syn,
         )
 
     def _tune(self, account: "Account", transfer: Transfer) -> Tuning:
         session = self.cmd_channel
-        cap_known = session.desk.cap_of(account) is not None
+        cap_known = session.tickets.cap_of(account) is not None
         tuning = Tuning(self.socket, session.settings.profile, transfer.info, cap_known=cap_known)
         if tuning.refused:
-            session.desk.notice(f"congestion control: {tuning.refused}; going on with what is granted")
+            session.tickets.notice(f"congestion control: {tuning.refused}; going on with what is granted")
         if tuning.wants_pace:
-            tuning.find_pace(session.desk.pace_of(account), transfer.info, session.desk.clock())
+            tuning.find_pace(session.tickets.pace_of(account), transfer.info, session.tickets.clock())
         return tuning
 
     def _send_failed(self, error: OSError) -> None:
@@ -246,9 +246,9 @@ class ImageChannel(DTPHandler):
 
     # The first segments, which the kernel does not pace.
 
-    def _opening_piece(self, transfer: Transfer) -> tuple[int, float] | None:
+    def _initial_pacing_piece(self, transfer: Transfer) -> tuple[int, float] | None:
         cap = self._tuning.cap_bytes_per_s if self._tuning is not None else None
-        return opening_piece(transfer.written_bytes, transfer.info.snd_mss_bytes or _USUAL_MSS_BYTES, cap)
+        return initial_pacing_piece(transfer.written_bytes, transfer.info.snd_mss_bytes or _USUAL_MSS_BYTES, cap)
 
     def _pause(self, seconds: float) -> None:
         self._sending = False
@@ -283,7 +283,7 @@ class ImageChannel(DTPHandler):
         if raw_info is None or self.transfer is None:
             self._fail("the data connection was lost", "426 Data connection lost; transfer aborted.")
             return
-        self.transfer.take(raw_info, self.cmd_channel.desk.clock())
+        self.transfer.take(raw_info, self.cmd_channel.tickets.clock())
         if self.transfer.all_acked:
             self._deliver()
         elif self.transfer.info.state == sockets.STATE_CLOSE:
@@ -307,7 +307,7 @@ class ImageChannel(DTPHandler):
         concluded = self._reporter is None or self._reporter.concluded
         if concluded or self.transfer is None or self.retrieval is None or raw_info is None:
             return False
-        self.transfer.take(raw_info, self.cmd_channel.desk.clock())
+        self.transfer.take(raw_info, self.cmd_channel.tickets.clock())
         return self.transfer.all_acked and not self.retrieval.file_changed()
 
     def _nothing_asked(self) -> None:

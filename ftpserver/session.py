@@ -12,7 +12,7 @@ from flashferry.fileserver.errors import ImageUnreadable
 from flashferry.fileserver.logins import FixedGrant
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.ticket_accounts import Account
-from flashferry.fileserver.ticket_service import Desk
+from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import Refusal, plain_address
 from flashferry.images.catalogue import ImageFile
 from flashferry.images.files import open_as
@@ -49,15 +49,15 @@ class ImageSession(BoundedControl):
         if not account.sessions and account.progress.state is TransferState.LOGGED_IN:
             text = account.progress.last_error or "the client left without fetching the image"
             if self._fixed is not None:
-                self.desk.change(account, EventKind.FAILED, text, state=TransferState.FAILED)
+                self.tickets.change(account, EventKind.FAILED, text, state=TransferState.FAILED)
             else:
-                self.desk.change(
+                self.tickets.change(
                     account, EventKind.NOTICE, text, state=TransferState.WAITING, last_error=text, peer_address=None
                 )
         if self._fixed is not None:
-            self.desk.forget(account.grant.ticket_id)
+            self.tickets.forget(account.grant.ticket_id)
         else:
-            self.desk.settle(account)
+            self.tickets.settle(account)
 
     # Login.
 
@@ -75,7 +75,7 @@ class ImageSession(BoundedControl):
             self.respond("503 Send USER first." if not self.authenticated else "503 Already logged in.")
             return
         username, self.username = self.username, ""
-        result = self.desk.login(username, line, self.client_address)
+        result = self.tickets.login(username, line, self.client_address)
         if isinstance(result, Refusal):
             # Not the library's way: it would put a session that closed meanwhile back into the loop.
             self.ac_in_buffer = b""
@@ -98,14 +98,14 @@ class ImageSession(BoundedControl):
         if isinstance(result, FixedGrant):
             self._fixed = result
             self.username = "fixed login"
-            self.desk.tell(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
+            self.tickets.tell(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
         else:
             self.account = result
             result.sessions.add(self)
             self.username = result.grant.ticket_id
             if result.channel is None:
                 state = TransferState.LOGGED_IN
-                self.desk.change(result, EventKind.LOGIN, audit, state=state, last_error="", **self._who())
+                self.tickets.change(result, EventKind.LOGIN, audit, state=state, last_error="", **self._who())
         self.respond("230 Logged in.")
 
     def _who(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class ImageSession(BoundedControl):
         """Return the ticket's account; under a fixed login a new one for each transfer."""
         if self._fixed is not None:
             self._leave()
-            self.account = self.desk.open(self._fixed, image, **self._who())
+            self.account = self.tickets.open(self._fixed, image, **self._who())
             self.account.sessions.add(self)
         assert self.account is not None
         return self.account
@@ -147,11 +147,11 @@ class ImageSession(BoundedControl):
         try:
             file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
         except ImageUnreadable as error:
-            self.desk.change(account, EventKind.FAILED, str(error), state=TransferState.FAILED)
+            self.tickets.change(account, EventKind.FAILED, str(error), state=TransferState.FAILED)
             self.respond("451 Image not available any more.")
             return
-        self.desk.take_over(account, self)
-        self.desk.change(
+        self.tickets.take_over(account, self)
+        self.tickets.change(
             account, EventKind.NOTICE, "image requested", tries_left=account.progress.tries_left - 1, record=None
         )
         self.push_dtp_data(Retrieval(account, file, offset_bytes), isproducer=True, file=file, cmd="RETR")
@@ -299,7 +299,7 @@ class ImageSession(BoundedControl):
             self.respond("225 Data connection closed." if was_prepared else "225 No transfer to abort.")
             return
         if self._drop_waiting_retrieval() and self.account is not None:
-            self.desk.change(self.account, EventKind.FAILED, _ABORTED, state=TransferState.FAILED)
+            self.tickets.change(self.account, EventKind.FAILED, _ABORTED, state=TransferState.FAILED)
         if self.data_channel is not None:
             self.data_channel.cut_reason = _ABORTED
         self._drop_data_connection()
@@ -311,7 +311,7 @@ class ImageSession(BoundedControl):
         waiting = self._drop_waiting_retrieval()
         if self.account is not None:
             state = TransferState.FAILED if waiting else self.account.progress.state
-            self.desk.change(self.account, EventKind.FAILED, reason, state=state)
+            self.tickets.change(self.account, EventKind.FAILED, reason, state=state)
         if not waiting:
             return
         self.respond(reply)
@@ -353,9 +353,9 @@ class ImageSession(BoundedControl):
     def note_trouble(self, text: str) -> None:
         """Note something about this session that may explain a failure."""
         if self.account is not None:
-            self.desk.change(self.account, EventKind.NOTICE, text, last_error=text)
+            self.tickets.change(self.account, EventKind.NOTICE, text, last_error=text)
         elif self._fixed is not None:
-            self.desk.tell(EventKind.NOTICE, text, self.client_address)
+            self.tickets.tell(EventKind.NOTICE, text, self.client_address)
 
     def _drop_waiting_retrieval(self) -> bool:
         if self._closed:
@@ -376,7 +376,7 @@ class ImageSession(BoundedControl):
         return image if name == image.name else None
 
     def _used_up(self) -> bool:
-        return self._fixed is None and (self.account is None or self.account.refusal(self.desk.clock()) is not None)
+        return self._fixed is None and (self.account is None or self.account.refusal(self.tickets.clock()) is not None)
 
     def _busy(self) -> bool:
         return self.waits_to_send or (self.data_channel is not None and self.data_channel.retrieval is not None)
@@ -386,13 +386,13 @@ class ImageSession(BoundedControl):
         return listens or self.data_channel is not None or self._active_port is not None
 
 
-def session_class(desk: Desk, settings: "ServerSettings") -> type[ImageSession]:
+def session_class(tickets: TicketService, settings: "ServerSettings") -> type[ImageSession]:
     """Make the session class of one server; the library keeps settings on classes, so each server has its own."""
     return type(
         "ServerSession",
         (ImageSession,),
         {
-            "desk": desk,
+            "tickets": tickets,
             "settings": settings,
             "timeout": settings.limits.idle_s,
         },

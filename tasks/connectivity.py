@@ -63,7 +63,7 @@ _HINTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class ServerView:
     """What our server saw of a device, from its first packet on; nothing is forgotten when it leaves.
 
     Attributes:
@@ -102,7 +102,7 @@ class ReachReport:
     came_from: str | None
 
 
-def hindrance_of(seen: Sighting, *, expected: tuple[str, ...], is_copied: bool) -> tuple[Hindrance | None, str]:
+def hindrance_of(seen: ServerView, *, expected: tuple[str, ...], is_copied: bool) -> tuple[Hindrance | None, str]:
     """Return what is in the way, by how far the device came with us, and a sentence on it. Pure.
 
     Args:
@@ -130,7 +130,7 @@ def reach(
     source: Source,
     size_bytes: int,
     expected: tuple[str, ...],
-    sighting: Callable[[], Sighting],
+    server_view: Callable[[], ServerView],
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Result:
     """Nornir task: return a ReachReport. See `reach_server`."""
@@ -139,7 +139,7 @@ def reach(
         source=source,
         size_bytes=size_bytes,
         expected=expected,
-        sighting=sighting,
+        server_view=server_view,
         interrupted=interrupted,
     )
     return Result(host=task.host, result=report)
@@ -151,7 +151,7 @@ def reach_server(
     source: Source,
     size_bytes: int,
     expected: tuple[str, ...],
-    sighting: Callable[[], Sighting],
+    server_view: Callable[[], ServerView],
     interrupted: Callable[[], bool] = lambda: False,
 ) -> ReachReport:
     """Have a device fetch a small file from us to `null:`, and say what is in the way if it cannot.
@@ -161,7 +161,7 @@ def reach_server(
         source: The file, with credentials that are not bound to an address: the device's own is to be found out.
         size_bytes: Its size.
         expected: Addresses that the device may come from; a staging run's credentials are bound to these.
-        sighting: What our server saw so far.
+        server_view: What our server saw so far.
         interrupted: Whether the operator wants to stop.
 
     Raises:
@@ -172,7 +172,7 @@ def reach_server(
     """
 
     def witness() -> Witnessed:
-        seen = sighting()
+        seen = server_view()
         return Witnessed(
             client_seen=seen.client_seen,
             logged_in=seen.logged_in,
@@ -195,10 +195,10 @@ def reach_server(
         if interrupted():
             raise
         words = error.message
-    return _report(sighting(), copied, words, expected)
+    return _report(server_view(), copied, words, expected)
 
 
-def _report(seen: Sighting, copied: CopyResult | None, words: str, expected: tuple[str, ...]) -> ReachReport:
+def _report(seen: ServerView, copied: CopyResult | None, words: str, expected: tuple[str, ...]) -> ReachReport:
     hindrance, finding = hindrance_of(seen, expected=expected, is_copied=copied is not None)
     said = f" ({words})" if words else ""
     return ReachReport(

@@ -15,8 +15,8 @@ from flashferry.cli.options.shared import AddressOption, PortOption, StateOption
 from flashferry.cli.options.watch import MetricsOption
 from flashferry.cli.serving import (
     PASSWORD_VARIABLE,
-    Desk,
     LearnedRates,
+    ManualTickets,
     advertised_addresses,
     fixed_login,
     parsed_ports,
@@ -27,7 +27,7 @@ from flashferry.cli.terminal.output import JSON_VARIABLE, copy_line, say
 from flashferry.cli.view.sessions import watch_sessions
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import (
-    FtpServer,
+    FileServer,
     FtpServerError,
     Limits,
     SenderProfile,
@@ -118,7 +118,9 @@ def serve(
     capped = cap_bps is not None
     link_bytes_per_s = payload_cap_bytes_per_s(None if link_mbps is None else link_mbps * 1e6)
     try:
-        fixed = fixed_login(user, networks, site=Desk.SITE if capped else "", link_bytes_per_s=link_bytes_per_s)
+        fixed = fixed_login(
+            user, networks, site=ManualTickets.SITE if capped else "", link_bytes_per_s=link_bytes_per_s
+        )
         settings = ServerSettings(
             image_paths=(images,),
             listen_address=listen,
@@ -136,7 +138,7 @@ def serve(
         with (
             outlets() as is_whole,
             _measured(metrics, cap_bytes_per_s) as measure,
-            FtpServer(settings) as server,
+            FileServer(settings) as server,
             stop_on_signals() as stop,
         ):
             if measure is not None:
@@ -146,8 +148,8 @@ def serve(
             if port is None and (notice := port_notice(server.port)) is not None:
                 say(notice)
             if capped:
-                server.set_site_cap(Desk.SITE, cap_bytes_per_s, _cap_source(cap_mbps, link_mbps))
-            desk = Desk(
+                server.set_site_cap(ManualTickets.SITE, cap_bytes_per_s, _cap_source(cap_mbps, link_mbps))
+            tickets = ManualTickets(
                 server=server,
                 addresses=(address,) if address else advertised_addresses(listen),
                 target=target,
@@ -159,10 +161,10 @@ def serve(
             )
             if fixed is not None:
                 say("the fixed login fetches every image with the password you gave, for example:")
-                for line in desk.fixed_lines():
+                for line in tickets.fixed_lines():
                     copy_line(line, err=True)
             rates = None if capped else LearnedRates(SiteRates(site_rates), set_link=_link_setter(server))
-            watch_sessions(server, desk, rates, stop, as_json=as_json)
+            watch_sessions(server, tickets, rates, stop, as_json=as_json)
             if not server.ended_in_order:
                 # Here and not further out: where nobody reads our output, telling must not wait for it.
                 say(f"error: {server.gone}; what it was sending was cut. Start it again")
@@ -185,7 +187,7 @@ def _measured(target: str | None, cap_bytes_per_s: float | None) -> Iterator[Cal
         yield metrics
 
 
-def _link_setter(server: FtpServer) -> Callable[[str, int | None], None]:
+def _link_setter(server: FileServer) -> Callable[[str, int | None], None]:
     """Return what tells a server of links that were learned; one that is gone judges nothing any more."""
 
     def set_link(network: str, link_bytes_per_s: int | None) -> None:

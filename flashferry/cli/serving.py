@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import (
     EventKind,
+    FileServer,
     FixedLogin,
-    FtpServer,
     ImageFile,
     ImageUnreadable,
     ServerEvent,
@@ -109,7 +109,7 @@ class Offer:
     lines: tuple[str, ...] = field(repr=False)
 
 
-class Desk:
+class ManualTickets:
     """Issues tickets for hand use. A ticket is good for one delivery, so each delivery brings a new line.
 
     Args:
@@ -128,7 +128,7 @@ class Desk:
     def __init__(
         self,
         *,
-        server: FtpServer,
+        server: FileServer,
         addresses: tuple[str, ...],
         target: str,
         allow: tuple[str, ...],

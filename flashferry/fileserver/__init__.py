@@ -10,7 +10,7 @@ from flashferry.fileserver.errors import (
     SettingsInvalid,
     TicketUnknown,
 )
-from flashferry.fileserver.host_capabilities import Grant, ServerGrants, may_bind, probe_grants
+from flashferry.fileserver.host_capabilities import CongestionControl, HostCapabilities, may_bind, probe_capabilities
 from flashferry.fileserver.logins import FixedLogin
 from flashferry.fileserver.records import (
     EventKind,
@@ -21,7 +21,7 @@ from flashferry.fileserver.records import (
     TransferRecord,
     TransferState,
 )
-from flashferry.fileserver.server import FtpServer
+from flashferry.fileserver.server import FileServer
 from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
 from flashferry.fileserver.site_rates import SiteRates, delivery_of, network_of
 from flashferry.fileserver.tickets import Ticket, TicketRequest
@@ -30,12 +30,13 @@ from flashferry.images.files import FileIdentity
 
 __all__ = [
     "Catalogue",
+    "CongestionControl",
     "EventKind",
     "FileIdentity",
+    "FileServer",
     "FixedLogin",
-    "FtpServer",
     "FtpServerError",
-    "Grant",
+    "HostCapabilities",
     "ImageFile",
     "ImageUnknown",
     "ImageUnreadable",
@@ -46,7 +47,6 @@ __all__ = [
     "SenderReport",
     "ServerEvent",
     "ServerGone",
-    "ServerGrants",
     "ServerSettings",
     "ServerStartFailed",
     "SettingsInvalid",
@@ -60,5 +60,5 @@ __all__ = [
     "delivery_of",
     "may_bind",
     "network_of",
-    "probe_grants",
+    "probe_capabilities",
 ]

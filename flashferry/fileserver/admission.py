@@ -1,4 +1,16 @@
-"""Failed logins per address, and who is locked out for them. Time comes in as a number: no clock in here."""
+"""Who may come in and stay: failed logins, guesses at fixed logins, command rates, and sessions before their login.
+
+Time comes in as a number and sessions as values: neither clock nor sockets in here.
+
+Facts
+-----
+
+- A session costs its client nothing before it logs in. Four addresses with a thousand silent sessions each take all
+  the places there are, for as long as the login deadline allows, and again.
+- A router opens one session and logs in within seconds. So who comes when the house is full gets the place of the
+  address that has the most silent sessions, of these the oldest; an address that a live ticket names keeps its own
+  and gets one from any other.
+"""
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
@@ -87,10 +99,7 @@ class CommandBudget:
         return True
 
 
-# Fixed logins at the door: whose password is right, and who has guessed too often. Time comes in as a number.
-
-
-class FixedDoor:
+class FixedLogins:
     """The fixed logins of a server, and the guesses at them.
 
     They are counted apart: an address that a ticket names is never banned, and a ticket's login clears an address,
@@ -125,51 +134,39 @@ class FixedDoor:
         return Refusal.WRONG_SOURCE if matches else Refusal.WRONG_PASSWORD
 
 
-# Sessions that have not logged in yet: whose place goes to somebody else when all places are taken. No sockets.
-#
-# Facts
-# -----
-#
-# - A session costs its client nothing before it logs in. Four addresses with a thousand silent sessions each take all
-#   the places there are, for as long as the login deadline allows, and again.
-# - A router opens one session and logs in within seconds. So who comes when the house is full gets the place of the
-#   address that has the most silent sessions, of these the oldest; an address that a live ticket names keeps its own
-#   and gets one from any other.
-
-
-class Guest(Protocol):
+class PendingLogin(Protocol):
     """A session before its login."""
 
     def displace(self) -> None:
         """Give the place up, now."""
 
 
-class Lobby:
-    """Guests by address, in the order they came."""
+class PendingLogins:
+    """Sessions before their login by address, in the order they came."""
 
     def __init__(self) -> None:
-        self._by_address: dict[str, dict[Guest, None]] = {}
+        self._by_address: dict[str, dict[PendingLogin, None]] = {}
 
-    def enter(self, address: str, guest: Guest) -> None:
-        """Take a guest in."""
-        self._by_address.setdefault(address, {})[guest] = None
+    def enter(self, address: str, session: PendingLogin) -> None:
+        """Take a session in."""
+        self._by_address.setdefault(address, {})[session] = None
 
-    def leave(self, address: str, guest: Guest) -> None:
-        """Let a guest go: it has logged in, or is gone."""
-        guests = self._by_address.get(address, {})
-        guests.pop(guest, None)
-        if not guests:
+    def leave(self, address: str, session: PendingLogin) -> None:
+        """Let a session go: it has logged in, or is gone."""
+        sessions = self._by_address.get(address, {})
+        sessions.pop(session, None)
+        if not sessions:
             self._by_address.pop(address, None)
 
     def count(self, address: str) -> int:
-        """Return how many guests an address has."""
+        """Return how many sessions of an address have not logged in."""
         return len(self._by_address.get(address, ()))
 
-    def to_displace(self, newcomer: str, is_named: "Callable[[str], bool]") -> Guest | None:
+    def to_displace(self, newcomer: str, is_named: "Callable[[str], bool]") -> PendingLogin | None:
         """Return whose place an address gets that has just come; None where it has no better right than all others.
 
         Args:
-            newcomer: The address, whose own guest is in already.
+            newcomer: The address, whose own session is in already.
             is_named: Tells whether a live ticket names an address.
         """
         own, right = self.count(newcomer), is_named(newcomer)
@@ -184,5 +181,5 @@ class Lobby:
         # All of them are named: the one with the most gives way.
         return self._oldest(most) if right and self.count(most) > own else None
 
-    def _oldest(self, address: str) -> Guest:
+    def _oldest(self, address: str) -> PendingLogin:
         return next(iter(self._by_address[address]))

@@ -1,8 +1,10 @@
-"""What the transfers of a site have moved together, so that each can tell what the others had meanwhile. No clock."""
+"""Pacing caps of transfers and sites, and what the transfers of a site move together. No sockets, no clock.
+
+A transfer has the least of the caps that hold for it; the transfers of a site divide the site's cap. What a site's
+transfers have moved together tells each what the others had of the link meanwhile.
+"""
 
 from dataclasses import dataclass
-
-# Which pacing cap holds for a transfer, and how transfers of a site share theirs. No sockets, no clock.
 
 _LEAST_BYTES_PER_S = 1000
 
@@ -64,7 +66,7 @@ class _Site:
         self.moved_bytes = 0
 
 
-class Passage:
+class SiteMember:
     """One transfer among those of its site.
 
     Args:

@@ -23,7 +23,7 @@ from flashferry.fileserver.wire import Hello, Ready, line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flashferry.fileserver.host_capabilities import ServerGrants
+    from flashferry.fileserver.host_capabilities import HostCapabilities
     from flashferry.fileserver.settings import ServerSettings
 
 _ENVIRONMENT = frozenset(
@@ -122,10 +122,10 @@ class Child:
         return self._ready.port
 
     @property
-    def grants(self) -> "ServerGrants":
+    def capabilities(self) -> "HostCapabilities":
         """What the kernel granted to it."""
         assert self._ready is not None
-        return self._ready.grants
+        return self._ready.capabilities
 
     @property
     def pid(self) -> int:

@@ -1,4 +1,12 @@
-"""What this host's kernel grants to a process like ours: found by trying, not by reading settings."""
+"""What this host's kernel grants to a process like ours: found by trying, not by reading settings.
+
+Facts
+-----
+
+- A session takes four descriptors at most: control connection, passive listener, data connection, image.
+- A process may raise its soft limit to the hard one; more takes privileges (setrlimit(2)), and is the host's
+  decision.
+"""
 
 import errno
 import os
@@ -9,15 +17,6 @@ from pathlib import Path
 
 from flashferry.fileserver import sockets
 from flashferry.fileserver.errors import ServerStartFailed
-
-# How many sessions the open-file limit of this host carries.
-#
-# Facts
-# -----
-#
-# - A session takes four descriptors at most: control connection, passive listener, data connection, image.
-# - A process may raise its soft limit to the hard one; more takes privileges (setrlimit(2)), and is the host's
-#   decision.
 
 DESCRIPTORS_PER_SESSION = 4
 MOST_SESSIONS = 4000
@@ -67,7 +66,7 @@ _WANTED = ("bbr", "cubic", "reno")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class CongestionControl:
     """One congestion control and whether this process may use it; if not, why."""
 
     name: str
@@ -76,7 +75,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerGrants:
+class HostCapabilities:
     """What the kernel granted.
 
     Attributes:
@@ -91,23 +90,23 @@ class ServerGrants:
 
     kernel: str
     default_congestion_control: str
-    congestion_controls: tuple[Grant, ...]
+    congestion_controls: tuple[CongestionControl, ...]
     saves_syn: bool
     paces: bool
     send_buffer_ceiling_bytes: int | None
     open_files: int
 
-    def grants(self, name: str) -> bool:
+    def allows(self, name: str) -> bool:
         """Tell whether a congestion control may be used."""
         return any(grant.granted for grant in self.congestion_controls if grant.name == name)
 
 
-def probe_grants() -> ServerGrants:
+def probe_capabilities() -> HostCapabilities:
     """Try on a socket of our own what the kernel grants to this process in its network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         default = sockets.congestion_control(probe)
         controls = tuple(_try(probe, name) for name in _WANTED)
-        return ServerGrants(
+        return HostCapabilities(
             kernel=os.uname().release,
             default_congestion_control=default,
             congestion_controls=controls,
@@ -118,9 +117,9 @@ def probe_grants() -> ServerGrants:
         )
 
 
-def _try(probe: socket.socket, name: str) -> Grant:
+def _try(probe: socket.socket, name: str) -> CongestionControl:
     reason = sockets.set_congestion_control(probe, name)
-    return Grant(name=name, granted=not reason, reason=reason)
+    return CongestionControl(name=name, granted=not reason, reason=reason)
 
 
 def _send_buffer_ceiling() -> int | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.core.codec import decode
 from flashferry.fileserver.caps import given_cap
-from flashferry.fileserver.host_capabilities import probe_grants, raise_soft_limit
+from flashferry.fileserver.host_capabilities import probe_capabilities, raise_soft_limit
 from flashferry.fileserver.wire import Hello, Pulse, Ready, line, pulses_line
 from flashferry.images.catalogue import ImageFile
 
@@ -27,7 +27,7 @@ with warnings.catch_warnings():
     from pyftpdlib.ioloop import AsyncChat, IOLoop
     from pyftpdlib.servers import FTPServer
 
-    from flashferry.fileserver.ticket_service import Desk
+    from flashferry.fileserver.ticket_service import TicketService
     from ftpserver.session import ImageSession, session_class
 
 from flashferry.fileserver.errors import FtpServerError
@@ -146,18 +146,18 @@ class Service:
         self._terminated = False
         self._drain_until_s: float | None = None
         self._link = ControlLink(control, self._ioloop, self)
-        self.desk = Desk(hello.settings, self._link.tell)
-        self.desk.on_login_failure = self._tell_login_failure
-        self._server = _server(listener, session_class(self.desk, hello.settings), self._ioloop)
+        self.tickets = TicketService(hello.settings, self._link.tell)
+        self.tickets.on_login_failure = self._tell_login_failure
+        self._server = _server(listener, session_class(self.tickets, hello.settings), self._ioloop)
         self._operations: dict[str, Callable[[dict[str, Any]], Any]] = {
             "ticket": self._take_ticket,
-            "admit": lambda message: self.desk.admit(decode(FixedGrant, message["grant"])),
-            "revoke": lambda message: self.desk.revoke(message["ticket_id"]),
-            "set_cap": lambda message: self.desk.set_cap(message["ticket_id"], message["cap_bytes_per_s"]),
-            "set_site_cap": lambda message: self.desk.set_site_cap(
+            "admit": lambda message: self.tickets.admit(decode(FixedGrant, message["grant"])),
+            "revoke": lambda message: self.tickets.revoke(message["ticket_id"]),
+            "set_cap": lambda message: self.tickets.set_cap(message["ticket_id"], message["cap_bytes_per_s"]),
+            "set_site_cap": lambda message: self.tickets.set_site_cap(
                 message["site"], given_cap(message["cap_bytes_per_s"], message["source"])
             ),
-            "set_site_link": lambda message: self.desk.set_site_link(message["site"], message["link_bytes_per_s"]),
+            "set_site_link": lambda message: self.tickets.set_site_link(message["site"], message["link_bytes_per_s"]),
             "drain": lambda _: self.drain(),
             "stop": lambda _: self.stop(),
         }
@@ -166,7 +166,7 @@ class Service:
         """Serve until stopped."""
         signal.signal(signal.SIGTERM, self._on_sigterm)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._link.say(ready=Ready(port=self._server.address[1], grants=probe_grants()))
+        self._link.say(ready=Ready(port=self._server.address[1], capabilities=probe_capabilities()))
         self._ioloop.call_every(_HEARTBEAT_S, self._heartbeat)
         timeout_s = 0.0
         while self._running:
@@ -191,7 +191,7 @@ class Service:
         """
         if self._drain_until_s is not None:
             return self._under_way()
-        self._drain_until_s = self.desk.clock() + self._hello.settings.limits.drain_s
+        self._drain_until_s = self.tickets.clock() + self._hello.settings.limits.drain_s
         self._server.close()
         for session in self._sessions():
             if session.data_channel is None and not session.waits_to_send:
@@ -202,7 +202,7 @@ class Service:
 
     def _take_ticket(self, message: dict[str, Any]) -> Any:
         grant = decode(TicketGrant, message["grant"])
-        return self.desk.add(replace(grant, image=_shared(grant.image)))
+        return self.tickets.add(replace(grant, image=_shared(grant.image)))
 
     def _tell_login_failure(self, failure: LoginFailure) -> None:
         self._link.say(login_failure=failure)
@@ -216,18 +216,18 @@ class Service:
             self.stop()
         elif self._terminated:
             self.drain()
-        self.desk.sweep()
-        if self._drain_until_s is not None and (not self._under_way() or self.desk.clock() >= self._drain_until_s):
+        self.tickets.sweep()
+        if self._drain_until_s is not None and (not self._under_way() or self.tickets.clock() >= self._drain_until_s):
             self.stop()
 
     def _under_way(self) -> int:
-        return len(self.desk.running) + sum(session.waits_to_send for session in self._sessions())
+        return len(self.tickets.running) + sum(session.waits_to_send for session in self._sessions())
 
     def _sessions(self) -> list[ImageSession]:
         return [instance for instance in self._ioloop.socket_map.values() if isinstance(instance, ImageSession)]
 
     def _end(self) -> None:
-        for account in self.desk.running:
+        for account in self.tickets.running:
             if account.channel is not None:
                 account.channel.cut("the server was stopped")
         self._server.close()
@@ -253,9 +253,9 @@ def _server(listener: socket.socket, handler: type[ImageSession], ioloop: Any) -
 class _Notices(logging.Handler):
     """Sends what the library logs as an error to the parent: the message and the kind of exception, nothing more."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, tickets: TicketService) -> None:
         super().__init__(logging.ERROR)
-        self._desk = desk
+        self._tickets = tickets
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send one."""
@@ -264,7 +264,7 @@ class _Notices(logging.Handler):
         if last_line[0].endswith("already cancelled"):
             # The library's scheduler complains when one timer cancels another of the same round; nothing is lost.
             return
-        self._desk.notice(f"internal error: {kind.__name__ if kind else last_line[0][:200]}")
+        self._tickets.notice(f"internal error: {kind.__name__ if kind else last_line[0][:200]}")
 
 
 def _read_hello(control: socket.socket) -> Hello:
@@ -283,7 +283,7 @@ def main(arguments: list[str]) -> None:
     hello = _read_hello(control)
     service = Service(control, listener, hello)
     library = logging.getLogger("pyftpdlib")
-    library.handlers = [_Notices(service.desk)]
+    library.handlers = [_Notices(service.tickets)]
     library.propagate = False
     library.setLevel(logging.ERROR)
     raise_soft_limit()

@@ -1,4 +1,7 @@
-"""What the desk is told of a transfer under way and at its end."""
+"""What the ticket service is told of a transfer under way and at its end, and when its interim verdict is due.
+
+A verdict on a transfer under way takes a millisecond or two to form, so it is formed anew rarely.
+"""
 
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -12,8 +15,6 @@ if TYPE_CHECKING:
     from flashferry.fileserver.transfer import Transfer
     from ftpserver.client import Client
 
-# When the verdict on a transfer under way is worth forming anew: rarely, for it takes a millisecond or two.
-
 FIRST_AFTER_S = 5.0
 """Before that few readings are in, and a short transfer has its final verdict soon."""
 
@@ -21,7 +22,7 @@ _GROWTH = 1.4
 _SPREAD = 0.2
 
 
-class SoFar:
+class InterimVerdict:
     """The verdict so far, and when to look again.
 
     It is about the whole transfer, so it changes ever more slowly, and each pause is longer than the one before: an
@@ -55,7 +56,7 @@ class Reporter:
 
     Args:
         client: Whose transfer it is.
-        channel: The data connection, as the desk knows it.
+        channel: The data connection, as the ticket service knows it.
         account: The ticket it runs under.
         transfer: Its account of bytes and times.
         tuning: Its sender.
@@ -71,27 +72,27 @@ class Reporter:
         self._tuning = tuning
         self._stalled = False
         self._told: tuple[TransferState, int, float] | None = None
-        self._so_far = SoFar(account.grant.ticket_id)
-        self._passage = client.desk.passage_of(account)
+        self._interim = InterimVerdict(account.grant.ticket_id)
+        self._site_member = client.tickets.site_member_of(account)
         self.concluded = False
 
     def started(self) -> None:
         """Tell that it begins, and have its cap put in force."""
-        self._client.desk.begin(self._account, self._channel)
+        self._client.tickets.begin(self._account, self._channel)
         self._announce(EventKind.START, "transfer started", TransferState.TRANSFERRING)
 
     def progress(self, now_s: float) -> None:
         """Tell how far it is, and when it begins to stall, that and why."""
         settings, transfer = self._client.settings, self._transfer
-        self._passage.note(transfer.acked_bytes)
+        self._site_member.note(transfer.acked_bytes)
         silent_s = now_s - transfer.progressed_s
         stalled, self._stalled = self._stalled, silent_s >= settings.profile.stall_after_s
         if self._stalled and not stalled:
             why = "its window is closed" if transfer.zero_window else "no acknowledgements"
             self._announce(EventKind.STALLED, f"no progress for {silent_s:.0f} s: {why}", TransferState.STALLED)
             return
-        if self._so_far.is_due(now_s - transfer.start.now_s):
-            self._so_far.kind = transfer.limited_by(self._tuning.in_force(), self._tuning.own_pace, self._link(now_s))
+        if self._interim.is_due(now_s - transfer.start.now_s):
+            self._interim.kind = transfer.limited_by(self._tuning.in_force(), self._tuning.own_pace, self._link(now_s))
         state = TransferState.STALLED if self._stalled else TransferState.TRANSFERRING
         sample = transfer.sample(now_s) if settings.stream_samples else None
         news = (state, transfer.acked_bytes, transfer.rate_bytes_per_s)
@@ -106,10 +107,10 @@ class Reporter:
             failure: Why it failed; empty if the client has acknowledged everything.
             raw_info: The last reading; None if the socket is gone.
         """
-        desk = self._client.desk
+        tickets = self._client.tickets
         self.concluded = True
         self._tuning.end_pace()
-        now_s = desk.clock()
+        now_s = tickets.clock()
         record = self._transfer.record(
             outcome=failure or "delivered",
             raw_info=raw_info,
@@ -118,9 +119,9 @@ class Reporter:
             commands=tuple(self._client.command_log),
             link=self._link(now_s),
         )
-        self._passage.note(self._transfer.acked_bytes)
-        self._passage.leave()
-        desk.end(self._account, self._channel)
+        self._site_member.note(self._transfer.acked_bytes)
+        self._site_member.leave()
+        tickets.end(self._account, self._channel)
         if failure:
             self._announce(EventKind.FAILED, failure, TransferState.FAILED, record=record)
         else:
@@ -128,11 +129,11 @@ class Reporter:
 
     def _link(self, now_s: float) -> KnownLink | None:
         """Return what is known of the link, and what our other transfers have had of it so far."""
-        carries = self._client.desk.link_of(self._account)
+        carries = self._client.tickets.link_of(self._account)
         passed_s = now_s - self._transfer.start.now_s
         if carries is None:
             return None
-        beside = self._passage.beside_bytes / passed_s if passed_s > 0 else 0.0
+        beside = self._site_member.beside_bytes / passed_s if passed_s > 0 else 0.0
         return KnownLink(bytes_per_s=carries, beside_bytes_per_s=beside)
 
     def _announce(self, kind: EventKind, text: str, state: TransferState, **more: Any) -> None:
@@ -140,7 +141,7 @@ class Reporter:
         if account.channel not in (self._channel, None):
             # Superseded: the ticket's new transfer speaks for it now.
             return
-        self._client.desk.change(
+        self._client.tickets.change(
             account,
             kind,
             text,
@@ -153,6 +154,6 @@ class Reporter:
             # An ended copy moves nothing, whatever its last second was like: its successor has the rate now.
             rate_bytes_per_s=0.0 if state.is_final else transfer.rate_bytes_per_s,
             congestion_control=self._tuning.in_force(),
-            limited_by=self._so_far.kind,
+            limited_by=self._interim.kind,
             **more,
         )

@@ -1,4 +1,14 @@
-"""Applying a profile to a data connection, and saying what the kernel made of it."""
+"""Applying a profile to a data connection, and saying what the kernel made of it.
+
+Facts
+-----
+
+- Linux sends the first ten segments of a connection without pacing (`tcp_update_skb_after_send`,
+  net/ipv4/tcp_output.c, after the packet scheduler fq). That is 14.6 kB at once: nothing beside a fast link, but where
+  eight routers share 4 Mbit/s and begin together it is a quarter of what all may take in a second. So those of a
+  transfer under a cap are paced here.
+- It sends at least two segments at a time from there on (`net.ipv4.tcp_min_tso_segs`), and so does this.
+"""
 
 import socket
 from typing import TYPE_CHECKING
@@ -15,23 +25,14 @@ if TYPE_CHECKING:
     from flashferry.fileserver.site_pace import PacedCopy, SitePace
     from flashferry.tcp.info import TcpInfo
 
-# The first segments of a copy under a cap: the kernel does not pace them, so we do. No sockets, no clock.
-#
-# Facts
-# -----
-#
-# - Linux sends the first ten segments of a connection without pacing (`tcp_update_skb_after_send`,
-#   net/ipv4/tcp_output.c,
-#   after the packet scheduler fq). That is 14.6 kB at once: nothing beside a fast link, but where eight routers share
-#   4 Mbit/s and begin together it is a quarter of what all may take in a second.
-# - It sends at least two segments at a time from there on (`net.ipv4.tcp_min_tso_segs`), and so does this.
-
 UNPACED_SEGMENTS = 10
 _SEGMENTS_AT_ONCE = 2
 _LEAST_PAUSE_S = 0.001
 
 
-def opening_piece(written_bytes: int, segment_bytes: int, cap_bytes_per_s: int | None) -> tuple[int, float] | None:
+def initial_pacing_piece(
+    written_bytes: int, segment_bytes: int, cap_bytes_per_s: int | None
+) -> tuple[int, float] | None:
     """Return how many bytes to hand over now, and the seconds to wait after them; None where the kernel paces.
 
     Args:

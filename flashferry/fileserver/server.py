@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 from flashferry.core.codec import decode
 from flashferry.fileserver.child import Child
 from flashferry.fileserver.errors import FtpServerError, ServerGone
-from flashferry.fileserver.host_capabilities import ServerGrants
+from flashferry.fileserver.host_capabilities import HostCapabilities
 from flashferry.fileserver.logins import FixedGrant, FixedLogin, admit
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
-from flashferry.fileserver.snapshots import Snapshots, WaitingRoom
+from flashferry.fileserver.snapshots import Snapshots, TicketConditions
 from flashferry.fileserver.tickets import Ticket, TicketRequest, issue
 from flashferry.fileserver.wire import Pulse
 from flashferry.images.catalogue import Catalogue, ImageFile
@@ -33,7 +33,7 @@ _MOST_FAILURES = 200
 _MOST_NOTICES = 200
 
 
-class FtpServer:
+class FileServer:
     """A running server; enter it to start, leave it to stop. Methods may be called from any thread.
 
     Its process may die, of a fault or by somebody's hand. Then everybody who watches is told (`EventKind.GONE`), every
@@ -53,7 +53,7 @@ class FtpServer:
         self._restarts_left = restarts
         self.catalogue = Catalogue(settings.image_paths, cache_path=settings.hash_cache_path)
         self._changed = threading.RLock()
-        self._waiting = WaitingRoom(self._changed)
+        self._waiting = TicketConditions(self._changed)
         self._snapshots = Snapshots()
         self._failures: list[LoginFailure] = []
         self._notices: list[str] = []
@@ -90,9 +90,9 @@ class FtpServer:
         return self._latest().port
 
     @property
-    def grants(self) -> ServerGrants:
+    def capabilities(self) -> HostCapabilities:
         """What the kernel granted to the server's process."""
-        return self._latest().grants
+        return self._latest().capabilities
 
     @property
     def pid(self) -> int:
@@ -182,7 +182,7 @@ class FtpServer:
             ServerGone: The server's process ended while the ticket was under way.
         """
         deadline_s = time.monotonic() + timeout_s
-        with self._changed, self._waiting.place(ticket_id) as news:
+        with self._changed, self._waiting.condition(ticket_id) as news:
             before = self._snapshots.get(ticket_id)
             while True:
                 if ticket_id in self._void:

@@ -6,6 +6,7 @@ Facts
 - A record with its samples takes up to 30 kB. Whoever waits for a transfer reads it when it ends.
 - So the latest finished tickets keep all of their record, older ones keep it without samples and commands, and the
   oldest are forgotten. A ticket that is not finished is never forgotten.
+- Hundreds of threads may wait for news, each of a ticket of its own: one's news wakes nobody else.
 """
 
 import threading
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
 
     from flashferry.fileserver.records import TransferProgress
 
-# Threads that wait for news, each of a ticket of its own: hundreds may wait, and one's news wakes nobody else.
 
-
-class WaitingRoom:
+class TicketConditions:
     """Conditions by ticket, each there for as long as somebody waits for it.
 
     Args:
@@ -33,34 +32,34 @@ class WaitingRoom:
 
     def __init__(self, lock: "threading.RLock") -> None:
         self._lock = lock
-        self._places: dict[str, threading.Condition] = {}
+        self._conditions: dict[str, threading.Condition] = {}
         self._waiters: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._conditions)
 
     @contextmanager
-    def place(self, ticket_id: str) -> "Iterator[threading.Condition]":
+    def condition(self, ticket_id: str) -> "Iterator[threading.Condition]":
         """Lend the condition of a ticket; waiting on it lets the lock go."""
-        place = self._places.setdefault(ticket_id, threading.Condition(self._lock))
+        condition = self._conditions.setdefault(ticket_id, threading.Condition(self._lock))
         self._waiters[ticket_id] += 1
         try:
-            yield place
+            yield condition
         finally:
             self._waiters[ticket_id] -= 1
             if not self._waiters[ticket_id]:
-                del self._places[ticket_id], self._waiters[ticket_id]
+                del self._conditions[ticket_id], self._waiters[ticket_id]
 
     def wake(self, ticket_id: str) -> None:
         """Wake who waits for a ticket."""
-        place = self._places.get(ticket_id)
-        if place is not None:
-            place.notify_all()
+        condition = self._conditions.get(ticket_id)
+        if condition is not None:
+            condition.notify_all()
 
     def wake_all(self) -> None:
         """Wake everybody."""
-        for place in self._places.values():
-            place.notify_all()
+        for condition in self._conditions.values():
+            condition.notify_all()
 
 
 WHOLE_RECORDS = 256

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from flashferry.fileserver.caps import Cap
     from flashferry.fileserver.tickets import TicketGrant
 
-# One ticket in the serving process, and the transfer that runs under it.
-
 
 class Channel(Protocol):
-    """A running transfer, as the desk needs to see it."""
+    """A running transfer, as the ticket service needs to see it."""
 
     def apply_cap(self, cap: "Cap | None") -> None:
         """Put a pacing cap in force, now."""
@@ -34,13 +32,13 @@ class Channel(Protocol):
 
 
 class Session(Protocol):
-    """A control connection that has logged in with the ticket, as the desk needs to see it."""
+    """A control connection that has logged in with the ticket, as the ticket service needs to see it."""
 
     def give_way(self, reason: str) -> None:
-        """End its RETR, whether it runs or waits for its data connection; the session stays."""
+        """End its transfer, whether it runs or waits for its data connection; the session stays."""
 
     def send_away(self, reason: str) -> None:
-        """End its RETR and the session."""
+        """End its transfer and the session."""
 
 
 class Account:

@@ -1,11 +1,11 @@
-"""The ticket desk of the serving process: who is let in, what each ticket has come to, and who shares a cap."""
+"""The ticket service of the serving process: who is let in, what each ticket has come to, and who shares a cap."""
 
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flashferry.fileserver.admission import FailureBook, FixedDoor, Lobby
-from flashferry.fileserver.caps import Cap, Passage, SiteCaps, SiteTraffic, given_cap, least_cap
+from flashferry.fileserver.admission import FailureBook, FixedLogins, PendingLogins
+from flashferry.fileserver.caps import Cap, SiteCaps, SiteMember, SiteTraffic, given_cap, least_cap
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.site_pace import SitePaces
 from flashferry.fileserver.site_rates import network_of
@@ -28,7 +28,7 @@ _MOST_NOTICES = 200
 _SUPERSEDED = "superseded by a new transfer with the same ticket"
 
 
-class Desk:
+class TicketService:
     """All tickets of a server.
 
     Args:
@@ -49,12 +49,12 @@ class Desk:
         self.clock = clock
         self.wall = wall
         self.sessions = 0
-        self.lobby = Lobby()
+        self.pending_logins = PendingLogins()
         self.failures = FailureBook(settings.limits.failed_logins, settings.limits.ban_s)
         self.on_login_failure: Callable[[LoginFailure], None] = lambda _: None
         self._emit = emit
         self._roster = Roster()
-        self._door = FixedDoor(settings.limits)
+        self._fixed_logins = FixedLogins(settings.limits)
         self._running: dict[str, Account] = {}
         self._site_caps = SiteCaps()
         self._site_links: dict[str, int] = {}
@@ -68,7 +68,7 @@ class Desk:
         return list(self._running.values())
 
     def take_over(self, account: Account, session: Session) -> None:
-        """Have a session's RETR be the one of its ticket: a ticket delivers to one data connection at a time.
+        """Have a session's transfer be the one of its ticket: a ticket delivers to one data connection at a time.
 
         The newest counts: it is the router itself, after a crash or a lost path, and what it left hanging may go on
         hanging for a quarter of an hour.
@@ -102,7 +102,7 @@ class Desk:
 
     def admit(self, fixed: "FixedGrant") -> None:
         """Let a fixed login in from now on; one of the same user is replaced."""
-        self._door.admit(fixed)
+        self._fixed_logins.admit(fixed)
 
     def open(self, fixed: "FixedGrant", image: "ImageFile", **known: Any) -> Account:
         """Open an account for one transfer under a fixed login.
@@ -132,7 +132,7 @@ class Desk:
                 self.change(account, EventKind.FAILED, f"ticket expired: {why}", state=TransferState.FAILED)
             self.settle(account)
         self.failures.prune(now_s)
-        self._door.prune(now_s)
+        self._fixed_logins.prune(now_s)
 
     def settle(self, account: Account) -> None:
         """Take note that a session or transfer has ended: a ticket that is no longer good is kept for a while only."""
@@ -197,9 +197,9 @@ class Desk:
         cap = least_cap(*caps)
         return cap.bytes_per_s if cap is not None else None
 
-    def passage_of(self, account: Account) -> Passage:
+    def site_member_of(self, account: Account) -> SiteMember:
         """Count a ticket's transfer among those of its site, until it leaves."""
-        return Passage(self._site_traffic, self._site(account))
+        return SiteMember(self._site_traffic, self._site(account))
 
     def pace_of(self, account: Account) -> "SitePace":
         """Return the pace that a ticket's transfer shares with its site; one without a site has it for itself."""
@@ -224,7 +224,7 @@ class Desk:
 
     def login(self, username: str, password: str, address: str) -> "Account | FixedGrant | Refusal":
         """Let a client in or say why not; the reason is for our own books."""
-        fixed = self._door.find(username)
+        fixed = self._fixed_logins.find(username)
         if fixed is not None:
             return self._fixed_login(fixed, password, address)
         account = self._roster.of_user(username)
@@ -239,7 +239,7 @@ class Desk:
         return refusal
 
     def _fixed_login(self, fixed: "FixedGrant", password: str, address: str) -> "FixedGrant | Refusal":
-        refusal = self._door.refusal(fixed, password, address, self.clock())
+        refusal = self._fixed_logins.refusal(fixed, password, address, self.clock())
         if refusal is None:
             self.failures.forgive(address)
             return fixed

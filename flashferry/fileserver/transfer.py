@@ -113,13 +113,13 @@ class Transfer:
         self.written_bytes += count
         self._last_byte_s = now_s
 
-    def take(self, raw_info: bytes, now_s: float, *, tick: bool = False) -> None:
+    def take(self, raw_info: bytes, now_s: float, *, is_sample: bool = False) -> None:
         """Take a reading in.
 
         Args:
             raw_info: TCP_INFO as the kernel returned it.
             now_s: Monotonic time of the reading.
-            tick: Whether it is one of the regular readings that are kept and make the momentary rate.
+            is_sample: Whether it is one of the regular readings that are kept and make the momentary rate.
         """
         self.info = parse_tcp_info(raw_info)
         self._count_repairs(now_s)
@@ -128,7 +128,7 @@ class Transfer:
             self.progressed_s = self._last_ack_s = now_s
         self.acked_bytes = acked
         self._max_window_bytes = max(self._max_window_bytes or 0, self.info.snd_wnd_bytes or 0) or None
-        if tick:
+        if is_sample:
             self._measure_rate(now_s)
             self._watch_loss(now_s)
             self._readings.take(now_s, raw_info, all_written=self.all_written)

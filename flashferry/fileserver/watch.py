@@ -1,4 +1,8 @@
-"""Looking at a transfer that runs: what moved, whether anything still does, and what its losses ask of the sender."""
+"""Looking at a transfer that runs: what moved, whether anything still does, and what its losses ask of the sender.
+
+Transfers are sampled on moments they have in common, so that a thousand wake the loop no more than one. All times are
+monotonic, in seconds.
+"""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,15 +17,11 @@ if TYPE_CHECKING:
     from flashferry.fileserver.transfer import Transfer
     from ftpserver.client import Client
 
-# When the transfers are looked at: on moments they have in common, so that a thousand wake the loop no more than one.
-#
-# All times are monotonic, in seconds. No clock in here.
-
 _MOMENTS = 10
 _EARLY_S = 0.1
 
 
-def to_next_tick_s(now_s: float, interval_s: float) -> float:
+def to_next_sample_s(now_s: float, interval_s: float) -> float:
     """Return the time to a transfer's next reading: those of all fall on ten moments of an interval.
 
     So a thousand transfers wake the loop, and the parent, ten times a second and not a thousand times.
@@ -61,7 +61,7 @@ class Watched(Protocol):
 
 
 class Watch:
-    """Looks at one transfer on the ticks of the server, and ten times a second while it is young and that may help.
+    """Looks at one transfer at the sampling moments of the server, and ten times a second while it is young.
 
     Args:
         client: Whose transfer it is.
@@ -80,32 +80,32 @@ class Watch:
     def begin(self) -> None:
         """Look at it from now on, until its connection is closed."""
         now_s = self._transfer.start.now_s
-        self._watched.look_in(self._to_next_tick_s(now_s), self._tick)
+        self._watched.look_in(self._to_next_sample_s(now_s), self._sample)
         if self._tuning.looks_early:
             self._tuning.reconsider(self._transfer.loss_sight)
             self._watched.look_in(to_next_early_look_s(now_s), self._look_early)
         if self._tuning.wants_pace:
             self._look_at_pace()
 
-    def _to_next_tick_s(self, now_s: float) -> float:
-        return to_next_tick_s(now_s, self._client.settings.sample_interval_s)
+    def _to_next_sample_s(self, now_s: float) -> float:
+        return to_next_sample_s(now_s, self._client.settings.sample_interval_s)
 
-    def _tick(self) -> None:
+    def _sample(self) -> None:
         raw_info = self._watched.read()
         if raw_info is None:
             return
-        now_s: float = self._client.desk.clock()
-        self._watched.look_in(self._to_next_tick_s(now_s), self._tick)
-        self._transfer.take(raw_info, now_s, tick=True)
+        now_s: float = self._client.tickets.clock()
+        self._watched.look_in(self._to_next_sample_s(now_s), self._sample)
+        self._transfer.take(raw_info, now_s, is_sample=True)
         if not self._watched.fails_for_change():
             self._judge_pace(now_s)
 
     def _look_early(self) -> None:
-        """Let the sender see its losses before the first ticks; nothing is kept of it, and nobody is told."""
+        """Let the sender see its losses before the first samples; nothing is kept of it, and nobody is told."""
         raw_info = self._watched.read()
         if raw_info is None:
             return
-        now_s: float = self._client.desk.clock()
+        now_s: float = self._client.tickets.clock()
         self._transfer.take(raw_info, now_s)
         self._tuning.reconsider(self._transfer.loss_sight)
         if self._tuning.looks_early and now_s - self._transfer.start.now_s < EARLY_LOOKS_S:
@@ -116,7 +116,7 @@ class Watch:
         raw_info = self._watched.read()
         if raw_info is None:
             return
-        now_s: float = self._client.desk.clock()
+        now_s: float = self._client.tickets.clock()
         wait_s = self._tuning.look_at_pace(parse_tcp_info(raw_info), now_s)
         if wait_s is not None:
             self._watched.look_in(to_next_moment_s(now_s, wait_s), self._look_at_pace)

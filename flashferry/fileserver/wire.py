@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, Self
 
 from flashferry.core.codec import CodecError, encode
-from flashferry.fileserver.host_capabilities import ServerGrants
+from flashferry.fileserver.host_capabilities import HostCapabilities
 from flashferry.fileserver.records import EventKind, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.settings import ServerSettings
 from flashferry.tcp.sample import Sample
@@ -35,7 +35,7 @@ class Ready:
     """The first line from the serving process."""
 
     port: int
-    grants: ServerGrants
+    capabilities: HostCapabilities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashferry.fileserver import ServerGrants, SiteRates, TransferRecord, network_of, probe_grants
+from flashferry.fileserver import HostCapabilities, SiteRates, TransferRecord, network_of, probe_capabilities
 from flashferry.tcp.pacing import HOLD_SHARE
 from inventory.sites import rate_missing
 from inventory.view import HostView
@@ -150,7 +150,7 @@ def told_pace(
     links: LinkRates,
     *,
     uncapped: bool,
-    probe: Callable[[], ServerGrants] | None = None,
+    probe: Callable[[], HostCapabilities] | None = None,
 ) -> str:
     """Return what is to be said of links without a cap; empty where every link has one.
 
@@ -169,7 +169,7 @@ def told_pace(
     if not names:
         return ""
     whose = ", ".join([*names][:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-    lacking = _lacking((probe or probe_grants)())
+    lacking = _lacking((probe or probe_capabilities)())
     if not lacking:
         return (
             f"no link rate is stated for {whose}: copies find their pace themselves; "
@@ -180,11 +180,11 @@ def told_pace(
     return f"no link rate is stated for {whose}, and {lacking}: copies have neither a cap nor a pace ({INSIST})"
 
 
-def _lacking(grants: ServerGrants) -> str:
+def _lacking(capabilities: HostCapabilities) -> str:
     """Return why no pace can be found on this host, or nothing where it can."""
-    if not grants.paces:
+    if not capabilities.paces:
         return "this host's kernel does not pace"
-    return "" if grants.grants("bbr") else "this host's kernel grants us no BBR"
+    return "" if capabilities.allows("bbr") else "this host's kernel grants us no BBR"
 
 
 def _name(device: HostView) -> str:

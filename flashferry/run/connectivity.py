@@ -14,7 +14,7 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import recent_of, session_of
-from flashferry.fileserver import FtpServer, FtpServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
+from flashferry.fileserver import FileServer, FtpServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
 from flashferry.model.probe_result import Reached
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
@@ -29,7 +29,7 @@ from flashferry.tcp.syn import SynOptions
 from inventory.access import state_directory
 from inventory.view import HostView, view
 from tasks.check import CheckReport, Wanted
-from tasks.connectivity import ReachReport, Sighting, reach_server
+from tasks.connectivity import ReachReport, ServerView, reach_server
 from tasks.copy import Source
 from tasks.source_address import own_addresses
 from tasks.tcp_config import plan_tune
@@ -85,7 +85,7 @@ class _Visit:
 
     def __init__(
         self,
-        server: FtpServer,
+        server: FileServer,
         image: Path,
         wanted: Wanted | None,
         options: RunOptions,
@@ -124,7 +124,7 @@ class _Visit:
                     source=self._source(task, report, lookout.ticket),
                     size_bytes=REACH_BYTES,
                     expected=expected,
-                    sighting=lookout.sighting,
+                    server_view=lookout.server_view,
                     interrupted=self._interrupted,
                 )
                 if found.copied is not None:
@@ -203,21 +203,21 @@ class _Lookout:
     connects and never logs in.
     """
 
-    def __init__(self, server: FtpServer, ticket: Ticket, marker: Ticket, expected: tuple[str, ...]) -> None:
+    def __init__(self, server: FileServer, ticket: Ticket, marker: Ticket, expected: tuple[str, ...]) -> None:
         self.ticket = ticket
         self.control_syn: SynOptions | None = None
         self._server = server
         self._marker_id = marker.ticket_id
         self._expected = expected
         self._lock = threading.Lock()
-        self._seen = Sighting()
+        self._seen = ServerView()
 
     @property
     def record(self) -> TransferRecord | None:
         """Return the server's account of the copy, once it ended."""
         return self._server.progress(self.ticket.ticket_id).record
 
-    def sighting(self) -> Sighting:
+    def server_view(self) -> ServerView:
         """Return what was seen so far."""
         others = {
             failure.username_masked
@@ -249,7 +249,7 @@ class _Lookout:
 
 
 @contextmanager
-def _lookout(server: FtpServer, image: str, expected: tuple[str, ...]) -> Iterator[_Lookout]:
+def _lookout(server: FileServer, image: str, expected: tuple[str, ...]) -> Iterator[_Lookout]:
     """Issue the tickets and watch them for as long as the block lasts."""
     ticket = server.issue_ticket(TicketRequest(image_name=image, lifetime_s=_LIFETIME_S))
     marker = server.issue_ticket(TicketRequest(image_name=image, lifetime_s=_LIFETIME_S, source_addresses=expected))

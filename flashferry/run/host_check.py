@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 
-from flashferry.fileserver import Grant, ServerGrants, may_bind, probe_grants
+from flashferry.fileserver import CongestionControl, HostCapabilities, may_bind, probe_capabilities
 from flashferry.run.server import FTP_PORT
 
 SESSIONS_WANTED = 500
@@ -41,12 +41,12 @@ def look_at_host(lab_reason: str | None) -> tuple[Finding, ...]:
     Args:
         lab_reason: Why the lab cannot run here, or None where it can.
     """
-    grants = probe_grants()
+    capabilities = probe_capabilities()
     return (
-        *(_congestion_control(grant) for grant in grants.congestion_controls if grant.name != "reno"),
+        *(_congestion_control(grant) for grant in capabilities.congestion_controls if grant.name != "reno"),
         _port(),
-        _witness(grants),
-        _send_buffer(grants.send_buffer_ceiling_bytes),
+        _witness(capabilities),
+        _send_buffer(capabilities.send_buffer_ceiling_bytes),
         _open_files(),
         Finding(
             name="lab",
@@ -57,7 +57,7 @@ def look_at_host(lab_reason: str | None) -> tuple[Finding, ...]:
     )
 
 
-def _congestion_control(grant: Grant) -> Finding:
+def _congestion_control(grant: CongestionControl) -> Finding:
     advice = (
         f"As root: modprobe tcp_{grant.name}; sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr'. "
         "Without it transfers go on with what there is"
@@ -84,12 +84,16 @@ def _port() -> Finding:
     )
 
 
-def _witness(grants: ServerGrants) -> Finding:
-    lacking = [name for name, granted in (("SYN audit", grants.saves_syn), ("pacing cap", grants.paces)) if not granted]
+def _witness(capabilities: HostCapabilities) -> Finding:
+    lacking = [
+        name
+        for name, granted in (("SYN audit", capabilities.saves_syn), ("pacing cap", capabilities.paces))
+        if not granted
+    ]
     return Finding(
         name="SYN audit and pacing",
         is_good=not lacking,
-        found=f"{' and '.join(lacking)} not granted" if lacking else f"granted by Linux {grants.kernel}",
+        found=f"{' and '.join(lacking)} not granted" if lacking else f"granted by Linux {capabilities.kernel}",
         advice="Linux 4.13 or later has both" if lacking else "",
     )
 

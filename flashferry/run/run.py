@@ -13,7 +13,7 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import NotRegular, check_regular, descriptor_of
-from flashferry.fileserver import FtpServer, ImageFile
+from flashferry.fileserver import FileServer, ImageFile
 from flashferry.fileserver.host_capabilities import raise_soft_limit
 from flashferry.images.inside import name_inside
 from flashferry.model.lease import JournalUnusable
@@ -210,14 +210,14 @@ class _Run:
         self._journal.finish_run(resumed.run_id)
         return self._report(resumed.run_id, {}, {}, stopped=None, is_stopped=is_stopped)
 
-    def _offered(self, server: FtpServer) -> dict[str, ImageFile]:
+    def _offered(self, server: FileServer) -> dict[str, ImageFile]:
         """Return the image of each device, hashed: that takes a while, and no device is touched before it is done."""
         by_path = {path: server.image(path.name) for path in self._request.files}
         for image in by_path.values():
             self._options.vendor.check(image)
         return {host: by_path[path] for host, path in self._request.images.items()}
 
-    def _set_caps(self, server: FtpServer) -> None:
+    def _set_caps(self, server: FileServer) -> None:
         for site, cap_bytes_per_s in site_caps(self._views.values()).items():
             server.set_site_cap(site, cap_bytes_per_s)
         for site, cap in self._links.learned_site_caps(self._views.values()).items():
@@ -254,7 +254,7 @@ class _Run:
             self._journal.leave_out(run_id, self._request.left_out)
         return run_id
 
-    def _context(self, run_id: str, server: FtpServer, fleet: Fleet, steering: Steering) -> RunContext:
+    def _context(self, run_id: str, server: FileServer, fleet: Fleet, steering: Steering) -> RunContext:
         return RunContext(
             run_id=run_id,
             image=next(iter(fleet.images.values())),

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.fileserver import FtpServer, FtpServerError, ServerSettings, may_bind
+from flashferry.fileserver import FileServer, FtpServerError, ServerSettings, may_bind
 from flashferry.model.links import payload_cap_bytes_per_s
 from inventory.view import HostView
 
@@ -27,7 +27,7 @@ def serving(
     port: int | None = None,
     passive_ports: tuple[int, int] | None = None,
     sample_interval_s: float = 1.0,
-) -> Iterator[FtpServer]:
+) -> Iterator[FileServer]:
     """Run our FTP server for as long as the block lasts.
 
     Args:
@@ -48,7 +48,7 @@ def serving(
             passive_ports=passive_ports,
             sample_interval_s=sample_interval_s,
         )
-        server = FtpServer(settings, restarts=SERVER_RESTARTS)
+        server = FileServer(settings, restarts=SERVER_RESTARTS)
         server.__enter__()
     except FtpServerError as error:
         raise ConfigInvalid(str(error), step="server") from None

@@ -12,14 +12,14 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from flashferry.cli.serving import Desk, LearnedRates, Offer
+from flashferry.cli.serving import LearnedRates, ManualTickets, Offer
 from flashferry.cli.terminal.inbox import Inbox
 from flashferry.cli.terminal.output import copy_line, echo, say
 from flashferry.cli.view.layout import ShownTable, Verbatim, console
 from flashferry.core.outside import told
 from flashferry.fileserver import (
     EventKind,
-    FtpServer,
+    FileServer,
     ServerEvent,
     ServerGone,
     TransferProgress,
@@ -41,7 +41,7 @@ _RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
 
 
 def watch_sessions(
-    server: FtpServer, desk: Desk, rates: LearnedRates | None, stop: threading.Event, *, as_json: bool
+    server: FileServer, tickets: ManualTickets, rates: LearnedRates | None, stop: threading.Event, *, as_json: bool
 ) -> None:
     """Print offers and what becomes of them until the server has ended; learn the rates of links where none was stated.
 
@@ -52,7 +52,7 @@ def watch_sessions(
         view: _View = _JsonLines() if as_json else _PlainLines()
         if not as_json and console().is_terminal:
             view = _LiveTable(stack.enter_context(Live(console=console(), refresh_per_second=4, transient=False)))
-        _Watch(server, desk, rates, view).until_gone(inbox, stop)
+        _Watch(server, tickets, rates, view).until_gone(inbox, stop)
 
 
 class _View:
@@ -71,8 +71,8 @@ class _View:
 class _Watch:
     """Tells what happens, then offers anew: how a transfer ended comes before the line that replaces its own."""
 
-    def __init__(self, server: FtpServer, desk: Desk, rates: LearnedRates | None, view: _View) -> None:
-        self._server, self._desk, self._rates, self._view = server, desk, rates, view
+    def __init__(self, server: FileServer, tickets: ManualTickets, rates: LearnedRates | None, view: _View) -> None:
+        self._server, self._tickets, self._rates, self._view = server, tickets, rates, view
         self._is_going_down = False
         self._is_gone = False
 
@@ -103,7 +103,7 @@ class _Watch:
         if self._is_going_down or self._is_gone:
             return
         with suppress(ServerGone):
-            for offer in self._desk.renew():
+            for offer in self._tickets.renew():
                 self._view.offer(offer)
 
     def _go_down(self) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from flashferry.fileserver import FtpServer, Limits, SenderProfile, ServerSettings, TicketRequest, TransferRecord
+from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSettings, TicketRequest, TransferRecord
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import set_sysctl
 
@@ -172,7 +172,7 @@ def running_vsftpd(folder: Path, address: str) -> Iterator[Vsftpd]:
 class Ours:
     """Our server with a profile."""
 
-    def __init__(self, server: FtpServer, address: str) -> None:
+    def __init__(self, server: FileServer, address: str) -> None:
         self.port = server.port
         self._server, self._address = server, address
         self._ticket_id = ""
@@ -202,7 +202,7 @@ def running_ours(folder: Path, address: str, control: str, digests: Path) -> Ite
         limits=Limits(login_deadline_s=120.0),
         hash_cache_path=digests,
     )
-    with FtpServer(settings) as server:
+    with FileServer(settings) as server:
         yield Ours(server, address)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.fileserver import FtpServer, Limits, ServerSettings, Ticket, TicketRequest, TransferProgress
+from flashferry.fileserver import FileServer, Limits, ServerSettings, Ticket, TicketRequest, TransferProgress
 
 SMALL, LARGE = "csr1000v-universalk9.bin", "isr4300-universalk9.bin"
 SIZES_BYTES = {SMALL: 400_000, LARGE: 4_000_000}
@@ -37,7 +37,7 @@ VERSION_COMMANDS = {
 class Site:
     """A server on one loopback address and what it serves."""
 
-    server: FtpServer
+    server: FileServer
     address: str
     digests: dict[str, str]
 
@@ -85,7 +85,7 @@ def _site(images: Path, address: str) -> Iterator[Site]:
         limits=Limits(failed_login_delay_s=0.05),
     )
     digests = {name: hashlib.sha512((images / name).read_bytes()).hexdigest() for name in SIZES_BYTES}
-    with FtpServer(settings) as server:
+    with FileServer(settings) as server:
         yield Site(server=server, address=address, digests=digests)
         assert not [note for note in server.notices if "internal error" in note], server.notices
 

@@ -15,7 +15,7 @@ import pytest
 
 from flashferry.fileserver import (
     EventKind,
-    FtpServer,
+    FileServer,
     Limits,
     SenderProfile,
     ServerEvent,
@@ -34,7 +34,7 @@ OTHER = "other.bin"
 class Bench:
     """A server, its image, and what a test needs to reach it."""
 
-    server: FtpServer
+    server: FileServer
     directory: Path
     content: bytes
     image_name: str = IMAGE
@@ -153,7 +153,7 @@ def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
         profile=SenderProfile(**profile),
         **options,
     )
-    with FtpServer(settings) as server:
+    with FileServer(settings) as server:
         yield Bench(server=server, directory=directory, content=content)
         assert not [note for note in server.notices if "internal error" in note], server.notices
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flashferry.fileserver import FixedLogin, FtpServer, Limits, ServerSettings, TicketRequest
+from flashferry.fileserver import FileServer, FixedLogin, Limits, ServerSettings, TicketRequest
 from tests.some import some
 
 pytestmark = pytest.mark.long
@@ -33,11 +33,11 @@ _COMMANDS = st.lists(st.tuples(_WORDS, _ARGUMENTS).map(lambda pair: pair[0] + b"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FtpServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileServer]:
     image: Path = tmp_path_factory.mktemp("images") / "image.bin"
     image.write_bytes(_SECRET)
     limits = Limits(failed_login_delay_s=0.001, failed_logins=10**9, login_deadline_s=5, idle_s=5, data_connect_s=0.2)
-    with FtpServer(ServerSettings(image_paths=(image,), listen_address="127.0.0.1", limits=limits)) as running:
+    with FileServer(ServerSettings(image_paths=(image,), listen_address="127.0.0.1", limits=limits)) as running:
         running.admit(FixedLogin(username="lab", password="Bench-2026.word"))
         yield running
 
@@ -52,7 +52,7 @@ def _talk(port: int, payload: bytes) -> bytes:
     return received
 
 
-def _check(server: FtpServer, received: bytes) -> None:
+def _check(server: FileServer, received: bytes) -> None:
     assert b"bytes nobody" not in received
     # Continuation lines of FEAT start with a space; everything else is a code.
     complete = received.rpartition(b"\r\n")[0]
@@ -65,14 +65,14 @@ def _check(server: FtpServer, received: bytes) -> None:
 
 @settings(max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(commands=_COMMANDS)
-def test_no_command_without_a_ticket_does_harm(server: FtpServer, commands: list[bytes]) -> None:
+def test_no_command_without_a_ticket_does_harm(server: FileServer, commands: list[bytes]) -> None:
     """Any commands before login get codes, no byte of the image, and no internal error."""
     _check(server, _talk(server.port, b"\r\n".join(commands) + b"\r\n"))
 
 
 @settings(max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(commands=_COMMANDS)
-def test_no_command_with_a_ticket_does_harm(server: FtpServer, commands: list[bytes]) -> None:
+def test_no_command_with_a_ticket_does_harm(server: FileServer, commands: list[bytes]) -> None:
     """Any commands after login get codes and no internal error, and image bytes never appear among replies."""
     ticket = server.issue_ticket(TicketRequest(image_name="image.bin", lifetime_s=30))
     login = f"USER {ticket.username}\r\nPASS {ticket.password}\r\n".encode()
@@ -83,7 +83,7 @@ def test_no_command_with_a_ticket_does_harm(server: FtpServer, commands: list[by
 
 @settings(max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(commands=_COMMANDS)
-def test_no_command_under_a_fixed_login_does_harm(server: FtpServer, commands: list[bytes]) -> None:
+def test_no_command_under_a_fixed_login_does_harm(server: FileServer, commands: list[bytes]) -> None:
     """The same holds for a login that opens every image, any number of times."""
     received = _talk(server.port, _FIXED + b"\r\n".join(commands) + b"\r\n")
     assert b"230 Logged in." in received
@@ -92,7 +92,7 @@ def test_no_command_under_a_fixed_login_does_harm(server: FtpServer, commands: l
 
 @settings(max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(commands=_COMMANDS)
-def test_replies_come_in_order(server: FtpServer, commands: list[bytes]) -> None:
+def test_replies_come_in_order(server: FileServer, commands: list[bytes]) -> None:
     """Numbered commands between any others are answered in their order, none twice, however many are sent at once."""
     numbered = [
         line for number, command in enumerate(commands, start=770_000_000) for line in (command, b"REST %d" % number)
@@ -106,6 +106,6 @@ def test_replies_come_in_order(server: FtpServer, commands: list[bytes]) -> None
 
 @settings(max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(raw=st.binary(max_size=5000))
-def test_no_bytes_at_all_do_harm(server: FtpServer, raw: bytes) -> None:
+def test_no_bytes_at_all_do_harm(server: FileServer, raw: bytes) -> None:
     """Bytes that are no commands are answered or cut off, and the server serves on."""
     _check(server, _talk(server.port, raw))

@@ -13,8 +13,8 @@ import pytest
 
 from flashferry.fileserver import (
     EventKind,
+    FileServer,
     FixedLogin,
-    FtpServer,
     FtpServerError,
     ServerEvent,
     ServerGone,
@@ -110,7 +110,9 @@ def test_a_new_process_takes_its_place(tmp_path: Path, bench: "Bench", number: i
     """On the same port, with the caps and logins of the former; the former's tickets are void; so often and no more."""
     (tmp_path / "b.bin").write_bytes(os.urandom(200_000))
     fixed = FixedLogin(username="lab", password="Bench-2026.word")
-    with FtpServer(ServerSettings(image_paths=(tmp_path / "b.bin",), listen_address="127.0.0.1"), restarts=1) as server:
+    with FileServer(
+        ServerSettings(image_paths=(tmp_path / "b.bin",), listen_address="127.0.0.1"), restarts=1
+    ) as server:
         server.admit(fixed)
         server.set_site_cap("lab", 1_000_000, "a test")
         before, pid, port = server.issue_ticket(TicketRequest(image_name="b.bin")), server.pid, server.port
@@ -145,7 +147,7 @@ def test_one_that_cannot_be_replaced_is_told(tmp_path: Path) -> None:
     """Its image folder, port or process may be gone: one error with both reasons, not a traceback of another kind."""
     (tmp_path / "b.bin").write_bytes(b"image")
     settings = ServerSettings(image_paths=(tmp_path / "b.bin",), listen_address="127.0.0.1")
-    with FtpServer(settings, restarts=1) as server, contextlib.ExitStack() as stack:
+    with FileServer(settings, restarts=1) as server, contextlib.ExitStack() as stack:
         events: queue.SimpleQueue[ServerEvent] = queue.SimpleQueue()
         server.events(events.put)
         port = server.port

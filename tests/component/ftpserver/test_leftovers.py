@@ -27,10 +27,10 @@ class _Here:
         settings = ServerSettings(image_paths=(directory,), listen_address="127.0.0.1", sample_interval_s=0.05)
         self.image = Catalogue((directory,)).image("a.bin")
         self.loop: Any = process.IOLoop()
-        self.desk = process.Desk(settings, lambda _: None)
+        self.tickets = process.TicketService(settings, lambda _: None)
         listener = socket.create_server(("127.0.0.1", 0))
         self.address = listener.getsockname()
-        self.server: Any = process.FTPServer(listener, process.session_class(self.desk, settings), ioloop=self.loop)
+        self.server: Any = process.FTPServer(listener, process.session_class(self.tickets, settings), ioloop=self.loop)
 
     def serve(self, client: Callable[[], None]) -> None:
         """Serve until the client is done and its sessions are gone, for at most five seconds."""
@@ -38,7 +38,7 @@ class _Here:
         thread.start()
         for _ in range(500):
             self.loop.loop(0.01, blocking=False)
-            if not thread.is_alive() and not self.desk.sessions and not self._timers():
+            if not thread.is_alive() and not self.tickets.sessions and not self._timers():
                 break
         thread.join()
 
@@ -47,7 +47,7 @@ class _Here:
 
     def login(self) -> ftplib.FTP:
         ticket, grant = issue(TicketRequest(image_name="a.bin"), self.image)
-        self.desk.add(grant)
+        self.tickets.add(grant)
         client = ftplib.FTP()
         client.connect(*self.address, timeout=20)
         client.login(ticket.username, ticket.password)

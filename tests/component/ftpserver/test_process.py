@@ -17,7 +17,7 @@ import pytest
 
 from flashferry.fileserver import (
     EventKind,
-    FtpServer,
+    FileServer,
     ImageUnknown,
     ServerEvent,
     ServerGone,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _PARENT = """
     import sys, time
     from pathlib import Path
-    from flashferry.fileserver import FtpServer, ServerSettings
-    server = FtpServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1"))
+    from flashferry.fileserver import FileServer, ServerSettings
+    server = FileServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1"))
     server.__enter__()
     print(server.port, server.pid, flush=True)
     time.sleep(60)
@@ -44,8 +44,8 @@ _PARENT = """
 _ENVIRONED = """
     import sys
     from pathlib import Path
-    from flashferry.fileserver import FtpServer, ServerSettings
-    with FtpServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1")) as server:
+    from flashferry.fileserver import FileServer, ServerSettings
+    with FileServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1")) as server:
         print(Path(f"/proc/{server.pid}/environ").read_text(), flush=True)
 """
 
@@ -221,14 +221,14 @@ def test_a_port_in_use_is_one_clear_sentence(bench: "Bench") -> None:
     """Starting on a taken port fails before anything runs, naming port and way out."""
     settings = ServerSettings(image_paths=(bench.directory,), listen_address="127.0.0.1", port=bench.server.port)
     with pytest.raises(ServerStartFailed, match=f"port {bench.server.port}: Address already in use; stop its owner"):
-        FtpServer(settings).__enter__()
+        FileServer(settings).__enter__()
 
 
 def test_an_address_of_another_host_is_refused(bench: "Bench") -> None:
     """Listening on an address that is not ours fails with what to give instead."""
     settings = ServerSettings(image_paths=(bench.directory,), listen_address="192.0.2.1")
     with pytest.raises(ServerStartFailed, match="give an address of this host"):
-        FtpServer(settings).__enter__()
+        FileServer(settings).__enter__()
 
 
 def test_what_was_never_issued_is_unknown(bench: "Bench") -> None:
@@ -242,7 +242,7 @@ def test_what_was_never_issued_is_unknown(bench: "Bench") -> None:
 def test_a_server_that_was_not_started_says_so(bench: "Bench") -> None:
     """Using it outside its context is an error with the way out."""
     with pytest.raises(ServerGone, match="use it as a context manager"):
-        _ = FtpServer(ServerSettings(image_paths=(bench.directory,))).port
+        _ = FileServer(ServerSettings(image_paths=(bench.directory,))).port
 
 
 def test_many_threads_may_ask_at_once(bench: "Bench") -> None:
@@ -265,12 +265,12 @@ def test_many_threads_may_ask_at_once(bench: "Bench") -> None:
 
 def test_the_kernel_s_grants_are_reported(bench: "Bench") -> None:
     """The default congestion control and each wanted one, granted or with the reason why not."""
-    grants = bench.server.grants
-    assert grants.default_congestion_control
-    assert {grant.name for grant in grants.congestion_controls} == {"bbr", "cubic", "reno"}
-    assert all(grant.granted or grant.reason for grant in grants.congestion_controls)
-    assert grants.grants("reno")
-    assert grants.open_files > 0
+    capabilities = bench.server.capabilities
+    assert capabilities.default_congestion_control
+    assert {grant.name for grant in capabilities.congestion_controls} == {"bbr", "cubic", "reno"}
+    assert all(grant.granted or grant.reason for grant in capabilities.congestion_controls)
+    assert capabilities.allows("reno")
+    assert capabilities.open_files > 0
 
 
 def test_a_stopped_reader_costs_the_server_no_transfer(bench: "Bench") -> None:
@@ -298,7 +298,7 @@ def test_too_few_open_files_are_one_clear_sentence(bench: "Bench") -> None:
         "import resource, sys; from pathlib import Path; from flashferry.fileserver import *\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))\n"
         "settings = ServerSettings(image_paths=(Path(sys.argv[1]),), limits=Limits(sessions=int(sys.argv[2])))\n"
-        "try:\n    with FtpServer(settings) as server: print(server.grants.open_files)\n"
+        "try:\n    with FileServer(settings) as server: print(server.capabilities.open_files)\n"
         "except FtpServerError as error: print(type(error).__name__, error)\n"
     )
     done = [

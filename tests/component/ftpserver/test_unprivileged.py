@@ -19,14 +19,14 @@ pytestmark = pytest.mark.long
 _SCRIPT = """
     import ctypes, ftplib, json, os, sys
     from pathlib import Path
-    from flashferry.fileserver import FtpServer, SenderProfile, ServerSettings, TicketRequest
+    from flashferry.fileserver import FileServer, SenderProfile, ServerSettings, TicketRequest
     PR_CAPBSET_DROP, LAST_CAPABILITY = 24, int(Path("/proc/sys/kernel/cap_last_cap").read_text())
     for capability in range(LAST_CAPABILITY + 1) if os.geteuid() == 0 else ():
         assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0
     profile = SenderProfile(congestion_control=sys.argv[2], cap_bytes_per_s=50_000_000, dscp=8)
     settings = ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1", profile=profile)
     senders = []
-    with FtpServer(settings) as server:
+    with FileServer(settings) as server:
         for _ in range(2):
             ticket = server.issue_ticket(TicketRequest(image_name="image.bin"))
             with ftplib.FTP() as client:
@@ -35,7 +35,7 @@ _SCRIPT = """
                 client.retrbinary("RETR image.bin", lambda _: None)
             senders.append(server.wait_final(ticket.ticket_id, 5).record.to_json()["sender"])
         rights = Path(f"/proc/{server.pid}/status").read_text().partition("CapEff:")[2].split()[0]
-        granted = {grant.name: grant.reason for grant in server.grants.congestion_controls}
+        granted = {grant.name: grant.reason for grant in server.capabilities.congestion_controls}
         print(json.dumps({"senders": senders, "notices": server.notices, "granted": granted, "rights": rights}))
 """
 

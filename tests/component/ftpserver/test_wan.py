@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.fileserver import (
-    FtpServer,
+    FileServer,
     SenderProfile,
     ServerSettings,
     Ticket,
@@ -33,7 +33,7 @@ def world() -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FtpServer]:
+def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileServer]:
     """A server in the core that gives BBR up, and a silent peer, after a second instead of ten and sixty."""
     image: Path = tmp_path_factory.mktemp("images") / IMAGE
     image.write_bytes(os.urandom(1 << 20) * 40)
@@ -42,28 +42,28 @@ def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[F
         image_paths=(image,), listen_address=world.server_address, profile=profile, sample_interval_s=0.1
     )
     with in_core(world):
-        running = FtpServer(settings).__enter__()
+        running = FileServer(settings).__enter__()
     with contextlib.closing(running):
-        if not running.grants.grants("bbr") or not running.grants.grants("cubic"):
+        if not running.capabilities.allows("bbr") or not running.capabilities.allows("cubic"):
             pytest.skip("this kernel grants bbr or cubic not even to root")
         yield running
 
 
 @pytest.fixture
-def left_alone(world: World, tmp_path: Path) -> Iterator[FtpServer]:
+def left_alone(world: World, tmp_path: Path) -> Iterator[FileServer]:
     """A server without options."""
     image = tmp_path / IMAGE
     image.write_bytes(bytes(20_000_000))
     with in_core(world):
-        running = FtpServer(ServerSettings(image_paths=(image,), listen_address=world.server_address)).__enter__()
+        running = FileServer(ServerSettings(image_paths=(image,), listen_address=world.server_address)).__enter__()
     with contextlib.closing(running):
-        if not running.grants.grants("bbr"):
+        if not running.capabilities.allows("bbr"):
             pytest.skip("this kernel grants bbr not even to root")
         yield running
 
 
 @contextlib.contextmanager
-def _fetching(world: World, server: FtpServer) -> Iterator[Ticket]:
+def _fetching(world: World, server: FileServer) -> Iterator[Ticket]:
     """A client at the site that fetches an image and forgets it, whatever comes of that."""
     ticket = server.issue_ticket(TicketRequest(image_name=IMAGE))
 
@@ -83,7 +83,7 @@ def _fetching(world: World, server: FtpServer) -> Iterator[Ticket]:
         thread.join()
 
 
-def _until_moving(server: FtpServer, ticket: Ticket) -> TransferProgress:
+def _until_moving(server: FileServer, ticket: Ticket) -> TransferProgress:
     progress = server.progress(ticket.ticket_id)
     for _ in range(200):
         if progress.state is TransferState.TRANSFERRING and progress.bytes_acked > 100_000:
@@ -92,7 +92,7 @@ def _until_moving(server: FtpServer, ticket: Ticket) -> TransferProgress:
     raise AssertionError(f"nothing moves: {progress}")
 
 
-def test_bbr_gives_way_to_cubic_in_mid_flow(world: World, server: FtpServer) -> None:
+def test_bbr_gives_way_to_cubic_in_mid_flow(world: World, server: FileServer) -> None:
     """Where more than 5 % is sent again the flow goes on under CUBIC, read back from the kernel, with the reason."""
     with _fetching(world, server) as ticket:
         assert _until_moving(server, ticket).congestion_control == "bbr"
@@ -117,7 +117,7 @@ def test_bbr_gives_way_to_cubic_in_mid_flow(world: World, server: FtpServer) -> 
     assert record.sender.reason == "the profile asks for it; given up, more than 5% was sent again for 1 s"
 
 
-def test_a_peer_that_falls_silent_is_given_up(world: World, server: FtpServer) -> None:
+def test_a_peer_that_falls_silent_is_given_up(world: World, server: FileServer) -> None:
     """A path that swallows everything ends the transfer after the unacknowledged limit, with that as its reason."""
     with _fetching(world, server) as ticket:
         _until_moving(server, ticket)
@@ -130,7 +130,7 @@ def test_a_peer_that_falls_silent_is_given_up(world: World, server: FtpServer) -
     assert failed.record.outcome == failed.last_error
 
 
-def test_without_a_rate_the_link_is_found_in_the_copy(world: World, left_alone: FtpServer) -> None:
+def test_without_a_rate_the_link_is_found_in_the_copy(world: World, left_alone: FileServer) -> None:
     """BBR goes at a pace of the copy's own; the record has it apart from caps, and the verdict names the link."""
     with _fetching(world, left_alone) as ticket:
         delivered = left_alone.wait_final(ticket.ticket_id, 60)

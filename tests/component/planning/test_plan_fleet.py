@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from flashferry.cli import main as cli
-from flashferry.fileserver import Grant, probe_grants
+from flashferry.fileserver import CongestionControl, probe_capabilities
 from flashferry.lab.world import DeviceSpec, Rung, World, WorldSpec, start_world
 from flashferry.model import links as pace
 from flashferry.model.fleet_plan import Action
@@ -165,18 +165,18 @@ def _without_rates(folder: Path) -> None:
 
 
 def _without_bbr(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = Grant(name="bbr", granted=False, reason="not permitted")
-    grants = replace(probe_grants(), paces=True, congestion_controls=(refused,))
-    monkeypatch.setattr(pace, "probe_grants", lambda: grants)
+    refused = CongestionControl(name="bbr", granted=False, reason="not permitted")
+    capabilities = replace(probe_capabilities(), paces=True, congestion_controls=(refused,))
+    monkeypatch.setattr(pace, "probe_capabilities", lambda: capabilities)
 
 
 def test_a_site_without_a_link_rate_is_planned_where_copies_find_their_pace(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the link carries is then not known, and the plan says so; it is no reason to refuse."""
-    granted = Grant(name="bbr", granted=True)
-    grants = replace(probe_grants(), paces=True, congestion_controls=(granted,))
-    monkeypatch.setattr(pace, "probe_grants", lambda: grants)
+    granted = CongestionControl(name="bbr", granted=True)
+    capabilities = replace(probe_capabilities(), paces=True, congestion_controls=(granted,))
+    monkeypatch.setattr(pace, "probe_capabilities", lambda: capabilities)
     _without_rates(folder)
     code, out, _ = run("-H", "xe1", "--json")
     found = json.loads(out)

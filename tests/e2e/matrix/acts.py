@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from unittest.mock import patch
 
-from flashferry.fileserver import FtpServer, Ticket, TicketRequest
+from flashferry.fileserver import FileServer, Ticket, TicketRequest
 from flashferry.lab.control import ask
 from flashferry.model.codec import to_json
 from flashferry.monitor.events import Event
@@ -81,12 +81,12 @@ def _keep_command_lines(folder: Path) -> None:
 
 
 def _note_tickets(file: Path) -> None:
-    issue = FtpServer.issue_ticket
+    issue = FileServer.issue_ticket
 
-    def issue_ticket(server: FtpServer, request: TicketRequest) -> Ticket:
+    def issue_ticket(server: FileServer, request: TicketRequest) -> Ticket:
         ticket = issue(server, request)
         with file.open("a", encoding="utf-8") as secrets:
             secrets.write(f"{ticket.username}\n{ticket.password}\n")
         return ticket
 
-    patch.object(FtpServer, "issue_ticket", issue_ticket).start()
+    patch.object(FileServer, "issue_ticket", issue_ticket).start()

@@ -2,23 +2,23 @@
 
 import pytest
 
-from flashferry.fileserver.admission import Lobby
+from flashferry.fileserver.admission import PendingLogins
 
 
-class _Guest:
+class _Session:
     def __init__(self, name: str) -> None:
         self.name = name
 
     def displace(self) -> None:
-        raise AssertionError("the lobby decides, the session acts")
+        raise AssertionError("the service decides, the session acts")
 
 
-def _lobby(**counts: int) -> Lobby:
-    lobby = Lobby()
+def _sessions(**counts: int) -> PendingLogins:
+    pending_logins = PendingLogins()
     for address, count in counts.items():
         for number in range(count):
-            lobby.enter(address, _Guest(f"{address}{number}"))
-    return lobby
+            pending_logins.enter(address, _Session(f"{address}{number}"))
+    return pending_logins
 
 
 @pytest.mark.parametrize(
@@ -37,15 +37,15 @@ def _lobby(**counts: int) -> Lobby:
 )
 def test_who_gives_way(counts: dict[str, int], newcomer: str, named: str, displaced: str | None) -> None:
     """The most crowded address no ticket names; named newcomers come before any other."""
-    guest = _lobby(**counts).to_displace(newcomer, lambda address: address in named)
-    assert getattr(guest, "name", None) == displaced
+    pending = _sessions(**counts).to_displace(newcomer, lambda address: address in named)
+    assert getattr(pending, "name", None) == displaced
 
 
 def test_who_has_left_is_forgotten() -> None:
-    """An address without guests takes no memory, and leaving twice is harmless."""
-    lobby, guest = Lobby(), _Guest("a")
-    lobby.enter("a", guest)
-    assert lobby.count("a") == 1
-    lobby.leave("a", guest)
-    lobby.leave("a", guest)
-    assert (lobby.count("a"), lobby._by_address) == (0, {})
+    """An address without a session takes no memory, and leaving twice is harmless."""
+    pending_logins, session = PendingLogins(), _Session("a")
+    pending_logins.enter("a", session)
+    assert pending_logins.count("a") == 1
+    pending_logins.leave("a", session)
+    pending_logins.leave("a", session)
+    assert (pending_logins.count("a"), pending_logins._by_address) == (0, {})

@@ -1,14 +1,14 @@
 """What the others of a site had while a transfer ran."""
 
-from flashferry.fileserver.caps import Passage, SiteTraffic
+from flashferry.fileserver.caps import SiteMember, SiteTraffic
 
 
 def test_what_the_others_moved_meanwhile_is_counted() -> None:
     """Bytes of the same site since the transfer began, its own and those before it left out, also after it left."""
     traffic = SiteTraffic()
-    first = Passage(traffic, "branch")
+    first = SiteMember(traffic, "branch")
     first.note(500)
-    second, elsewhere = Passage(traffic, "branch"), Passage(traffic, "island")
+    second, elsewhere = SiteMember(traffic, "branch"), SiteMember(traffic, "island")
     first.note(800)
     second.note(100)
     elsewhere.note(9000)
@@ -22,7 +22,7 @@ def test_a_site_is_forgotten_with_its_last_transfer() -> None:
     """A later transfer begins at nothing, and no site stays in memory for ever."""
     traffic = SiteTraffic()
     for _ in range(2):
-        one, other = Passage(traffic, "branch"), Passage(traffic, "branch")
+        one, other = SiteMember(traffic, "branch"), SiteMember(traffic, "branch")
         one.note(700)
         assert other.beside_bytes == 700
         one.leave()
@@ -33,7 +33,7 @@ def test_a_site_is_forgotten_with_its_last_transfer() -> None:
 def test_transfers_of_no_site_have_nobody_beside_them() -> None:
     """Each is on a link of its own, as far as anybody knows."""
     traffic = SiteTraffic()
-    one, other = Passage(traffic, ""), Passage(traffic, "")
+    one, other = SiteMember(traffic, ""), SiteMember(traffic, "")
     one.note(700)
     assert (one.beside_bytes, other.beside_bytes) == (0, 0)
     one.leave()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.codec import decode, encode, public
-from flashferry.fileserver.admission import FixedDoor
+from flashferry.fileserver.admission import FixedLogins
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.logins import FixedGrant, FixedLogin, admit
 from flashferry.fileserver.settings import Limits
@@ -28,8 +28,8 @@ def _fixed(**more: tuple[str, ...]) -> FixedGrant:
 
 
 @pytest.fixture
-def door() -> FixedDoor:
-    return FixedDoor(Limits(failed_logins=3, ban_s=60))
+def fixed_logins() -> FixedLogins:
+    return FixedLogins(Limits(failed_logins=3, ban_s=60))
 
 
 @pytest.mark.parametrize(
@@ -74,30 +74,30 @@ def test_images_are_found_by_exact_name() -> None:
     assert [fixed.image(name) for name in ("A.bin", "./a.bin", "", "a.bi")] == [None] * 4
 
 
-def test_guesses_lock_an_address_out(door: FixedDoor) -> None:
+def test_guesses_lock_an_address_out(fixed_logins: FixedLogins) -> None:
     """After three wrong passwords the right one is refused for a minute, from that address alone."""
     fixed = _fixed()
     for _ in range(3):
-        assert door.refusal(fixed, "guess", "192.0.2.1", 0.0) is Refusal.WRONG_PASSWORD
-    assert door.refusal(fixed, WORD, "192.0.2.1", 59.0) is Refusal.LOCKED_OUT
-    assert door.refusal(fixed, WORD, "192.0.2.2", 59.0) is None
+        assert fixed_logins.refusal(fixed, "guess", "192.0.2.1", 0.0) is Refusal.WRONG_PASSWORD
+    assert fixed_logins.refusal(fixed, WORD, "192.0.2.1", 59.0) is Refusal.LOCKED_OUT
+    assert fixed_logins.refusal(fixed, WORD, "192.0.2.2", 59.0) is None
     # The refused attempt was no guess: it does not put the end off.
-    assert door.refusal(fixed, WORD, "192.0.2.1", 61.0) is None
+    assert fixed_logins.refusal(fixed, WORD, "192.0.2.1", 61.0) is None
 
 
-def test_a_login_clears_its_address(door: FixedDoor) -> None:
+def test_a_login_clears_its_address(fixed_logins: FixedLogins) -> None:
     """Two mistyped passwords before the right one are forgotten."""
     fixed = _fixed()
     for word in ("x", "x", WORD, "x", "x"):
-        refusal = door.refusal(fixed, word, "192.0.2.1", 0.0)
+        refusal = fixed_logins.refusal(fixed, word, "192.0.2.1", 0.0)
         assert (refusal is None) is (word == WORD)
-    assert door.refusal(fixed, WORD, "192.0.2.1", 0.0) is None
+    assert fixed_logins.refusal(fixed, WORD, "192.0.2.1", 0.0) is None
 
 
-def test_sources_bind(door: FixedDoor) -> None:
+def test_sources_bind(fixed_logins: FixedLogins) -> None:
     """From elsewhere the right password is refused, and counts as a guess."""
     fixed = _fixed(source_addresses=("10.0.0.0/8",))
-    assert door.refusal(fixed, WORD, "10.1.2.3", 0.0) is None
-    assert [door.refusal(fixed, WORD, "192.0.2.1", 0.0) for _ in range(4)] == [Refusal.WRONG_SOURCE] * 3 + [
+    assert fixed_logins.refusal(fixed, WORD, "10.1.2.3", 0.0) is None
+    assert [fixed_logins.refusal(fixed, WORD, "192.0.2.1", 0.0) for _ in range(4)] == [Refusal.WRONG_SOURCE] * 3 + [
         Refusal.LOCKED_OUT
     ]

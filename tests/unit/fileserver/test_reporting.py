@@ -1,4 +1,4 @@
-"""What the desk is told of a transfer: its rate while it runs, and none once it ended."""
+"""What the ticket service is told of a transfer: its rate while it runs, and none once it ended."""
 
 from types import SimpleNamespace
 from unittest.mock import MagicMock
@@ -10,13 +10,13 @@ from flashferry.fileserver.reporting import Reporter
 
 
 def reporter() -> tuple[Reporter, MagicMock]:
-    """Return who speaks for a transfer that made 4 MB/s in its last second, and the desk that listens."""
+    """Return who speaks for a transfer that made 4 MB/s in its last second, and the ticket service that listens."""
     channel = object()
-    desk = MagicMock()
-    desk.clock.return_value = 10.0
-    desk.link_of.return_value = None
+    tickets = MagicMock()
+    tickets.clock.return_value = 10.0
+    tickets.link_of.return_value = None
     client = SimpleNamespace(
-        desk=desk,
+        tickets=tickets,
         client_address="192.0.2.1",
         command_log=[],
         settings=SimpleNamespace(profile=SimpleNamespace(stall_after_s=10.0), stream_samples=False),
@@ -24,14 +24,14 @@ def reporter() -> tuple[Reporter, MagicMock]:
     transfer = MagicMock(rate_bytes_per_s=4_000_000.0, acked_bytes=20_000_000, progressed_s=9.9)
     transfer.start.now_s, transfer.start.offset_bytes = 0.0, 0
     account = SimpleNamespace(channel=channel, grant=SimpleNamespace(ticket_id="t"))
-    return Reporter(client, channel, account, transfer, MagicMock()), desk
+    return Reporter(client, channel, account, transfer, MagicMock()), tickets
 
 
 def test_a_running_transfer_has_the_rate_of_its_last_second():
     """Progress tells what was measured."""
-    speaker, desk = reporter()
+    speaker, tickets = reporter()
     speaker.progress(10.0)
-    told = desk.change.call_args.kwargs
+    told = tickets.change.call_args.kwargs
     assert (told["state"], told["rate_bytes_per_s"]) == (TransferState.TRANSFERRING, 4_000_000.0)
 
 
@@ -40,7 +40,7 @@ def test_a_running_transfer_has_the_rate_of_its_last_second():
 )
 def test_an_ended_transfer_has_no_rate(failure, state):
     """Its last second is over: who sums up a site's copies would count it beside that of its successor."""
-    speaker, desk = reporter()
+    speaker, tickets = reporter()
     speaker.conclude(failure, None)
-    told = desk.change.call_args.kwargs
+    told = tickets.change.call_args.kwargs
     assert (told["state"], told["rate_bytes_per_s"]) == (state, 0.0)

@@ -1,4 +1,4 @@
-"""The ticket desk with a clock of the test's own."""
+"""The ticket service with a clock of the test's own."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from flashferry.fileserver.logins import FixedLogin, admit
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferState
 from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
 from flashferry.fileserver.ticket_accounts import CLOSED_KEPT_S, MOST_CLOSED, Account
-from flashferry.fileserver.ticket_service import Desk, mask
+from flashferry.fileserver.ticket_service import TicketService, mask
 from flashferry.fileserver.tickets import Refusal, Ticket, TicketRequest, issue
 from flashferry.images.catalogue import FileIdentity, ImageFile
 from flashferry.tcp.info import parse_tcp_info
@@ -28,7 +28,7 @@ IMAGE = ImageFile(
 
 
 class _Room:
-    """A desk whose time stands still until told otherwise, and what it said."""
+    """A ticket service whose time stands still until told otherwise, and what it said."""
 
     def __init__(self, **profile: Any) -> None:
         self.now_s = 100.0
@@ -37,16 +37,16 @@ class _Room:
         settings = ServerSettings(
             image_paths=(), profile=SenderProfile(**profile), limits=Limits(failed_logins=3, ban_s=60)
         )
-        self.desk = Desk(settings, self.events.append, clock=lambda: self.now_s, wall=lambda: 1e9)
-        self.desk.on_login_failure = self.failures.append
+        self.tickets = TicketService(settings, self.events.append, clock=lambda: self.now_s, wall=lambda: 1e9)
+        self.tickets.on_login_failure = self.failures.append
 
     def ticket(self, **request: Any) -> Ticket:
         ticket, grant = issue(TicketRequest(image_name="a.bin", **request), IMAGE)
-        self.desk.add(grant)
+        self.tickets.add(grant)
         return ticket
 
     def account(self, ticket: Ticket) -> Account:
-        account = self.desk.login(ticket.username, ticket.password, "192.0.2.1")
+        account = self.tickets.login(ticket.username, ticket.password, "192.0.2.1")
         assert isinstance(account, Account)
         return account
 
@@ -80,8 +80,8 @@ def test_a_ticket_delivers_to_one_data_connection() -> None:
     account, channel = room.account(room.ticket()), _Channel()
     old, newest = _Session(), _Session()
     account.sessions |= {old, newest}
-    room.desk.begin(account, channel)
-    room.desk.take_over(account, newest)
+    room.tickets.begin(account, channel)
+    room.tickets.take_over(account, newest)
     assert channel.cuts == ["superseded by a new transfer with the same ticket"]
     assert (len(old.ends), newest.ends) == (1, [])
 
@@ -93,7 +93,7 @@ def test_a_revoked_ticket_keeps_no_session() -> None:
     account = room.account(ticket)
     sessions = [_Session(), _Session(), _Session()]
     account.sessions |= set(sessions)
-    room.desk.revoke(ticket.ticket_id)
+    room.tickets.revoke(ticket.ticket_id)
     assert [session.ends for session in sessions] == [["sent away: ticket revoked"]] * 3
 
 
@@ -102,17 +102,17 @@ def test_a_ticket_lets_in_until_its_last_second() -> None:
     room = _Room()
     ticket = room.ticket(lifetime_s=60)
     room.now_s += 59.9
-    assert isinstance(room.desk.login(ticket.username, ticket.password, "192.0.2.1"), Account)
+    assert isinstance(room.tickets.login(ticket.username, ticket.password, "192.0.2.1"), Account)
     room.now_s += 0.1
-    assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.EXPIRED
+    assert room.tickets.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.EXPIRED
 
 
 def test_reasons_are_told_to_us_and_not_put_down_to_others() -> None:
     """A wrong password changes its own ticket, an unknown user none."""
     room = _Room()
     ticket, other = room.ticket(), room.ticket()
-    assert room.desk.login(ticket.username, "x", "192.0.2.9") is Refusal.WRONG_PASSWORD
-    assert room.desk.login("stranger", "x", "192.0.2.9") is Refusal.UNKNOWN_USER
+    assert room.tickets.login(ticket.username, "x", "192.0.2.9") is Refusal.WRONG_PASSWORD
+    assert room.tickets.login("stranger", "x", "192.0.2.9") is Refusal.UNKNOWN_USER
     (event,) = room.events
     assert event.progress is not None
     assert event.progress.ticket_id == ticket.ticket_id != other.ticket_id
@@ -125,32 +125,32 @@ def test_a_connection_is_put_down_only_to_a_single_waiting_ticket() -> None:
     """Two tickets for one address, or one for any address, leave a mere connection unattributed."""
     room = _Room()
     room.ticket()
-    room.desk.connected("192.0.2.1", None)
+    room.tickets.connected("192.0.2.1", None)
     assert room.events == []
     room.ticket(source_addresses=("192.0.2.1",))
-    room.desk.connected("192.0.2.1", None)
+    room.tickets.connected("192.0.2.1", None)
     assert [event.kind for event in room.events] == [EventKind.CONNECTED]
     room.ticket(source_addresses=("192.0.2.2",))
     room.ticket(source_addresses=("192.0.2.0/24",))
-    room.desk.connected("192.0.2.2", None)
+    room.tickets.connected("192.0.2.2", None)
     assert len(room.events) == 1
 
 
 def test_a_site_s_cap_is_shared_and_the_least_cap_holds() -> None:
     """Each running transfer gets its share, never more than ticket and profile allow."""
     room = _Room(cap_bytes_per_s=900_000)
-    room.desk.set_site_cap("branch", Cap(bytes_per_s=1_000_000, source="given"))
+    room.tickets.set_site_cap("branch", Cap(bytes_per_s=1_000_000, source="given"))
     first, second = room.account(room.ticket(site="branch")), room.account(room.ticket(site="branch"))
     outside = room.account(room.ticket(cap_bytes_per_s=100_000))
-    assert room.desk.cap_of(first) == Cap(bytes_per_s=900_000, source="the server's profile")
+    assert room.tickets.cap_of(first) == Cap(bytes_per_s=900_000, source="the server's profile")
     channels = [_Channel(), _Channel(), _Channel()]
     for account, channel in zip((first, second, outside), channels, strict=True):
-        room.desk.begin(account, channel)
+        room.tickets.begin(account, channel)
     assert [channel.caps[-1] for channel in channels] == [500_000, 500_000, 100_000]
-    room.desk.end(second, channels[1])
+    room.tickets.end(second, channels[1])
     assert channels[0].caps[-1] == 900_000
-    room.desk.set_site_cap("branch", None)
-    room.desk.set_cap(outside.grant.ticket_id, None)
+    room.tickets.set_site_cap("branch", None)
+    room.tickets.set_cap(outside.grant.ticket_id, None)
     assert channels[2].caps[-1] == 900_000
 
 
@@ -160,10 +160,10 @@ def test_revoking_cuts_a_running_transfer() -> None:
     ticket = room.ticket()
     account = room.account(ticket)
     channel = _Channel()
-    room.desk.begin(account, channel)
-    room.desk.revoke(ticket.ticket_id)
+    room.tickets.begin(account, channel)
+    room.tickets.revoke(ticket.ticket_id)
     assert channel.cuts == ["ticket revoked"]
-    assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.REVOKED
+    assert room.tickets.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.REVOKED
 
 
 def test_expiry_leaves_running_and_delivered_tickets_alone() -> None:
@@ -172,17 +172,17 @@ def test_expiry_leaves_running_and_delivered_tickets_alone() -> None:
     ticket = room.ticket(lifetime_s=60)
     account = room.account(ticket)
     channel = _Channel()
-    room.desk.begin(account, channel)
+    room.tickets.begin(account, channel)
     room.now_s += 60
-    room.desk.sweep()
+    room.tickets.sweep()
     assert account.progress.state is TransferState.WAITING
-    room.desk.end(account, channel)
-    room.desk.sweep()
+    room.tickets.end(account, channel)
+    room.tickets.sweep()
     assert (account.progress.state, account.progress.last_error) == (
         TransferState.FAILED,
         "ticket expired: no client came",
     )
-    room.desk.sweep()
+    room.tickets.sweep()
     assert len(room.events) == 1
 
 
@@ -191,13 +191,13 @@ def test_a_closed_ticket_is_recognised_for_an_hour() -> None:
     room = _Room()
     ticket = room.ticket(lifetime_s=60, source_addresses=("192.0.2.1",))
     room.now_s += 60
-    room.desk.sweep()
-    assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.EXPIRED
+    room.tickets.sweep()
+    assert room.tickets.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.EXPIRED
     room.now_s += CLOSED_KEPT_S
-    room.desk.sweep()
-    assert room.desk.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.UNKNOWN_USER
-    room.desk.revoke(ticket.ticket_id)
-    room.desk.set_cap(ticket.ticket_id, 5_000)
+    room.tickets.sweep()
+    assert room.tickets.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.UNKNOWN_USER
+    room.tickets.revoke(ticket.ticket_id)
+    room.tickets.set_cap(ticket.ticket_id, 5_000)
     assert len(room.events) == 2
 
 
@@ -207,10 +207,10 @@ def test_only_the_latest_closed_tickets_are_kept() -> None:
     good = room.ticket()
     tickets = [room.ticket() for _ in range(MOST_CLOSED + 3)]
     for ticket in tickets:
-        room.desk.revoke(ticket.ticket_id)
-    assert len(room.desk._roster) == MOST_CLOSED + 1
-    assert room.desk.login(tickets[2].username, tickets[2].password, "192.0.2.1") is Refusal.UNKNOWN_USER
-    assert room.desk.login(tickets[3].username, tickets[3].password, "192.0.2.1") is Refusal.REVOKED
+        room.tickets.revoke(ticket.ticket_id)
+    assert len(room.tickets._roster) == MOST_CLOSED + 1
+    assert room.tickets.login(tickets[2].username, tickets[2].password, "192.0.2.1") is Refusal.UNKNOWN_USER
+    assert room.tickets.login(tickets[3].username, tickets[3].password, "192.0.2.1") is Refusal.REVOKED
     assert isinstance(room.account(good), Account)
 
 
@@ -220,30 +220,30 @@ def test_a_ticket_in_use_is_not_closed() -> None:
     account = room.account(room.ticket(source_addresses=("192.0.2.1",)))
     account.sessions.add(session := _Session())
     channel = _Channel()
-    room.desk.begin(account, channel)
-    room.desk.change(account, EventKind.FAILED, "", state=TransferState.FAILED, tries_left=0)
-    room.desk.settle(account)
-    room.desk.end(account, channel)
-    assert list(room.desk._roster.bound) == [account]
+    room.tickets.begin(account, channel)
+    room.tickets.change(account, EventKind.FAILED, "", state=TransferState.FAILED, tries_left=0)
+    room.tickets.settle(account)
+    room.tickets.end(account, channel)
+    assert list(room.tickets._roster.bound) == [account]
     account.sessions.discard(session)
-    room.desk.settle(account)
-    assert list(room.desk._roster.bound) == []
+    room.tickets.settle(account)
+    assert list(room.tickets._roster.bound) == []
 
 
 def test_a_fixed_login_s_transfers_leave_no_account() -> None:
     """Each transfer has an account while it runs, and none once its session has gone on."""
     room = _Room()
     fixed = admit(FixedLogin(username="lab", password="Bench-2026"), (IMAGE,))
-    room.desk.admit(fixed)
-    assert room.desk.login("lab", "Bench-2026", "192.0.2.1") is fixed
-    account = room.desk.open(fixed, IMAGE, peer_address="192.0.2.1")
+    room.tickets.admit(fixed)
+    assert room.tickets.login("lab", "Bench-2026", "192.0.2.1") is fixed
+    account = room.tickets.open(fixed, IMAGE, peer_address="192.0.2.1")
     channel = _Channel()
-    room.desk.begin(account, channel)
-    room.desk.forget(account.grant.ticket_id)
-    assert room.desk.running == [account]
-    room.desk.end(account, channel)
-    room.desk.forget(account.grant.ticket_id)
-    assert len(room.desk._roster) == 0
+    room.tickets.begin(account, channel)
+    room.tickets.forget(account.grant.ticket_id)
+    assert room.tickets.running == [account]
+    room.tickets.end(account, channel)
+    room.tickets.forget(account.grant.ticket_id)
+    assert len(room.tickets._roster) == 0
     (event,) = room.events
     assert (event.kind, event.peer_address) == (EventKind.NOTICE, "192.0.2.1")
 
@@ -252,15 +252,15 @@ def test_lockouts_spare_addresses_a_live_ticket_names() -> None:
     """Three failures lock an address out for a minute, unless a ticket that is still good names it."""
     room = _Room()
     for _ in range(3):
-        room.desk.login("x", "y", "192.0.2.1")
-    assert room.desk.locked_out("192.0.2.1")
-    assert not room.desk.locked_out("192.0.2.2")
+        room.tickets.login("x", "y", "192.0.2.1")
+    assert room.tickets.locked_out("192.0.2.1")
+    assert not room.tickets.locked_out("192.0.2.2")
     room.ticket(source_addresses=("192.0.2.1",), lifetime_s=30)
-    assert not room.desk.locked_out("192.0.2.1")
+    assert not room.tickets.locked_out("192.0.2.1")
     room.now_s += 31
-    assert room.desk.locked_out("192.0.2.1")
+    assert room.tickets.locked_out("192.0.2.1")
     room.now_s += 30
-    assert not room.desk.locked_out("192.0.2.1")
+    assert not room.tickets.locked_out("192.0.2.1")
 
 
 def test_a_success_forgives_failures() -> None:
@@ -268,10 +268,10 @@ def test_a_success_forgives_failures() -> None:
     room = _Room()
     ticket = room.ticket()
     for _ in range(2):
-        room.desk.login(ticket.username, "x", "192.0.2.1")
+        room.tickets.login(ticket.username, "x", "192.0.2.1")
     room.account(ticket)
-    room.desk.login(ticket.username, "x", "192.0.2.1")
-    assert not room.desk.locked_out("192.0.2.1")
+    room.tickets.login(ticket.username, "x", "192.0.2.1")
+    assert not room.tickets.locked_out("192.0.2.1")
 
 
 def test_a_flood_of_addresses_fills_no_memory() -> None:
@@ -287,15 +287,15 @@ def test_a_flood_of_addresses_fills_no_memory() -> None:
 def test_failures_are_forgotten_when_they_no_longer_count() -> None:
     """After the time of a ban nothing is left of an address, whether or not it comes again."""
     room = _Room()
-    room.desk.login("x", "y", "192.0.2.1")
+    room.tickets.login("x", "y", "192.0.2.1")
     room.now_s += 40
-    room.desk.login("x", "y", "192.0.2.2")
+    room.tickets.login("x", "y", "192.0.2.2")
     room.now_s += 21
-    room.desk.sweep()
-    assert len(room.desk.failures) == 1
+    room.tickets.sweep()
+    assert len(room.tickets.failures) == 1
     room.now_s += 40
-    room.desk.sweep()
-    assert len(room.desk.failures) == 0
+    room.tickets.sweep()
+    assert len(room.tickets.failures) == 0
 
 
 def test_a_command_budget_fills_again_but_never_over() -> None:
@@ -309,8 +309,8 @@ def test_a_command_budget_fills_again_but_never_over() -> None:
 def test_notices_are_given_once() -> None:
     """A refused congestion control is said once, not per transfer."""
     room = _Room()
-    room.desk.notice("same")
-    room.desk.notice("same")
+    room.tickets.notice("same")
+    room.tickets.notice("same")
     assert [event.text for event in room.events] == ["same"]
 
 
@@ -323,8 +323,8 @@ def test_a_delivery_is_never_taken_back() -> None:
     """A second session of the same ticket that fails later is told, and the image stays delivered."""
     room = _Room()
     account = room.account(room.ticket())
-    room.desk.change(account, EventKind.DONE, "delivered", state=TransferState.DELIVERED)
-    room.desk.change(account, EventKind.FAILED, "no data connection came", state=TransferState.FAILED)
+    room.tickets.change(account, EventKind.DONE, "delivered", state=TransferState.DELIVERED)
+    room.tickets.change(account, EventKind.FAILED, "no data connection came", state=TransferState.FAILED)
     assert (account.progress.state, account.progress.last_error) == (TransferState.DELIVERED, "")
     assert (room.events[-1].kind, room.events[-1].text) == (EventKind.NOTICE, "no data connection came")
 
@@ -338,7 +338,7 @@ def test_transfers_of_a_site_find_their_pace_together() -> None:
     info = parse_tcp_info(bytes(280))
     paces = []
     for account in (first, second, far, alone, other):
-        pace = room.desk.pace_of(account)
+        pace = room.tickets.pace_of(account)
         pace.join(info, room.now_s, lambda _pace, _yields: None)
         paces.append(pace)
     assert paces[0] is paces[1]
@@ -350,17 +350,17 @@ def test_a_link_is_what_the_ticket_states_or_a_cap_of_its_site() -> None:
     room = _Room(cap_bytes_per_s=5_000)
     plain, capped = room.account(room.ticket(site="branch")), room.account(room.ticket(cap_bytes_per_s=40_000))
     stated = room.account(room.ticket(site="branch", link_bytes_per_s=1_946_666))
-    assert [room.desk.link_of(each) for each in (plain, capped, stated)] == [None, 40_000, 1_946_666]
-    room.desk.set_site_cap("branch", Cap(bytes_per_s=1_557_333, source="given for the site"))
-    room.desk.begin(plain, _Channel())
-    room.desk.begin(stated, _Channel())
+    assert [room.tickets.link_of(each) for each in (plain, capped, stated)] == [None, 40_000, 1_946_666]
+    room.tickets.set_site_cap("branch", Cap(bytes_per_s=1_557_333, source="given for the site"))
+    room.tickets.begin(plain, _Channel())
+    room.tickets.begin(stated, _Channel())
     # Of a site's cap the whole counts, not a transfer's share of it.
-    assert [room.desk.link_of(each) for each in (plain, stated)] == [1_557_333, 1_946_666]
+    assert [room.tickets.link_of(each) for each in (plain, stated)] == [1_557_333, 1_946_666]
     # What was learned of the site's link is more than a guess from its cap, and less than what a ticket states.
-    room.desk.set_site_link("branch", 1_800_000)
-    assert [room.desk.link_of(each) for each in (plain, stated)] == [1_800_000, 1_946_666]
-    room.desk.set_site_link("branch", None)
-    assert room.desk.link_of(plain) == 1_557_333
+    room.tickets.set_site_link("branch", 1_800_000)
+    assert [room.tickets.link_of(each) for each in (plain, stated)] == [1_800_000, 1_946_666]
+    room.tickets.set_site_link("branch", None)
+    assert room.tickets.link_of(plain) == 1_557_333
 
 
 def test_a_link_without_a_rate_is_refused() -> None:

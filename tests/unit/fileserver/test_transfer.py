@@ -94,9 +94,9 @@ def test_times_and_rates_are_those_of_acknowledgements() -> None:
     """The rate is acknowledged bytes from the first byte to the last acknowledgement, without waits around them."""
     transfer = _transfer()
     transfer.wrote(_SIZE, 101.0)
-    transfer.take(_info(acked=500_000), 102.0, tick=True)
+    transfer.take(_info(acked=500_000), 102.0, is_sample=True)
     assert transfer.rate_bytes_per_s == pytest.approx(500_000)
-    transfer.take(_info(acked=_SIZE), 103.0, tick=True)
+    transfer.take(_info(acked=_SIZE), 103.0, is_sample=True)
     record = _close(transfer, 110.0, _info(acked=_SIZE + 1))
     assert (record.first_byte_s, record.last_byte_s, record.last_ack_s) == (1.0, 1.0, 3.0)
     assert (record.duration_s, record.rate_bytes_per_s) == (2.0, 500_000)
@@ -127,7 +127,9 @@ def test_an_hour_takes_no_more_memory_than_a_minute() -> None:
     transfer.wrote(_SIZE, 100.0)
     for second in range(1, 3601):
         transfer.take(
-            _info(acked=second * 200, sent=second * 200, busy=second * 10**6, window=4128), 100.0 + second, tick=True
+            _info(acked=second * 200, sent=second * 200, busy=second * 10**6, window=4128),
+            100.0 + second,
+            is_sample=True,
         )
     record = _close(transfer, 3700.0, _info(acked=720_000, sent=720_000, busy=3600 * 10**6, window=4128))
     assert len(record.samples) <= 50
@@ -156,7 +158,7 @@ def test_heavy_loss_must_last_ten_seconds() -> None:
     for second in range(1, 31):
         sent += 1000
         again += 20 if second == 9 else 80
-        transfer.take(_info(sent=sent, again=again), 100.0 + second, tick=True)
+        transfer.take(_info(sent=sent, again=again), 100.0 + second, is_sample=True)
         assert transfer.loses_heavily(100.0 + second) is (second >= 20)
 
 
@@ -193,7 +195,7 @@ def test_the_verdict_so_far_is_that_of_the_readings_so_far() -> None:
         transfer.take(
             _info(acked=second * 40_000, sent=second * 40_000, unacked=3, window=4128, busy=busy, rwnd=busy),
             100.0 + second,
-            tick=True,
+            is_sample=True,
         )
     assert transfer.limited_by("cubic") is VerdictKind.WINDOW
 
@@ -208,7 +210,7 @@ def test_a_pace_below_the_cap_is_judged_as_lowered_for_losses(asked_bytes_per_s:
         transfer.take(
             _info(acked=sent, sent=sent, again=sent // 25, window=900_000, busy=second * 1_000_000, max_pacing=40_000),
             100.0 + second,
-            tick=True,
+            is_sample=True,
         )
     sender = replace(_SENDER, congestion_control="bbr", cap_asked_bytes_per_s=asked_bytes_per_s, cap_bytes_per_s=40_000)
     record = transfer.record(outcome="x", raw_info=None, now_s=112.0, sender=sender, commands=())
@@ -225,7 +227,7 @@ def test_a_pace_of_the_transfer_s_own_teaches_only_what_it_found(found: int | No
         transfer.take(
             _info(acked=sent, sent=sent, again=0, window=900_000, busy=second * 1_000_000, max_pacing=40_000),
             100.0 + second,
-            tick=True,
+            is_sample=True,
         )
     sender = replace(_SENDER, congestion_control="bbr", pace_bytes_per_s=40_000, found_link_bytes_per_s=found)
     record = transfer.record(outcome="x", raw_info=None, now_s=112.0, sender=sender, commands=())
@@ -241,7 +243,7 @@ def test_a_link_that_is_known_to_carry_more_is_never_the_verdict() -> None:
         transfer.take(
             _info(acked=sent, sent=sent, window=900_000, busy=second * 1_000_000, rtt=200_000),
             100.0 + second,
-            tick=True,
+            is_sample=True,
         )
     sender = replace(_SENDER, congestion_control="bbr")
     link = KnownLink(bytes_per_s=400_000)

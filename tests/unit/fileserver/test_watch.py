@@ -2,14 +2,14 @@
 
 import pytest
 
-from flashferry.fileserver.watch import to_next_early_look_s, to_next_moment_s, to_next_tick_s
+from flashferry.fileserver.watch import to_next_early_look_s, to_next_moment_s, to_next_sample_s
 
 
 @pytest.mark.parametrize("now_s", [0.0, 12.34, 99.999, 1e6 + 0.05])
 @pytest.mark.parametrize("interval_s", [0.1, 1.0, 60.0])
 def test_ticks_fall_on_ten_moments_of_an_interval(now_s: float, interval_s: float) -> None:
     """The next is nearly an interval away, and on a moment that all transfers share."""
-    wait_s = to_next_tick_s(now_s, interval_s)
+    wait_s = to_next_sample_s(now_s, interval_s)
     moments = (now_s + wait_s) / (interval_s / 10)
     assert 0.9 * interval_s - 1e-6 <= wait_s <= interval_s + 1e-6
     assert moments == pytest.approx(round(moments), abs=1e-3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.fileserver import Grant, ServerGrants
+from flashferry.fileserver import CongestionControl, HostCapabilities
 from flashferry.model.links import LinkRates, told_pace
 from inventory.view import HostView
 
@@ -24,11 +24,11 @@ def device(name: str, site: str | None = "a", rate_bps: float | None = None) -> 
     )
 
 
-def grants(*, bbr: bool = True, paces: bool = True) -> ServerGrants:
-    return ServerGrants(
+def capabilities(*, bbr: bool = True, paces: bool = True) -> HostCapabilities:
+    return HostCapabilities(
         kernel="6.1",
         default_congestion_control="cubic",
-        congestion_controls=(Grant(name="bbr", granted=bbr), Grant(name="cubic", granted=True)),
+        congestion_controls=(CongestionControl(name="bbr", granted=bbr), CongestionControl(name="cubic", granted=True)),
         saves_syn=True,
         paces=paces,
         send_buffer_ceiling_bytes=None,
@@ -45,7 +45,7 @@ def test_links_with_a_stated_rate_ask_nothing_of_this_host() -> None:
 def test_copies_that_find_their_pace_are_no_reason_to_refuse() -> None:
     """Whose link it is stands in one line, a site once, and no more than a few by name."""
     everyone = [device("r1"), device("r2"), device("r3", site=None), *(device(f"x{n}", site=f"s{n}") for n in range(9))]
-    told = told_pace(everyone, LinkRates(), uncapped=False, probe=grants)
+    told = told_pace(everyone, LinkRates(), uncapped=False, probe=capabilities)
     assert told == (
         "no link rate is stated for site 'a', device r3, site 's0' and 8 more: copies find their pace themselves; "
         "'link_rate_bps' in the inventory sets a cap"
@@ -59,9 +59,9 @@ def test_copies_that_find_their_pace_are_no_reason_to_refuse() -> None:
 def test_neither_cap_nor_pace_is_refused_unless_insisted_on(lacks: dict[str, bool], words: str) -> None:
     """The sentence says what is missing on both sides; with the option the same is only told."""
     with pytest.raises(ConfigInvalid, match=f"^site 'a': data key 'link_rate_bps': .*{words}") as caught:
-        told_pace([device("r1")], LinkRates(), uncapped=False, probe=lambda: grants(**lacks))
+        told_pace([device("r1")], LinkRates(), uncapped=False, probe=lambda: capabilities(**lacks))
     assert "--uncapped" in str(caught.value.hint)
-    told = told_pace([device("r1")], LinkRates(), uncapped=True, probe=lambda: grants(**lacks))
+    told = told_pace([device("r1")], LinkRates(), uncapped=True, probe=lambda: capabilities(**lacks))
     assert (
         told == f"no link rate is stated for site 'a', and {words}: copies have neither a cap nor a pace (--uncapped)"
     )
@@ -71,4 +71,4 @@ def test_one_link_without_a_rate_is_enough() -> None:
     """Others' caps are no help to its neighbours."""
     everyone = [device("r1", site="b", rate_bps=8e6), device("r2")]
     with pytest.raises(ConfigInvalid, match=r"^site 'a': "):
-        told_pace(everyone, LinkRates(), uncapped=False, probe=lambda: grants(bbr=False))
+        told_pace(everyone, LinkRates(), uncapped=False, probe=lambda: capabilities(bbr=False))

@@ -11,19 +11,19 @@ import pytest
 import tasks.connectivity
 from flashferry.devices.conversation import Exchange
 from flashferry.devices.errors import DeviceRefused, TransferStalled
-from tasks.connectivity import LIMITS, Hindrance, Sighting, hindrance_of, reach_server
+from tasks.connectivity import LIMITS, Hindrance, ServerView, hindrance_of, reach_server
 from tasks.copy import Source
 
 HOME, ELSEWHERE = "192.0.2.11", "203.0.113.7"
 SOURCE = Source(server="192.0.2.1", port=21, image="reach.bin", username="q7Zk2mXw", password="Gf4tR9bLs0Vn8cJd")
-CONNECTED = Sighting(client_seen=True)
-LOGGED_IN = Sighting(client_seen=True, logged_in=True, came_from=HOME)
+CONNECTED = ServerView(client_seen=True)
+LOGGED_IN = ServerView(client_seen=True, logged_in=True, came_from=HOME)
 
 
 @pytest.mark.parametrize(
     ("seen", "hindrance", "said"),
     [
-        (Sighting(), Hindrance.NO_CLIENT, f"nobody came to our FTP port from {HOME}"),
+        (ServerView(), Hindrance.NO_CLIENT, f"nobody came to our FTP port from {HOME}"),
         (CONNECTED, Hindrance.NO_LOGIN, "did not log in with its ticket"),
         (replace(CONNECTED, other_users=("b***",)), Hindrance.NO_LOGIN, "tried as b***"),
         (LOGGED_IN, Hindrance.NO_DATA, "no data connection came about"),
@@ -88,7 +88,7 @@ def test_a_silent_device_is_not_waited_for():
         source=SOURCE,
         size_bytes=16_384,
         expected=(HOME,),
-        sighting=lambda: LOGGED_IN,
+        server_view=lambda: LOGGED_IN,
     )
     assert (report.copied, report.hindrance) == (None, Hindrance.NO_DATA)
     assert report.sentence.startswith("no data connection: it logged in and no data connection came about")
@@ -102,7 +102,7 @@ def test_a_device_that_gives_up_by_itself():
         source=SOURCE,
         size_bytes=16_384,
         expected=(HOME,),
-        sighting=Sighting,
+        server_view=ServerView,
     )
     assert report.hindrance is Hindrance.NO_CLIENT
     assert "Timed out" in report.sentence
@@ -116,7 +116,7 @@ def test_a_command_that_is_not_allowed_is_no_fault_of_the_network():
             source=SOURCE,
             size_bytes=16_384,
             expected=(HOME,),
-            sighting=Sighting,
+            server_view=ServerView,
         )
 
 
@@ -127,7 +127,7 @@ def test_a_device_that_can():
         source=SOURCE,
         size_bytes=16_384,
         expected=(HOME,),
-        sighting=lambda: replace(LOGGED_IN, acked_bytes=16_384),
+        server_view=lambda: replace(LOGGED_IN, acked_bytes=16_384),
     )
     assert (report.hindrance, report.came_from) == (None, HOME)
     assert report.copied.rate_bytes_per_s == 153_121
@@ -141,6 +141,6 @@ def test_the_operators_interruption_is_no_finding():
             source=SOURCE,
             size_bytes=16_384,
             expected=(HOME,),
-            sighting=Sighting,
+            server_view=ServerView,
             interrupted=lambda: True,
         )

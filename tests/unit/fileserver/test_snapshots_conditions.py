@@ -2,14 +2,14 @@
 
 import threading
 
-from flashferry.fileserver.snapshots import WaitingRoom
+from flashferry.fileserver.snapshots import TicketConditions
 
 
-def _waiter(room: WaitingRoom, lock: threading.RLock, ticket_id: str, woken: list[str]) -> threading.Thread:
+def _waiter(room: TicketConditions, lock: threading.RLock, ticket_id: str, woken: list[str]) -> threading.Thread:
     waiting = threading.Event()
 
     def wait() -> None:
-        with lock, room.place(ticket_id) as place:
+        with lock, room.condition(ticket_id) as place:
             waiting.set()
             place.wait(20)
             woken.append(ticket_id)
@@ -23,7 +23,7 @@ def _waiter(room: WaitingRoom, lock: threading.RLock, ticket_id: str, woken: lis
 def test_news_wake_only_who_waits_for_them() -> None:
     """A ticket's news wake its own waiters, all of them, and nobody else's."""
     lock, woken = threading.RLock(), []
-    room = WaitingRoom(lock)
+    room = TicketConditions(lock)
     ours = [_waiter(room, lock, "a", woken) for _ in range(2)]
     other = _waiter(room, lock, "b", woken)
     with lock:
