@@ -1,4 +1,4 @@
-"""A user's own `tasks.py`, `inventory/` and the like beside his script: told in one sentence, however we are started."""
+"""A user's own `tasks.py`, `inventory/` and the like beside his script: told in one sentence, however we start."""
 
 from __future__ import annotations
 
