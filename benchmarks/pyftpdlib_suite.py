@@ -28,7 +28,7 @@ from pyftpdlib.ioloop import IOLoop
 
 from benchmarks.pyftpdlib_table import BEGIN, END, Reasons, mistakes, to_markdown
 from benchmarks.report import put_between
-from flashferry.fileserver.errors import FtpServerError
+from flashferry.fileserver.errors import FileServerError
 from flashferry.fileserver.logins import FixedGrant
 from flashferry.fileserver.process import FTPServer, TicketService, session_class
 from flashferry.fileserver.settings import Limits, ServerSettings
@@ -48,7 +48,7 @@ class Everything(FixedGrant):
         """Hash a file of the current folder and return it."""
         try:
             return Catalogue((Path.cwd() / name,)).image(name) if name and "/" not in name else None
-        except FtpServerError:
+        except FileServerError:
             return None
 
 

@@ -8,13 +8,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.errors import ImageUnreadable
 from flashferry.fileserver.logins import FixedGrant
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.ticket_accounts import Account
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import Refusal, plain_address
 from flashferry.images.catalogue import ImageFile
+from flashferry.images.errors import ImageUnreadable
 from flashferry.images.files import open_as
 from ftpserver.control import BoundedControl
 from ftpserver.data import Retrieval
@@ -147,7 +147,7 @@ class ImageSession(BoundedControl):
         try:
             file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
         except ImageUnreadable as error:
-            self.tickets.change(account, EventKind.FAILED, str(error), state=TransferState.FAILED)
+            self.tickets.change(account, EventKind.FAILED, error.message, state=TransferState.FAILED)
             self.respond("451 Image not available any more.")
             return
         self.tickets.take_over(account, self)

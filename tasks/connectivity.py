@@ -17,6 +17,7 @@ from enum import StrEnum
 
 from nornir.core.task import Result, Task
 
+from flashferry.core.errors import Kind
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, TransferStalled
 from flashferry.devices.session import DeviceSession
@@ -39,6 +40,20 @@ class Hindrance(StrEnum):
     WRONG_SOURCE = "wrong source address"
     NO_DATA = "no data connection"
     BROKEN_OFF = "broken off"
+
+    @property
+    def kind(self) -> Kind:
+        """Return the kind of failure that a device with it has."""
+        return _KINDS[self]
+
+
+_KINDS = {
+    Hindrance.NO_CLIENT: Kind.NO_CLIENT,
+    Hindrance.NO_LOGIN: Kind.NO_LOGIN,
+    Hindrance.WRONG_SOURCE: Kind.WRONG_SOURCE,
+    Hindrance.NO_DATA: Kind.NO_DATA,
+    Hindrance.BROKEN_OFF: Kind.BROKEN_OFF,
+}
 
 
 _HINTS = {

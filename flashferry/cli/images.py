@@ -13,7 +13,8 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import ShownTable, console
 from flashferry.core.errors import ConfigInvalid
-from flashferry.fileserver import Catalogue, FtpServerError, ImageFile
+from flashferry.images.catalogue import Catalogue, ImageFile
+from flashferry.images.errors import ImageError
 from flashferry.model.exit_codes import ExitCode
 from inventory.access import state_directory
 
@@ -77,16 +78,16 @@ def digest_cache(state_dir: Path | None = None) -> Path:
 def _catalogue(folder: Path, state_dir: Path | None) -> Catalogue:
     try:
         return Catalogue((folder,), cache_path=digest_cache(state_dir))
-    except FtpServerError as error:
-        raise ConfigInvalid(str(error)) from None
+    except ImageError as error:
+        raise ConfigInvalid(error.message, hint=error.hint) from None
 
 
 def _hashed(catalogue: Catalogue, name: str, progress: Progress) -> ImageFile:
     bar = progress.add_task(name, total=None)
     try:
         return catalogue.image(name, on_progress=lambda done, size: progress.update(bar, completed=done, total=size))
-    except FtpServerError as error:
-        raise ConfigInvalid(str(error)) from None
+    except ImageError as error:
+        raise ConfigInvalid(error.message, hint=error.hint) from None
 
 
 def _print_names(found: list[dict[str, object]]) -> None:

@@ -16,7 +16,7 @@ from flashferry.cli.command_line import App, InterruptedByOperator, UsageError
 from flashferry.cli.terminal.last_words import guard, tell_trace
 from flashferry.cli.terminal.lookalikes import fit_streams
 from flashferry.cli.terminal.output import complain, say, tell_programs, verb_given
-from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
 from flashferry.core.outside import keep_environment_secrets
 from flashferry.model.exit_codes import ExitCode
 
@@ -36,6 +36,25 @@ VERBS = tuple(name for names in COMMANDS.values() for name in names if name not 
 
 CHANGING = frozenset({"probe", "stage", "recover"})
 """Those that change devices."""
+
+_CODES = {
+    Kind.JOURNAL_UNUSABLE: ExitCode.RESTORE_INCOMPLETE,
+    **dict.fromkeys(
+        (
+            Kind.CODEC_ERROR,
+            Kind.SETTINGS_INVALID,
+            Kind.SERVER_START_FAILED,
+            Kind.SERVER_GONE,
+            Kind.REQUEST_REFUSED,
+            Kind.TICKET_UNKNOWN,
+            Kind.CATALOGUE_INVALID,
+            Kind.IMAGE_UNKNOWN,
+            Kind.IMAGE_UNREADABLE,
+        ),
+        ExitCode.INTERNAL,
+    ),
+}
+"""Exit codes of what should have been told as a device's failure or as wrong input, and was not."""
 
 
 def build(arguments: Sequence[str]) -> typer.Typer:
@@ -113,9 +132,7 @@ def main() -> None:
         complain(error, ExitCode.USAGE)
         sys.exit(ExitCode.USAGE)
     except FlashferryError as error:
-        from flashferry.model.lease import JournalUnusable
-
-        code = ExitCode.RESTORE_INCOMPLETE if isinstance(error, JournalUnusable) else ExitCode.DEVICES_FAILED
+        code = _CODES.get(error.kind, ExitCode.DEVICES_FAILED)
         complain(error, code)
         sys.exit(code)
     except (KeyboardInterrupt, InterruptedByOperator):

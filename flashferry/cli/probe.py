@@ -15,10 +15,11 @@ from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.live import watching
 from flashferry.cli.view.probe_table import print_probe
 from flashferry.core.errors import ConfigInvalid
+from flashferry.images.files import checked_image
 from flashferry.model.exit_codes import run_exit_code
 from flashferry.run.context import DeviceOptions
 from flashferry.run.probe import TYPICAL_IMAGE_BYTES, ProbeWish, probe_fleet
-from flashferry.run.run import RunOptions, checked_image
+from flashferry.run.run import RunOptions
 from flashferry.store.journal import Journal, state_directory
 from flashferry.tcp.probing import TARGET_S
 

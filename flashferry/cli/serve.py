@@ -28,7 +28,7 @@ from flashferry.cli.view.sessions import watch_sessions
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import (
     FileServer,
-    FtpServerError,
+    FileServerError,
     Limits,
     SenderProfile,
     ServerEvent,
@@ -36,6 +36,7 @@ from flashferry.fileserver import (
     ServerSettings,
     SiteRates,
 )
+from flashferry.images.errors import ImageError
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.server import free_ftp_port, port_notice
@@ -169,8 +170,8 @@ def serve(
                 # Here and not further out: where nobody reads our output, telling must not wait for it.
                 say(f"error: {server.gone}; what it was sending was cut. Start it again")
                 raise typer.Exit(int(ExitCode.DEVICES_FAILED))
-    except FtpServerError as error:
-        raise ConfigInvalid(str(error)) from None
+    except (FileServerError, ImageError) as error:
+        raise ConfigInvalid(error.message, hint=error.hint) from None
     if not is_whole():
         raise typer.Exit(int(ExitCode.INTERNAL))
 

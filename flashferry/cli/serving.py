@@ -18,7 +18,6 @@ from flashferry.fileserver import (
     FileServer,
     FixedLogin,
     ImageFile,
-    ImageUnreadable,
     ServerEvent,
     SiteRates,
     Ticket,
@@ -26,6 +25,7 @@ from flashferry.fileserver import (
     TransferState,
     network_of,
 )
+from flashferry.images.errors import ImageUnreadable
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.transports.copy_dialogue import copy_command
 

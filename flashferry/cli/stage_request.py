@@ -14,6 +14,7 @@ from flashferry.cli.terminal.output import say
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.devices.errors import Interrupted
+from flashferry.images.files import checked_image
 from flashferry.images.published import Published
 from flashferry.model.fleet_plan import TuneMode
 from flashferry.model.plan_file import load_plan
@@ -23,7 +24,6 @@ from flashferry.run.options import RunOptions
 from flashferry.run.recover import pending, recover
 from flashferry.run.request import FleetRequest
 from flashferry.run.resume import is_done, kept_request, resumed
-from flashferry.run.run import checked_image
 from flashferry.store.reader import find_run
 from flashferry.store.stored_run import read_run
 from inventory.selection import Selection, narrowed

@@ -10,17 +10,19 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from flashferry.fileserver.errors import FtpServerError
+from flashferry.core.errors import FlashferryError, Kind
 
 T = TypeVar("T")
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
-class CodecError(FtpServerError, ValueError):
+class CodecError(FlashferryError, ValueError):
     """The other side sent something that is not of the agreed shape."""
+
+    kind: ClassVar[Kind] = Kind.CODEC_ERROR
 
 
 def encode(value: Any) -> Any:

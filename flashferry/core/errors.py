@@ -1,19 +1,89 @@
-"""The base of every error that an operator may see: what went wrong, on which device, at which step, what to do."""
+"""Every error that an operator may see: its kind, what went wrong, on which device, at which step, what to do.
+
+A kind is what journals, records, metrics and retry rules keep of an error. It is a constant of its class, so that a
+class can be renamed and a journal of last year still be read.
+"""
 
 from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
 
 from flashferry.core.outside import masked
 
 
+class Kind(StrEnum):
+    """All kinds of failure, as they are stored: no value here is ever changed, nor given to another failure.
+
+    An error that nobody expected is kept under the name of its class instead, see `kind_of`.
+    """
+
+    # The operator's input, the journal, and what has no kind of its own.
+    FLASHFERRY_ERROR = "FlashferryError"
+    CONFIG_INVALID = "ConfigInvalid"
+    CODEC_ERROR = "CodecError"
+    JOURNAL_UNUSABLE = "JournalUnusable"
+
+    # The dialogue with a device.
+    DEVICE_UNREACHABLE = "DeviceUnreachable"
+    LOGIN_REFUSED = "LoginRefused"
+    HOST_KEY_REFUSED = "HostKeyRefused"
+    DEVICE_REFUSED = "DeviceRefused"
+    OTHER_DEVICE = "OtherDevice"
+    OUTPUT_NOT_UNDERSTOOD = "OutputNotUnderstood"
+    QUESTION_LEFT = "QuestionLeft"
+    FLASH_BUSY = "FlashBusy"
+    DIALOGUE_DISTURBED = "DialogueDisturbed"
+    FILE_IN_THE_WAY = "FileInTheWay"
+    COPY_FAILED = "CopyFailed"
+    DEVICE_OVERLOADED = "DeviceOverloaded"
+    TRANSFER_STALLED = "TransferStalled"
+    IMAGE_CORRUPT = "ImageCorrupt"
+    RESTORE_INCOMPLETE = "RestoreIncomplete"
+    STOPPED = "Stopped"
+    COPY_STOPPED = "CopyStopped"
+    HASH_STOPPED = "HashStopped"
+    INTERRUPTED = "Interrupted"
+
+    # Our file server, and the images on it.
+    FILE_SERVER_ERROR = "FtpServerError"
+    SETTINGS_INVALID = "SettingsInvalid"
+    SERVER_START_FAILED = "ServerStartFailed"
+    SERVER_GONE = "ServerGone"
+    REQUEST_REFUSED = "RequestRefused"
+    TICKET_UNKNOWN = "TicketUnknown"
+    IMAGE_ERROR = "ImageError"
+    IMAGE_UNKNOWN = "ImageUnknown"
+    IMAGE_UNREADABLE = "ImageUnreadable"
+    CATALOGUE_INVALID = "CatalogueInvalid"
+
+    # What is found or decided, and never raised.
+    POLICY_VIOLATION = "PolicyViolation"
+    WINDOW_CLOSED = "WindowClosed"
+    TOO_MANY_FAILED = "TooManyFailed"
+    EXCLUDED_BY_PLAN = "LeftOutByPlan"
+    FORGOTTEN = "Forgotten"
+
+    # What keeps a device from fetching from us, as `check --reach` finds it.
+    NO_CLIENT = "NO_CLIENT"
+    NO_LOGIN = "NO_LOGIN"
+    WRONG_SOURCE = "WRONG_SOURCE"
+    NO_DATA = "NO_DATA"
+    BROKEN_OFF = "BROKEN_OFF"
+
+
 class FlashferryError(Exception):
-    """An expected failure, told in one sentence.
+    """An expected failure, told in one sentence. Each class says its own kind.
 
     Attributes:
+        kind: What journals, metrics and retry rules know it by.
         message: What was expected and what was seen; no sentence of ours puts a secret in, a device's own words may.
         host: Inventory name of the device, or None where no single device is meant.
         step: The step at which it happened (`check`, `tune`, `pull`, ...), or None.
-        hint: What to do next, or None.
+        hint: What to do next, or None where nothing can be done.
     """
+
+    kind: ClassVar[Kind] = Kind.FLASHFERRY_ERROR
 
     def __init__(
         self, message: str, *, host: str | None = None, step: str | None = None, hint: str | None = None
@@ -38,3 +108,10 @@ class FlashferryError(Exception):
 
 class ConfigInvalid(FlashferryError):
     """The operator's input (inventory, option, image path) is wrong; nothing was touched."""
+
+    kind: ClassVar[Kind] = Kind.CONFIG_INVALID
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the kind under which an error is kept: its own, or the name of its class where nobody expected it."""
+    return error.kind.value if isinstance(error, FlashferryError) else type(error).__name__

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from flashferry.devices.errors import OutputNotUnderstood
+from flashferry.devices.errors import OutputNotUnderstood, QuestionLeft
 from flashferry.devices.prompts import EchoGate
 
 ECHO_LIMIT_S = 30.0
@@ -20,10 +20,6 @@ STANDS_S = 1.0
 
 MOST_CHARS = 4 * 1024 * 1024
 """No dialogue shows more: half a million dots of a hash, or eight thousand marks of a copy, are the most we know of."""
-
-
-class QuestionLeft(OutputNotUnderstood):
-    """A prompt came back behind a question that nobody answered: the next key might be its answer."""
 
 
 class Exchange(Protocol):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from flashferry.core.errors import FlashferryError
+from typing import ClassVar
+
+from flashferry.core.errors import FlashferryError, Kind
 
 
 class DeviceUnreachable(FlashferryError):
@@ -12,75 +14,114 @@ class DeviceUnreachable(FlashferryError):
         cause: Why none could be opened, as `flashferry.devices.login.Cause` has it; None where one was lost.
     """
 
+    kind: ClassVar[Kind] = Kind.DEVICE_UNREACHABLE
+
     cause: str | None = None
 
 
 class LoginRefused(FlashferryError):
     """The operator must give other credentials: user, password or enable secret were not accepted."""
 
+    kind: ClassVar[Kind] = Kind.LOGIN_REFUSED
+
 
 class HostKeyRefused(LoginRefused):
     """The device's SSH host key is not the one that it is known by, or not known: no password was sent."""
+
+    kind: ClassVar[Kind] = Kind.HOST_KEY_REFUSED
 
 
 class DeviceRefused(FlashferryError):
     """The device's owner must act: the device does not take a command, or is in a state that we do not touch."""
 
+    kind: ClassVar[Kind] = Kind.DEVICE_REFUSED
+
 
 class OtherDevice(DeviceRefused):
     """Another device answers than the one that a run began with, or that a journal means: nothing was set on it."""
+
+    kind: ClassVar[Kind] = Kind.OTHER_DEVICE
 
 
 class OutputNotUnderstood(FlashferryError):
     """The device answered something that we have no reading for; nothing is guessed."""
 
+    kind: ClassVar[Kind] = Kind.OUTPUT_NOT_UNDERSTOOD
+
+
+class QuestionLeft(OutputNotUnderstood):
+    """A prompt came back behind a question that nobody answered: the next key might be its answer."""
+
+    kind: ClassVar[Kind] = Kind.QUESTION_LEFT
+
 
 class FlashBusy(OutputNotUnderstood):
     """The device has the file open and tells nothing of it: only another look, later, can tell."""
+
+    kind: ClassVar[Kind] = Kind.FLASH_BUSY
 
 
 class DialogueDisturbed(OutputNotUnderstood):
     """Somebody's text stands behind a question, so that nothing could be typed into it: the next time may go well."""
 
+    kind: ClassVar[Kind] = Kind.DIALOGUE_DISTURBED
+
 
 class FileInTheWay(DeviceRefused):
     """The device's owner must act: a file is at the target that our copy did not put there; nothing is overwritten."""
+
+    kind: ClassVar[Kind] = Kind.FILE_IN_THE_WAY
 
 
 class CopyFailed(FlashferryError):
     """The device ended the copy with an error, or without the bytes."""
 
+    kind: ClassVar[Kind] = Kind.COPY_FAILED
+
 
 class DeviceOverloaded(CopyFailed):
     """The device ended the copy with an I/O error or for want of memory, as with a window too large for it."""
+
+    kind: ClassVar[Kind] = Kind.DEVICE_OVERLOADED
 
 
 class TransferStalled(FlashferryError):
     """The network or the device stopped taking bytes for longer than the limit."""
 
+    kind: ClassVar[Kind] = Kind.TRANSFER_STALLED
+
 
 class ImageCorrupt(FlashferryError):
     """The file on the device is not the file that was offered."""
+
+    kind: ClassVar[Kind] = Kind.IMAGE_CORRUPT
 
 
 class RestoreIncomplete(FlashferryError):
     """The configuration is not what it was; it says which line, and why it was left."""
 
+    kind: ClassVar[Kind] = Kind.RESTORE_INCOMPLETE
+
 
 class Stopped(FlashferryError):
     """Nobody must act: the operator ended this step, or the device's time was over. Nothing else was wrong."""
+
+    kind: ClassVar[Kind] = Kind.STOPPED
 
 
 class CopyStopped(Stopped, TransferStalled):
     """The copy was ended because the run, or the device's time, is to end."""
 
+    kind: ClassVar[Kind] = Kind.COPY_STOPPED
+
 
 class HashStopped(Stopped, OutputNotUnderstood):
     """The hash was ended because the run, or the device's time, is to end."""
 
-
-# The operator's wish to stop, as an error that ends a device's way at the next step.
+    kind: ClassVar[Kind] = Kind.HASH_STOPPED
 
 
 class Interrupted(Stopped):
-    """The operator stopped the run before this step."""
+    """The operator stopped the run before this step: his wish, as an error that ends a device's way there."""
+
+    kind: ClassVar[Kind] = Kind.INTERRUPTED

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from flashferry.core.described import counted
 from flashferry.core.errors import FlashferryError
-from flashferry.devices.conversation import Exchange, QuestionLeft, await_echo, hold
+from flashferry.devices.conversation import Exchange, await_echo, hold
 from flashferry.devices.dialogue import Dialogue
-from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood
+from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
 from flashferry.devices.login import Login, failed, lost, open_driver, too_late
 from flashferry.devices.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question
 from flashferry.devices.refusals import refusal_in

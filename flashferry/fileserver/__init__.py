@@ -1,9 +1,7 @@
 """The tuned FTP server: it feeds routers and is the witness of every transfer."""
 
 from flashferry.fileserver.errors import (
-    FtpServerError,
-    ImageUnknown,
-    ImageUnreadable,
+    FileServerError,
     RequestRefused,
     ServerGone,
     ServerStartFailed,
@@ -34,12 +32,10 @@ __all__ = [
     "EventKind",
     "FileIdentity",
     "FileServer",
+    "FileServerError",
     "FixedLogin",
-    "FtpServerError",
     "HostCapabilities",
     "ImageFile",
-    "ImageUnknown",
-    "ImageUnreadable",
     "Limits",
     "LoginFailure",
     "RequestRefused",

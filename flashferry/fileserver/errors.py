@@ -1,39 +1,47 @@
-"""What can go wrong with the server itself; each message says what was expected, what was found and what to do."""
+"""What can go wrong with the server itself; each message says what was expected and what was found."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from flashferry.core.errors import FlashferryError, Kind
 
 
-class FtpServerError(Exception):
-    """Base of all errors of this package."""
+class FileServerError(FlashferryError):
+    """Base of the server's errors."""
+
+    kind: ClassVar[Kind] = Kind.FILE_SERVER_ERROR
+
+    def at(self, *, host: str, step: str) -> FlashferryError:  # noqa: ARG002 -- of no device, so neither is known
+        """Return self as it is: the server is all devices' alike, at whatever step each of them was."""
+        return self
 
 
-class SettingsInvalid(FtpServerError, ValueError):
+class SettingsInvalid(FileServerError, ValueError):
     """A setting is out of its range or contradicts another one; nothing was started."""
 
+    kind: ClassVar[Kind] = Kind.SETTINGS_INVALID
 
-class ServerStartFailed(FtpServerError):
+
+class ServerStartFailed(FileServerError):
     """The server could not start, for example because its port is in use."""
 
+    kind: ClassVar[Kind] = Kind.SERVER_START_FAILED
 
-class ServerGone(FtpServerError):
+
+class ServerGone(FileServerError):
     """The server's process ended or was stopped; tickets are void."""
 
+    kind: ClassVar[Kind] = Kind.SERVER_GONE
 
-class RequestRefused(FtpServerError):
+
+class RequestRefused(FileServerError):
     """The server's process refused a request, such as a second ticket of the same number."""
 
-
-class ImageUnknown(FtpServerError, KeyError):
-    """No image of that name is in the catalogue."""
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+    kind: ClassVar[Kind] = Kind.REQUEST_REFUSED
 
 
-class ImageUnreadable(FtpServerError):
-    """An image is missing, empty, unreadable, no regular file, or changed while it was hashed."""
-
-
-class TicketUnknown(FtpServerError, KeyError):
+class TicketUnknown(FileServerError, KeyError):
     """No ticket of that number was issued by this server."""
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+    kind: ClassVar[Kind] = Kind.TICKET_UNKNOWN

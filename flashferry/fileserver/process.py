@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from flashferry.core.codec import decode
+from flashferry.core.errors import kind_of
 from flashferry.fileserver.caps import given_cap
 from flashferry.fileserver.host_capabilities import probe_capabilities, raise_soft_limit
 from flashferry.fileserver.wire import Hello, Pulse, Ready, line, pulses_line
@@ -30,7 +31,7 @@ with warnings.catch_warnings():
     from flashferry.fileserver.ticket_service import TicketService
     from ftpserver.session import ImageSession, session_class
 
-from flashferry.fileserver.errors import FtpServerError
+from flashferry.fileserver.errors import FileServerError
 from flashferry.fileserver.logins import FixedGrant
 from flashferry.fileserver.records import LoginFailure, ServerEvent
 from flashferry.fileserver.tickets import TicketGrant
@@ -70,8 +71,8 @@ class ControlLink(AsyncChat):
         self._incoming.clear()
         try:
             result = self._service.answer(str(message["op"]), message)
-        except (FtpServerError, KeyError, ValueError) as error:
-            self.say(re=message.get("id"), error=f"{type(error).__name__}: {error}")
+        except (FileServerError, KeyError, ValueError) as error:
+            self.say(re=message.get("id"), error=f"{kind_of(error)}: {error}")
         else:
             self.say(re=message.get("id"), ok=result)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from flashferry.core.codec import decode
 from flashferry.fileserver.child import Child
-from flashferry.fileserver.errors import FtpServerError, ServerGone
+from flashferry.fileserver.errors import FileServerError, ServerGone
 from flashferry.fileserver.host_capabilities import HostCapabilities
 from flashferry.fileserver.logins import FixedGrant, FixedLogin, admit
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
@@ -327,7 +327,7 @@ class FileServer:
                 child.ask("set_site_link", site=site, link_bytes_per_s=link_bytes_per_s)
             for grant in self._fixed.values():
                 child.ask("admit", grant=grant)
-        except FtpServerError as error:
+        except FileServerError as error:
             self._gone, self._ended_in_order = f"{why}; a new one did not come up: {error}", False
             raise ServerGone(self._gone) from error
         self._on_event(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.fileserver.errors import ImageUnknown, ImageUnreadable, SettingsInvalid
+from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
 from flashferry.images.files import FileIdentity, open_in, place_of
 from flashferry.images.hash_cache import Digests, HashCache
 
@@ -69,7 +69,7 @@ class Catalogue:
         left_out: Entries of the directories that would pass for images and are none, each with the reason.
 
     Raises:
-        SettingsInvalid: A path is missing or unreadable, a directory holds no file, two images share a name, or a file
+        CatalogueInvalid: A path is missing or unreadable, a directory holds no file, two images share a name, or a file
             that was named itself has a name that no command can carry.
     """
 
@@ -86,7 +86,7 @@ class Catalogue:
             for entry in self._entries_of(path):
                 self._add(entry)
         if not self._entries:
-            raise SettingsInvalid("images: expected at least one image file or directory, found none")
+            raise CatalogueInvalid("images: expected at least one image file or directory, found none")
         self._cache = HashCache(cache_path)
         self._clock = clock
         # Files that stand in an image's place: their state, and since when we have seen it so.
@@ -165,9 +165,9 @@ class Catalogue:
             os.close(entry.open()[1])
             yield entry
         except ImageUnreadable as error:
-            raise SettingsInvalid(f"images: {error}") from None
+            raise CatalogueInvalid(f"images: {error}") from None
         except OSError as error:
-            raise SettingsInvalid(f"images: {path}: {error.strerror}; give a readable file or directory") from None
+            raise CatalogueInvalid(f"images: {path}: {error.strerror}; give a readable file or directory") from None
 
     def _images_in(self, directory: Path) -> "Iterator[_Entry]":
         folder, found = directory.resolve(strict=True), False
@@ -187,17 +187,17 @@ class Catalogue:
             yield _Entry(path=path, folder=folder)
         if not found:
             why = f" ({'; '.join(self.left_out)})" if self.left_out else ""
-            raise SettingsInvalid(f"images: {directory}: expected image files in this directory, found none{why}")
+            raise CatalogueInvalid(f"images: {directory}: expected image files in this directory, found none{why}")
 
     def _add(self, entry: _Entry) -> None:
         path = entry.path
         other = self._entries.get(path.name)
         if other is not None and other.path.resolve() != path.resolve():
-            raise SettingsInvalid(
+            raise CatalogueInvalid(
                 f"images: {other.path} and {path} share the name {path.name!r}; rename one, names must be unique"
             )
         if not _is_wire_name(path.name):
-            raise SettingsInvalid(f"images: {_name_refused(path)}")
+            raise CatalogueInvalid(f"images: {_name_refused(path)}")
         self._entries[path.name] = entry
 
 

@@ -13,8 +13,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import NotRegular, check_regular, descriptor_of
-from flashferry.fileserver.errors import ImageUnreadable
+from flashferry.images.errors import ImageUnreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,25 @@ def has_content_of(identity: FileIdentity, opened: Administration, now: os.stat_
 def administration(status: os.stat_result) -> Administration:
     """Return how many names a file has, its mode, owner and group: what may change with its content as it was."""
     return status.st_nlink, status.st_mode, status.st_uid, status.st_gid
+
+
+def checked_image(path: Path) -> Path:
+    """Return the path of a readable image with a size.
+
+    Raises:
+        ConfigInvalid: It is missing, no regular file, empty or unreadable.
+    """
+    try:
+        if check_regular(path).st_size == 0:
+            raise ConfigInvalid(f"image {path}: expected an image, found an empty file")
+        os.close(descriptor_of(path))
+    except FileNotFoundError:
+        raise ConfigInvalid(f"image {path}: expected a file, found nothing") from None
+    except NotRegular as error:
+        raise ConfigInvalid(f"image {path}: expected a file, found {error.found}") from None
+    except OSError as error:
+        raise ConfigInvalid(f"image {path}: cannot be read: {error.strerror}") from None
+    return path
 
 
 def place_of(path: Path, folder: Path) -> Path:

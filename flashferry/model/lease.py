@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import FlashferryError, Kind
 from flashferry.model.codec import changes_from_json, snapshot_from_json
 from flashferry.model.states import State
 from tasks.snapshot import Snapshot
@@ -18,6 +18,8 @@ COLUMNS = "run_id, host, address, port, platform, state, identity, snapshot, cha
 
 class JournalUnusable(FlashferryError):
     """The journal's owner must act: it cannot be read or written."""
+
+    kind: ClassVar[Kind] = Kind.JOURNAL_UNUSABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

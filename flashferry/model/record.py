@@ -6,10 +6,10 @@ import traceback
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import FlashferryError, kind_of
 from flashferry.core.outside import masked
 from flashferry.devices.errors import DeviceUnreachable, Stopped
-from flashferry.fileserver import FtpServerError, TransferRecord
+from flashferry.fileserver import TransferRecord
 from flashferry.model.links import LinkRate
 from flashferry.model.probe_result import ProbeResult
 from flashferry.model.recovery_rules import Judgement
@@ -209,7 +209,7 @@ def failure_of(step: str, error: BaseException, transcript: tuple[str, ...] = ()
         step=(error.step if isinstance(error, FlashferryError) else None) or step,
         reason=sentence_of(error),
         hint=hint,
-        kind=type(error).__name__,
+        kind=kind_of(error),
         transcript=() if isinstance(error, Stopped) else transcript,
         cause=error.cause if isinstance(error, DeviceUnreachable) else None,
     )
@@ -219,8 +219,6 @@ def sentence_of(error: BaseException | None) -> str:
     """Return an error in a sentence. An unexpected one may quote anything, so only its kind and place are told."""
     if isinstance(error, FlashferryError):
         return masked(error.message)
-    if isinstance(error, FtpServerError):
-        return masked(str(error))
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
     place = f" at {PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"internal error {type(error).__name__}{place}"

@@ -10,19 +10,18 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, Kind
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome, Restored
 
 PASSING = frozenset(
     {
-        "DeviceUnreachable",
-        "TransferStalled",
-        "DeviceOverloaded",
-        "DialogueDisturbed",
-        "FlashBusy",
-        "ServerGone",
-        "ServerBusy",
+        Kind.DEVICE_UNREACHABLE,
+        Kind.TRANSFER_STALLED,
+        Kind.DEVICE_OVERLOADED,
+        Kind.DIALOGUE_DISTURBED,
+        Kind.FLASH_BUSY,
+        Kind.SERVER_GONE,
     }
 )
 """Kinds of failure that may be gone the next time."""

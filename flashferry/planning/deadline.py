@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from flashferry.core.errors import Kind
 from flashferry.planning.device_queue import Bar
 from inventory.time_window import TimeWindow, closes_at, next_opening
 from inventory.view import HostView
@@ -19,10 +20,6 @@ MARGIN_S = 120.0
 
 WAIT_FOR_OPENING_S = 3600.0
 """A window that opens within so long is waited for; another one is another night's."""
-
-
-WINDOW_CLOSED = "WindowClosed"
-"""Kind of failure of a device whose time has ended."""
 
 
 def now_utc() -> datetime:
@@ -55,7 +52,7 @@ class Deadline:
         if self.until is None or (self.until - self.now()).total_seconds() > self.margin_s:
             return None
         text = f"the run's time ends {_spoken(self.until)}, and {_minutes(self.margin_s)} are kept to restore"
-        return Bar(kind=WINDOW_CLOSED, reason=text, for_good=True)
+        return Bar(kind=Kind.WINDOW_CLOSED, reason=text, for_good=True)
 
     def fit(self, host: str) -> Bar | None:
         """Return why a device may not begin now, or None where it may."""
@@ -63,14 +60,16 @@ class Deadline:
         if self.since is not None and now < self.since:
             is_late = (self.since - now).total_seconds() > WAIT_FOR_OPENING_S
             text = f"the run begins {_spoken(self.since)}"
-            return Bar(kind=WINDOW_CLOSED, reason=text, for_good=is_late, of_run=True)
+            return Bar(kind=Kind.WINDOW_CLOSED, reason=text, for_good=is_late, of_run=True)
         if windows and _open_until(windows, now) is None:
             opens = _opens(windows, now.replace(microsecond=0))
             is_late = (opens - now).total_seconds() > WAIT_FOR_OPENING_S or (
                 self.until is not None and opens >= self.until
             )
             return Bar(
-                kind=WINDOW_CLOSED, reason=f"its time window is closed, and opens {_spoken(opens)}", for_good=is_late
+                kind=Kind.WINDOW_CLOSED,
+                reason=f"its time window is closed, and opens {_spoken(opens)}",
+                for_good=is_late,
             )
         end = self.ends_at(host)
         if end is None:
@@ -81,7 +80,7 @@ class Deadline:
             return None
         wants = f"it would take about {_minutes(needed_s)}" if needed_s else "nothing is begun so late"
         return Bar(
-            kind=WINDOW_CLOSED,
+            kind=Kind.WINDOW_CLOSED,
             reason=f"does not fit any more: its time ends {_spoken(end)}, in {_minutes(left_s + self.margin_s)}; "
             f"{wants}, and {_minutes(self.margin_s)} are kept to restore",
             for_good=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import FlashferryError, Kind
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import member_serials
@@ -113,7 +113,7 @@ def look(
         failure = failure_of("check", error, recent_of(task).lines())
         return CheckRecord(host=name, outcome=outcome, check=None, failure=failure)
     if report.refusal:
-        failure = Failure(step="check", reason=report.refusal, hint=report.refusal_hint, kind="PolicyViolation")
+        failure = Failure(step="check", reason=report.refusal, hint=report.refusal_hint, kind=Kind.POLICY_VIOLATION)
         return CheckRecord(host=name, outcome=Outcome.REFUSED, check=report, failure=failure)
     outcome = Outcome.ALREADY_THERE if report.already_there else Outcome.DONE
     return CheckRecord(host=name, outcome=outcome, check=report, failure=None)
@@ -126,5 +126,5 @@ def _lease_on(task: Task, held: Sequence[Lease]) -> Lease | None:
 
 def _held(name: str, lease: Lease) -> CheckRecord:
     refusal = lease.refusal(name)
-    failure = Failure(step="check", reason=refusal.message, hint=refusal.hint, kind="PolicyViolation")
+    failure = Failure(step="check", reason=refusal.message, hint=refusal.hint, kind=Kind.POLICY_VIOLATION)
     return CheckRecord(host=name, outcome=Outcome.REFUSED, check=None, failure=failure)

@@ -11,10 +11,11 @@ from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
 from flashferry.core.state_folder import scratch_folder
-from flashferry.fileserver import Catalogue, FtpServerError
+from flashferry.images.catalogue import Catalogue
+from flashferry.images.errors import ImageError
+from flashferry.images.files import checked_image
 from flashferry.images.inside import name_inside
 from flashferry.images.published import Published
-from flashferry.run.run import checked_image
 from tasks.check import Wanted
 
 _CHUNK_BYTES = 1 << 20
@@ -57,8 +58,8 @@ def wanted_image(path: Path, vendor: Published | None = None, *, is_insisted: bo
     """
     try:
         image = Catalogue((checked_image(path),)).image(path.name)
-    except FtpServerError as error:
-        raise ConfigInvalid(str(error)) from None
+    except ImageError as error:
+        raise ConfigInvalid(error.message, hint=error.hint) from None
     if vendor is not None:
         vendor.check(image)
     return Wanted(

@@ -14,7 +14,7 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import recent_of, session_of
-from flashferry.fileserver import FileServer, FtpServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
+from flashferry.fileserver import FileServer, FileServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
 from flashferry.model.probe_result import Reached
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
@@ -132,7 +132,7 @@ class _Visit:
                     self._server.wait_final(lookout.ticket.ticket_id, 2.0)
                 not_set = _not_set(view(task.host), report)
                 return _recorded(record, found, lookout, not_set, recent_of(task).lines())
-        except (FlashferryError, FtpServerError) as error:
+        except FlashferryError as error:
             failure = failure_of("reach", error, recent_of(task).lines())
             return replace(record, outcome=Outcome.FAILED, failure=failure)
 
@@ -171,7 +171,7 @@ def _recorded(
         step="reach",
         reason=found.sentence,
         hint=not_set or found.hint,
-        kind=found.hindrance.name,
+        kind=found.hindrance.kind,
         transcript=transcript,
     )
     return replace(record, reach=reached, outcome=Outcome.FAILED, failure=failure)
@@ -260,5 +260,5 @@ def _lookout(server: FileServer, image: str, expected: tuple[str, ...]) -> Itera
     finally:
         unsubscribe()
         for one in (ticket, marker):
-            with suppress(FtpServerError):
+            with suppress(FileServerError):
                 server.revoke(one.ticket_id)

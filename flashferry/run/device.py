@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from nornir.core.task import Result, Task
 
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import FlashferryError, Kind
 from flashferry.devices.connection import recent_of, session_of
-from flashferry.devices.errors import HostKeyRefused, ImageCorrupt, LoginRefused, RestoreIncomplete
+from flashferry.devices.errors import HostKeyRefused, ImageCorrupt, LoginRefused
 from flashferry.devices.identity import identity_of, member_serials
-from flashferry.fileserver import FtpServerError
+from flashferry.fileserver import FileServerError
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, failure_of, sentence_of
 from flashferry.model.states import Outcome, Restored, State
@@ -99,7 +99,7 @@ class DeviceRun(LeftoverRun):
         try:
             if self._ticket is not None:
                 self._context.server.revoke(self._ticket.ticket_id)
-        except FtpServerError:
+        except FileServerError:
             pass  # a server that is gone honours no ticket
         try:
             self._task.host.close_connections()
@@ -168,7 +168,7 @@ class DeviceRun(LeftoverRun):
         if refusal:
             self._update(
                 outcome=Outcome.REFUSED,
-                failure=Failure(step="check", reason=refusal, hint=hint, kind="PolicyViolation"),
+                failure=Failure(step="check", reason=refusal, hint=hint, kind=Kind.POLICY_VIOLATION),
             )
             self._tell("check", "failed", f"refused: {refusal}")
         elif report.already_there:
@@ -370,7 +370,7 @@ class DeviceRun(LeftoverRun):
             # Our lines are gone and may come back: the journal keeps the device, for another look.
             self._update(
                 restore_failure=Failure(
-                    step="restore", reason=report.held_by, hint=report.held_hint, kind=RestoreIncomplete.__name__
+                    step="restore", reason=report.held_by, hint=report.held_hint, kind=Kind.RESTORE_INCOMPLETE
                 )
             )
             self._tell("restore", "note", f"note: {report.held_by}")

@@ -13,6 +13,7 @@ from pathlib import Path
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
+from flashferry.core.errors import Kind
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.model.links import LinkRate, LinkRates
 from flashferry.model.record import Failure, failure_of
@@ -119,7 +120,7 @@ def _planned(
         return _without_plan(seen, seen.failure)
     shared = None if wanted.is_insisted else given.refusal(wanted.name, seen.host, seen.check.image)
     if shared is not None:
-        failure = Failure(step="check", reason=shared, hint=ONE_PLATFORM, kind="PolicyViolation")
+        failure = Failure(step="check", reason=shared, hint=ONE_PLATFORM, kind=Kind.POLICY_VIOLATION)
         return _without_plan(replace(seen, outcome=Outcome.REFUSED), failure)
     try:
         device = view(task.host)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import FlashferryError, Kind
 from flashferry.devices.connection import session_of
-from flashferry.devices.errors import ImageCorrupt
-from flashferry.fileserver import FtpServerError
+from flashferry.fileserver import FileServerError
 from flashferry.model.record import sentence_of
 from flashferry.run.copy import CopyRun
 from flashferry.run.copy_recovery import reconcile
@@ -43,7 +42,7 @@ class LeftoverRun(CopyRun):
     def _is_other_image(self) -> bool:
         """Tell whether the device proved that what is there is not the image."""
         failure = self._record.failure
-        return failure is not None and failure.kind == ImageCorrupt.__name__
+        return failure is not None and failure.kind == Kind.IMAGE_CORRUPT
 
     def _see_to_leftover(self, target: str) -> None:
         """Name what a failed copy left on flash; remove it where it is ours and the operator allowed that."""
@@ -58,7 +57,7 @@ class LeftoverRun(CopyRun):
             self._name(leftover(session_of(self._task), target))
             if self._context.options.remove_partial and server_tells and self._record.partial_file is not None:
                 self._remove_worthless(target)
-        except (FlashferryError, FtpServerError) as error:
+        except FlashferryError as error:
             if self._record.partial_file is None:
                 self._name(f"{CANNOT_TELL}{sentence_of(error)}")
             self._tell("remove", "failed", f"could not see to what the copy left: {sentence_of(error)}")
@@ -69,10 +68,10 @@ class LeftoverRun(CopyRun):
             return False
         try:
             self._take_transfer(self._context.server.progress(self._ticket.ticket_id))
-        except FtpServerError:
+        except FileServerError:
             return False
         finally:
-            with suppress(FtpServerError):  # a server that is gone honours no ticket
+            with suppress(FileServerError):  # a server that is gone honours no ticket
                 self._context.server.revoke(self._ticket.ticket_id)
         return True
 

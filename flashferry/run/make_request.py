@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nornir.core import Nornir
 
 from flashferry.core.described import described_image
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, Kind
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import check_against
@@ -81,7 +81,7 @@ def _record(planned: PlannedDevice, looked_at: str) -> DeviceRecord:
             step="plan",
             reason=f"{word} when the plan was made, {looked_at}, so this run did not touch it: {planned.reason}",
             hint=planned.hint,
-            kind="LeftOutByPlan",
+            kind=Kind.EXCLUDED_BY_PLAN,
         )
     return DeviceRecord(
         host=planned.host,

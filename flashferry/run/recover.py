@@ -13,9 +13,9 @@ from nornir.core import Nornir
 from nornir.core.inventory import Host, Hosts, Inventory
 from nornir.core.task import Result, Task
 
-from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
 from flashferry.devices.connection import recent_of, session_of
-from flashferry.devices.errors import Interrupted, OtherDevice, RestoreIncomplete
+from flashferry.devices.errors import Interrupted, OtherDevice
 from flashferry.devices.identity import Identity, identity_of, is_ours
 from flashferry.devices.session import DeviceSession
 from flashferry.model.lease import DamagedEntry, TouchedDevice
@@ -227,7 +227,7 @@ def _held(report: RestoreReport) -> Failure | None:
     """Return why a device whose lines are gone stays in the journal, or None."""
     if report.held_by is None:
         return None
-    return Failure(step="restore", reason=report.held_by, hint=report.held_hint, kind=RestoreIncomplete.__name__)
+    return Failure(step="restore", reason=report.held_by, hint=report.held_hint, kind=Kind.RESTORE_INCOMPLETE)
 
 
 def _check_is_meant(session: DeviceSession, device: TouchedDevice, journal: Journal) -> None:
@@ -280,7 +280,7 @@ def _damaged(entry: DamagedEntry) -> RecoveryRecord:
             "older one put in its place; which devices that run had in hand is not known",
             hint="Put the journal back, or look with 'show running-config | include ^ip tcp|flashferry' on the devices "
             f"of that night, then run 'flashferry recover --forget {entry.run_id}'",
-            kind="JournalUnusable",
+            kind=Kind.JOURNAL_UNUSABLE,
         )
         return not_restored(entry, failure)
     failure = Failure(
@@ -288,7 +288,7 @@ def _damaged(entry: DamagedEntry) -> RecoveryRecord:
         reason=f"the journal's entry of {entry.address} is damaged",
         hint="Compare the device's ip tcp lines in the running configuration by hand, then run 'flashferry recover "
         f"--forget {entry.host}'",
-        kind="JournalUnusable",
+        kind=Kind.JOURNAL_UNUSABLE,
     )
     return not_restored(entry, failure)
 
@@ -364,7 +364,7 @@ def _record(entry: TouchedDevice | DamagedEntry) -> RecoveryRecord:
         step="recover",
         reason=f"ended by hand, nothing was sent or looked at; {_left_to_do(entry)}",
         hint=None,
-        kind="Forgotten",
+        kind=Kind.FORGOTTEN,
     )
     return not_restored(entry, failure)
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flashferry.core.errors import ConfigInvalid
-from flashferry.fileserver import Catalogue, FtpServerError
+from flashferry.core.errors import ConfigInvalid, Kind
+from flashferry.images.catalogue import Catalogue
+from flashferry.images.errors import ImageError
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.run.recover import RecoveryRecord
@@ -44,8 +45,8 @@ def _check_unchanged(run_id: str, image: KeptImage) -> None:
     path = Path(image.path)
     try:
         found = Catalogue((path,)).image(path.name)
-    except FtpServerError as error:
-        raise ConfigInvalid(f"run {run_id}: image {image.path}: {error}", hint="Put the file back") from None
+    except ImageError as error:
+        raise ConfigInvalid(f"run {run_id}: image {image.path}: {error.message}", hint="Put the file back") from None
     if found.sha512 != image.sha512:
         raise ConfigInvalid(
             f"run {run_id}: image {image.path} has changed since the run began: expected MD5 {image.md5} and "
@@ -154,7 +155,7 @@ def _stuck(host: str, why: Failure | None) -> DeviceRecord:
         step="recover",
         reason="it is still in the run's hands",
         hint="Run 'flashferry recover'",
-        kind="RestoreIncomplete",
+        kind=Kind.RESTORE_INCOMPLETE,
     )
     return DeviceRecord(
         host=host, outcome=Outcome.FAILED, restored=Restored.INCOMPLETE, restore_failure=failure, seconds_by_step={}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,9 +11,9 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import NotRegular, check_regular, descriptor_of
 from flashferry.fileserver import FileServer, ImageFile
 from flashferry.fileserver.host_capabilities import raise_soft_limit
+from flashferry.images.files import checked_image
 from flashferry.images.inside import name_inside
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.links import LinkRates
@@ -43,7 +42,7 @@ from inventory.sites import check_addresses
 from inventory.view import WORD, HostView, view
 from tasks.mark import local_owner
 
-__all__ = ["RunOptions", "checked_image", "run_fleet", "run_waves", "selected"]
+__all__ = ["RunOptions", "run_fleet", "run_waves", "selected"]
 
 
 def selected(nornir: Nornir, names: tuple[str, ...]) -> Nornir:
@@ -64,25 +63,6 @@ def selected(nornir: Nornir, names: tuple[str, ...]) -> Nornir:
     if not chosen.inventory.hosts:
         raise ConfigInvalid("no device in the inventory")
     return chosen
-
-
-def checked_image(path: Path) -> Path:
-    """Return the path of a readable image with a size.
-
-    Raises:
-        ConfigInvalid: It is missing, no regular file, empty or unreadable.
-    """
-    try:
-        if check_regular(path).st_size == 0:
-            raise ConfigInvalid(f"image {path}: expected an image, found an empty file")
-        os.close(descriptor_of(path))
-    except FileNotFoundError:
-        raise ConfigInvalid(f"image {path}: expected a file, found nothing") from None
-    except NotRegular as error:
-        raise ConfigInvalid(f"image {path}: expected a file, found {error.found}") from None
-    except OSError as error:
-        raise ConfigInvalid(f"image {path}: cannot be read: {error.strerror}") from None
-    return path
 
 
 def run_fleet(

@@ -13,8 +13,9 @@ from nornir.core.state import GlobalState
 from nornir.core.task import Result, Task
 
 from flashferry.core.described import counted
+from flashferry.core.errors import Kind
 from flashferry.devices.identity import LoginGuard
-from flashferry.fileserver import FtpServerError, ImageFile
+from flashferry.fileserver import FileServerError, ImageFile
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, failure_of
 from flashferry.model.retry import pause_before_retry
@@ -186,8 +187,8 @@ class WaveLoop:
         """
         try:
             _ = self._context.server.port
-        except FtpServerError as error:
-            return Bar(reason=f"our FTP server has ended: {error}", for_good=True, kind="ServerGone")
+        except FileServerError as error:
+            return Bar(reason=f"our FTP server has ended: {error.message}", for_good=True, kind=Kind.SERVER_GONE)
         return None
 
     def _too_many_failed(self, *, with_retries: bool = False) -> Bar | None:
@@ -201,7 +202,7 @@ class WaveLoop:
             begun = self._begun
         canaries = len(failed & self._canaries)
         reason = may_go_on(self._request.policy, begun, len(failed), canaries_failed=canaries)
-        return Bar(reason=reason, for_good=True, kind="TooManyFailed") if reason else None
+        return Bar(reason=reason, for_good=True, kind=Kind.TOO_MANY_FAILED) if reason else None
 
     def _one(self, task: Task, line: Line) -> Result:
         """Take a device through one attempt; see to the next one."""

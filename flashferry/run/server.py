@@ -7,7 +7,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.fileserver import FileServer, FtpServerError, ServerSettings, may_bind
+from flashferry.fileserver import FileServer, FileServerError, ServerSettings, may_bind
+from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
 from inventory.view import HostView
 
@@ -50,8 +51,8 @@ def serving(
         )
         server = FileServer(settings, restarts=SERVER_RESTARTS)
         server.__enter__()
-    except FtpServerError as error:
-        raise ConfigInvalid(str(error), step="server") from None
+    except (FileServerError, ImageError) as error:
+        raise ConfigInvalid(error.message, step="server", hint=error.hint) from None
     with closing(server):
         yield server
 

@@ -11,16 +11,15 @@ from typing import Any
 from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.task import Result, Task
 
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import FlashferryError, Kind
 from flashferry.devices.connection import recent_of, remark
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import guard_logins
-from flashferry.fileserver import FtpServerError, Ticket
+from flashferry.fileserver import Ticket
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure, failure_of, sentence_of
 from flashferry.model.states import Outcome, State
 from flashferry.monitor.events import Event
-from flashferry.planning.deadline import WINDOW_CLOSED
 from flashferry.run.context import RunContext
 from inventory.view import HostView, view
 
@@ -113,7 +112,7 @@ class StepRunner:
         if isinstance(error, Stopped):
             self._update(outcome=Outcome.INTERRUPTED, failure=self._closed(failure))
         else:
-            known = isinstance(error, FlashferryError | FtpServerError)
+            known = isinstance(error, FlashferryError)
             self._update(outcome=Outcome.FAILED if known else Outcome.ERROR, failure=failure)
         if self._record.state in {State.PLANNED, State.CHECKED}:
             # Untouched as it is: a journal that cannot be written must not have it told as one that is not restored.
@@ -126,7 +125,7 @@ class StepRunner:
         if reason is None:
             return failure
         hint = f"Go on with 'flashferry stage --resume {self._context.run_id}' when its window is open again"
-        return Failure(step=failure.step, reason=reason, hint=hint, kind=WINDOW_CLOSED)
+        return Failure(step=failure.step, reason=reason, hint=hint, kind=Kind.WINDOW_CLOSED)
 
     def _move_to_failed(self) -> None:
         if self._record.state is not State.FAILED:

@@ -6,9 +6,18 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from flashferry.core.errors import Kind
+
 _LONG_S = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400)
 _HASH_S = (5, 10, 20, 40, 60, 120, 180, 300, 600, 1200)
 _WAIT_S = (1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400)
+_FROM_THE_START = (
+    Kind.LOGIN_REFUSED,
+    Kind.DEVICE_UNREACHABLE,
+    Kind.TRANSFER_STALLED,
+    Kind.RESTORE_INCOMPLETE,
+    Kind.POLICY_VIOLATION,
+)
 
 
 class Instruments:
@@ -80,5 +89,5 @@ class RunInstruments(Instruments):
         )
         # A series that is missing until the first trouble makes no alert: its rate is unknown, not above zero.
         self.login_failures.labels(side="device")
-        for kind in ("LoginRefused", "DeviceUnreachable", "TransferStalled", "RestoreIncomplete", "PolicyViolation"):
+        for kind in _FROM_THE_START:
             self.device_failures.labels(kind=kind)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry
 
+from flashferry.core.errors import Kind
 from flashferry.monitor.events import Event
 from flashferry.monitor.metrics.endpoint import endpoint
 from flashferry.monitor.metrics.fleet_collector import FleetCollector
@@ -90,7 +91,7 @@ class RunMetrics:
         elif event.step == "device":
             if event.failure is not None:
                 found.device_failures.labels(kind=event.failure).inc()
-            if event.failure == "LoginRefused":
+            if event.failure == Kind.LOGIN_REFUSED:
                 found.login_failures.labels(side="device").inc()
             if event.restored == "incomplete":
                 found.restores_incomplete.labels(site=site).inc()

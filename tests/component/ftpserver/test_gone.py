@@ -14,8 +14,8 @@ import pytest
 from flashferry.fileserver import (
     EventKind,
     FileServer,
+    FileServerError,
     FixedLogin,
-    FtpServerError,
     ServerEvent,
     ServerGone,
     ServerSettings,
@@ -155,6 +155,6 @@ def test_one_that_cannot_be_replaced_is_told(tmp_path: Path) -> None:
         _until_gone(events)
 
         stack.enter_context(socket.create_server(("127.0.0.1", port)))
-        with pytest.raises(FtpServerError, match=r"killed by SIGKILL; a new one did not come up: .*in use"):
+        with pytest.raises(FileServerError, match=r"killed by SIGKILL; a new one did not come up: .*in use"):
             server.issue_ticket(TicketRequest(image_name="b.bin"))
         assert server.gone

@@ -18,7 +18,6 @@ import pytest
 from flashferry.fileserver import (
     EventKind,
     FileServer,
-    ImageUnknown,
     ServerEvent,
     ServerGone,
     ServerSettings,
@@ -26,6 +25,7 @@ from flashferry.fileserver import (
     TicketUnknown,
     TransferState,
 )
+from flashferry.images.errors import ImageUnknown
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -299,7 +299,7 @@ def test_too_few_open_files_are_one_clear_sentence(bench: "Bench") -> None:
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))\n"
         "settings = ServerSettings(image_paths=(Path(sys.argv[1]),), limits=Limits(sessions=int(sys.argv[2])))\n"
         "try:\n    with FileServer(settings) as server: print(server.capabilities.open_files)\n"
-        "except FtpServerError as error: print(type(error).__name__, error)\n"
+        "except FileServerError as error: print(type(error).__name__, error)\n"
     )
     done = [
         subprocess.run(

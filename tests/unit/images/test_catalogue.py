@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.fileserver.errors import ImageUnknown, ImageUnreadable, SettingsInvalid
 from flashferry.images.catalogue import Catalogue
+from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
 from flashferry.images.files import open_as
 
 
@@ -107,7 +107,7 @@ def test_bad_image_paths_are_one_sentence(tmp_path: Path, what: str) -> None:
         "bad-name": ((tmp_path / "d",), "visible ASCII without spaces; rename it"),
         "twice": ((tmp_path / "d", tmp_path / "a.bin"), "share the name 'a.bin'; rename one"),
     }[what]
-    with pytest.raises(SettingsInvalid, match=message):
+    with pytest.raises(CatalogueInvalid, match=message):
         Catalogue(paths)
 
 
@@ -150,12 +150,14 @@ def test_a_name_that_cannot_be_used_does_not_block_the_others(tmp_path: Path) ->
     assert len(catalogue.left_out) == 2
     with pytest.raises(ImageUnknown, match=r"which has good\.bin \(.*expected a name of visible ASCII"):
         catalogue.image("with blank.bin")
-    with pytest.raises(SettingsInvalid, match=r"with blank\.bin: expected a name of visible ASCII without spaces"):
+    with pytest.raises(CatalogueInvalid, match=r"with blank\.bin: expected a name of visible ASCII without spaces"):
         Catalogue((tmp_path / "with blank.bin",))
 
 
 def test_a_folder_of_nothing_but_such_names_says_so(tmp_path: Path) -> None:
     """Then there is nothing to offer, and each file's reason is told."""
     (tmp_path / "with blank.bin").write_bytes(b"y")
-    with pytest.raises(SettingsInvalid, match=r"expected image files in this directory, found none \(.*without spaces"):
+    with pytest.raises(
+        CatalogueInvalid, match=r"expected image files in this directory, found none \(.*without spaces"
+    ):
         Catalogue((tmp_path,))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.fileserver.errors import ImageUnreadable, SettingsInvalid
 from flashferry.images.catalogue import Catalogue
+from flashferry.images.errors import CatalogueInvalid, ImageUnreadable
 from flashferry.images.files import FileIdentity, administration, has_content_of, open_as, open_in, place_of
 
 
@@ -60,7 +60,7 @@ def test_what_is_no_regular_file_is_refused_as_an_image(
     """Named as the image it is one sentence at once, and so it is when it takes the place of one later."""
     monkeypatch.chdir(folder)
     _NO_IMAGES[kind](Path("odd.bin"))
-    with pytest.raises(SettingsInvalid, match=f"odd.bin: expected a regular file, found {kind}"):
+    with pytest.raises(CatalogueInvalid, match=f"odd.bin: expected a regular file, found {kind}"):
         Catalogue((folder / "odd.bin",))
     catalogue = Catalogue((folder,))
     Path("odd.bin").replace("a.bin")
@@ -74,7 +74,7 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path) -> None:
     catalogue = Catalogue((folder,))
     assert catalogue.names() == ("a.bin",)
     assert "out.bin: expected a file of this folder, found a link out of it" in catalogue.left_out[0]
-    with pytest.raises(SettingsInvalid, match=r"found a link out of it, to .*secret.txt; put the file itself there"):
+    with pytest.raises(CatalogueInvalid, match=r"found a link out of it, to .*secret.txt; put the file itself there"):
         Catalogue((folder / "out.bin",))
     image = catalogue.image("a.bin")
     (folder / "out.bin").replace(folder / "a.bin")
@@ -89,7 +89,7 @@ def test_a_folder_of_links_out_alone_has_no_image(folder: Path) -> None:
     only = folder.parent / "links"
     only.mkdir()
     (only / "a.bin").symlink_to(folder / "a.bin")
-    with pytest.raises(SettingsInvalid, match=r"found none .*found a link out of it"):
+    with pytest.raises(CatalogueInvalid, match=r"found none .*found a link out of it"):
         Catalogue((only,))
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.fileserver import Catalogue, FtpServerError
+from flashferry.images.catalogue import Catalogue
+from flashferry.images.errors import ImageError
 from flashferry.model.limits import Limits
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import WavePolicy
@@ -126,7 +127,7 @@ def test_nothing_is_waited_for(ground: Path, kind: str):
         with pytest.raises(ConfigInvalid, match=rf"image .*odd\.bin: expected a file, found a .*{kind}"):
             attempt()
     if kind != "folder":
-        with pytest.raises(FtpServerError, match="expected a regular file"):
+        with pytest.raises(ImageError, match="expected a regular file"):
             Catalogue((path,))
 
 

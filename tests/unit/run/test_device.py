@@ -12,6 +12,7 @@ from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.inventory import Defaults, Host
 
 from flashferry.cli.view import device_tables as tables
+from flashferry.core.errors import kind_of
 from flashferry.devices.errors import (
     CopyStopped,
     DeviceOverloaded,
@@ -26,7 +27,7 @@ from flashferry.devices.errors import (
     OutputNotUnderstood,
     TransferStalled,
 )
-from flashferry.fileserver import FtpServerError, TransferState
+from flashferry.fileserver import FileServerError, TransferState
 from flashferry.images.fit import Fits, ImageFit
 from flashferry.model.record import failure_of
 from flashferry.model.recovery_rules import Decision
@@ -380,7 +381,7 @@ def test_a_server_that_is_gone_has_nothing_removed(monkeypatch):
     """Without the server's account nobody knows whose file it is: it is named and stays."""
 
     def gone(ticket_id):
-        raise FtpServerError("gone")
+        raise FileServerError("gone")
 
     Flash(monkeypatch, lambda: 10)
     run = failed_run(DeviceUnreachable("lost"), server_account=account())
@@ -497,7 +498,7 @@ def test_what_a_copy_left_is_on_disk_when_the_lease_ends(monkeypatch):
         (ImageCorrupt("another hash"), Outcome.FAILED),
         (DeviceRefused("no"), Outcome.FAILED),
         (OutputNotUnderstood("no digest"), Outcome.FAILED),
-        (FtpServerError("gone"), Outcome.FAILED),
+        (FileServerError("gone"), Outcome.FAILED),
         (ZeroDivisionError(), Outcome.ERROR),
     ],
 )
@@ -508,7 +509,7 @@ def test_only_what_the_stop_did_is_told_as_a_stop(error, outcome, closing):
     run._fail(error)
     is_closed = closing is not None and outcome is Outcome.INTERRUPTED
     assert run._record.outcome is outcome
-    assert run._record.failure.kind == ("WindowClosed" if is_closed else type(error).__name__)
+    assert run._record.failure.kind == ("WindowClosed" if is_closed else kind_of(error))
 
 
 def test_a_device_that_fails_while_the_run_is_stopped_keeps_its_own_failure():

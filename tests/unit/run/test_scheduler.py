@@ -13,7 +13,7 @@ from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 from nornir.core.task import Result
 
-from flashferry.fileserver import FtpServerError
+from flashferry.fileserver import FileServerError
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.retry import RetryPolicy
@@ -74,7 +74,7 @@ class Server:
     @property
     def port(self):
         if self.gone:
-            raise FtpServerError("killed by signal 9")
+            raise FileServerError("killed by signal 9")
         return 2121
 
 
