@@ -1,0 +1,84 @@
+"""docs/architecture.md: rooms from what the packages say of themselves, and where to go for what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from tests.house.guide import CHANGES, WAY
+from tests.house.modules import LAB, ROOT, Figures, Module, figures, rooms
+
+PAGE = ROOT / "docs" / "architecture.md"
+COMMAND = "python -m tests.house --update-docs"
+
+_HEAD = f"""\
+# The house
+
+Made by `{COMMAND}` from the packages' own docstrings, the contract for imports in `pyproject.toml` and the guide in
+`tests/house/guide.py`; a test fails where it is stale, or names a file that is not there.
+
+Four folders at the top are what the product is known by: `inventory/ tasks/ ftpserver/ templates/`. Everything else is
+below `flashferry/`. Imports run downwards only: each room below may be used by those above it, never the other way
+round; `make check` holds it.
+"""
+
+
+def page(modules: Mapping[str, Module]) -> str:
+    """Return the whole page."""
+    parts = (_HEAD, *_rooms(modules), *_way(), *_changes(), _figures(figures(modules)))
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def named_files(text: str) -> tuple[str, ...]:
+    """Return the files that a text names in backticks: those with a slash and an ending."""
+    return tuple(re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|md|toml|textfsm|html|css|js))`", text))
+
+
+def _rooms(modules: Mapping[str, Module]) -> Iterator[str]:
+    yield "## The rooms, from the top to the bottom\n"
+    for room in rooms():
+        yield f"### `{_folder(room, modules)}`\n\n{_paragraphs(modules[room])}\n"
+        inside = [one for one in modules.values() if one.room == room and not one.is_package]
+        if inside:
+            yield "\n".join(_line(one, room) for one in sorted(inside, key=lambda one: str(one.path)))
+    yield (
+        f"### `{LAB.replace('.', '/')}/`\n\nStand-in devices, the WAN link, worlds made of both, and experiments. It "
+        "imports nothing of what it judges; experiments alone drive the tool. See [the lab](lab.md)."
+    )
+
+
+def _folder(room: str, modules: Mapping[str, Module]) -> str:
+    return room.replace(".", "/") + ("/" if modules[room].is_package else ".py")
+
+
+def _paragraphs(module: Module) -> str:
+    return module.docstring.replace("``", "`")
+
+
+def _line(module: Module, room: str) -> str:
+    return f"- `{module.name.removeprefix(room + '.')}`: {module.summary}"
+
+
+def _way() -> Iterator[str]:
+    yield "## The way of one image\n"
+    yield "\n".join(f"{number}. {step}" for number, step in enumerate(WAY, 1))
+
+
+def _changes() -> Iterator[str]:
+    yield "## Where to go for what\n"
+    yield "What is to be touched, tried by adding one of each:\n"
+    yield "\n".join(("| change | files |", "|---|---|", *(f"| {what} | {where} |" for what, where in CHANGES)))
+
+
+def _figures(found: Figures) -> str:
+    small = ", ".join(f"`{path}`" for path in found.small) or "none"
+    return f"""\
+## Figures
+
+Without the lab: {found.modules} modules; the longest has {found.longest[1]} lines (`{found.longest[0]}`), the widest \
+folder {found.widest[1]} (`{found.widest[0]}`);
+half of all functions have at most {found.median_lines:.0f} lines, nine of ten at most {found.p90_lines}. No module \
+imports another one that imports it.
+
+Under 60 lines, because their subject is no longer: {small}.
+"""

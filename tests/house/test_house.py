@@ -1,0 +1,70 @@
+"""The house stands as docs/architecture.md says: its page is new, its figures are kept, its files are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.house.modules import SMALL_LINES, Module, figures, product, rooms
+from tests.house.page import COMMAND, PAGE, named_files, page
+
+MOST_LINES, MOST_SMALL, MOST_IN_A_FOLDER = 450, 12, 25
+
+
+def test_the_page_is_what_its_command_writes():
+    """What packages say of themselves is what the page says."""
+    assert PAGE.read_text(encoding="utf-8") == page(product()), f"stale: run {COMMAND}"
+
+
+def test_every_file_that_the_page_names_is_there():
+    """A file that was moved is found missing here, not by the reader."""
+    named = named_files(page(product()))
+    assert named
+    assert [name for name in named if not (PAGE.parents[1] / name).exists()] == []
+
+
+def test_every_room_says_what_it_holds():
+    """A sentence for the list, and at least one more for who comes in."""
+    modules = product()
+    short = [room for room in rooms() if len(modules[room].docstring.split("\n\n")) < 2 and modules[room].is_package]
+    assert short == []
+
+
+def test_every_module_has_a_room():
+    """None stands outside the rooms that the contract for imports names."""
+    outside = {one.room for one in product().values()} - {*rooms(), "flashferry", "flashferry.__main__"}
+    assert outside == set()
+
+
+def test_modules_are_as_long_as_a_subject():
+    """None over 450 lines, few under 60, no folder with more than 25, and no ring of imports."""
+    found = figures(product())
+    assert found.longest[1] <= MOST_LINES, found.longest
+    assert len(found.small) <= MOST_SMALL, found.small
+    assert found.widest[1] <= MOST_IN_A_FOLDER, found.widest
+    assert found.cycles == ()
+
+
+def test_functions_stay_small():
+    """Half of them have at most 7 lines, nine of ten at most 19."""
+    found = figures(product())
+    assert (found.median_lines, found.p90_lines) <= (7, 19)
+
+
+@pytest.mark.parametrize("lines", [SMALL_LINES - 1, SMALL_LINES])
+def test_small_is_under_sixty_lines(lines):
+    """One of sixty is none of them."""
+    assert bool(figures({"a.b": made("a.b", lines)}).small) is (lines < SMALL_LINES)
+
+
+def test_a_ring_of_imports_is_seen():
+    """Over a third module, too; a line of imports is no ring."""
+    ring = {"a.a": made("a.a", imports="a.b"), "a.b": made("a.b", imports="a.c"), "a.c": made("a.c", imports="a.a")}
+    assert figures(ring).cycles == (("a.a", "a.b", "a.c"),)
+    assert figures(ring | {"a.c": made("a.c")}).cycles == ()
+
+
+def made(name: str, lines: int = 100, imports: str = "") -> Module:
+    path = PAGE.parent.joinpath(*name.split(".")).with_suffix(".py")
+    return Module(
+        name=name, path=path, lines=lines, docstring="", imports=frozenset(imports.split()), functions=(7, 7)
+    )
