@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.fileserver import HostCapabilities, SiteRates, TransferRecord, network_of, probe_capabilities
-from flashferry.tcp.pacing import HOLD_SHARE
+from flashferry.tcp.pacing_figures import HOLD_SHARE
 from inventory.sites import rate_missing
 from inventory.view import HostView
 

@@ -4,17 +4,14 @@ The thresholds are those of the sender-side classifiers in the literature (T-RAT
 set against measured runs; each constant says which case it separates.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
-from statistics import median, pstdev
 from typing import TYPE_CHECKING
 
 from flashferry.tcp.models import cubic_bytes_per_s
+from flashferry.tcp.overview import Overview
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from flashferry.tcp.sample import Interval, Sample
+    from flashferry.tcp.sample import Interval
 
 
 class VerdictKind(StrEnum):
@@ -66,175 +63,10 @@ _FULL_ON_AVERAGE = 0.75
 # Round trips that a hole may keep the window narrow for; five are on the safe side. A reader of 1 MB/s in a LAN, whose
 # closed window had probes repeated, was closed for 30 times what its repairs took.
 _ROUND_TRIPS_OF_A_HOLE = 5
-LINK_IS_FULL = 0.8
-"""Of what a link is known to carry: below that nothing is ever put down to a full link."""
-_LINK_IS_USED_UP = 0.9
-
 # A queue of a third of the path's own capacity showed as 1.13, a policer as 1.05 (its own burst and the delayed
 # acknowledgements of the client).
 _FLAT_RTT = 1.1
 _PLATEAU = 0.8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnPace:
-    """A pace that a sender looked for in the transfer itself, see `flashferry.tcp.pacing`.
-
-    Attributes:
-        found_link_bytes_per_s: What the link was found to carry for all transfers that share it; None while unknown.
-    """
-
-    found_link_bytes_per_s: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownLink:
-    """What a link carries, as somebody stated it or as it was learned, and what else we sent over it.
-
-    Attributes:
-        bytes_per_s: Payload per second that it carries, > 0.
-        beside_bytes_per_s: Payload per second that our other transfers over it had at the same time, >= 0.
-    """
-
-    bytes_per_s: float
-    beside_bytes_per_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (self.bytes_per_s > 0 and self.beside_bytes_per_s >= 0):
-            raise ValueError(
-                f"expected a link's rate > 0 and what others had of it >= 0, found {self.bytes_per_s}, "
-                f"{self.beside_bytes_per_s}"
-            )
-
-    def may_be_full_at(self, bytes_per_s: float) -> bool:
-        """Tell whether it may have been full while a transfer had so much of it."""
-        return bytes_per_s + self.beside_bytes_per_s >= LINK_IS_FULL * self.bytes_per_s
-
-    def is_used_up_by(self, bytes_per_s: float) -> bool:
-        """Tell whether next to nothing of it was left beside a transfer that had so much: what drops is the link."""
-        return bytes_per_s + self.beside_bytes_per_s >= _LINK_IS_USED_UP * self.bytes_per_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    """A transfer as a whole, the background an interval is judged against.
-
-    Attributes:
-        duration_s: Time judged, the tail left out.
-        rate_bytes_per_s: Bytes acknowledged per second of that time.
-        peak_bytes_per_s: Rate of its fastest interval.
-        spread: Standard deviation of the interval rates over their mean.
-        largest_window_bytes: Largest receive window seen; None if the kernel does not tell.
-        median_window_bytes: Its median.
-        min_rtt_s: Least round-trip time; None if never measured.
-        median_rtt_s: Median of the smoothed round-trip times.
-        mss_bytes: Segment size in force at the end.
-        retrans_bytes: Bytes sent again.
-        retrans_share: Those as a part of all bytes sent.
-        cap_bytes_per_s: Pacing cap in force at the end; None without.
-        usual_cap_bytes_per_s: Cap that was in force, or a smaller one, for half of the time that had one: others that
-            come and go change a share, and the last one to go leaves all of it. None without.
-        is_cap_steady: Whether it was the same all the time.
-        shared_cap_bytes_per_s: What that cap was a share of; None where it was shared with nobody.
-        sack: Whether both sides agreed on SACK; None if not known.
-        loss_based: Whether the congestion control slows down on loss.
-        slowed_for_loss: Whether the sender lowered its pacing because of losses: its pace is no cap then.
-        own_pace: What its pace was if the sender looked for it in the transfer; None where a cap was given, or none.
-        link: What the link is known to carry; None where nobody said so and nothing was learned.
-    """
-
-    duration_s: float
-    rate_bytes_per_s: float
-    peak_bytes_per_s: float
-    spread: float
-    largest_window_bytes: int | None
-    median_window_bytes: int | None
-    min_rtt_s: float | None
-    median_rtt_s: float
-    mss_bytes: int
-    retrans_bytes: int
-    retrans_share: float
-    cap_bytes_per_s: int | None
-    loss_based: bool
-    usual_cap_bytes_per_s: int | None = None
-    is_cap_steady: bool = True
-    shared_cap_bytes_per_s: int | None = None
-    sack: bool | None = None
-    slowed_for_loss: bool = False
-    own_pace: "OwnPace | None" = None
-    link: "KnownLink | None" = None
-
-
-def overview(
-    samples: "Sequence[Sample]",
-    spans: "Sequence[Interval]",
-    congestion_control: str | None,
-    shared_cap_bytes_per_s: int | None = None,
-    *,
-    slowed_for_loss: bool = False,
-    own_pace: "OwnPace | None" = None,
-    link: "KnownLink | None" = None,
-) -> Overview:
-    """Sum up a transfer.
-
-    Args:
-        samples: All samples, in order, at least one.
-        spans: The intervals to be judged, at least one.
-        congestion_control: Name of the sender's congestion control; None is taken as loss-based.
-        shared_cap_bytes_per_s: What the cap was a share of, or None.
-        slowed_for_loss: Whether the sender lowered its pacing because of losses.
-        own_pace: The pace that it found, if it looked for one.
-        link: What the link is known to carry, if it is.
-    """
-    windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
-    rates = [span.rate_bytes_per_s for span in spans]
-    duration_s = sum(span.duration_s for span in spans)
-    rate = sum(span.rate_bytes_per_s * span.duration_s for span in spans) / duration_s
-    retrans = sum(span.retrans_bytes for span in spans)
-    sent = sum(span.sent_bytes for span in spans)
-    capped = [(cap, span.duration_s) for span in spans if (cap := span.end.max_pacing_rate_bytes_per_s) is not None]
-    rtts = [sample.min_rtt_us for sample in samples if sample.min_rtt_us]
-    return Overview(
-        duration_s=duration_s,
-        rate_bytes_per_s=rate,
-        peak_bytes_per_s=_peak(spans),
-        spread=pstdev(rates) / rate if rate > 0 else 0.0,
-        largest_window_bytes=max(windows, default=None),
-        median_window_bytes=int(median(windows)) if windows else None,
-        min_rtt_s=min(rtts) / 1e6 if rtts else None,
-        median_rtt_s=median(span.end.rtt_us for span in spans) / 1e6,
-        mss_bytes=samples[-1].snd_mss_bytes,
-        retrans_bytes=retrans,
-        retrans_share=retrans / sent if sent else 0.0,
-        cap_bytes_per_s=spans[-1].end.max_pacing_rate_bytes_per_s,
-        loss_based=not (congestion_control or "").startswith("bbr"),
-        usual_cap_bytes_per_s=_median_by_time(capped),
-        is_cap_steady=len({cap for cap, _ in capped}) <= 1,
-        shared_cap_bytes_per_s=shared_cap_bytes_per_s,
-        sack=samples[-1].sack,
-        slowed_for_loss=slowed_for_loss,
-        own_pace=own_pace,
-        link=link,
-    )
-
-
-def _peak(spans: "Sequence[Interval]") -> float:
-    """Return the best rate of an interval of usual length.
-
-    The last one often is a small rest, and a burst of acknowledgements in it no rate that was ever reached.
-    """
-    usual_s = median(span.duration_s for span in spans)
-    return max(span.rate_bytes_per_s for span in spans if span.duration_s >= usual_s / 2)
-
-
-def _median_by_time(held: "Sequence[tuple[int, float]]") -> int | None:
-    """Return the least value up to which half of the time is spent; None without any."""
-    left_s = sum(seconds for _, seconds in held) / 2
-    for value, seconds in sorted(held):
-        left_s -= seconds
-        if left_s <= 0:
-            return value
-    return None
 
 
 def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:

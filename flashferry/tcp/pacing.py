@@ -22,107 +22,8 @@ Facts
 from dataclasses import dataclass
 from enum import StrEnum
 
+from flashferry.tcp import pacing_figures as figures
 from flashferry.tcp.path_sight import PathReading, PathSight
-
-HOLD_SHARE = 0.98
-"""Part of the found rate at which a copy goes on: enough to fill the link, little enough to leave no queue."""
-
-_FIRST_FLIGHT_SEGMENTS = 30
-"""What the first round trip may carry: ten segments (RFC 6928) at the gain of BBR's start-up, 2.89."""
-
-_KNOWN_SHARE = 0.5
-"""Where an earlier copy found the link, the first pace: too much by half only if the link lost three quarters since."""
-
-_QUICK_STEP, _STEP, _GENTLE_STEP = 2.5, 1.5, 1.1
-"""How far the pace goes above what was delivered: while little is on its way, in a search, and in a probe."""
-
-_HELD_BACK_STEP = 1.25
-"""Room above what a full window lets through, so that the pace is not what limits it."""
-
-_QUICK_FLIGHT_SEGMENTS = 128
-"""So much on its way that twice of it no longer fits into a usual queue."""
-
-_DRAIN_SHARE = 0.75
-"""Part of the link's rate that is sent until a queue of ours is gone."""
-
-_LEAST_QUEUE_S = 0.004
-_QUEUE_SHARE = 1 / 10
-_QUEUE_SEGMENTS = 3
-_MOST_BURST_S = 0.008
-"""A queue is one above all three: what a host is late by, a part of the round trip, and a burst at this pace. A pace
-that is low beside somebody else's flow tells nothing of what a burst takes on the link, hence the bound."""
-
-_DELAYED_ACK_S = 0.04
-"""Linux' least; a slow flow's acknowledgements come so much later without any queue."""
-
-_STANDS = 2.0
-"""A search stops at the first sign of a queue; one that stands is at least so much longer, as no busy host's delays."""
-
-_CONFIRM_LOOKS = 2
-_CONFIRM_ROUND_TRIPS = 2
-"""A queue before a held pace has to stand in each of the quick looks of so long."""
-
-_SHRINKS_S = 0.001
-_TRICKLE_SHARE = 0.25
-
-_UNDENIABLE_S = 1.0
-"""A queue in every look of so long, and of four round trips, is believed also where delays do not end."""
-
-_MEASURED_SEGMENTS = 48
-"""A rate is taken from so many at least: two more or less come with a burst."""
-
-_LOST_SHARE = 0.05
-"""Of what a round trip carried; more is a policer, or a queue too short to be seen."""
-
-_LOST_SEGMENTS = 8
-_HELD_LOST_SHARE = 0.02
-_TIMES_THE_PATH_S_OWN = 3.0
-_BLAME_S = 1.0
-"""A pace lowered because of losses is looked at after so long: if as much is lost then, the path loses by itself."""
-
-_EARLY_PROBE_S, _FIRST_PROBE_S, _LAST_PROBE_S = 1.0, 4.0, 16.0
-"""How long a pace is held before more is tried: less where the queue that ended a search hardly showed."""
-
-_PROBE_ROUND_TRIPS = 10
-"""BBR sends above its own estimate in one of eight round trips."""
-
-_GAIN_SEEN = 1.05
-"""So much more was delivered in a probe: the link has more to give."""
-
-_PACE_REACHED = 0.9
-"""So much of a pace is delivered where it is the pace that limits a copy."""
-
-_TAKEN_SHARE = 0.97
-_AGAIN_S = 30.0
-"""A queue before a held pace that comes back so soon is somebody's: an estimate too high is mended by one drain."""
-
-_YIELD_CHECK_S = 5.0
-_LAST_YIELD_CHECK_S = 20.0
-"""Beside somebody else less is sent for a moment after so long, and later less often, to see whether he has gone."""
-
-_YIELD_STEP, _YIELD_SHARE = 1.5, 0.95
-_GONE_LOOKS = 4
-"""Another flow leaves the queue empty for a moment after each of its losses, too."""
-
-_DISTURBED_TIMES, _DISTURBED_S, _DISTURBED_ROUND_TRIPS = 3, 0.3, 4.0
-"""A search that was disturbed so often, and for longer than both, shows nothing: BBR goes on without a pace."""
-
-_SHORT_SHARE, _SHORT_S, _SHORT_ROUND_TRIPS = 0.8, 1.5, 3.0
-"""A held pace of which no more was sent for so long, without a queue, is one that this host does not reach."""
-
-_CALM_S, _LAST_CALM_S = 5.0, 40.0
-"""Without any delay for so long a search is worth while again; for longer where that was in vain."""
-
-_FREE_LOOK_S = 0.1
-
-_FREE_BYTES_PER_S = 10**10
-"""More than any link: while free a pace holds nothing back."""
-
-_QUICK_LOOK_S = (0.02, 0.1)
-"""An eighth of the round trip within these bounds, while a pace changes."""
-
-_HOLD_LOOK_S = 0.5
-_LEAST_BYTES_PER_S = 1000
 
 
 class Phase(StrEnum):
@@ -171,8 +72,8 @@ class LinkPacer:
         self._queue_before_s = self._best = 0.0
         self._stood_from_s = float("inf")
         self._is_probe = False
-        self._probe_after_s = _EARLY_PROBE_S
-        self._check_after_s = _YIELD_CHECK_S
+        self._probe_after_s = figures.EARLY_PROBE_S
+        self._check_after_s = figures.YIELD_CHECK_S
         self._full_from: PathReading | None = None
         self._full_to: PathReading | None = None
         self._is_full = False
@@ -185,7 +86,7 @@ class LinkPacer:
         self._by_loss = False
         self._disturbed_s, self._disturbed_times, self._was_disturbed = 0.0, 0, False
         self._held_back_at_s = float("-inf")
-        self._calm_after_s = _CALM_S
+        self._calm_after_s = figures.CALM_S
 
     def take(self, reading: PathReading) -> Pace:
         """Take a reading in and decide."""
@@ -204,31 +105,33 @@ class LinkPacer:
         }[self.phase]
         step(reading)
         self._look_s = self._look_again_s(reading)
-        return Pace(bytes_per_s=max(_LEAST_BYTES_PER_S, int(self._pace)), phase=self.phase, look_again_s=self._look_s)
+        return Pace(
+            bytes_per_s=max(figures.LEAST_BYTES_PER_S, int(self._pace)), phase=self.phase, look_again_s=self._look_s
+        )
 
     # Looking.
 
     def _begin(self, reading: PathReading) -> None:
-        self._since_s, self._look_s = reading.at_s, _HOLD_LOOK_S
-        self._pace = _FIRST_FLIGHT_SEGMENTS * reading.mss_bytes / reading.rtt_s
+        self._since_s, self._look_s = reading.at_s, figures.HOLD_LOOK_S
+        self._pace = figures.FIRST_FLIGHT_SEGMENTS * reading.mss_bytes / reading.rtt_s
         if self._known is not None:
-            self._pace = max(self._pace, _KNOWN_SHARE * self._known)
+            self._pace = max(self._pace, figures.KNOWN_SHARE * self._known)
 
     def _count_looks(self, reading: PathReading) -> None:
         limit_s = self._queue_limit_s(reading)
-        is_full, stands = reading.queue_s > limit_s, reading.queue_s > _STANDS * limit_s
+        is_full, stands = reading.queue_s > limit_s, reading.queue_s > figures.STANDS * limit_s
         queued = is_full if self.phase is Phase.SEARCH else stands
         # What a full window keeps on its way grows no queue any further, and shows no link.
         queued = queued and not reading.held_back
         # One that goes while more and more is sent is what a delay left behind.
-        shrinks = self.phase is Phase.SEARCH and reading.queue_s < self._queue_before_s - _SHRINKS_S
+        shrinks = self.phase is Phase.SEARCH and reading.queue_s < self._queue_before_s - figures.SHRINKS_S
         self._queue_before_s = reading.queue_s
         self._stood_from_s = min(self._stood_from_s, reading.at_s) if queued else float("inf")
         if self._sight.is_late:
             # Our own process was starved, and so is what it sees.
             self._stood_from_s = float("inf")
         doubtful = self._sight.is_disturbed or self._is_trickle(reading)
-        if doubtful and reading.at_s - self._stood_from_s < _UNDENIABLE_S + 4 * reading.base_rtt_s:
+        if doubtful and reading.at_s - self._stood_from_s < figures.UNDENIABLE_S + 4 * reading.base_rtt_s:
             self._is_full = False
             return
         if not queued or shrinks:
@@ -241,9 +144,9 @@ class LinkPacer:
 
     def _is_trickle(self, reading: PathReading) -> bool:
         """Tell whether so little arrives of what once did that it is the sender who waits, or the link is another."""
-        arrives = self._sight.rate(reading, max(reading.base_rtt_s, _QUICK_LOOK_S[0]))
+        arrives = self._sight.rate(reading, max(reading.base_rtt_s, figures.QUICK_LOOK_S[0]))
         self._best = max(self._best, arrives)
-        return arrives < _TRICKLE_SHARE * min(self._best, self._pace)
+        return arrives < figures.TRICKLE_SHARE * min(self._best, self._pace)
 
     def _time_fullness(self, reading: PathReading, *, is_full: bool) -> None:
         """Remember since when a queue stood, for the rate meanwhile."""
@@ -253,18 +156,18 @@ class LinkPacer:
         self._is_full = is_full
 
     def _queue_limit_s(self, reading: PathReading) -> float:
-        burst_s = min(_MOST_BURST_S, _QUEUE_SEGMENTS * reading.mss_bytes / max(self._pace, 1.0))
+        burst_s = min(figures.MOST_BURST_S, figures.QUEUE_SEGMENTS * reading.mss_bytes / max(self._pace, 1.0))
         # A receiver waits so long for the second segment before it acknowledges the first (RFC 1122, 4.2.3.2).
-        delayed_s = min(_DELAYED_ACK_S, reading.mss_bytes / max(self._pace, 1.0))
-        return max(_LEAST_QUEUE_S, _QUEUE_SHARE * reading.base_rtt_s, burst_s) + delayed_s
+        delayed_s = min(figures.DELAYED_ACK_S, reading.mss_bytes / max(self._pace, 1.0))
+        return max(figures.LEAST_QUEUE_S, figures.QUEUE_SHARE * reading.base_rtt_s, burst_s) + delayed_s
 
     def _look_again_s(self, reading: PathReading) -> float:
         if self.phase is Phase.FREE:
-            return _FREE_LOOK_S
+            return figures.FREE_LOOK_S
         is_suspicious = self.phase is Phase.HOLD and self._stood_from_s < reading.at_s + 1
         if self.phase in (Phase.HOLD, Phase.YIELD) and not is_suspicious:
-            return _HOLD_LOOK_S
-        least_s, most_s = _QUICK_LOOK_S
+            return figures.HOLD_LOOK_S
+        least_s, most_s = figures.QUICK_LOOK_S
         return min(most_s, max(least_s, reading.base_rtt_s / 8))
 
     # Deciding.
@@ -278,13 +181,15 @@ class LinkPacer:
         if self._is_hopeless(base_s):
             self._begin_free(reading)
             return
-        delivered = self._sight.cautious_rate(reading, max(base_s / 2, _QUICK_LOOK_S[0]))
-        whole_s = _MEASURED_SEGMENTS * reading.mss_bytes / self._pace
+        delivered = self._sight.cautious_rate(reading, max(base_s / 2, figures.QUICK_LOOK_S[0]))
+        whole_s = figures.MEASURED_SEGMENTS * reading.mss_bytes / self._pace
         steady = self._sight.cautious_rate(reading, max(base_s / 2, whole_s))
-        share, segments = self._sight.lost(reading, max(base_s, _QUICK_LOOK_S[1]))
-        loses = segments >= _LOST_SEGMENTS and share > max(_LOST_SHARE, _TIMES_THE_PATH_S_OWN * self._own_loss)
+        share, segments = self._sight.lost(reading, max(base_s, figures.QUICK_LOOK_S[1]))
+        loses = segments >= figures.LOST_SEGMENTS and share > max(
+            figures.LOST_SHARE, figures.TIMES_THE_PATH_S_OWN * self._own_loss
+        )
         by_loss = loses and not self._sight.is_disturbed
-        if self._queued_looks >= _CONFIRM_LOOKS or by_loss:
+        if self._queued_looks >= figures.CONFIRM_LOOKS or by_loss:
             self._blamed = (share, self.found_bytes_per_s) if by_loss else None
             self._begin_drain(reading, min(steady, delivered), by_loss=by_loss)
         elif self._is_probe:
@@ -298,39 +203,39 @@ class LinkPacer:
             self._disturbed_s += self._sight.span_s
             self._disturbed_times += not self._was_disturbed
         self._was_disturbed = self._sight.is_disturbed
-        is_long = self._disturbed_s > max(_DISTURBED_S, _DISTURBED_ROUND_TRIPS * base_s)
-        return is_long and self._disturbed_times >= _DISTURBED_TIMES
+        is_long = self._disturbed_s > max(figures.DISTURBED_S, figures.DISTURBED_ROUND_TRIPS * base_s)
+        return is_long and self._disturbed_times >= figures.DISTURBED_TIMES
 
     def _begin_free(self, reading: PathReading) -> None:
         self._is_probe = self._was_yielding = False
         self._disturbed_s, self._disturbed_times = 0.0, 0
         self._enter(Phase.FREE, reading)
-        self._pace = _FREE_BYTES_PER_S
+        self._pace = figures.FREE_BYTES_PER_S
 
     def _free(self, reading: PathReading) -> None:
         """Leave it to BBR until the host is calm; then what BBR found is where the search goes on."""
         calm_s = reading.at_s - max(self._since_s, self._sight.disturbed_at_s)
         if calm_s > self._calm_after_s:
-            self._calm_after_s = min(_LAST_CALM_S, 2 * self._calm_after_s)
-            self._search_again(reading, self._sight.rate(reading, max(2 * reading.rtt_s, _HOLD_LOOK_S)))
+            self._calm_after_s = min(figures.LAST_CALM_S, 2 * self._calm_after_s)
+            self._search_again(reading, self._sight.rate(reading, max(2 * reading.rtt_s, figures.HOLD_LOOK_S)))
 
     def _search_again(self, reading: PathReading, delivered: float) -> None:
         """Search from what arrives: that is what CUBIC had beside somebody else or under losses, and not the link."""
         self._is_probe = self._was_yielding = False
         self._enter(Phase.SEARCH, reading)
-        self._pace = max(delivered, _FIRST_FLIGHT_SEGMENTS * reading.mss_bytes / reading.rtt_s)
+        self._pace = max(delivered, figures.FIRST_FLIGHT_SEGMENTS * reading.mss_bytes / reading.rtt_s)
 
     def _step(self, reading: PathReading) -> float:
         if reading.held_back:
-            return _HELD_BACK_STEP
-        quick = self._pace * reading.base_rtt_s < _QUICK_FLIGHT_SEGMENTS * reading.mss_bytes
-        return _QUICK_STEP if quick else _STEP
+            return figures.HELD_BACK_STEP
+        quick = self._pace * reading.base_rtt_s < figures.QUICK_FLIGHT_SEGMENTS * reading.mss_bytes
+        return figures.QUICK_STEP if quick else figures.STEP
 
     def _probe(self, reading: PathReading, delivered: float) -> None:
         found = self.found_bytes_per_s or 0.0
-        if delivered > _GAIN_SEEN * found and reading.at_s - self._since_s > 2 * reading.base_rtt_s:
+        if delivered > figures.GAIN_SEEN * found and reading.at_s - self._since_s > 2 * reading.base_rtt_s:
             self._is_probe = False
-        elif reading.at_s - self._since_s > _PROBE_ROUND_TRIPS * reading.base_rtt_s:
+        elif reading.at_s - self._since_s > figures.PROBE_ROUND_TRIPS * reading.base_rtt_s:
             # More than a full link carries would have left a queue: it was not sent, or is carried.
             self._is_probe = False
 
@@ -338,22 +243,24 @@ class LinkPacer:
         self._peak, self._deepest_s, self._by_loss = delivered, reading.queue_s, by_loss
         self._was_yielding, self._delayed_s = self.phase is Phase.YIELD, 0.0
         self._enter(Phase.DRAIN, reading)
-        self._pace = _DRAIN_SHARE * self._peak
+        self._pace = figures.DRAIN_SHARE * self._peak
 
     def _drain(self, reading: PathReading) -> None:
         if self._sight.is_disturbed:
             # The time of a delay drains nothing that could be seen.
             self._since_s += self._sight.span_s
             self._delayed_s += self._sight.span_s
-            if self._delayed_s > _UNDENIABLE_S + 4 * reading.base_rtt_s:
+            if self._delayed_s > figures.UNDENIABLE_S + 4 * reading.base_rtt_s:
                 self._search_again(reading, self.found_bytes_per_s or self._peak)
                 return
         base_s, passed_s = reading.base_rtt_s, reading.at_s - self._since_s
         self._deepest_s = max(self._deepest_s, reading.queue_s)
-        whole_s = _MEASURED_SEGMENTS * reading.mss_bytes / max(self._peak, 1.0)
-        self._peak = max(self._peak, self._sight.cautious_rate(reading, max(base_s, 2 * _QUICK_LOOK_S[0], whole_s)))
-        self._pace = _DRAIN_SHARE * self._peak
-        is_clear = self._clear_looks >= _CONFIRM_LOOKS and (not self._by_loss or passed_s > base_s)
+        whole_s = figures.MEASURED_SEGMENTS * reading.mss_bytes / max(self._peak, 1.0)
+        self._peak = max(
+            self._peak, self._sight.cautious_rate(reading, max(base_s, 2 * figures.QUICK_LOOK_S[0], whole_s))
+        )
+        self._pace = figures.DRAIN_SHARE * self._peak
+        is_clear = self._clear_looks >= figures.CONFIRM_LOOKS and (not self._by_loss or passed_s > base_s)
         if is_clear:
             rate = self._while_full() or self._peak
             if self._was_yielding:
@@ -361,12 +268,12 @@ class LinkPacer:
             if not self._is_shared(reading):
                 self._alone = rate
             self._found(reading, rate)
-        elif passed_s > 2 * reading.rtt_s + 1.5 * self._deepest_s / (1 - _DRAIN_SHARE):
+        elif passed_s > 2 * reading.rtt_s + 1.5 * self._deepest_s / (1 - figures.DRAIN_SHARE):
             self._begin_yield(reading)
 
     def _is_shared(self, reading: PathReading) -> bool:
         """Tell whether somebody else's queue stood here of late."""
-        return reading.at_s - self._yielded_at_s < _AGAIN_S
+        return reading.at_s - self._yielded_at_s < figures.AGAIN_S
 
     def _while_full(self) -> float | None:
         """Return the rate of delivery while the queue stood: all that time the link sent as fast as it can."""
@@ -374,7 +281,7 @@ class LinkPacer:
             return None
         span_s = self._full_to.at_s - self._full_from.at_s
         moved = self._full_to.delivered_bytes - self._full_from.delivered_bytes
-        return moved / span_s if span_s > 0 and moved >= _MEASURED_SEGMENTS * self._full_to.mss_bytes else None
+        return moved / span_s if span_s > 0 and moved >= figures.MEASURED_SEGMENTS * self._full_to.mss_bytes else None
 
     def _found(self, reading: PathReading, rate: float) -> None:
         if self._is_probe and self._is_shared(reading):
@@ -382,56 +289,56 @@ class LinkPacer:
             rate = min(rate, self.found_bytes_per_s or rate)
         elif self._is_probe:
             # What was held without a queue is carried, whatever a probe seems to show.
-            rate = max(rate, HOLD_SHARE * (self.found_bytes_per_s or 0.0))
+            rate = max(rate, figures.HOLD_SHARE * (self.found_bytes_per_s or 0.0))
         self._disturbed_s, self._disturbed_times = 0.0, 0
         if self._was_yielding or not self._is_probe:
             is_sure = self._was_yielding or self._deepest_s > 2 * self._queue_limit_s(reading)
-            is_sure = is_sure and reading.at_s - self._sight.disturbed_at_s > _FIRST_PROBE_S
-            self._probe_after_s = _FIRST_PROBE_S if is_sure else _EARLY_PROBE_S
+            is_sure = is_sure and reading.at_s - self._sight.disturbed_at_s > figures.FIRST_PROBE_S
+            self._probe_after_s = figures.FIRST_PROBE_S if is_sure else figures.EARLY_PROBE_S
         self.found_bytes_per_s, self.found_at_s = rate, reading.at_s
         self._best = rate
         self._begin_hold(reading)
 
     def _begin_hold(self, reading: PathReading) -> None:
         if self._is_probe:
-            self._probe_after_s = min(_LAST_PROBE_S, 2 * self._probe_after_s)
+            self._probe_after_s = min(figures.LAST_PROBE_S, 2 * self._probe_after_s)
         self._is_probe = False
         self._enter(Phase.HOLD, reading)
-        self._pace = HOLD_SHARE * (self.found_bytes_per_s or self._pace)
+        self._pace = figures.HOLD_SHARE * (self.found_bytes_per_s or self._pace)
 
     def _hold(self, reading: PathReading) -> None:
         passed_s, rtt_s = reading.at_s - self._since_s, reading.rtt_s
-        delivered = self._sight.rate(reading, max(rtt_s, _HOLD_LOOK_S))
+        delivered = self._sight.rate(reading, max(rtt_s, figures.HOLD_LOOK_S))
         stood_s = reading.at_s - self._stood_from_s
         if self._is_short(reading):
             self._begin_free(reading)
             return
-        if self._queued_looks > _CONFIRM_LOOKS and min(passed_s, stood_s) > _CONFIRM_ROUND_TRIPS * rtt_s:
+        if self._queued_looks > figures.CONFIRM_LOOKS and min(passed_s, stood_s) > figures.CONFIRM_ROUND_TRIPS * rtt_s:
             self._queue_in_hold(reading, self._sight.rate(reading, rtt_s))
             return
-        if self._stood_from_s < reading.at_s or reading.at_s - self._sight.disturbed_at_s < _BLAME_S + 2 * rtt_s:
+        if self._stood_from_s < reading.at_s or reading.at_s - self._sight.disturbed_at_s < figures.BLAME_S + 2 * rtt_s:
             return
-        if passed_s > max(_BLAME_S, 4 * rtt_s) and self._judge_losses(reading, delivered):
+        if passed_s > max(figures.BLAME_S, 4 * rtt_s) and self._judge_losses(reading, delivered):
             return
-        if passed_s >= max(self._probe_after_s, 4 * rtt_s) and delivered >= _PACE_REACHED * self._pace:
+        if passed_s >= max(self._probe_after_s, 4 * rtt_s) and delivered >= figures.PACE_REACHED * self._pace:
             self._is_probe = True
             self._enter(Phase.SEARCH, reading)
-            self._pace = _GENTLE_STEP * (self.found_bytes_per_s or self._pace)
+            self._pace = figures.GENTLE_STEP * (self.found_bytes_per_s or self._pace)
 
     def _is_short(self, reading: PathReading) -> bool:
         """Tell whether this host does not reach the pace held: nobody else holds it back, and no queue stands."""
-        span_s = max(_SHORT_S, _SHORT_ROUND_TRIPS * reading.rtt_s)
-        if reading.at_s - max(self._since_s, self._held_back_at_s) < span_s + _HOLD_LOOK_S:
+        span_s = max(figures.SHORT_S, figures.SHORT_ROUND_TRIPS * reading.rtt_s)
+        if reading.at_s - max(self._since_s, self._held_back_at_s) < span_s + figures.HOLD_LOOK_S:
             return False
         if self._sight.least_queue_s(reading, span_s) > self._queue_limit_s(reading):
             return False
-        return self._sight.sent(reading, span_s) < _SHORT_SHARE * self._pace
+        return self._sight.sent(reading, span_s) < figures.SHORT_SHARE * self._pace
 
     def _queue_in_hold(self, reading: PathReading, delivered: float) -> None:
         """Drain a queue that stands although less is sent than the link carried; one that comes back is not ours."""
         # Where all that we send arrives nobody else takes any of the link: then the queue is what a burst left.
-        is_taken = delivered < _TAKEN_SHARE * self._pace
-        is_again = is_taken and (reading.at_s - self._queued_at_s < _AGAIN_S or self._is_shared(reading))
+        is_taken = delivered < figures.TAKEN_SHARE * self._pace
+        is_again = is_taken and (reading.at_s - self._queued_at_s < figures.AGAIN_S or self._is_shared(reading))
         if is_taken:
             self._queued_at_s = reading.at_s
         if is_again:
@@ -442,7 +349,7 @@ class LinkPacer:
 
     def _judge_losses(self, reading: PathReading, delivered: float) -> bool:
         """Lower a pace that loses much, once; tell whether anything was decided."""
-        share, segments = self._sight.lost(reading, max(_BLAME_S, 2 * reading.rtt_s))
+        share, segments = self._sight.lost(reading, max(figures.BLAME_S, 2 * reading.rtt_s))
         blamed, self._blamed = self._blamed, None
         if blamed is not None:
             if share <= blamed[0] / 2:
@@ -451,7 +358,9 @@ class LinkPacer:
             self._own_loss, self.found_bytes_per_s = share, blamed[1]
             self._enter(Phase.SEARCH, reading)
             return True
-        if segments < _LOST_SEGMENTS or share <= max(_HELD_LOST_SHARE, _TIMES_THE_PATH_S_OWN * self._own_loss):
+        if segments < figures.LOST_SEGMENTS or share <= max(
+            figures.HELD_LOST_SHARE, figures.TIMES_THE_PATH_S_OWN * self._own_loss
+        ):
             return False
         self._blamed = (share, self.found_bytes_per_s)
         self._begin_drain(reading, delivered, by_loss=True)
@@ -459,21 +368,23 @@ class LinkPacer:
 
     def _begin_yield(self, reading: PathReading) -> None:
         self._check_after_s = (
-            min(_LAST_YIELD_CHECK_S, 2 * self._check_after_s) if self._was_yielding else _YIELD_CHECK_S
+            min(figures.LAST_YIELD_CHECK_S, 2 * self._check_after_s) if self._was_yielding else figures.YIELD_CHECK_S
         )
         self._is_probe = False
         self._enter(Phase.YIELD, reading)
-        self._pace = max(_YIELD_SHARE * self._alone, _YIELD_STEP * self._peak)
+        self._pace = max(figures.YIELD_SHARE * self._alone, figures.YIELD_STEP * self._peak)
 
     def _yield(self, reading: PathReading) -> None:
-        delivered = self._sight.rate(reading, max(reading.rtt_s, _HOLD_LOOK_S))
+        delivered = self._sight.rate(reading, max(reading.rtt_s, figures.HOLD_LOOK_S))
         passed_s = reading.at_s - self._since_s
         self._yielded_at_s = reading.at_s
         # CUBIC is left room to grow, but none to fill a queue by itself, or nobody could tell when the other has gone.
-        is_growing = self._queued_looks > 0 and reading.queue_s >= self._sight.before(reading, _HOLD_LOOK_S).queue_s
-        if is_growing and delivered >= _PACE_REACHED * self._pace:
-            self._pace = _YIELD_STEP * delivered
-        if self._clear_looks >= _GONE_LOOKS:
+        is_growing = (
+            self._queued_looks > 0 and reading.queue_s >= self._sight.before(reading, figures.HOLD_LOOK_S).queue_s
+        )
+        if is_growing and delivered >= figures.PACE_REACHED * self._pace:
+            self._pace = figures.YIELD_STEP * delivered
+        if self._clear_looks >= figures.GONE_LOOKS:
             self._search_again(reading, delivered)
         elif passed_s > self._check_after_s:
             self._begin_drain(reading, delivered)

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from flashferry.tcp.limiting_factor import LINK_IS_FULL, KnownLink, Overview, VerdictKind
+from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.overview import LINK_IS_FULL, KnownLink, Overview
 from flashferry.tcp.path import LARGEST_WINDOW_BYTES
 
 if TYPE_CHECKING:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-from tests.house.guide import CHANGES, WAY
 from tests.house.modules import LAB, ROOT, Figures, Module, figures, rooms
 
 PAGE = ROOT / "docs" / "architecture.md"
+GUIDE = Path(__file__).with_name("guide.md")
+"""What no file says of itself: the way of one image, and where to go for what."""
+
 COMMAND = "python -m tests.house --update-docs"
 
 _HEAD = f"""\
 # The house
 
 Made by `{COMMAND}` from the packages' own docstrings, the contract for imports in `pyproject.toml` and the guide in
-`tests/house/guide.py`; a test fails where it is stale, or names a file that is not there.
+`tests/house/guide.md`; a test fails where it is stale, or names a file that is not there.
 
 Four folders at the top are what the product is known by: `inventory/ tasks/ ftpserver/ templates/`. Everything else is
 below `flashferry/`. Imports run downwards only: each room below may be used by those above it, never the other way
@@ -25,7 +28,7 @@ round; `make check` holds it.
 
 def page(modules: Mapping[str, Module]) -> str:
     """Return the whole page."""
-    parts = (_HEAD, *_rooms(modules), *_way(), *_changes(), _figures(figures(modules)))
+    parts = (_HEAD, *_rooms(modules), GUIDE.read_text(encoding="utf-8"), _figures(figures(modules)))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
@@ -57,17 +60,6 @@ def _paragraphs(module: Module) -> str:
 
 def _line(module: Module, room: str) -> str:
     return f"- `{module.name.removeprefix(room + '.')}`: {module.summary}"
-
-
-def _way() -> Iterator[str]:
-    yield "## The way of one image\n"
-    yield "\n".join(f"{number}. {step}" for number, step in enumerate(WAY, 1))
-
-
-def _changes() -> Iterator[str]:
-    yield "## Where to go for what\n"
-    yield "What is to be touched, tried by adding one of each:\n"
-    yield "\n".join(("| change | files |", "|---|---|", *(f"| {what} | {where} |" for what, where in CHANGES)))
 
 
 def _figures(found: Figures) -> str:

@@ -65,6 +65,4 @@ def test_a_ring_of_imports_is_seen():
 
 def made(name: str, lines: int = 100, imports: str = "") -> Module:
     path = PAGE.parent.joinpath(*name.split(".")).with_suffix(".py")
-    return Module(
-        name=name, path=path, lines=lines, docstring="", imports=frozenset(imports.split()), functions=(7, 7)
-    )
+    return Module(name=name, path=path, lines=lines, docstring="", imports=frozenset(imports.split()), functions=(7, 7))

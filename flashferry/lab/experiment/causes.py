@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
 from flashferry.lab.experiment.tables import conditions, markdown
-from flashferry.tcp.limiting_factor import LINK_IS_FULL, VerdictKind
+from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.overview import LINK_IS_FULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.tcp.limiting_factor import LINK_IS_FULL
+from flashferry.tcp.overview import LINK_IS_FULL
 from flashferry.tcp.sample import Sample, intervals
 from flashferry.tcp.verdict import KnownLink, OwnPace, VerdictKind, judge
 from tests.unit.tcp.test_verdict import _flow as flow_of
