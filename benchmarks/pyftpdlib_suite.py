@@ -33,7 +33,8 @@ from flashferry.fileserver.logins import FixedGrant
 from flashferry.fileserver.process import FTPServer, TicketService, session_class
 from flashferry.fileserver.settings import Limits, ServerSettings
 from flashferry.fileserver.tickets import seal
-from flashferry.images.catalogue import Catalogue, ImageFile
+from flashferry.images.catalogue import Catalogue
+from flashferry.images.digests import ImageFile
 from ftpserver.data import ImageChannel
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "ftp-conformance.md"

@@ -13,7 +13,7 @@ from pathlib import Path
 from nornir.core import Nornir
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.published import published
+from flashferry.images.digests import published
 from flashferry.model.fleet_plan import FleetPlan, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates, told_pace

@@ -17,6 +17,7 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
+from flashferry.images.digests import Image
 from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
 from inventory.view import view
 from tasks.authorization import Authorization, look_at_authorization
@@ -43,7 +44,7 @@ from tasks.hashing import hash_limits
 from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
 from tasks.source_address import interface_refusal, vrf_refusal
-from tasks.verify import Digests, VerifyReport, verify_image, verify_signature
+from tasks.verify import VerifyReport, verify_image, verify_signature
 from templates.rows import ArchiveSection, DirError, DirFile, DirTotals, ExclusiveMode, first, rows
 from templates.version import parse_version
 
@@ -124,7 +125,7 @@ class _Look:
         self._file_systems: str | None = None
         self._file_system = self._find_file_system()
         self._listing = self._list()
-        self._present = _present(session, self._listing, wanted)
+        self._present = _present(session, self._listing, wanted.image) if wanted is not None else None
         self._image = self._fit(printed)
 
     def report(self, *, signature: bool) -> CheckReport:
@@ -181,19 +182,19 @@ class _Look:
     def _proof(self, *, signature: bool) -> VerifyReport | None:
         """Compare size, then hash: a hash takes minutes on a slow device, a size nothing."""
         wanted, present = self._wanted, self._present
-        if wanted is None or present is None or present.name != wanted.name:
+        if wanted is None or present is None or present.name != wanted.image.name:
             return None
-        if present.size_bytes != wanted.size_bytes or present.permissions.startswith("d"):
+        if present.size_bytes != wanted.image.size_bytes or present.permissions.startswith("d"):
             return None
         with self._hashing():
             return self._proof_of(wanted, signature=signature)
 
     def _proof_of(self, wanted: Wanted, *, signature: bool) -> VerifyReport | None:
-        path = f"{self._file_system}{wanted.name}"
-        proof = prove_present(self._session, path, wanted, self._interrupted)
+        path = f"{self._file_system}{wanted.image.name}"
+        proof = prove_present(self._session, path, wanted.image, self._interrupted)
         if proof is None or not signature:
             return proof
-        limits = hash_limits(wanted.size_bytes, proof.hash_bytes_per_s)
+        limits = hash_limits(wanted.image.size_bytes, proof.hash_bytes_per_s)
         seal = verify_signature(self._session, path, limits=limits, interrupted=self._interrupted)
         return replace(proof, signature=seal)
 
@@ -250,7 +251,7 @@ class _Look:
             return None
         models = (self._session.facts().model, *self._version.hardware)
         platform = platform_of(printed, models, self._version.image_path)
-        return image_fit(self._wanted.name, self._wanted.inside, platform)
+        return image_fit(self._wanted.image.name, self._wanted.inside, platform)
 
     def _other_platform(self) -> str | None:
         if self._wanted is None or self._image is None or self._wanted.is_insisted:
@@ -274,7 +275,7 @@ class _Look:
     def _image_refusal(self) -> str | None:
         if self._wanted is None:
             return None
-        return _image_refusal(self._file_system, self._listing, self._wanted, self._present)
+        return _image_refusal(self._file_system, self._listing, self._wanted.image, self._present)
 
     def _interface_refusal(self) -> str | None:
         if self._way.source_interface is None:
@@ -286,7 +287,7 @@ class _Look:
     ) -> tuple[str, ...]:
         room: tuple[str, ...] = ()
         if self._wanted is not None:
-            room = room_notes(self._file_system, free_bytes(self._listing), members, self._wanted.size_bytes)
+            room = room_notes(self._file_system, free_bytes(self._listing), members, self._wanted.image.size_bytes)
         return (
             *room,
             *(configuration.notes if configuration else ()),
@@ -295,13 +296,13 @@ class _Look:
         )
 
 
-def look_again(session: DeviceSession, file_system: str, wanted: Wanted) -> str | None:
+def look_again(session: DeviceSession, file_system: str, image: Image) -> str | None:
     """Return why an image cannot be put where the check found room for it, right before the copy; None where it can.
 
     Args:
         session: An open session.
         file_system: With its colon.
-        wanted: The image.
+        image: The image.
 
     Raises:
         DeviceRefused: The file system cannot be listed any more.
@@ -309,7 +310,7 @@ def look_again(session: DeviceSession, file_system: str, wanted: Wanted) -> str 
         DeviceUnreachable: The session was lost.
     """
     listing = _listing(session, file_system)
-    return _image_refusal(file_system, listing, wanted, _present(session, listing, wanted))
+    return _image_refusal(file_system, listing, image, _present(session, listing, image))
 
 
 def _listing(session: DeviceSession, file_system: str) -> str:
@@ -319,26 +320,26 @@ def _listing(session: DeviceSession, file_system: str) -> str:
     return listing
 
 
-def _present(session: DeviceSession, listing: str, wanted: Wanted | None) -> DirFile | None:
+def _present(session: DeviceSession, listing: str, image: Image) -> DirFile | None:
     try:
-        return file_named(listing, wanted.name) if wanted is not None else None
+        return file_named(listing, image.name)
     except ValueError as error:
         raise OutputNotUnderstood(f"'dir': {error}", host=session.name, step=STEP) from None
 
 
-def _image_refusal(file_system: str, listing: str, wanted: Wanted, present: DirFile | None) -> str | None:
+def _image_refusal(file_system: str, listing: str, image: Image, present: DirFile | None) -> str | None:
     if present is None:
-        return room_refusal(file_system, free_bytes(listing), wanted.size_bytes)
-    if present.name != wanted.name:
+        return room_refusal(file_system, free_bytes(listing), image.size_bytes)
+    if present.name != image.name:
         return (
-            f"{file_system}{present.name} exists, which a file system may take for {wanted.name}; nothing is "
+            f"{file_system}{present.name} exists, which a file system may take for {image.name}; nothing is "
             "overwritten: rename or delete it first"
         )
-    return _other_contents(f"{file_system}{wanted.name}", wanted, present)
+    return _other_contents(f"{file_system}{image.name}", image, present)
 
 
 def prove_present(
-    session: DeviceSession, path: str, wanted: Wanted, interrupted: Callable[[], bool]
+    session: DeviceSession, path: str, image: Image, interrupted: Callable[[], bool]
 ) -> VerifyReport | None:
     """Return the proof that a file of the right size is the wanted one, or None where it is another.
 
@@ -346,15 +347,14 @@ def prove_present(
         DeviceRefused: The device could not hash it.
         OutputNotUnderstood: It printed no digest, went silent, or the operator stopped it.
     """
-    expected = Digests(md5=wanted.md5, sha512=wanted.sha512)
     try:
-        return verify_image(session, path, expected, size_bytes=wanted.size_bytes, interrupted=interrupted)
+        return verify_image(session, path, image.digests, size_bytes=image.size_bytes, interrupted=interrupted)
     except ImageCorrupt:
         return None
 
 
-def _other_contents(path: str, wanted: Wanted, present: DirFile) -> str:
-    found = f"{present.size_bytes} bytes, expected {wanted.size_bytes}"
-    if present.size_bytes == wanted.size_bytes:
+def _other_contents(path: str, image: Image, present: DirFile) -> str:
+    found = f"{present.size_bytes} bytes, expected {image.size_bytes}"
+    if present.size_bytes == image.size_bytes:
         found = f"{present.size_bytes} bytes, but another hash"
     return f"{path} exists with other contents ({found}); nothing is overwritten: rename or delete it first"

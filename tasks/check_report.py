@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flashferry.devices.session import Facts
+from flashferry.images.digests import Image, ImageFile
 from flashferry.images.fit import ImageFit
 from tasks.authorization import Authorization
 from tasks.configuration_state import ConfigurationState
@@ -19,20 +20,19 @@ class Wanted:
     """The image that a device is to have.
 
     Attributes:
-        name: File name on the device.
-        size_bytes: Its size.
-        md5: Its MD5, 32 hexadecimal digits.
-        sha512: Its SHA-512, 128 hexadecimal digits, or None where nobody computed it.
+        image: Its name on the device, size and digests.
         inside: The name that the file carries in itself, or None where it carries none.
         is_insisted: Whether the operator wants it also on a platform that it is not for.
     """
 
-    name: str
-    size_bytes: int
-    md5: str
-    sha512: str | None = None
+    image: Image
     inside: str | None = None
     is_insisted: bool = False
+
+    @classmethod
+    def of(cls, file: ImageFile, *, is_insisted: bool = False) -> Wanted:
+        """Return a file of ours as the image that a device is to have."""
+        return cls(image=file, inside=file.inside, is_insisted=is_insisted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
+from flashferry.images.digests import Digests
 from tasks.file_system import same_file
 from tasks.hashing import SIGNATURE_DOT_BYTES, HashLimits, hash_limits, run_verify
 from tasks.signature import Signature, SignatureReport, judge
@@ -20,14 +21,6 @@ MEASURABLE_S = 1.0
 """A shorter hash is mostly round trips and tells nothing about the device's speed."""
 
 _DIGITS = {"md5": 32, "sha512": 128}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Digests:
-    """What a file's hashes must be, in hexadecimal; `sha512` is None where nobody computed it."""
-
-    md5: str
-    sha512: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +60,7 @@ def verify(
     report = verify_image(
         session_of(task),
         path,
-        Digests(md5=md5, sha512=sha512),
+        Digests(md5=md5, sha512=sha512 or ""),
         size_bytes=size_bytes,
         signature=signature,
         known_bytes_per_s=known_bytes_per_s,
@@ -95,7 +88,7 @@ def verify_image(
     Args:
         session: An open session.
         path: For example `bootflash:image.bin`.
-        expected: Its digests.
+        expected: Its digests; at least the MD5, which every device computes.
         size_bytes: Its size, for the limits.
         signature: Whether the vendor's signature inside the image is to be verified too.
         known_bytes_per_s: How fast this device hashed before, or None.
@@ -188,7 +181,7 @@ def _hashed(
     session: DeviceSession, path: str, expected: Digests, limits: HashLimits, interrupted: Callable[[], bool]
 ) -> VerifyReport:
     """Return what the device computed, by the best algorithm that both sides have."""
-    if expected.sha512 is not None:
+    if expected.sha512:
         found = _attempt(session, path, "sha512", limits, interrupted)
         # Refused before 16.5.1, or not authorised: MD5 serves as well against accidents.
         if isinstance(found, VerifyReport):
@@ -234,7 +227,7 @@ def _attempt(
 
 def commands_for(path: str, expected: Digests, *, signature: bool) -> tuple[str, ...]:
     """Return what `verify_image` sends, in its order; a refused SHA-512 alone is followed by `/md5` in its place."""
-    algorithm = "sha512" if expected.sha512 is not None else "md5"
+    algorithm = "sha512" if expected.sha512 else "md5"
     return (f"verify /{algorithm} {path}", *((f"verify {path}",) if signature else ()))
 
 

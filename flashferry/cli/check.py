@@ -21,7 +21,7 @@ from flashferry.cli.terminal.interrupt import looking
 from flashferry.cli.terminal.output import EventLines, finish
 from flashferry.cli.view.device_tables import print_check_notes, print_checks
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.published import published
+from flashferry.images.digests import published
 from flashferry.model.exit_codes import exit_code
 from flashferry.planning.inspection import check_fleet
 from flashferry.planning.local_images import wanted_image

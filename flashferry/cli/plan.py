@@ -24,7 +24,7 @@ from flashferry.cli.terminal.interrupt import looking
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.plan_table import PlanProgress, print_plan
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.published import published
+from flashferry.images.digests import published
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan, TuneMode
 from flashferry.model.limits import parse_window

@@ -34,7 +34,7 @@ from flashferry.cli.view.live import watching
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import Interrupted, RestoreIncomplete
-from flashferry.images.published import published
+from flashferry.images.digests import published
 from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
 from flashferry.model.fleet_plan import TuneMode
 from flashferry.model.links import LinkRates, told_pace

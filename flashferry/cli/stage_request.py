@@ -14,8 +14,8 @@ from flashferry.cli.terminal.output import say
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.devices.errors import Interrupted
+from flashferry.images.digests import Digests
 from flashferry.images.files import checked_image
-from flashferry.images.published import Published
 from flashferry.model.fleet_plan import TuneMode
 from flashferry.model.plan_file import load_plan
 from flashferry.model.retry import RetryPolicy
@@ -181,7 +181,7 @@ def kept_as_begun(options: RunOptions, *, tune: TuneMode | None, dry_run: bool) 
         "--window-bytes": device.window_bytes is not None,
         "--extra": bool(device.extras),
         "--verify-signature": device.verify_signature,
-        "--md5 or --sha512": options.vendor != Published(),
+        "--md5 or --sha512": options.vendor != Digests(),
     }
     if found := next((name for name, is_given in given.items() if is_given), None):
         raise ConfigInvalid(

@@ -23,7 +23,8 @@ from flashferry.fileserver.server import FileServer
 from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
 from flashferry.fileserver.site_rates import SiteRates, delivery_of, network_of
 from flashferry.fileserver.tickets import Ticket, TicketRequest
-from flashferry.images.catalogue import Catalogue, ImageFile
+from flashferry.images.catalogue import Catalogue
+from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
 
 __all__ = [

@@ -20,7 +20,7 @@ from flashferry.core.errors import kind_of
 from flashferry.fileserver.caps import given_cap
 from flashferry.fileserver.host_capabilities import probe_capabilities, raise_soft_limit
 from flashferry.fileserver.wire import Hello, Pulse, Ready, line, pulses_line
-from flashferry.images.catalogue import ImageFile
+from flashferry.images.digests import ImageFile
 
 with warnings.catch_warnings():
     # asyncore and asynchat are deprecated in 3.11 and come from pinned packages from 3.12 on.

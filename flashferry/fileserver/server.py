@@ -20,7 +20,8 @@ from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, 
 from flashferry.fileserver.snapshots import Snapshots, TicketConditions
 from flashferry.fileserver.tickets import Ticket, TicketRequest, issue
 from flashferry.fileserver.wire import Pulse
-from flashferry.images.catalogue import Catalogue, ImageFile
+from flashferry.images.catalogue import Catalogue
+from flashferry.images.digests import ImageFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

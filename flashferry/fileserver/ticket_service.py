@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.site_pace import SitePace
     from flashferry.fileserver.tickets import TicketGrant
-    from flashferry.images.catalogue import ImageFile
+    from flashferry.images.digests import ImageFile
     from flashferry.tcp.sample import Sample
     from flashferry.tcp.syn import SynOptions
 

@@ -13,35 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flashferry.images.digests import Digests, ImageFile
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
 from flashferry.images.files import FileIdentity, open_in, place_of
-from flashferry.images.hash_cache import Digests, HashCache
+from flashferry.images.hash_cache import Contents, HashCache
+from flashferry.images.inside import NameFinder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _READ_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageFile:
-    """One image, hashed.
-
-    Attributes:
-        name: The name on the wire: the file's own name without any directory.
-        size_bytes: Its size.
-        md5: MD5 digest in lower-case hex, for devices that know no other.
-        sha512: SHA-512 digest in lower-case hex.
-        path: Where it is, links resolved.
-        identity: The state of the file the digests belong to.
-    """
-
-    name: str
-    size_bytes: int
-    md5: str
-    sha512: str
-    path: Path
-    identity: FileIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,21 +120,22 @@ class Catalogue:
         place, descriptor = entry.open()
         try:
             identity = _checked_identity(place, os.fstat(descriptor))
-            digests = self._cache.get(identity.key)
-            if digests is None:
-                digests = _digests(_chunks(descriptor, identity.size_bytes), identity.size_bytes, on_progress)
+            contents = self._cache.get(identity.key)
+            if contents is None:
+                contents = _read(_chunks(descriptor, identity.size_bytes), identity.size_bytes, on_progress)
                 if FileIdentity.of(os.fstat(descriptor)) != identity:
                     raise ImageUnreadable(f"{place} changed while it was hashed; copy it there first")
-                self._cache.put(identity.key, digests)
+                self._cache.put(identity.key, contents)
         finally:
             os.close(descriptor)
         return ImageFile(
             name=name,
             size_bytes=identity.size_bytes,
-            md5=digests.md5,
-            sha512=digests.sha512,
+            md5=contents.digests.md5,
+            sha512=contents.digests.sha512,
             path=place,
             identity=identity,
+            inside=contents.inside,
         )
 
     def _entries_of(self, path: Path) -> "Iterator[_Entry]":
@@ -223,13 +205,14 @@ def _chunks(descriptor: int, size_bytes: int) -> "Iterator[bytes]":
         yield chunk
 
 
-def _digests(chunks: "Iterator[bytes]", size_bytes: int, on_progress: "Callable[[int, int], None] | None") -> Digests:
+def _read(chunks: "Iterator[bytes]", size_bytes: int, on_progress: "Callable[[int, int], None] | None") -> Contents:
     # MD5 only because old IOS verifies nothing better; it guards against damage, not against an attacker.
-    md5, sha512, done = hashlib.md5(usedforsecurity=False), hashlib.sha512(), 0
+    md5, sha512, finder, done = hashlib.md5(usedforsecurity=False), hashlib.sha512(), NameFinder(), 0
     for chunk in chunks:
         md5.update(chunk)
         sha512.update(chunk)
+        finder.feed(chunk)
         done += len(chunk)
         if on_progress is not None:
             on_progress(done, size_bytes)
-    return Digests(md5=md5.hexdigest(), sha512=sha512.hexdigest())
+    return Contents(digests=Digests(md5=md5.hexdigest(), sha512=sha512.hexdigest()), inside=finder.end())

@@ -1,24 +1,33 @@
-"""Digests that were made once, kept by the state of the file they belong to."""
+"""What was read of a file once, kept by the state of the file: its digests, and what it calls itself.
+
+The file holds `[md5, sha512, name inside]` by key. Earlier releases wrote the digests alone: such a file is read anew.
+"""
 
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core import files as json_file
+from flashferry.images.digests import Digests
 
 _MOST_ENTRIES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Digests:
-    """MD5 and SHA-512 of one file, in lower-case hex."""
+class Contents:
+    """What one reading of an image file told.
 
-    md5: str
-    sha512: str
+    Attributes:
+        digests: Both of them.
+        inside: The name that it carries in itself, or None.
+    """
+
+    digests: Digests
+    inside: str | None
 
 
 class HashCache:
-    """Digests by key, in memory and, if a path is given, in a JSON file.
+    """Contents by key, in memory and, if a path is given, in a JSON file.
 
     A cache file that cannot be read or written costs time, never a run: it is reported once and done without.
     """
@@ -26,34 +35,43 @@ class HashCache:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._entries: dict[str, Digests] = _load(path) if path is not None else {}
+        self._entries: dict[str, Contents] = _load(path) if path is not None else {}
 
-    def get(self, key: str) -> Digests | None:
-        """Return the digests kept for a key."""
+    def get(self, key: str) -> Contents | None:
+        """Return what is kept for a key."""
         with self._lock:
             return self._entries.get(key)
 
-    def put(self, key: str, digests: Digests) -> None:
-        """Keep digests for a key; the oldest go when there are more than a thousand."""
+    def put(self, key: str, contents: Contents) -> None:
+        """Keep what was read for a key; the oldest go when there are more than a thousand."""
         with self._lock:
-            self._entries[key] = digests
+            self._entries[key] = contents
             while len(self._entries) > _MOST_ENTRIES:
                 del self._entries[next(iter(self._entries))]
             if self._path is not None:
                 _store(self._path, self._entries)
 
 
-def _load(path: Path) -> dict[str, Digests]:
+def _load(path: Path) -> dict[str, Contents]:
     consequence = "images are hashed anew"
     data = json_file.load(path, consequence)
     try:
-        return {str(key): Digests(md5=str(md5), sha512=str(sha512)) for key, (md5, sha512) in data.items()}
+        found = {str(key): _contents(*kept) for key, kept in data.items()}
     except (ValueError, TypeError, AttributeError) as error:
         if data is not None:
             json_file.complain(path, error, consequence)
         return {}
+    return {key: contents for key, contents in found.items() if contents is not None}
 
 
-def _store(path: Path, entries: dict[str, Digests]) -> None:
-    data = {key: (digests.md5, digests.sha512) for key, digests in entries.items()}
+def _contents(md5: str, sha512: str, *more: str | None) -> Contents | None:
+    """Return an entry; None for one of an earlier release, which did not look for the name."""
+    if not more:
+        return None
+    (inside,) = more
+    return Contents(digests=Digests(md5=str(md5), sha512=str(sha512)), inside=inside)
+
+
+def _store(path: Path, entries: dict[str, Contents]) -> None:
+    data = {key: (one.digests.md5, one.digests.sha512, one.inside) for key, one in entries.items()}
     json_file.store(path, data, "images will be hashed again")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from flashferry.images.digests import PlannedImage
 from flashferry.model.limits import Limits
 from flashferry.model.waves import Wave, WavePolicy
 
@@ -31,25 +32,6 @@ class TuneMode(StrEnum):
     AUTO = "auto"
     ALWAYS = "always"
     NEVER = "never"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedImage:
-    """An image of the plan.
-
-    Attributes:
-        name: File name, also on the devices.
-        path: Where it is here; absolute.
-        size_bytes: Its size.
-        md5: Its MD5, 32 hexadecimal digits.
-        sha512: Its SHA-512, 128 hexadecimal digits.
-    """
-
-    name: str
-    path: str
-    size_bytes: int
-    md5: str
-    sha512: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,8 +27,9 @@ from typing import Any, BinaryIO, Literal, TypeVar, Union, cast, get_args, get_o
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below, reading
 from flashferry.core.outside import json_text, told
+from flashferry.images.digests import PlannedImage
 from flashferry.model.codec import to_json
-from flashferry.model.fleet_plan import SCHEMA, Action, FleetPlan, PlannedImage
+from flashferry.model.fleet_plan import SCHEMA, Action, FleetPlan
 
 # Values of a plan to JSON and back. What does not fit is told with the key at which it stands. Pure.
 

@@ -10,6 +10,7 @@ from flashferry.core.errors import FlashferryError, kind_of
 from flashferry.core.outside import masked
 from flashferry.devices.errors import DeviceUnreachable, Stopped
 from flashferry.fileserver import TransferRecord
+from flashferry.images.digests import Image
 from flashferry.model.links import LinkRate
 from flashferry.model.probe_result import ProbeResult
 from flashferry.model.recovery_rules import Judgement
@@ -160,16 +161,6 @@ class DeviceRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunImage:
-    """An image of a run, with its hashes in lower-case hexadecimal."""
-
-    name: str
-    size_bytes: int
-    md5: str
-    sha512: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
     """What became of a run.
 
@@ -192,7 +183,7 @@ class RunReport:
     md5: str
     devices: tuple[DeviceRecord, ...]
     interrupted: bool = False
-    images: tuple[RunImage, ...] = ()
+    images: tuple[Image, ...] = ()
     stopped: str | None = None
 
 

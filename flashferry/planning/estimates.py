@@ -147,7 +147,7 @@ def _subject(found: Found, link: LinkFacts) -> Subject:
         host=found.planned.host,
         model=found.planned.model,
         platform=found.platform or "ios",
-        size_bytes=found.wanted.size_bytes,
+        size_bytes=found.wanted.image.size_bytes,
         rtt_s=found.planned.rtt_s,
         cap_bytes_per_s=link.cap_bytes_per_s,
     )

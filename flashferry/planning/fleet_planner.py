@@ -11,8 +11,8 @@ from nornir.core import Nornir
 
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.published import Published
-from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, PlannedImage, TuneMode
+from flashferry.images.digests import Digests, PlannedImage
+from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates, told_pace
 from flashferry.model.waves import WavePolicy
@@ -57,7 +57,7 @@ class PlanRequest:
     image: Path | None = None
     rules: ImageRules = field(default_factory=ImageRules)
     folders: tuple[Path, ...] = ()
-    vendor: Published | None = None
+    vendor: Digests | None = None
     tune: TuneMode = TuneMode.AUTO
     limits: Limits = field(default_factory=Limits)
     policy: WavePolicy = field(default_factory=WavePolicy)

@@ -201,7 +201,7 @@ _ACTIONS = {
 
 def _planned(base: PlannedDevice, seen: CheckRecord, wanted: Wanted, choice: ImageChoice) -> PlannedDevice:
     check: CheckReport | None = seen.check
-    named = replace(base, image=wanted.name, image_reason=choice.reason)
+    named = replace(base, image=wanted.image.name, image_reason=choice.reason)
     if check is None:
         assert seen.failure is not None, "a device that was not seen has a reason"
         return _failed(named, seen.failure)

@@ -11,8 +11,7 @@ from pathlib import Path
 from flashferry.core.described import described_image
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
-from flashferry.images.published import Published
-from flashferry.model.fleet_plan import PlannedImage
+from flashferry.images.digests import Digests, PlannedImage
 from flashferry.planning.local_images import named_image, wanted_image
 from flashferry.transports.copy_dialogue import checked_name
 from inventory.image_rules import ImageChoice
@@ -35,7 +34,7 @@ class ImageShelf:
         self,
         pool: ThreadPoolExecutor,
         folders: Iterable[Path] = (),
-        vendor: Published | None = None,
+        vendor: Digests | None = None,
         *,
         is_insisted: bool = False,
     ) -> None:
@@ -92,14 +91,8 @@ class ImageShelf:
 
     def images(self) -> tuple[PlannedImage, ...]:
         """Return all files that were hashed, by name."""
-        found = []
-        for name, (path, future) in sorted(self._by_name.items()):
-            one = future.result()
-            assert one.sha512 is not None, "the catalogue computes both"
-            found.append(
-                PlannedImage(name=name, path=str(path), size_bytes=one.size_bytes, md5=one.md5, sha512=one.sha512)
-            )
-        return tuple(found)
+        known = sorted(self._by_name.items())
+        return tuple(PlannedImage.of(future.result().image, path) for _, (path, future) in known)
 
     def confine(self, path: Path) -> None:
         """Refuse a path that leads out of the folders; whether a file is there is not asked.
@@ -132,7 +125,7 @@ class ImageShelf:
 
 @contextmanager
 def image_shelf(
-    folders: Iterable[Path] = (), vendor: Published | None = None, *, is_insisted: bool = False
+    folders: Iterable[Path] = (), vendor: Digests | None = None, *, is_insisted: bool = False
 ) -> Iterator[ImageShelf]:
     """Yield a shelf; files that nobody waits for any more are not begun when the block ends."""
     pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="hash")

@@ -12,10 +12,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
 from flashferry.core.state_folder import scratch_folder
 from flashferry.images.catalogue import Catalogue
+from flashferry.images.digests import Digests, check_published
 from flashferry.images.errors import ImageError
 from flashferry.images.files import checked_image
-from flashferry.images.inside import name_inside
-from flashferry.images.published import Published
 from tasks.check import Wanted
 
 _CHUNK_BYTES = 1 << 20
@@ -45,8 +44,8 @@ def named_image(path: Path, folders: Iterable[Path], *, hint: str = "Put it ther
     return checked_image(path)
 
 
-def wanted_image(path: Path, vendor: Published | None = None, *, is_insisted: bool = False) -> Wanted:
-    """Return name, size and hashes of an image file.
+def wanted_image(path: Path, vendor: Digests | None = None, *, is_insisted: bool = False) -> Wanted:
+    """Return an image file as what a device is to have: name, size, digests, and what it calls itself.
 
     Args:
         path: The file.
@@ -61,15 +60,8 @@ def wanted_image(path: Path, vendor: Published | None = None, *, is_insisted: bo
     except ImageError as error:
         raise ConfigInvalid(error.message, hint=error.hint) from None
     if vendor is not None:
-        vendor.check(image)
-    return Wanted(
-        name=image.name,
-        size_bytes=image.size_bytes,
-        md5=image.md5,
-        sha512=image.sha512,
-        inside=name_inside(path),
-        is_insisted=is_insisted,
-    )
+        check_published(image, vendor)
+    return Wanted.of(image, is_insisted=is_insisted)
 
 
 @contextmanager

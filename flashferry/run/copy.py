@@ -21,7 +21,7 @@ from flashferry.run.slots import is_nearly_over, is_soon_over
 from flashferry.run.waiting import SlotRun
 from flashferry.store.transfer_row import STAGE, KeptTransfer
 from flashferry.tcp.probing import steady_bytes_per_s
-from tasks.check import CheckReport, Wanted, look_again
+from tasks.check import CheckReport, look_again
 from tasks.copy import PullReport, Witnessed, copy_limits, pull
 from tasks.copy_watch import least_rate_bytes_per_s
 from tasks.partial_file import remove
@@ -113,9 +113,7 @@ class CopyRun(SlotRun):
         """
         if target == "null:":
             return
-        image, file_system = self._context.image, self._checked().file_system
-        wanted = Wanted(name=image.name, size_bytes=image.size_bytes, md5=image.md5, sha512=image.sha512)
-        refusal = look_again(session_of(self._task), file_system, wanted)
+        refusal = look_again(session_of(self._task), self._checked().file_system, self._context.image)
         if refusal is not None:
             self._is_theirs = True
             raise DeviceRefused(f"since the check: {refusal}", host=self._record.host, step="pull")

@@ -24,7 +24,7 @@ from flashferry.run.context import RunContext
 from flashferry.run.device_plan import DevicePlan, plan_device
 from flashferry.run.leftover import LeftoverRun
 from flashferry.store.leases import lease_by_name, lease_on, leases
-from tasks.check import CheckReport, check
+from tasks.check import CheckReport, Wanted, check
 from tasks.mark import mark_line
 from tasks.partial_file import file_at, in_words
 from tasks.restore import SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport, restore
@@ -152,7 +152,7 @@ class DeviceRun(LeftoverRun):
         image, to_null = self._context.image, self._context.options.to_null
         wanted = None
         if not to_null:
-            wanted = self._context.given.wanted(image, is_insisted=self._context.options.any_image)
+            wanted = Wanted.of(image, is_insisted=self._context.options.any_image)
         seal, interrupted = self._context.options.verify_signature, self._context.interrupted
         report: CheckReport = self._do(
             "check", check, wanted=wanted, signature=seal, interrupted=interrupted, hashing=self._hash_slot

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flashferry.images.digests import Digests
 from flashferry.model.links import LinkRate
 from flashferry.run.context import DeviceOptions
 from flashferry.tcp.path import WindowChoice, choose_window
@@ -14,7 +15,7 @@ from inventory.view import HostView
 from tasks.check import CheckReport
 from tasks.copy import Source, command_for
 from tasks.tcp_config import Change, TcpLines, TunePlan, plan_restore, plan_tune
-from tasks.verify import Digests, commands_for
+from tasks.verify import commands_for
 
 ASSUMED_RTT_S = 0.1
 """Round-trip time taken where the kernel measured none."""

@@ -31,7 +31,6 @@ from flashferry.transports.copy_dialogue import checked_name
 from inventory.view import view
 from tasks.check import Wanted
 from tasks.mark import local_owner, mark_line
-from tasks.verify import Digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +83,7 @@ def dry_run_fleet(
     wanted = {path: wanted_image(path, options.vendor, is_insisted=insists) for path in files}
     given = GivenImages()
     for one_image in wanted.values():
-        checked_name(one_image.name)
+        checked_name(one_image.image.name)
     chosen = nornir.filter(filter_func=lambda host: host.name in images)
     for host in chosen.inventory.hosts.values():
         view(host)
@@ -118,7 +117,7 @@ def _planned(
     seen = look(task, wanted, interrupted, held=held)
     if seen.outcome is not Outcome.DONE or seen.check is None:
         return _without_plan(seen, seen.failure)
-    shared = None if wanted.is_insisted else given.refusal(wanted.name, seen.host, seen.check.image)
+    shared = None if wanted.is_insisted else given.refusal(wanted.image.name, seen.host, seen.check.image)
     if shared is not None:
         failure = Failure(step="check", reason=shared, hint=ONE_PLATFORM, kind=Kind.POLICY_VIOLATION)
         return _without_plan(replace(seen, outcome=Outcome.REFUSED), failure)
@@ -131,9 +130,9 @@ def _planned(
             before=seen.check.running,
             options=options.device,
             link=link,
-            image=wanted.name,
+            image=wanted.image.name,
             port=port,
-            expected=None if options.device.to_null else Digests(md5=wanted.md5, sha512=wanted.sha512),
+            expected=None if options.device.to_null else wanted.image.digests,
             mark=mark_line("RUN", local_owner()),
         )
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plans

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flashferry.images.published import Published
+from flashferry.images.digests import Digests
 from flashferry.run.context import DeviceOptions
 from flashferry.run.server import ANY_ADDRESS
 
@@ -29,4 +29,4 @@ class RunOptions:
     port: int | None = None
     passive_ports: tuple[int, int] | None = None
     sample_interval_s: float = 1.0
-    vendor: Published = field(default_factory=Published)
+    vendor: Digests = field(default_factory=Digests)

@@ -9,12 +9,13 @@ from typing import Any
 
 from flashferry.core.errors import ConfigInvalid, Kind
 from flashferry.images.catalogue import Catalogue
+from flashferry.images.digests import PlannedImage
 from flashferry.images.errors import ImageError
 from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.run.recover import RecoveryRecord
 from flashferry.run.request import Resumed
-from flashferry.run.stored_request import KeptImage, KeptRequest, from_stored
+from flashferry.run.stored_request import KeptRequest, from_stored
 from flashferry.store.journal import Journal
 from flashferry.store.proofs import restore_source
 from flashferry.store.stored_run import StoredDevice, read_run
@@ -41,7 +42,7 @@ def kept_request(journal: Journal, run_id: str) -> KeptRequest:
     return kept
 
 
-def _check_unchanged(run_id: str, image: KeptImage) -> None:
+def _check_unchanged(run_id: str, image: PlannedImage) -> None:
     path = Path(image.path)
     try:
         found = Catalogue((path,)).image(path.name)

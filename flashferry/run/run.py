@@ -13,11 +13,11 @@ from nornir.core.task import Result, Task
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import FileServer, ImageFile
 from flashferry.fileserver.host_capabilities import raise_soft_limit
+from flashferry.images.digests import check_published
 from flashferry.images.files import checked_image
-from flashferry.images.inside import name_inside
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.links import LinkRates
-from flashferry.model.record import DeviceRecord, RunImage, RunReport
+from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline
 from flashferry.planning.given_images import GivenImages
@@ -194,7 +194,7 @@ class _Run:
         """Return the image of each device, hashed: that takes a while, and no device is touched before it is done."""
         by_path = {path: server.image(path.name) for path in self._request.files}
         for image in by_path.values():
-            self._options.vendor.check(image)
+            check_published(image, self._options.vendor)
         return {host: by_path[path] for host, path in self._request.images.items()}
 
     def _set_caps(self, server: FileServer) -> None:
@@ -248,15 +248,9 @@ class _Run:
             hash_speeds=self._hash_speeds,
             verb=self._options.verb,
             owner=local_owner(),
-            given=GivenImages(self._inside()),
+            given=GivenImages(),
             gates=Gates(self._request.limits, site_copies=fleet.site_copies(self._request)),
         )
-
-    def _inside(self) -> dict[str, str | None]:
-        """Return what the images call themselves; a speed test's file is no image."""
-        if self._options.device.to_null:
-            return {}
-        return {path.name: name_inside(path) for path in self._request.files}
 
     def _deadline(self) -> Deadline:
         windows = {name: device.windows for name, device in self._views.items()}
@@ -273,10 +267,7 @@ class _Run:
         stopped: str | None,
         is_stopped: bool,
     ) -> RunReport:
-        offered = tuple(
-            RunImage(name=one.name, size_bytes=one.size_bytes, md5=one.md5, sha512=one.sha512)
-            for one in dict.fromkeys(images.values())
-        )
+        offered = tuple(one.of_record() for one in dict.fromkeys(images.values()))
         resumed = self._request.resumed
         done = dict(resumed.before) if resumed else {}
         everyone = done | records

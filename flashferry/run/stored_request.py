@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import ImageFile
+from flashferry.images.digests import PlannedImage
 from flashferry.model.codec import to_json
 from flashferry.model.limits import Limits
 from flashferry.model.retry import RetryPolicy
@@ -21,17 +22,6 @@ from flashferry.run.request import FleetRequest
 SCHEMA = "flashferry.request/1"
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptImage:
-    """An image of the run as it was when the run began."""
-
-    name: str
-    path: str
-    size_bytes: int
-    md5: str
-    sha512: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +37,7 @@ class KeptRequest:
 
     request: FleetRequest
     options: RunOptions
-    images: tuple[KeptImage, ...]
+    images: tuple[PlannedImage, ...]
     more: Mapping[str, Any]
 
 
@@ -59,11 +49,8 @@ def to_stored(request: FleetRequest, options: RunOptions, images: Mapping[str, I
         options: How it is done.
         images: The image of each device, hashed.
     """
-    paths = {images[host].name: path.absolute() for host, path in request.images.items()}
-    offered = [
-        KeptImage(name=one.name, path=str(paths[one.name]), size_bytes=one.size_bytes, md5=one.md5, sha512=one.sha512)
-        for one in dict.fromkeys(images.values())
-    ]
+    paths = {images[host].name: path for host, path in request.images.items()}
+    offered = [PlannedImage.of(one, paths[one.name]) for one in dict.fromkeys(images.values())]
     kept: dict[str, object] = to_json(
         {
             "schema": SCHEMA,
@@ -111,7 +98,7 @@ def from_stored(run_id: str, stored: Mapping[str, Any]) -> KeptRequest:
 
 
 def _read(stored: Mapping[str, Any]) -> KeptRequest:
-    images = tuple(KeptImage(**one) for one in stored["images"])
+    images = tuple(PlannedImage(**one) for one in stored["images"])
     paths = {image.name: Path(image.path) for image in images}
     waves = tuple(
         Wave(number=one["number"], name=one["name"], hosts=tuple(one["hosts"]), is_canary=one["is_canary"])

@@ -47,7 +47,7 @@ from flashferry.cli.view.plan_table import PlanProgress
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
 from flashferry.fileserver import EventKind, ImageFile, ServerEvent, Ticket, TransferProgress, TransferRecord
-from flashferry.images.catalogue import FileIdentity
+from flashferry.images.files import FileIdentity
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice
 from flashferry.model.limits import Limits

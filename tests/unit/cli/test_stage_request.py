@@ -20,7 +20,7 @@ from flashferry.store.journal import Journal
 from flashferry.store.run_lock import RunState
 from flashferry.store.stored_run import read_run
 from tests.unit.conftest import take
-from tests.unit.run.test_resume import Image, offered
+from tests.unit.run.test_resume import offered
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def inventory(tmp_path):
 def dead_run(tmp_path, image):
     """Return a run of which r1 is done, and r2 was never begun."""
     request = FleetRequest(images=dict.fromkeys(("r1", "r2"), image))
-    kept = to_stored(request, RunOptions(), {host: Image(**vars(offered(image))) for host in ("r1", "r2")})
+    kept = to_stored(request, RunOptions(), {host: offered(image) for host in ("r1", "r2")})
     with Journal(tmp_path / "state") as journal:
         run_id = journal.begin_run("stage", kept)
         for host in ("r1", "r2"):

@@ -10,7 +10,8 @@ from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.logins import FixedGrant, FixedLogin, admit
 from flashferry.fileserver.settings import Limits
 from flashferry.fileserver.tickets import Refusal
-from flashferry.images.catalogue import FileIdentity, ImageFile
+from flashferry.images.digests import ImageFile
+from flashferry.images.files import FileIdentity
 
 WORD = "Bench-2026.word"
 IMAGE = ImageFile(

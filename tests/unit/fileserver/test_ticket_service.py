@@ -14,7 +14,8 @@ from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
 from flashferry.fileserver.ticket_accounts import CLOSED_KEPT_S, MOST_CLOSED, Account
 from flashferry.fileserver.ticket_service import TicketService, mask
 from flashferry.fileserver.tickets import Refusal, Ticket, TicketRequest, issue
-from flashferry.images.catalogue import FileIdentity, ImageFile
+from flashferry.images.digests import ImageFile
+from flashferry.images.files import FileIdentity
 from flashferry.tcp.info import parse_tcp_info
 
 IMAGE = ImageFile(

@@ -8,7 +8,8 @@ from flashferry.core.codec import encode, public
 from flashferry.core.outside import masked
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.tickets import TicketRequest, issue, password_matches, plain_address, source_allowed
-from flashferry.images.catalogue import FileIdentity, ImageFile
+from flashferry.images.digests import ImageFile
+from flashferry.images.files import FileIdentity
 from tests.some import some
 
 IMAGE = ImageFile(

@@ -10,7 +10,8 @@ import pytest
 from flashferry.fileserver.records import SenderReport, TransferRecord
 from flashferry.fileserver.tickets import TicketRequest, issue
 from flashferry.fileserver.transfer import Transfer, TransferStart
-from flashferry.images.catalogue import FileIdentity, ImageFile
+from flashferry.images.digests import ImageFile
+from flashferry.images.files import FileIdentity
 from flashferry.tcp.verdict import KnownLink, VerdictKind
 
 _SIZE = 1_000_000

@@ -13,7 +13,8 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, TuneMode
+from flashferry.images.digests import PlannedImage
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.plan_file import check_against, load_plan, plan_text, save_plan, sealed
 from flashferry.model.waves import Wave, WavePolicy

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.images.digests import Image
 from flashferry.model.fleet_plan import Action, PlannedDevice, TuneMode
 from flashferry.model.links import STATED, LinkRate
 from flashferry.planning.estimates import Known, decided, links_of, prospects_of
@@ -60,7 +61,7 @@ def _view(name: str, site: str | None = "a", windows: tuple[TimeWindow, ...] = (
 def _found(name: str, action: Action = Action.STAGE, **view: object) -> Found:
     device = _view(name, **view)  # type: ignore[arg-type]
     planned = PlannedDevice(host=name, address="192.0.2.1", site=device.site, model="ISR", action=action)
-    wanted = Wanted(name="new.bin", size_bytes=100_000_000, md5="0" * 32)
+    wanted = Wanted(image=Image(name="new.bin", size_bytes=100_000_000, md5="0" * 32, sha512="0" * 128))
     rate = LinkRate(rate_bps=80e6, source=STATED)
     return Found(planned=planned, view=device, platform="ios-xe", wanted=wanted, link_rate=rate)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from flashferry.model.fleet_plan import Action, PlannedDevice
 from flashferry.planning.gather import Found
 from flashferry.planning.given_images import HINT, GivenImages
 from flashferry.planning.image_platforms import refused_where_shared
-from flashferry.run.context import DeviceOptions
 from inventory.view import HostView
 
 
@@ -39,14 +37,6 @@ def test_what_is_not_known_of_a_device_refuses_nothing(second: ImageFit | None) 
     given = GivenImages()
     assert given.refusal("a.bin", "r1", fit("ISR 4300")) is None
     assert given.refusal("a.bin", "r2", second) is None
-
-
-def test_what_an_image_carries_is_what_a_device_is_asked_for() -> None:
-    """The name inside the file and the wish to insist go to the check."""
-    image: Any = SimpleNamespace(name="a.bin", size_bytes=5, md5="0" * 32, sha512="0" * 128)
-    wanted = GivenImages({"a.bin": "cat9k_iosxe.17.bin"}).wanted(image, is_insisted=True)
-    assert (wanted.inside, wanted.is_insisted) == ("cat9k_iosxe.17.bin", True)
-    assert not DeviceOptions().any_image
 
 
 def found(host: str, family: str | None, action: Action = Action.STAGE, **more: Any) -> Found:

@@ -6,7 +6,8 @@ import pytest
 from nornir.core import Nornir
 from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, TuneMode
+from flashferry.images.digests import PlannedImage
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import Wave, WavePolicy

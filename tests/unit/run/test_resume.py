@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.images.digests import Image
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.limits import Limits
 from flashferry.model.record import DeviceRecord, Failure
@@ -36,7 +36,7 @@ def image(tmp_path):
 
 def offered(path):
     content = path.read_bytes()
-    return SimpleNamespace(
+    return Image(
         name=path.name,
         size_bytes=len(content),
         md5=hashlib.md5(content, usedforsecurity=False).hexdigest(),
@@ -44,15 +44,8 @@ def offered(path):
     )
 
 
-class Image(SimpleNamespace):
-    """Hashable, as an ImageFile is."""
-
-    def __hash__(self):
-        return hash(self.name)
-
-
 def stored(request, options=None):
-    images = {host: Image(**vars(offered(path))) for host, path in request.images.items()}
+    images = {host: offered(path) for host, path in request.images.items()}
     return to_stored(request, options or RunOptions(), images)
 
 

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
+from flashferry.images.digests import Image
 from flashferry.images.fit import Fits
 from tasks.check import Wanted, Way, check_device, look_again
 from tasks.readings import read_running
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 IMAGE = Wanted(
-    name="image.bin", size_bytes=1000, md5="a" * 32, sha512="b" * 128, inside="c8000v-universalk9.17.12.04.SPA.bin"
+    image=Image(name="image.bin", size_bytes=1000, md5="a" * 32, sha512="b" * 128),
+    inside="c8000v-universalk9.17.12.04.SPA.bin",
 )
 OTHER = "c2900-universalk9-mz.SPA.157-3.M.bin"
 SAVED = "! Last configuration change at 10:00:00 UTC Fri Nov 20 2026 by bob\n"
@@ -52,7 +54,7 @@ def test_a_fit_device_is_asked_five_things(table_device):
 
 def test_an_image_of_another_platform_is_refused_unless_insisted_on(table_device):
     """The sentence names both, the hint the option; with it the device is fit, and a note says what is known."""
-    image = replace(IMAGE, name=OTHER, inside=None)
+    image = replace(IMAGE, image=replace(IMAGE.image, name=OTHER), inside=None)
     report = check_device(table_device(answers()), image)
     reason = (
         f"{OTHER} is for the family 2900 (by its name), this is a C8000V (Catalyst 8000V), which runs packages.conf"
@@ -80,9 +82,9 @@ def test_an_image_that_tells_no_platform_is_noted_and_not_refused(table_device):
 
 def test_an_image_that_is_there_is_not_refused_for_its_platform(table_device):
     """What is proven to be there is not copied: whether it should be is nobody's question now."""
-    image = replace(IMAGE, name=OTHER, inside=None)
-    there = listing(file().replace("image.bin", image.name))
-    device = table_device(answers(dir=there, verify=f"verify /sha512 (bootflash:{image.name}) = {'b' * 128}\n"))
+    image = replace(IMAGE, image=replace(IMAGE.image, name=OTHER), inside=None)
+    there = listing(file().replace("image.bin", image.image.name))
+    device = table_device(answers(dir=there, verify=f"verify /sha512 (bootflash:{image.image.name}) = {'b' * 128}\n"))
     report = check_device(device, image)
     assert (report.already_there, report.refusal) == (True, None)
 
@@ -148,7 +150,7 @@ def test_a_file_whose_name_differs_in_case_only_is_in_the_way(table_device, name
 )
 def test_the_look_right_before_the_copy(table_device, shown, refusal):
     """A file may have come since the check, or the room gone."""
-    found = look_again(table_device({"dir bootflash:": shown}), "bootflash:", IMAGE)
+    found = look_again(table_device({"dir bootflash:": shown}), "bootflash:", IMAGE.image)
     assert found is None if refusal is None else refusal in str(found)
 
 

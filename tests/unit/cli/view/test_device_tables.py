@@ -9,10 +9,11 @@ import pytest
 from flashferry.cli.view.device_tables import print_run
 from flashferry.cli.view.many import MOST_DETAILED
 from flashferry.cli.view.probe_table import print_probe
-from flashferry.model.record import DeviceRecord, Failure, RunImage, RunReport
+from flashferry.images.digests import Image
+from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import Outcome, Restored
 
-IMAGE = RunImage(name="x.bin", size_bytes=2_000_000, md5="m", sha512="s")
+IMAGE = Image(name="x.bin", size_bytes=2_000_000, md5="m", sha512="s")
 LOST = Failure(step="connect", reason="no answer", hint="Look at the line", kind="Unreachable")
 
 
@@ -89,7 +90,7 @@ def test_a_run_that_stopped_says_why_and_how_it_goes_on(told):
 
 def test_all_images_of_a_run_are_named(told):
     """And a run that was resumed with nothing left to do names none, nor a size of 0."""
-    other = RunImage(name="y.bin", size_bytes=3, md5="n", sha512="s")
+    other = Image(name="y.bin", size_bytes=3, md5="n", sha512="s")
     assert "y.bin, 3 bytes, MD5 n" in told(run(device("r1"), images=(IMAGE, other)))
     assert "0 bytes" not in told(run(device("r1"), images=(), image="nothing left to copy", image_bytes=0, md5=""))
 

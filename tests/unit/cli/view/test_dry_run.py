@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from flashferry.cli.view.dry_run import print_dry_run
+from flashferry.images.digests import Digests
 from flashferry.model.states import Outcome
 from flashferry.run.context import DeviceOptions
 from flashferry.run.dry_run import DryRecord
-from tasks.verify import Digests
 from tests.unit.run.test_device_plan import plan
 
 
@@ -16,8 +16,8 @@ from tests.unit.run.test_device_plan import plan
     ("sha512", "signature", "lines"),
     [
         ("b" * 128, False, ["verify /sha512 bootflash:x.bin    ! /md5 where the device refuses /sha512"]),
-        (None, False, ["verify /md5 bootflash:x.bin"]),
-        (None, True, ["verify /md5 bootflash:x.bin", "verify bootflash:x.bin"]),
+        ("", False, ["verify /md5 bootflash:x.bin"]),
+        ("", True, ["verify /md5 bootflash:x.bin", "verify bootflash:x.bin"]),
     ],
 )
 def test_the_proof_is_told_as_it_is_sent(capsys, sha512, signature, lines):

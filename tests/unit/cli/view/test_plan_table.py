@@ -8,7 +8,8 @@ from rich.console import Console
 from flashferry.cli.view import layout, plan_table
 from flashferry.cli.view.layout import ShownConsole
 from flashferry.cli.view.plan_table import PlanProgress
-from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, PlannedImage, Remedy, TuneMode
+from flashferry.images.digests import PlannedImage
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, Remedy, TuneMode
 from flashferry.model.limits import Limits
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.monitor.events import Event

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.published import published
+from flashferry.images.digests import Digests, published
 from flashferry.planning.local_images import wanted_image
 
 
@@ -22,7 +22,7 @@ def test_the_published_file_is_taken(image):
     """Both hashes fit, blanks and capitals apart."""
     md5, sha512 = (hashlib.new(kind, b"an image", usedforsecurity=False).hexdigest() for kind in ("md5", "sha512"))
     wanted = wanted_image(image, published(f" {md5.upper()}\n", sha512))
-    assert (wanted.md5, wanted.sha512) == (md5, sha512)
+    assert wanted.image.digests == Digests(md5=md5, sha512=sha512)
 
 
 @pytest.mark.parametrize(("md5", "sha512", "kind"), [("0" * 32, None, "MD5"), (None, "0" * 128, "SHA-512")])
@@ -42,4 +42,4 @@ def test_what_is_no_md5_is_refused(given):
 
 def test_nothing_published_is_nothing_compared(image):
     """Without published hashes every file is taken as it is."""
-    assert wanted_image(image, published()).size_bytes == 8
+    assert wanted_image(image, published()).image.size_bytes == 8
