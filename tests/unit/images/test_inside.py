@@ -56,9 +56,10 @@ def test_a_mention_of_the_block_before_it_does_not_hide_it() -> None:
     assert name_inside(b"look for CW_BEGIN and CW_END" + bytes(9000) + IOS) == "C870-ADVIPSERVICESK9-M"
 
 
-def test_a_block_at_the_very_end_is_read_too() -> None:
+@pytest.mark.parametrize("size", [1, 3, 7, 8, 9, 50])
+def test_a_block_at_the_very_end_is_read_too(size: int) -> None:
     """A file may end with its block, and come in pieces of any size."""
-    finder = NameFinder()
-    for at in range(0, len(IOS), 7):
-        finder.feed(IOS[at : at + 7])
+    finder, content = NameFinder(), b"code " + IOS
+    for at in range(0, len(content), size):
+        finder.feed(content[at : at + size])
     assert finder.end() == "C870-ADVIPSERVICESK9-M"
