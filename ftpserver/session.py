@@ -13,7 +13,6 @@ from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.ticket_accounts import Account
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import Refusal, plain_address
-from flashferry.images.catalogue import ImageFile
 from flashferry.images.digests import ImageFile
 from flashferry.images.errors import ImageUnreadable
 from flashferry.images.files import open_as

@@ -13,7 +13,8 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
 from flashferry.cli.view.layout import ShownTable, console
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.catalogue import Catalogue, ImageFile
+from flashferry.images.catalogue import Catalogue
+from flashferry.images.digests import ImageFile
 from flashferry.images.errors import ImageError
 from flashferry.model.exit_codes import ExitCode
 from inventory.access import state_directory
