@@ -1,4 +1,4 @@
-"""The command line put together. A verb's file holds its options and a few lines; the work is in `staging`."""
+"""The command line put together. A verb's file holds its options and a few lines; the work is in `flashferry.api`."""
 
 from __future__ import annotations
 

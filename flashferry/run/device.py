@@ -37,7 +37,7 @@ RESTORE_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
 """Pauses between attempts to restore: a router that reboots takes minutes, one whose vty lines are full seconds."""
 
 LOGINS_REFUSED = 2
-"""So many refusals end the attempts: a server of logins may be out for a moment, but many tries lock an account."""
+"""So many refusals end the attempts: an AAA server may be out for a moment, but many tries lock an account."""
 
 
 def stage_device(task: Task, context: RunContext) -> Result:

@@ -204,7 +204,7 @@ _LINE = (
     _kind("+", "pages anyway", "`--More--` in spite of `terminal length 0`", _turned(pages=True)),
     _kind("+", "narrow terminal", "80 columns in spite of `terminal width 511`", _turned(narrow=True)),
     _kind("+", "sessions dropped", "at any byte, by abort, close, or EOF alone", draws.dropped, weight=4),
-    _kind("+", "logins refused", "all lines in use, or the server of logins out", draws.shut_out, weight=3),
+    _kind("+", "logins refused", "all lines in use, or the AAA server out", draws.shut_out, weight=3),
     _kind("+", "reload", "the tuned lines are gone", draws.reloaded, weight=3),
     _kind("+", "prompt inside output", "a line like the prompt in mid-output", draws.lookalike),
     _kind("+", "load and time in front", "`terminal exec prompt timestamp`", _turned(stamped=True)),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.house.modules import SMALL_LINES, Module, figures, product, rooms
 from tests.house.page import COMMAND, PAGE, named_files, page
 
+OURS = ("flashferry", "tasks", "ftpserver", "inventory", "templates", "tests", "benchmarks", "docs")
 MOST_LINES, MOST_SMALL, MOST_IN_A_FOLDER = 450, 12, 25
 
 
@@ -20,6 +23,32 @@ def test_every_file_that_the_page_names_is_there():
     named = named_files(page(product()))
     assert named
     assert [name for name in named if not (PAGE.parents[1] / name).exists()] == []
+
+
+DOCUMENTS = ("README.md", *(f"docs/{path.name}" for path in sorted(PAGE.parent.glob("*.md"))))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_file_that_a_document_names_is_there(document):
+    """Documents outlive moves only if somebody looks; what was printed on a day stays as it was."""
+    root = PAGE.parents[1]
+    named = [name for name in named_files((root / document).read_text(encoding="utf-8")) if name.split("/")[0] in OURS]
+    assert [name for name in named if not (root / name).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_module_that_a_document_names_is_there(document):
+    """`flashferry.run.slots` or something in it: a name that is imported from there."""
+    text = (PAGE.parents[1] / document).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:flashferry|tasks|ftpserver|inventory|templates)(?:\.[a-z_]+)+)(?:\.[A-Z]\w*)?[`(]", text)
+    files = {"inventory.csv", "inventory.xlsx", "tasks.py"}
+    assert [name for name in named if name not in files and not _is_importable(name)] == []
+
+
+def _is_importable(name: str) -> bool:
+    """Tell whether a module, or what stands before the last word, is one of ours."""
+    paths = [PAGE.parents[1].joinpath(*words) for words in (name.split("."), name.split(".")[:-1]) if words]
+    return any(path.with_suffix(".py").exists() or path.is_dir() for path in paths)
 
 
 def test_every_room_says_what_it_holds():

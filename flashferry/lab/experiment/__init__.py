@@ -1,5 +1,5 @@
 """The evidence: the published experiment, the sweep behind it, fairness and peers, each a command that can be resumed.
 
-These modules drive the server and judge by `tcp`, so unlike the rest of the lab they import the project. What they
-measure with (stand-ins, link, vsftpd, the kernel's own accounts) does not.
+They drive the server and judge by `flashferry.tcp`, so unlike the rest of the lab they import the project. What
+they measure with (stand-ins, link, vsftpd, the kernel's own accounts) does not.
 """

@@ -156,7 +156,7 @@ class Drop(Act):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseLogins(Act):
-    """New logins are refused for a while: `tcp` (all lines in use) or `password` (the server of logins is out)."""
+    """New logins are refused for a while: `tcp` (all lines in use) or `password` (the AAA server is out)."""
 
     how: str
     for_s: float
