@@ -107,12 +107,12 @@ def _level(session: DeviceSession) -> int | None:
 
 def _refused(session: DeviceSession, command: str) -> str | None:
     """Return the device's words where it refuses a command, or None."""
-    trial = Trial(host=session.name, command=command, prompt_pattern=session.prompt_pattern)
-    session.converse(command, trial, trial.check)
-    return trial.refusal
+    dry_command = DryCommand(host=session.name, command=command, prompt_pattern=session.prompt_pattern)
+    session.converse(command, dry_command, dry_command.check)
+    return dry_command.refusal
 
 
-class Trial(Dialogue):
+class DryCommand(Dialogue):
     """A command that is broken off at the first question: what asks has been accepted.
 
     Args:

@@ -21,7 +21,7 @@ from flashferry.images.digests import Image
 from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
 from inventory.view import view
 from tasks.authorization import Authorization, look_at_authorization
-from tasks.check_report import CheckReport, Wanted, Way
+from tasks.check_report import CheckReport, ReturnPath, Wanted
 from tasks.configuration_state import (
     ConfigurationState,
     differing_lines,
@@ -48,7 +48,7 @@ from tasks.verify import VerifyReport, verify_image, verify_signature
 from templates.rows import ArchiveSection, DirError, DirFile, DirTotals, ExclusiveMode, first, rows
 from templates.version import parse_version
 
-__all__ = ["CheckReport", "Wanted", "Way", "check", "check_device"]
+__all__ = ["CheckReport", "ReturnPath", "Wanted", "check", "check_device"]
 
 STEP = "check"
 
@@ -62,9 +62,9 @@ def check(
 ) -> Result:
     """Nornir task: return a CheckReport. See `check_device`; VRF and source interface are the inventory's."""
     host = view(task.host)
-    way = Way(vrf=host.vrf, source_interface=host.source_interface)
+    return_path = ReturnPath(vrf=host.vrf, source_interface=host.source_interface)
     report = check_device(
-        session_of(task), wanted, way=way, signature=signature, interrupted=interrupted, hashing=hashing
+        session_of(task), wanted, return_path=return_path, signature=signature, interrupted=interrupted, hashing=hashing
     )
     return Result(host=task.host, result=report)
 
@@ -73,7 +73,7 @@ def check_device(
     session: DeviceSession,
     wanted: Wanted | None,
     *,
-    way: Way | None = None,
+    return_path: ReturnPath | None = None,
     signature: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
     hashing: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -83,7 +83,7 @@ def check_device(
     Args:
         session: An open session.
         wanted: The image that it is to have, or None for a look without one.
-        way: VRF and source interface that it is to use, or None for neither.
+        return_path: VRF and source interface that it is to use, or None for neither.
         signature: Whether the signature of an image that is there already is to be verified too.
         interrupted: Whether the operator wants to stop, asked while an image that is there is hashed.
         hashing: Held while an image that is there is hashed: a run has a limit of those.
@@ -101,7 +101,7 @@ def check_device(
             step=STEP,
             hint="Give a user with privilege 15 or an enable secret",
         )
-    return _Look(session, wanted, way or Way(), interrupted, hashing).report(signature=signature)
+    return _Look(session, wanted, return_path or ReturnPath(), interrupted, hashing).report(signature=signature)
 
 
 class _Look:
@@ -111,13 +111,13 @@ class _Look:
         self,
         session: DeviceSession,
         wanted: Wanted | None,
-        way: Way,
+        return_path: ReturnPath,
         interrupted: Callable[[], bool],
         hashing: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._session = session
         self._wanted = wanted
-        self._way = way
+        self._return_path = return_path
         self._interrupted = interrupted
         self._hashing = hashing
         printed = session.show_version()
@@ -237,7 +237,7 @@ class _Look:
             self._other_platform()
             or self._image_refusal()
             or (user.refusal if user else None)
-            or vrf_refusal(self._way.vrf, running.commands)
+            or vrf_refusal(self._return_path.vrf, running.commands)
             or self._interface_refusal()
             or (configuration.refusal if configuration else None)
         )
@@ -278,9 +278,9 @@ class _Look:
         return _image_refusal(self._file_system, self._listing, self._wanted.image, self._present)
 
     def _interface_refusal(self) -> str | None:
-        if self._way.source_interface is None:
+        if self._return_path.source_interface is None:
             return None
-        return interface_refusal(self._way.source_interface, self._session.ask("show ip interface brief"))
+        return interface_refusal(self._return_path.source_interface, self._session.ask("show ip interface brief"))
 
     def _notes(
         self, members: tuple[MemberRoom, ...], configuration: ConfigurationState | None, user: Authorization | None

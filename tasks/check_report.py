@@ -36,7 +36,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class ReturnPath:
     """How the device is to reach us, by the inventory; None where it says nothing."""
 
     vrf: str | None = None

@@ -21,7 +21,7 @@ from flashferry.core.errors import Kind
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, TransferStalled
 from flashferry.devices.session import DeviceSession
-from tasks.copy import CopyLimits, Source, Witnessed, pull_image
+from tasks.copy import CopyLimits, ServerView, Source, copy_image
 from templates.rows import CopyResult
 
 STEP = "reach"
@@ -78,28 +78,7 @@ _HINTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerView:
-    """What our server saw of a device, from its first packet on; nothing is forgotten when it leaves.
-
-    Attributes:
-        client_seen: Whether anybody connected from the device's address, or logged in for it.
-        logged_in: Whether its ticket was used.
-        came_from: Address that the login came from, or None.
-        acked_bytes: Bytes of the file that it acknowledged.
-        complaint: The last thing that went wrong by our server's account, or None.
-        other_users: Users that were tried in vain from the device's address, masked.
-    """
-
-    client_seen: bool = False
-    logged_in: bool = False
-    came_from: str | None = None
-    acked_bytes: int = 0
-    complaint: str | None = None
-    other_users: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReachReport:
+class ConnectivityReport:
     """Whether a device can fetch a file from us.
 
     Attributes:
@@ -140,7 +119,7 @@ def hindrance_of(seen: ServerView, *, expected: tuple[str, ...], is_copied: bool
     return Hindrance.BROKEN_OFF, f"it took {seen.acked_bytes} bytes and no more"
 
 
-def reach(
+def connectivity(
     task: Task,
     source: Source,
     size_bytes: int,
@@ -148,8 +127,8 @@ def reach(
     server_view: Callable[[], ServerView],
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Nornir task: return a ReachReport. See `reach_server`."""
-    report = reach_server(
+    """Nornir task: return a ConnectivityReport. See `check_connectivity`."""
+    report = check_connectivity(
         session_of(task),
         source=source,
         size_bytes=size_bytes,
@@ -160,7 +139,7 @@ def reach(
     return Result(host=task.host, result=report)
 
 
-def reach_server(
+def check_connectivity(
     session: DeviceSession,
     *,
     source: Source,
@@ -168,7 +147,7 @@ def reach_server(
     expected: tuple[str, ...],
     server_view: Callable[[], ServerView],
     interrupted: Callable[[], bool] = lambda: False,
-) -> ReachReport:
+) -> ConnectivityReport:
     """Have a device fetch a small file from us to `null:`, and say what is in the way if it cannot.
 
     Args:
@@ -185,25 +164,15 @@ def reach_server(
         OutputNotUnderstood: The device asked something unknown.
         TransferStalled: The operator interrupted the copy.
     """
-
-    def witness() -> Witnessed:
-        seen = server_view()
-        return Witnessed(
-            client_seen=seen.client_seen,
-            logged_in=seen.logged_in,
-            bytes_acked=seen.acked_bytes,
-            failure=seen.complaint,
-        )
-
     copied, words = None, ""
     try:
-        copied = pull_image(
+        copied = copy_image(
             session,
             source=source,
             target="null:",
             size_bytes=size_bytes,
             limits=LIMITS,
-            witness=witness,
+            witness=server_view,
             interrupted=interrupted,
         ).device
     except (CopyFailed, TransferStalled) as error:
@@ -213,10 +182,10 @@ def reach_server(
     return _report(server_view(), copied, words, expected)
 
 
-def _report(seen: ServerView, copied: CopyResult | None, words: str, expected: tuple[str, ...]) -> ReachReport:
+def _report(seen: ServerView, copied: CopyResult | None, words: str, expected: tuple[str, ...]) -> ConnectivityReport:
     hindrance, finding = hindrance_of(seen, expected=expected, is_copied=copied is not None)
     said = f" ({words})" if words else ""
-    return ReachReport(
+    return ConnectivityReport(
         copied=copied,
         hindrance=hindrance,
         sentence=f"{hindrance.value}: {finding}{said}" if hindrance else "",

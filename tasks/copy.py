@@ -13,7 +13,7 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, FileInTheWay
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue, CopyOutcome, Question, copy_command
-from tasks.copy_watch import CopyLimits, CopyWatch, Witnessed, copy_limits, reason_of_silence
+from tasks.copy_watch import CopyLimits, CopyWatch, ServerView, copy_limits, reason_of_silence
 from templates.rows import CopyResult, Refusal, first
 
 STEP = "pull"
@@ -23,13 +23,13 @@ _OVERLOADED = re.compile(r"I/O error|memory|buffer", re.IGNORECASE)
 
 __all__ = [
     "CopyLimits",
-    "PullReport",
+    "CopyReport",
+    "ServerView",
     "Source",
-    "Witnessed",
     "command_for",
+    "copy",
+    "copy_image",
     "copy_limits",
-    "pull",
-    "pull_image",
     "reason_of_silence",
 ]
 
@@ -47,7 +47,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PullReport:
+class CopyReport:
     """A copy that the device reports as done.
 
     Attributes:
@@ -63,17 +63,17 @@ class PullReport:
     transcript: str
 
 
-def pull(
+def copy(
     task: Task,
     source: Source,
     target: str,
     size_bytes: int,
     limits: CopyLimits,
-    witness: Callable[[], Witnessed],
+    witness: Callable[[], ServerView],
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Nornir task: return a PullReport. See `pull_image`."""
-    report = pull_image(
+    """Nornir task: return a CopyReport. See `copy_image`."""
+    report = copy_image(
         session_of(task),
         source=source,
         target=target,
@@ -85,16 +85,16 @@ def pull(
     return Result(host=task.host, result=report, changed=target != "null:")
 
 
-def pull_image(
+def copy_image(
     session: DeviceSession,
     *,
     source: Source,
     target: str,
     size_bytes: int,
     limits: CopyLimits,
-    witness: Callable[[], Witnessed],
+    witness: Callable[[], ServerView],
     interrupted: Callable[[], bool] = lambda: False,
-) -> PullReport:
+) -> CopyReport:
     """Have the device pull an image, and wait for its `bytes copied` line.
 
     Args:
@@ -124,8 +124,8 @@ def pull_image(
     started = time.monotonic()
     session.converse(command_for(source, target), watch, watch.check)
     wall_s = time.monotonic() - started
-    result = _judged(session.name, dialogue, size_bytes, target, witness())
-    return PullReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
+    result = _checked_result(session.name, dialogue, size_bytes, target, witness())
+    return CopyReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
 
 
 def command_for(source: Source, target: str) -> str:
@@ -141,7 +141,7 @@ def command_for(source: Source, target: str) -> str:
     )
 
 
-def _judged(host: str, dialogue: CopyDialogue, size_bytes: int, target: str, seen: Witnessed) -> CopyResult:
+def _checked_result(host: str, dialogue: CopyDialogue, size_bytes: int, target: str, seen: ServerView) -> CopyResult:
     outcome: CopyOutcome = dialogue.outcome()
     if outcome.refused is Question.OVERWRITE:
         raise FileInTheWay(f"{target} exists; nothing is overwritten", host=host, step=STEP)
@@ -161,12 +161,12 @@ def _judged(host: str, dialogue: CopyDialogue, size_bytes: int, target: str, see
     return outcome.result
 
 
-def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: Witnessed) -> str:
+def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView) -> str:
     if outcome.error:
-        if seen.bytes_acked == 0:
+        if seen.acked_bytes == 0:
             return f"the device says: {outcome.error} ({reason_of_silence(seen)})"
         ours = f"; our server says: {seen.failure}" if seen.failure else ""
-        return f"the device says: {outcome.error} after {seen.bytes_acked} bytes{ours}"
+        return f"the device says: {outcome.error} after {seen.acked_bytes} bytes{ours}"
     return f"the device came back to its prompt without a word on the copy: {dialogue.transcript[-160:].strip()!r}"
 
 

@@ -29,13 +29,24 @@ MEASURED_AFTER_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Witnessed:
-    """What our server has seen of this device's ticket so far; `bytes_acked` only ever grows."""
+class ServerView:
+    """What our server saw of a device, from its first packet on; nothing is forgotten when it leaves.
 
-    client_seen: bool
-    logged_in: bool
-    bytes_acked: int
-    failure: str | None
+    Attributes:
+        client_seen: Whether anybody connected from the device's address, or logged in for it.
+        logged_in: Whether its ticket was used.
+        came_from: Address that the login came from, or None where that was not asked or there was none.
+        acked_bytes: Bytes of the file that it acknowledged; this only ever grows.
+        failure: The last thing that went wrong by our server's account, or None.
+        other_users: Users that were tried in vain from the device's address, masked.
+    """
+
+    client_seen: bool = False
+    logged_in: bool = False
+    came_from: str | None = None
+    acked_bytes: int = 0
+    failure: str | None = None
+    other_users: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +104,7 @@ class CopyWatch:
         dialogue: CopyDialogue,
         size_bytes: int,
         limits: CopyLimits,
-        witness: Callable[[], Witnessed],
+        witness: Callable[[], ServerView],
         interrupted: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -107,7 +118,7 @@ class CopyWatch:
         self._started = self._progress_at = self._heard_at = clock()
         self._flowing_since: float | None = None
         self._total_s: float | None = None
-        self._bytes_acked = 0
+        self._acked_bytes = 0
 
     @property
     def due(self) -> str | None:
@@ -157,21 +168,21 @@ class CopyWatch:
         self._note(seen, now)
         self._check_progress(seen, now)
         if now - self._started > (limit_s := self._total_limit_s(now)):
-            raise self._stalled(f"{self._bytes_acked} bytes in {limit_s:.0f} s, the limit")
+            raise self._stalled(f"{self._acked_bytes} bytes in {limit_s:.0f} s, the limit")
 
-    def _note(self, seen: Witnessed, now: float) -> None:
-        if seen.bytes_acked > self._bytes_acked:
-            self._bytes_acked, self._progress_at = seen.bytes_acked, now
+    def _note(self, seen: ServerView, now: float) -> None:
+        if seen.acked_bytes > self._acked_bytes:
+            self._acked_bytes, self._progress_at = seen.acked_bytes, now
             self._flowing_since = self._flowing_since or now
 
-    def _check_progress(self, seen: Witnessed, now: float) -> None:
-        if not self._bytes_acked:
+    def _check_progress(self, seen: ServerView, now: float) -> None:
+        if not self._acked_bytes:
             if now - self._started > self._limits.start_s:
                 raise self._stalled(f"no byte was taken within {self._limits.start_s:.0f} s: {reason_of_silence(seen)}")
             return
         # Flash is written behind the last byte: the device's own marks are progress too.
         silent_s = now - max(self._progress_at, self._heard_at)
-        if self._bytes_acked >= self._size_bytes:
+        if self._acked_bytes >= self._size_bytes:
             if silent_s > self._limits.end_s:
                 raise DeviceUnreachable(
                     f"the image was delivered, but the session has been silent for {silent_s:.0f} s",
@@ -179,14 +190,14 @@ class CopyWatch:
                     step=STEP,
                 )
         elif silent_s > self._limits.stall_s:
-            raise self._stalled(f"no progress for {self._limits.stall_s:.0f} s after {self._bytes_acked} bytes")
+            raise self._stalled(f"no progress for {self._limits.stall_s:.0f} s after {self._acked_bytes} bytes")
 
     def _total_limit_s(self, now: float) -> float:
         """Return the limit in all; a rate that was measured to be lower than expected lengthens it, once."""
         flowing_s = now - self._flowing_since if self._flowing_since is not None else 0.0
         if self._total_s is None and flowing_s >= MEASURED_AFTER_S:
             measured = copy_limits(
-                size_bytes=self._size_bytes, expected_bytes_per_s=self._bytes_acked / flowing_s
+                size_bytes=self._size_bytes, expected_bytes_per_s=self._acked_bytes / flowing_s
             ).total_s
             self._total_s = max(self._limits.total_s, measured)
         return self._total_s or self._limits.total_s
@@ -195,7 +206,7 @@ class CopyWatch:
         return TransferStalled(reason, host=self._host, step=STEP)
 
 
-def reason_of_silence(seen: Witnessed) -> str:
+def reason_of_silence(seen: ServerView) -> str:
     """Return why no byte flows, by how far the device came with us, and what to do about it."""
     if seen.failure:
         return seen.failure

@@ -1,4 +1,4 @@
-"""The file at a copy's target: look at it, and remove it where it is ours and the operator allowed that.
+"""The file at a copy's target: look at it, name what a broken copy left, and remove that where the operator allowed it.
 
 Facts
 -----
@@ -158,13 +158,11 @@ def _name(path: str) -> str:
     return path.rpartition(":")[2].lstrip("/")
 
 
-# What a broken copy left on a device's flash, in words. Looks only: nothing is deleted unless the operator asks.
-
 CANNOT_TELL = "cannot tell: "
 """How the answer begins where there is none, with the reason behind it; never taken for the absence of a file."""
 
 
-def leftover(session: DeviceSession, target: str) -> str | None:
+def describe_partial_file(session: DeviceSession, target: str) -> str | None:
     """Return path and size of the file at a copy's target, None where there is none, or why nobody can tell.
 
     Args:
@@ -184,7 +182,7 @@ def advice(named: str, *, image_bytes: int, is_other: bool, run_id: str) -> str:
     file, unless it may remove what this run left.
 
     Args:
-        named: The file, as `leftover` names it.
+        named: The file, as `describe_partial_file` names it.
         image_bytes: Size of the image.
         is_other: Whether the device proved that the file is not the image.
         run_id: The run that left it.

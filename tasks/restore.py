@@ -20,9 +20,11 @@ from flashferry.devices.errors import RestoreIncomplete
 from flashferry.devices.refusals import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
+from tasks.line_state import match_lines
 from tasks.readings import READINGS, Configured, read_running, read_startup
+from tasks.restore_plan import ForeignChange, RestorePlan, plan_restore
 from tasks.snapshot import Snapshot
-from tasks.tcp_config import Change, ForeignChange, RestorePlan, TcpLines, plan_restore, tie
+from tasks.tcp_config import Change, TcpLines
 from tasks.threats import Threat, archived_lines, holds_ours, pending_change
 
 STEP = "restore"
@@ -200,7 +202,9 @@ class _Restoring:
         new = new_lines(self._before.running_fingerprint, seen.text, salt=self._before.salt)
         strange = [line for line in new if line not in seen.tcp.lines]
         return [
-            (one.ours, one.shown) for one in tie(unseen, TcpLines(lines=()), new_lines=strange).changes if one.shown
+            (one.ours, one.shown)
+            for one in match_lines(unseen, TcpLines(lines=()), new_lines=strange).changes
+            if one.shown
         ]
 
     def _second_look(self, seen: Configured) -> Configured:

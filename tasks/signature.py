@@ -43,7 +43,7 @@ class SignatureReport:
     duration_s: float = 0.0
 
 
-def judge(output: str, path: str) -> SignatureReport:
+def read_signature(output: str, path: str) -> SignatureReport:
     """Return what the output of `verify PATH` says about the file.
 
     A bad word outweighs any number of good ones, and a good word about another file counts for nothing.

@@ -1,7 +1,11 @@
-"""Whether the VRF and the source interface that the inventory names are there and usable. Pure.
+"""Where a device's copy comes from: the VRF and the source interface of the inventory, or any of its own addresses.
 
-`ip ftp source-interface` is ignored while its interface is down (Cisco command reference), and the copy then comes
-from an address that nobody expects: so both are looked at before.
+Facts
+-----
+* A source interface is ignored while it is down (Cisco command reference), and the copy then comes from an address that
+  nobody expects: so VRF and interface are looked at before.
+* Without one a copy comes from the interface that it leaves by. A router that is managed by its loopback address
+  therefore comes from another address than the one that we log in to.
 """
 
 from __future__ import annotations
@@ -12,13 +16,6 @@ from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
 from templates.ntc import ntc_rows
 from templates.rows import VrfDefinition, rows
-
-# A device's own addresses: its FTP client may come from any of them.
-#
-# Facts
-# -----
-# * Without `ip ftp source-interface` a copy comes from the interface that it leaves by. A router that is managed by its
-#   loopback address therefore comes from another address than the one that we log in to.
 
 MOST_ADDRESSES = 256
 """A router of a provider has thousands of interfaces; the ticket is then bound to its first addresses."""

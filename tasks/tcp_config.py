@@ -14,7 +14,7 @@ Facts
 * The source address of a copy is a configuration line, `ip ftp source-interface NAME`, not an option of the command.
   It is set and put back like the others. The device prints the interface's whole name, whatever was typed.
 * A device may show a line in other words than it was typed: a value rounded or clamped, a word more, a blank within an
-  interface's name. What ours looks like is learnt when it is set (`tasks.tcp_config`), and kept with it.
+  interface's name. What ours looks like is learnt when it is set (`tasks.line_state`), and kept with it.
 * `alias exec NAME TEXT` changes nothing but what that word means at the prompt; we leave one as a mark (`tasks.mark`).
 """
 
@@ -23,7 +23,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from tasks.mark import is_mark, mark_of
 from templates.config_sections import global_lines
@@ -42,9 +41,6 @@ MAX_WINDOW_BYTES = 1_073_741_823
 
 LARGEST_UNSCALED_BYTES = 65_535
 """Largest window without scaling: the least that an automatic choice backs off to."""
-
-ROUNDING = 0.02
-"""A window that differs from ours by no more is ours, rounded by the device."""
 
 _BEGINNINGS = ("ip tcp", "no ip tcp", "ip ftp", "no ip ftp", "alias exec", "ip  ", "no  ")
 """A device may print more than one blank between words."""
@@ -77,7 +73,7 @@ class TcpLines:
     @property
     def window_bytes(self) -> int | None:
         """Return the configured window size, or None where the default holds."""
-        return _window_of(self.of(WINDOW_SIZE)) or None
+        return window_of(self.of(WINDOW_SIZE)) or None
 
 
 def tcp_lines(configuration: str) -> TcpLines:
@@ -109,7 +105,7 @@ def _keyword(line: str) -> str:
 
 
 def is_ours_to_type(change: Change) -> bool:
-    """Tell whether all that a change would have us type is of the families that we set; see `plan_restore`."""
+    """Tell whether all that a change would have us type is of the families that we set; see `tasks.restore_plan`."""
     if is_mark(change.ours):
         return change.before is None and change.keyword == mark_of(change.ours)
     lines = [line for line in (change.before, change.ours) if line is not None]
@@ -170,7 +166,7 @@ class TunePlan:
             return None
         smaller = max(LARGEST_UNSCALED_BYTES, present // 2)
         others = tuple(change for change in self.changes if change is not window)
-        if _window_of(window.before) >= smaller:
+        if window_of(window.before) >= smaller:
             return replace(self, changes=others)
         made = replace(window, ours=f"ip tcp {WINDOW_SIZE} {smaller}", shown=None)
         return replace(self, changes=tuple(made if change is window else change for change in self.changes))
@@ -242,7 +238,8 @@ def _is_on(change: Change) -> bool:
     return change.keyword != SOURCE_INTERFACE or shows(change, change.before)
 
 
-def _window_of(line: str | None) -> int:
+def window_of(line: str | None) -> int:
+    """Return the window in bytes that a line sets; 0 where there is no such line, or it sets none."""
     value = (line or "").split()[-1:]
     return int(value[0]) if value and value[0].isdigit() and not str(line).startswith("no ") else 0
 
@@ -258,250 +255,6 @@ def shows(change: Change, line: str | None) -> bool:
     return typed[2] == printed[2] and long.startswith(short)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignChange:
-    """A line that is neither what it was nor what we set: somebody changed it meanwhile, so it stays."""
-
-    keyword: str
-    before: str | None
-    ours: str
-    present: str | None
-
-    def __str__(self) -> str:
-        """Return the finding and what to do, in one sentence."""
-        return (
-            f"expected '{self.ours}' as we set it, found {_named(self.present)}; somebody changed it meanwhile, so it "
-            f"was left alone (it was {_named(self.before)} before)"
-        )
-
-
 def marks_in(changes: Iterable[Change]) -> tuple[str, ...]:
     """Return the lines among changes that mark a device as a run's."""
     return tuple(change.ours for change in changes if is_mark(change.ours))
-
-
-class Standing(Enum):
-    """What stands where we meant to set a line.
-
-    Attributes:
-        BEFORE: What was there before: ours was never set, refused, undone, or is not shown (yet).
-        OURS: Our line, in whatever words.
-        UNCERTAIN: What the device may have made of a line of ours that nobody saw set, or of the one that puts back;
-            or somebody else's doing.
-        FOREIGN: Somebody else's line.
-    """
-
-    BEFORE = "before"
-    OURS = "ours"
-    UNCERTAIN = "uncertain"
-    FOREIGN = "foreign"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestorePlan:
-    """What to send so that the lines are what they were, and what must be left alone.
-
-    Attributes:
-        commands: What to send; our mark is taken back last.
-        foreign: Lines of somebody else.
-        uncertain: Lines that may be ours in other words: left alone, and not to be forgotten.
-    """
-
-    commands: tuple[str, ...]
-    foreign: tuple[ForeignChange, ...]
-    uncertain: tuple[ForeignChange, ...] = ()
-
-
-def plan_restore(
-    changes: tuple[Change, ...],
-    present: TcpLines,
-    *,
-    others: Iterable[str] = (),
-    sent: Iterable[str] = (),
-    is_sure: bool = False,
-) -> RestorePlan:
-    """Return how to undo our changes, whatever happened since they were planned.
-
-    A line that is as before needs nothing (never sent, refused, undone by a reload, or restored already), so the
-    plan is right after a crash at any moment and may be applied again and again.
-
-    Args:
-        changes: What we meant to set.
-        present: The lines as the device shows them.
-        others: All global lines that it shows, where one of ours may be shown in words of another family.
-        sent: Lines that were sent a moment ago to undo them; what became of such a line is ours as well.
-        is_sure: Also take back what is shown as before: a device may be late in showing what is in force, and what
-            takes our line back does nothing where it is gone.
-    """
-    shown, undone = frozenset(others), frozenset(sent)
-    found = [(change, present.of(change.keyword)) for change in changes]
-    stands = [(change, now, standing(change, now, shown, is_undone=change.before in undone)) for change, now in found]
-    undo = [one for one in stands if one[2] is Standing.OURS or (is_sure and _may_be_late(*one))]
-    # A mark goes last: until then others are to see whose the device is.
-    undo.sort(key=lambda one: is_mark(one[0].ours))
-
-    def left(kind: Standing) -> tuple[ForeignChange, ...]:
-        return tuple(
-            ForeignChange(keyword=one.keyword, before=one.before, ours=one.ours, present=now)
-            for one, now, stand in stands
-            if stand is kind
-        )
-
-    return RestorePlan(
-        commands=tuple(_undo(change, now) for change, now, _ in undo),
-        foreign=left(Standing.FOREIGN),
-        uncertain=left(Standing.UNCERTAIN),
-    )
-
-
-def standing(
-    change: Change, now: str | None, others: frozenset[str] = frozenset(), *, is_undone: bool = False
-) -> Standing:
-    """Return what stands where we meant to set a line.
-
-    Args:
-        change: What we meant to set.
-        now: The line of that keyword as the device shows it, or None.
-        others: All global lines that it shows.
-        is_undone: Whether the line that was there before has just been sent.
-    """
-    if change.shown and change.shown in others and change.shown != change.before:
-        return Standing.OURS
-    if now == change.before:
-        return Standing.BEFORE
-    if change.shown == "" and change.before is None and now == f"no {change.ours}":
-        # A default that we tried to switch off and on: a rollback may have brought that moment back.
-        return Standing.UNCERTAIN
-    if _is_ours(change, now):
-        return Standing.OURS
-    if change.keyword == WINDOW_SIZE and _has_lost_digits(change.before, now):
-        # What became of the line that puts back: ours to mend where we have just typed it.
-        return Standing.OURS if is_undone else Standing.UNCERTAIN
-    is_explained = is_undone or (change.shown is None and _may_be_ours(change, now))
-    return Standing.UNCERTAIN if is_explained else Standing.FOREIGN
-
-
-def _may_be_late(change: Change, now: str | None, stands: Standing) -> bool:
-    """Tell whether a line of ours may be in force although what was there before is shown; a default is no line."""
-    return stands is Standing.BEFORE and not (change.shown == "" and now is None)
-
-
-def _is_ours(change: Change, now: str | None) -> bool:
-    if now is None:
-        # On by default there: our line is taken and not printed.
-        return change.before == f"no {change.ours}"
-    if shows(change, now) or now == change.shown or (change.before is None and now == f"no {change.ours}"):
-        # The last case: on by default there as well, and it was our own undoing that switched it off.
-        return True
-    if change.keyword == WINDOW_SIZE:
-        return _is_rounded(change, now) or (change.shown is None and _has_lost_digits(change.ours, now))
-    return change.keyword != SOURCE_INTERFACE and now.startswith(f"{change.ours} ")
-
-
-def _is_rounded(change: Change, now: str) -> bool:
-    ours = _window_of(change.ours)
-    return abs(_window_of(now) - ours) <= ours * ROUNDING
-
-
-def _has_lost_digits(sent: str | None, now: str | None) -> bool:
-    """Tell whether a window is one that was sent, with digits that were lost on the way to the device."""
-    if sent is None or now is None or now.startswith("no "):
-        return False
-    whole, found = sent.split()[-1], now.split()[-1]
-    digits = iter(whole)
-    return whole.isdigit() and len(whole) - len(found) in {1, 2} and all(digit in digits for digit in found)
-
-
-def _may_be_ours(change: Change, now: str | None) -> bool:
-    """Tell whether a device may have made this of a line of ours that nobody saw.
-
-    It takes no larger window than it was given. And one that shows nothing of a line shows none in its place either,
-    where there was one before.
-    """
-    if now is None:
-        return True
-    return change.keyword == WINDOW_SIZE and 0 < _window_of(now) < _window_of(change.ours)
-
-
-def _undo(change: Change, now: str | None) -> str:
-    """Return the line that brings back what was there: the old line itself, or `no` of ours where there was none."""
-    if change.before is not None:
-        return change.before
-    if now == f"no {change.ours}":
-        return change.ours
-    return f"no alias exec {change.keyword}" if is_mark(change.ours) else f"no {change.ours}"
-
-
-def _named(line: str | None) -> str:
-    return f"'{line}'" if line else "no line (the default)"
-
-
-# What a device made of the lines that were sent to it: which line that it shows is which of ours. Pure.
-#
-# A device may show a line in other words than it was typed, and what it shows is all that tells later whether our line
-# is still in force. So the two are tied while we know that nothing else has changed, right after the lines were sent.
-# What cannot be tied could not be told from somebody else's line later, nor could its absence: it is taken back at
-# once.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tie:
-    """Our lines, tied to what the device shows as far as it shows them.
-
-    Attributes:
-        changes: Those that were tied, with how the device shows them; then the others.
-        untied: Those of which it shows nothing that could be theirs.
-    """
-
-    changes: tuple[Change, ...]
-    untied: tuple[Change, ...]
-
-    @property
-    def in_other_words(self) -> tuple[Change, ...]:
-        """Return those that the device shows otherwise than they were sent."""
-        return tuple(one for one in self.changes if one.shown and not shows(one, one.shown))
-
-
-def tie(changes: Iterable[Change], present: TcpLines, *, new_lines: Iterable[str] = ()) -> Tie:
-    """Tie lines that were sent to what the device shows right afterwards.
-
-    Args:
-        changes: What was sent and not refused.
-        present: The lines of our families as the device shows them.
-        new_lines: All global lines that it did not show before they were sent; where none of our families can be a line
-            of ours, one of these may.
-    """
-    tied, untied = [], []
-    for change in changes:
-        line = _own_line(change, present.of(change.keyword)) or _renamed(change, new_lines)
-        if line is None:
-            untied.append(change)
-        else:
-            tied.append(replace(change, shown=line))
-    return Tie(changes=(*tied, *untied), untied=tuple(untied))
-
-
-def _own_line(change: Change, now: str | None) -> str | None:
-    """Return the line under our keyword where it is what the device made of ours."""
-    if now is None:
-        # On by default there, and switched off before: our line is taken and not printed.
-        return "" if change.before == f"no {change.ours}" else None
-    if shows(change, now):
-        return now
-    if now == change.before or now.startswith("no "):
-        return None
-    if change.keyword == SOURCE_INTERFACE:
-        return None
-    # A window may be rounded or clamped to whatever the device takes; a word may stand behind a switch.
-    return now if change.keyword == WINDOW_SIZE or now.startswith(f"{change.ours} ") else None
-
-
-def _renamed(change: Change, new_lines: Iterable[str]) -> str | None:
-    """Return the one new line that holds our keyword or our value, for a release that has another word for it."""
-    value = change.ours.split()[-1]
-    found = [
-        line
-        for line in new_lines
-        if not line.startswith("no ") and (change.keyword in line or (value.isdigit() and value in line.split()))
-    ]
-    return found[0] if len(found) == 1 else None

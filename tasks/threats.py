@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
 from tasks.configuration_state import lock_holder, pending_rollback
+from tasks.line_state import LineState, line_state
 from tasks.readings import Configured
-from tasks.tcp_config import Change, Standing, standing, tcp_lines
+from tasks.tcp_config import Change, tcp_lines
 from templates.config_sections import ConfigNotUnderstood
 from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, rows
 
@@ -116,7 +117,9 @@ def holds_ours(changes: tuple[Change, ...], configuration: str) -> bool:
         lines = tcp_lines(configuration)
     except ConfigNotUnderstood:
         return True
-    return any(standing(change, lines.of(change.keyword)) is Standing.OURS for change in changes if change.shown != "")
+    return any(
+        line_state(change, lines.of(change.keyword)) is LineState.OURS for change in changes if change.shown != ""
+    )
 
 
 def _asked(session: DeviceSession, command: str) -> str:

@@ -13,8 +13,10 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.refusals import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import new_lines
+from tasks.line_state import MatchedLines, match_lines
 from tasks.mark import first_mark, in_other_hands, is_mark, mark_of
 from tasks.readings import Configured, read_running
+from tasks.restore_plan import plan_restore
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import (
     EXTRAS,
@@ -22,12 +24,9 @@ from tasks.tcp_config import (
     WINDOW_SIZE,
     Change,
     TcpLines,
-    Tie,
     TunePlan,
     is_ours_to_type,
-    plan_restore,
     shows,
-    tie,
 )
 
 STEP = "tune"
@@ -168,16 +167,16 @@ class _Tuning:
 
     def through(self, plan: TunePlan) -> TuneReport:
         plan, seen = self._sent(plan)
-        tied, seen, late_s = self._tied(plan.changes, seen)
-        tied, seen = self._without_unseen(tied, seen)
-        self._remember(tied.changes)
-        self._check_is_ours_alone(tied.changes, seen.tcp)
+        matched, seen, late_s = self._matched(plan.changes, seen)
+        matched, seen = self._without_unseen(matched, seen)
+        self._remember(matched.changes)
+        self._check_is_ours_alone(matched.changes, seen.tcp)
         return TuneReport(
             running=seen.tcp,
-            not_shown=tuple(change.ours for change in tied.changes if not change.shown),
+            not_shown=tuple(change.ours for change in matched.changes if not change.shown),
             refused=tuple(self._told),
-            other_words=tuple(f"'{one.ours}' is shown as '{one.shown}'" for one in tied.in_other_words),
-            is_marked=any(is_mark(change.ours) for change in tied.changes),
+            other_words=tuple(f"'{one.ours}' is shown as '{one.shown}'" for one in matched.in_other_words),
+            is_marked=any(is_mark(change.ours) for change in matched.changes),
             late_s=late_s,
         )
 
@@ -210,12 +209,12 @@ class _Tuning:
         self._remember(plan.changes)
         return plan, {line: words for line, words in refused.items() if not is_mark(line)}
 
-    def _tied(self, changes: tuple[Change, ...], seen: Configured) -> tuple[Tie, Configured, float]:
-        """Tie our lines to what is shown, with as many looks as it takes; return how late the device showed them."""
+    def _matched(self, changes: tuple[Change, ...], seen: Configured) -> tuple[MatchedLines, Configured, float]:
+        """Match our lines with what is shown, in as many looks as it takes; return how late the device showed them."""
         started, late_s = time.monotonic(), 0.0
         found = self._look(changes, seen)
         for pause_s in LATE_PAUSES_S:
-            if not found.untied or (late_s and len(found.untied) < len(changes)):
+            if not found.unmatched or (late_s and len(found.unmatched) < len(changes)):
                 break
             time.sleep(pause_s)
             seen = read_running(self._session)
@@ -223,29 +222,29 @@ class _Tuning:
             found = self._look(changes, seen)
         return found, seen, late_s
 
-    def _look(self, changes: tuple[Change, ...], seen: Configured) -> Tie:
-        found = tie(changes, seen.tcp)
-        if not found.untied or self._before is None:
+    def _look(self, changes: tuple[Change, ...], seen: Configured) -> MatchedLines:
+        found = match_lines(changes, seen.tcp)
+        if not found.unmatched or self._before is None:
             return found
         new = new_lines(self._before.running_fingerprint, seen.text, salt=self._before.salt)
-        return tie(changes, seen.tcp, new_lines=[line for line in new if line not in seen.tcp.lines])
+        return match_lines(changes, seen.tcp, new_lines=[line for line in new if line not in seen.tcp.lines])
 
-    def _without_unseen(self, found: Tie, seen: Configured) -> tuple[Tie, Configured]:
+    def _without_unseen(self, found: MatchedLines, seen: Configured) -> tuple[MatchedLines, Configured]:
         """Take back what is not shown, but for what is the default there and needs no line of ours.
 
         Raises:
             DeviceRefused: A line is not shown although it is no default: nobody could tell later whether it is gone.
         """
-        if not found.untied:
+        if not found.unmatched:
             return found, seen
-        self._session.configure(tuple(_negated(change) for change in found.untied))
+        self._session.configure(tuple(_negated(change) for change in found.unmatched))
         seen = read_running(self._session)
-        defaults = tuple(one for one in found.untied if seen.tcp.of(one.keyword) == f"no {one.ours}" != one.before)
+        defaults = tuple(one for one in found.unmatched if seen.tcp.of(one.keyword) == f"no {one.ours}" != one.before)
         if defaults:
             self._session.configure(tuple(change.ours for change in defaults))
             seen = read_running(self._session)
-        kept = tuple(change for change in found.changes if change not in found.untied)
-        lost = [one for one in found.untied if one not in defaults and not is_mark(one.ours)]
+        kept = tuple(change for change in found.changes if change not in found.unmatched)
+        lost = [one for one in found.unmatched if one not in defaults and not is_mark(one.ours)]
         if lost:
             self._take_back(found.changes, seen)
             raise DeviceRefused(
@@ -256,7 +255,7 @@ class _Tuning:
                 hint=_hint(lost[0]),
             )
         # The defaults stay among what we have to answer for: a rollback of that moment would bring our `no` back.
-        return Tie(changes=(*kept, *(replace(one, shown="") for one in defaults)), untied=()), seen
+        return MatchedLines(changes=(*kept, *(replace(one, shown="") for one in defaults)), unmatched=()), seen
 
     def _check_is_ours_alone(self, changes: tuple[Change, ...], seen: TcpLines) -> None:
         """Check that nobody else began at the same moment.

@@ -13,7 +13,7 @@ from flashferry.devices.session import DeviceSession
 from flashferry.images.digests import Digests
 from tasks.file_system import same_file
 from tasks.hashing import SIGNATURE_DOT_BYTES, HashLimits, hash_limits, run_verify
-from tasks.signature import Signature, SignatureReport, judge
+from tasks.signature import Signature, SignatureReport, read_signature
 from templates.rows import Refusal, VerifyDigest, VerifyError, first, rows
 
 STEP = "verify"
@@ -143,7 +143,7 @@ def verify_signature(
         OutputNotUnderstood: It said nothing that we know, or went silent.
     """
     done = run_verify(session, f"verify {path}", limits=limits, dot_bytes=SIGNATURE_DOT_BYTES, interrupted=interrupted)
-    report = replace(judge(done.text, path), duration_s=done.duration_s)
+    report = replace(read_signature(done.text, path), duration_s=done.duration_s)
     if report.outcome is Signature.REFUSED:
         raise ImageCorrupt(
             f"{path}: expected a good signature, the device says: {report.words}",

@@ -8,7 +8,7 @@ from flashferry.fileserver.records import SenderReport, TransferRecord
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.readings import Readings
 from flashferry.tcp.sample import Sample
-from flashferry.tcp.verdict import VerdictKind, judge
+from flashferry.tcp.verdict import VerdictKind, classify_transfer
 
 if TYPE_CHECKING:
     from flashferry.fileserver.tickets import TicketGrant
@@ -142,7 +142,7 @@ class Transfer:
     ) -> VerdictKind | None:
         """Return what limited it so far, from a choice of its readings; None while that cannot be told."""
         samples = self._readings.samples(self._origin_s, most=_READINGS_SO_FAR)
-        kind = judge(samples, congestion_control=congestion_control, own_pace=own_pace, link=link).kind
+        kind = classify_transfer(samples, congestion_control=congestion_control, own_pace=own_pace, link=link).kind
         return None if kind is VerdictKind.TOO_SHORT else kind
 
     def loses_heavily(self, now_s: float, for_s: float = FALL_BACK_AFTER_S) -> bool:
@@ -176,7 +176,7 @@ class Transfer:
         return TransferRecord(
             outcome=outcome,
             sender=sender,
-            verdict=judge(
+            verdict=classify_transfer(
                 samples,
                 congestion_control=sender.congestion_control,
                 shared_cap_bytes_per_s=sender.shared_cap_bytes_per_s,

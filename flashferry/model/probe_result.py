@@ -9,8 +9,8 @@ from flashferry.tcp.probing import steady_bytes_per_s, too_short
 from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import Verdict
 from flashferry.tcp.worth import Worth
-from tasks.connectivity import ReachReport
-from tasks.copy import PullReport
+from tasks.connectivity import ConnectivityReport
+from tasks.copy import CopyReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ CAVEAT = "A copy to null: writes no flash; to flash it cannot be faster, and on 
 """What no speed test without flash can know."""
 
 
-def arm_of(pull: PullReport | None, seen: TransferRecord, copies: int) -> Arm:
+def arm_of(pull: CopyReport | None, seen: TransferRecord, copies: int) -> Arm:
     """Return an arm from the device's and the server's account of its last copy."""
     return Arm(
         size_bytes=seen.bytes_acked,
@@ -103,7 +103,7 @@ def arm_of(pull: PullReport | None, seen: TransferRecord, copies: int) -> Arm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class Connectivity:
     """Whether a device can fetch a file from us, and what that showed.
 
     Attributes:
@@ -114,7 +114,7 @@ class Reached:
         mode: `passive` or `active`, or None where no data connection was asked for.
     """
 
-    report: ReachReport
+    report: ConnectivityReport
     syn: SynOptions | None
     rtt_s: float | None
     mode: str | None

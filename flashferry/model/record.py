@@ -17,7 +17,7 @@ from flashferry.model.recovery_rules import Judgement
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.tcp.path import WindowChoice
 from tasks.check import CheckReport
-from tasks.copy import PullReport
+from tasks.copy import CopyReport
 from tasks.restore import RestoreReport
 from tasks.tcp_config import Change
 from tasks.tune import TuneReport
@@ -143,7 +143,7 @@ class DeviceRecord:
     link_rate: LinkRate | None = None
     changes: tuple[Change, ...] = ()
     tune: TuneReport | None = None
-    pull: PullReport | None = None
+    pull: CopyReport | None = None
     transfer: TransferRecord | None = None
     reconciled: tuple[Judgement, ...] = ()
     clocks: Clocks | None = None

@@ -66,7 +66,7 @@ class Judgement:
     reason: str
 
 
-def judge(seen: Evidence) -> Judgement:
+def decide_recovery(seen: Evidence) -> Judgement:
     """Return what to do, by the first rule that fits."""
     if seen.transferring:
         return _say(Decision.WAIT, "the device goes on copying without its session")

@@ -14,14 +14,14 @@ from flashferry.core.errors import FlashferryError, Kind
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, Stopped
 from flashferry.devices.identity import member_serials
-from flashferry.model.probe_result import Reached
+from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.leases import Lease, lease_by_name, lease_on, leases
 from inventory.access import state_directory
 from inventory.view import view
-from tasks.check import CheckReport, Wanted, Way, check_device
+from tasks.check import CheckReport, ReturnPath, Wanted, check_device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class CheckRecord:
     outcome: Outcome
     check: CheckReport | None
     failure: Failure | None
-    reach: Reached | None = None
+    reach: Connectivity | None = None
 
 
 def check_fleet(
@@ -99,13 +99,13 @@ def look(
     """
     name = task.host.name
     host = view(task.host)
-    way = Way(vrf=host.vrf, source_interface=host.source_interface)
+    return_path = ReturnPath(vrf=host.vrf, source_interface=host.source_interface)
     try:
         if interrupted():
             raise Interrupted("stopped by the operator before this device", host=name, step="check")
         if (lease := lease_by_name(held, host) or _lease_on(task, held)) is not None:
             return _held(name, lease)
-        report = check_device(session_of(task), wanted, way=way, interrupted=interrupted)
+        report = check_device(session_of(task), wanted, return_path=return_path, interrupted=interrupted)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' check
         outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
         if isinstance(error, Stopped):

@@ -9,7 +9,8 @@ from flashferry.model.states import Restored, State
 from flashferry.reports.model import LineReport, Proof, RestoreReport, RunStanding
 from flashferry.store.proofs import restore_source
 from tasks.configuration import Difference
-from tasks.tcp_config import ForeignChange, TcpLines
+from tasks.restore_plan import ForeignChange
+from tasks.tcp_config import TcpLines
 
 if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice

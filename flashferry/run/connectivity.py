@@ -15,7 +15,7 @@ from nornir.core.task import Result, Task
 from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.fileserver import FileServer, FileServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
-from flashferry.model.probe_result import Reached
+from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
@@ -29,8 +29,8 @@ from flashferry.tcp.syn import SynOptions
 from inventory.access import state_directory
 from inventory.view import HostView, view
 from tasks.check import CheckReport, Wanted
-from tasks.connectivity import ReachReport, ServerView, reach_server
-from tasks.copy import Source
+from tasks.connectivity import ConnectivityReport, check_connectivity
+from tasks.copy import ServerView, Source
 from tasks.source_address import own_addresses
 from tasks.tcp_config import plan_tune
 
@@ -50,7 +50,7 @@ def reach_fleet(
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[CheckRecord, ...]:
-    """Return a CheckRecord per device, in the order of the inventory; fit ones with what `Reached` tells.
+    """Return a CheckRecord per device, in the order of the inventory; fit ones with what `Connectivity` tells.
 
     Args:
         nornir: The devices, with credentials.
@@ -119,7 +119,7 @@ class _Visit:
             session = session_of(task)
             expected = own_addresses(session)
             with _lookout(self._server, self._image.name, expected) as lookout:
-                found = reach_server(
+                found = check_connectivity(
                     session,
                     source=self._source(task, report, lookout.ticket),
                     size_bytes=REACH_BYTES,
@@ -156,10 +156,10 @@ class _Visit:
 
 
 def _recorded(
-    record: CheckRecord, found: ReachReport, lookout: _Lookout, not_set: str, transcript: tuple[str, ...]
+    record: CheckRecord, found: ConnectivityReport, lookout: _Lookout, not_set: str, transcript: tuple[str, ...]
 ) -> CheckRecord:
     seen = lookout.record
-    reached = Reached(
+    reached = Connectivity(
         report=found,
         syn=(seen.data_syn if seen else None) or lookout.control_syn,
         rtt_s=seen.min_rtt_s if seen else None,
@@ -244,7 +244,7 @@ class _Lookout:
                     logged_in=self._seen.logged_in or seen.peer_address is not None,
                     came_from=seen.peer_address or self._seen.came_from,
                     acked_bytes=max(seen.bytes_acked, self._seen.acked_bytes),
-                    complaint=seen.last_error or None,
+                    failure=seen.last_error or None,
                 )
 
 

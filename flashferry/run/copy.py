@@ -22,7 +22,7 @@ from flashferry.run.waiting import SlotRun
 from flashferry.store.transfer_row import STAGE, KeptTransfer
 from flashferry.tcp.probing import steady_bytes_per_s
 from tasks.check import CheckReport, look_again
-from tasks.copy import PullReport, Witnessed, copy_limits, pull
+from tasks.copy import CopyReport, ServerView, copy, copy_limits
 from tasks.copy_watch import least_rate_bytes_per_s
 from tasks.partial_file import remove
 from tasks.source_address import own_addresses
@@ -136,9 +136,9 @@ class CopyRun(SlotRun):
             password=ticket.password,
         )
         try:
-            done: PullReport = self._do(
+            done: CopyReport = self._do(
                 "pull",
-                pull,
+                copy,
                 source=source,
                 target=target,
                 size_bytes=context.image.size_bytes,
@@ -271,7 +271,7 @@ class CopyRun(SlotRun):
         tuned = any(change.keyword == WINDOW_SIZE for change in self._in_force)
         return least_rate_bytes_per_s(rtt_s=self._checked().rtt_s or ASSUMED_RTT_S, tuned=tuned)
 
-    def _witness(self) -> Witnessed:
+    def _witness(self) -> ServerView:
         """Return the server's account, and tell who watches."""
         assert self._ticket is not None
         seen = self._context.server.progress(self._ticket.ticket_id)
@@ -287,10 +287,10 @@ class CopyRun(SlotRun):
             # A speed test has another copy before it.
             if not self._context.options.to_null:
                 self._hand_on(so_far)
-        return Witnessed(
+        return ServerView(
             client_seen=seen.state is not TransferState.WAITING,
             logged_in=seen.state not in {TransferState.WAITING, TransferState.CONNECTED},
-            bytes_acked=seen.bytes_acked,
+            acked_bytes=seen.bytes_acked,
             failure=seen.last_error,
         )
 

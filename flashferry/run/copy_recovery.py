@@ -11,7 +11,7 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceUnreachable, FlashBusy, Interrupted
 from flashferry.fileserver import TransferProgress, TransferState
-from flashferry.model.recovery_rules import Decision, Evidence, Judgement, judge
+from flashferry.model.recovery_rules import Decision, Evidence, Judgement, decide_recovery
 from tasks.copy_watch import SLOWEST_BYTES_PER_S, copy_limits
 from tasks.partial_file import FlashFile, file_at
 
@@ -86,7 +86,7 @@ class _Watch:
         same_s = now - self._changed_at
         if seen.state in _RUNNING and same_s > STALLED_S:
             case.end_transfer()
-        return judge(
+        return decide_recovery(
             Evidence(
                 image_bytes=case.image_bytes,
                 to_null=case.target == "null:",

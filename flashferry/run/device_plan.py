@@ -14,7 +14,8 @@ from flashferry.tcp.path import WindowChoice, choose_window
 from inventory.view import HostView
 from tasks.check import CheckReport
 from tasks.copy import Source, command_for
-from tasks.tcp_config import Change, TcpLines, TunePlan, plan_restore, plan_tune
+from tasks.restore_plan import plan_restore
+from tasks.tcp_config import Change, TcpLines, TunePlan, plan_tune
 from tasks.verify import commands_for
 
 ASSUMED_RTT_S = 0.1

@@ -10,7 +10,7 @@ from flashferry.fileserver import FileServerError
 from flashferry.model.record import sentence_of
 from flashferry.run.copy import CopyRun
 from flashferry.run.copy_recovery import reconcile
-from tasks.partial_file import CANNOT_TELL, FlashFile, advice, file_at, in_words, leftover
+from tasks.partial_file import CANNOT_TELL, FlashFile, advice, describe_partial_file, file_at, in_words
 
 
 class LeftoverRun(CopyRun):
@@ -24,7 +24,7 @@ class LeftoverRun(CopyRun):
         """
         with suppress(Exception):
             if self._is_ours_on_flash(self._target, server_tells=self._ask_server()):
-                self._name(leftover(session_of(self._task), self._target))
+                self._name(describe_partial_file(session_of(self._task), self._target))
 
     def _name(self, named: str | None) -> None:
         """Keep what a failed copy left, and what to do about it."""
@@ -54,7 +54,7 @@ class LeftoverRun(CopyRun):
             self._name(f"{CANNOT_TELL}the device could not be looked at any more")
             return
         try:
-            self._name(leftover(session_of(self._task), target))
+            self._name(describe_partial_file(session_of(self._task), target))
             if self._context.options.remove_partial and server_tells and self._record.partial_file is not None:
                 self._remove_worthless(target)
         except FlashferryError as error:

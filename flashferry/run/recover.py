@@ -23,7 +23,7 @@ from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.store.journal import Journal
-from tasks.partial_file import leftover
+from tasks.partial_file import describe_partial_file
 from tasks.readings import read_running
 from tasks.restore import RestoreReport, restore_device
 from tasks.tcp_config import marks_in
@@ -176,7 +176,7 @@ def _recover_device(task: Task, device: TouchedDevice, job: _Job) -> RecoveryRec
         if device.host not in job.vouched:
             _check_is_meant(session, device, job.journal)
         report = _restored(session, device, job)
-        partial = leftover(session, device.target or "null:")
+        partial = describe_partial_file(session, device.target or "null:")
         record = RecoveryRecord(
             host=device.host,
             run_id=device.run_id,

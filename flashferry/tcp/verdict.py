@@ -32,7 +32,7 @@ from flashferry.tcp.verdict_words import advice_for, evidence_for, sentence_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["KnownLink", "OwnPace", "Sample", "Verdict", "VerdictKind", "judge"]
+__all__ = ["KnownLink", "OwnPace", "Sample", "Verdict", "VerdictKind", "classify_transfer"]
 
 _LEAST_SECONDS = 1.0
 _LEAST_ROUND_TRIPS = 10
@@ -65,7 +65,7 @@ class Verdict:
     advice: str = ""
 
 
-def judge(
+def classify_transfer(
     samples: "Sequence[Sample]",
     *,
     congestion_control: str | None = None,

@@ -16,7 +16,7 @@ from tasks.check import CheckReport
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flashferry.model.probe_result import Reached
+    from flashferry.model.probe_result import Connectivity
     from flashferry.model.record import DeviceRecord, RunReport
     from flashferry.planning.inspection import CheckRecord
     from flashferry.run.recover import RecoveryRecord
@@ -91,7 +91,7 @@ def _fit_word(found: CheckReport | None) -> str:
     return "fit" if is_known else "image unsure"
 
 
-def _print_reach(host: str, found: Reached) -> None:
+def _print_reach(host: str, found: Connectivity) -> None:
     if found.report.copied is not None:
         took = f"{found.report.copied.size_bytes:,} bytes in {found.report.copied.duration_s:.3f} s"
         rtt = f", round trip {found.rtt_s * 1e3:.0f} ms" if found.rtt_s else ""

@@ -19,7 +19,7 @@ from flashferry.lab.experiment.site_client import SiteClient
 from flashferry.lab.experiment.syn_tap import SynTap
 from flashferry.lab.experiment.witness import Flow, Witness
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
-from flashferry.tcp.verdict import KnownLink, VerdictKind, judge
+from flashferry.tcp.verdict import KnownLink, VerdictKind, classify_transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -229,7 +229,7 @@ def _kind_by_readings(flow: Flow, record: TransferRecord | None) -> VerdictKind:
     if record is None or record.verdict.kind is VerdictKind.TOO_SHORT:
         return flow.judged().kind
     sender = record.sender
-    return judge(
+    return classify_transfer(
         record.samples,
         congestion_control=sender.congestion_control,
         shared_cap_bytes_per_s=sender.shared_cap_bytes_per_s,

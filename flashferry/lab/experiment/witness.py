@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from flashferry.lab.experiment.diag import ESTABLISHED, Connection, Monitor
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.sample import Sample
-from flashferry.tcp.verdict import KnownLink, Verdict, judge
+from flashferry.tcp.verdict import KnownLink, Verdict, classify_transfer
 
 STEP_S = 0.1
 """The article's graphs have steps of 100 ms."""
@@ -49,7 +49,7 @@ class Flow:
     def judged(self, link: KnownLink | None = None) -> Verdict:
         """Say what limited it, by readings about a second apart, and what its link carries if that is to be known."""
         step_s = min(_JUDGED_STEP_S, self.samples[-1].at_s / _LEAST_JUDGED_READINGS) if self.samples else _JUDGED_STEP_S
-        return judge(thinned(self.samples, step_s), congestion_control=self.control or None, link=link)
+        return classify_transfer(thinned(self.samples, step_s), congestion_control=self.control or None, link=link)
 
 
 def thinned(samples: list[Sample], step_s: float) -> list[Sample]:

@@ -19,7 +19,7 @@ from flashferry.devices.errors import (
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue
 from tasks.authorization import look_at_authorization
-from tasks.copy_watch import CopyWatch, Witnessed, copy_limits
+from tasks.copy_watch import CopyWatch, ServerView, copy_limits
 from tasks.partial_file import DeleteDialogue
 
 COPY = "copy ftp://user:secret@192.0.2.1/x.bin flash:x.bin"
@@ -33,7 +33,7 @@ def dialogue() -> CopyDialogue:
 def watched(talk: CopyDialogue) -> tuple[CopyWatch, Callable[[], None]]:
     """Return what a copy is held by: the dialogue, and the look at it once a second."""
     limits = copy_limits(size_bytes=3, expected_bytes_per_s=1e6)
-    seen = Witnessed(client_seen=True, logged_in=True, bytes_acked=0, failure=None)
+    seen = ServerView(client_seen=True, logged_in=True, acked_bytes=0, failure=None)
     watch = CopyWatch("r1", talk, 3, limits, lambda: seen, lambda: False)
     return watch, watch.check
 

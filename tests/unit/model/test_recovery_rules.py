@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from flashferry.model.recovery_rules import Decision, Evidence, judge
+from flashferry.model.recovery_rules import Decision, Evidence, decide_recovery
 from tests.some import some
 
 IMAGE_BYTES = 1000
@@ -59,7 +59,7 @@ NOTHING = Evidence(
 )
 def test_the_table(changes, decision, reason):
     """Each situation has one decision, with its reason."""
-    found = judge(replace(NOTHING, **changes))
+    found = decide_recovery(replace(NOTHING, **changes))
     assert found.decision is decision
     assert reason in found.reason
 
@@ -87,7 +87,7 @@ def every_situation():
 def test_what_never_happens():
     """In none of all situations is a file removed that is not ours or without leave, or a copy begun a third time."""
     for seen in some(every_situation()):
-        decision = judge(seen).decision
+        decision = decide_recovery(seen).decision
         if decision is Decision.REMOVE_AND_AGAIN:
             assert seen.may_remove
             assert seen.began
@@ -109,6 +109,6 @@ def test_what_never_happens():
 def test_waiting_ends():
     """Once the server is done and the flash is settled there is nothing to wait for."""
     assert all(
-        judge(seen).decision is not Decision.WAIT
+        decide_recovery(seen).decision is not Decision.WAIT
         for seen in some(seen for seen in every_situation() if seen.settled and seen.waited and not seen.transferring)
     )

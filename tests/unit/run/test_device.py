@@ -268,7 +268,7 @@ class Flash:
         self.at = at
         for module in (reconciling, leftover_run):
             monkeypatch.setattr(module, "file_at", lambda session, path: self.look(path))
-        monkeypatch.setattr(leftover_run, "leftover", lambda session, path: in_words(self.look(path)))
+        monkeypatch.setattr(leftover_run, "describe_partial_file", lambda session, path: in_words(self.look(path)))
 
     def look(self, path):
         found = self.at()

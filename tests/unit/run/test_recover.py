@@ -128,7 +128,7 @@ class Answering:
         self.members = members
         self.held = list(held)
         monkeypatch.setattr(flashferry.run.recover, "session_of", lambda task: self)
-        monkeypatch.setattr(flashferry.run.recover, "leftover", lambda session, path: None)
+        monkeypatch.setattr(flashferry.run.recover, "describe_partial_file", lambda session, path: None)
         monkeypatch.setattr(flashferry.run.recover, "restore_device", self.restore)
 
     def facts(self):

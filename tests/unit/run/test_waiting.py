@@ -162,7 +162,7 @@ def test_a_copy_hands_its_slot_on_before_its_end(watched, acked_bytes, to_null, 
     """The next one of the site is tuned meanwhile; a speed test keeps its slot, for the real copy is still to come."""
     run = watched.copying(acked_bytes, to_null=to_null)
     for _ in range(2):
-        assert run._witness().bytes_acked == acked_bytes
+        assert run._witness().acked_bytes == acked_bytes
     assert watched.gates.copies.inside == inside
     assert len(watched.copied) == 1 - inside
 

@@ -10,7 +10,7 @@ import pytest
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.images.digests import Image
 from flashferry.images.fit import Fits
-from tasks.check import Wanted, Way, check_device, look_again
+from tasks.check import ReturnPath, Wanted, check_device, look_again
 from tasks.readings import read_running
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -314,14 +314,18 @@ def test_a_pending_rollback_is_refused(table_device):
 def test_what_the_inventory_names_must_be_there(table_device):
     """A VRF that is not defined, and an interface that is down, are refused by name."""
     running = f"{SAVED}vrf definition Mgmt-intf\nip vrf old\n"
-    assert check_device(table_device(answers(running=running)), IMAGE, way=Way(vrf="old")).refusal is None
-    refused = check_device(table_device(answers(running=running)), IMAGE, way=Way(vrf="mgmt-intf")).refusal
+    assert (
+        check_device(table_device(answers(running=running)), IMAGE, return_path=ReturnPath(vrf="old")).refusal is None
+    )
+    refused = check_device(
+        table_device(answers(running=running)), IMAGE, return_path=ReturnPath(vrf="mgmt-intf")
+    ).refusal
     assert refused.startswith("VRF 'mgmt-intf' of the inventory: the device has Mgmt-intf, old")
     told = answers() | {"show ip interface brief": (CAPTURES / "show_ip_interface_brief/c2960.txt").read_text()}
-    assert check_device(table_device(told), IMAGE, way=Way(source_interface="Vl20")).refusal is None
+    assert check_device(table_device(told), IMAGE, return_path=ReturnPath(source_interface="Vl20")).refusal is None
     assert (
         "Vlan1 of the inventory has no IPv4 address"
-        in check_device(table_device(told), IMAGE, way=Way(source_interface="Vlan1")).refusal
+        in check_device(table_device(told), IMAGE, return_path=ReturnPath(source_interface="Vlan1")).refusal
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 import tasks.connectivity
 from flashferry.devices.conversation import Exchange
 from flashferry.devices.errors import DeviceRefused, TransferStalled
-from tasks.connectivity import LIMITS, Hindrance, ServerView, hindrance_of, reach_server
+from tasks.connectivity import LIMITS, Hindrance, ServerView, check_connectivity, hindrance_of
 from tasks.copy import Source
 
 HOME, ELSEWHERE = "192.0.2.11", "203.0.113.7"
@@ -83,7 +83,7 @@ def _impatient(monkeypatch):
 @pytest.mark.usefixtures("_impatient")
 def test_a_silent_device_is_not_waited_for():
     """A device that hangs at `Accessing` gets its answer when the time for a first byte is over."""
-    report = reach_server(
+    report = check_connectivity(
         FakeSession("Accessing ftp://*:*@192.0.2.1/reach.bin..."),
         source=SOURCE,
         size_bytes=16_384,
@@ -97,7 +97,7 @@ def test_a_silent_device_is_not_waited_for():
 
 def test_a_device_that_gives_up_by_itself():
     """Its own words are in the sentence, behind ours."""
-    report = reach_server(
+    report = check_connectivity(
         FakeSession("%Error opening ftp://*:*@192.0.2.1/reach.bin (Timed out)\nr1#"),
         source=SOURCE,
         size_bytes=16_384,
@@ -111,7 +111,7 @@ def test_a_device_that_gives_up_by_itself():
 def test_a_command_that_is_not_allowed_is_no_fault_of_the_network():
     """The device's owner must act, not whoever runs the firewall: nothing is said of a path that was never tried."""
     with pytest.raises(DeviceRefused, match="does not take the copy command: Command authorization failed"):
-        reach_server(
+        check_connectivity(
             FakeSession("Command authorization failed.\n\nr1#"),
             source=SOURCE,
             size_bytes=16_384,
@@ -122,7 +122,7 @@ def test_a_command_that_is_not_allowed_is_no_fault_of_the_network():
 
 def test_a_device_that_can():
     """The device's own line and the address that it came from."""
-    report = reach_server(
+    report = check_connectivity(
         FakeSession("!\n[OK - 16384/4096 bytes]\n\n16384 bytes copied in 0.107 secs (153121 bytes/sec)\nr1#"),
         source=SOURCE,
         size_bytes=16_384,
@@ -136,7 +136,7 @@ def test_a_device_that_can():
 def test_the_operators_interruption_is_no_finding():
     """Ctrl-C ends the look and blames nobody."""
     with pytest.raises(TransferStalled, match="interrupted"):
-        reach_server(
+        check_connectivity(
             FakeSession("Accessing..."),
             source=SOURCE,
             size_bytes=16_384,

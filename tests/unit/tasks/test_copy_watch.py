@@ -6,7 +6,7 @@ import pytest
 
 from flashferry.devices.errors import CopyStopped, DeviceUnreachable, OutputNotUnderstood, TransferStalled
 from flashferry.transports.copy_dialogue import CopyDialogue
-from tasks.copy_watch import CopyLimits, CopyWatch, Witnessed, copy_limits, least_rate_bytes_per_s
+from tasks.copy_watch import CopyLimits, CopyWatch, ServerView, copy_limits, least_rate_bytes_per_s
 
 SIZE_BYTES = 100_000_000
 LIMITS = CopyLimits(start_s=45, stall_s=60, total_s=1000, end_s=300)
@@ -24,8 +24,8 @@ class Rig:
             "r1", dialogue, size_bytes, LIMITS, self._witness, lambda: self.interrupted, lambda: self.now_s
         )
 
-    def _witness(self) -> Witnessed:
-        return Witnessed(client_seen=True, logged_in=True, bytes_acked=self.acked_bytes, failure=None)
+    def _witness(self) -> ServerView:
+        return ServerView(client_seen=True, logged_in=True, acked_bytes=self.acked_bytes, failure=None)
 
     def after(self, seconds: float, *, acked_bytes: int = 0, heard: str = "") -> None:
         """Let time pass, bytes flow and the device speak, then look."""

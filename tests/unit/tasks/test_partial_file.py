@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.devices.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
-from tasks.partial_file import DeleteDialogue, file_at, leftover, remove_file
+from tasks.partial_file import DeleteDialogue, describe_partial_file, file_at, remove_file
 
 ROW = "   16      -rw-             {size}  Apr 22 2024 09:55:24 +02:00  x.bin"
 GONE = "%Error opening bootflash:/x.bin (No such file or directory)"
@@ -123,12 +123,12 @@ def test_what_is_at_a_path():
 )
 def test_what_is_left_in_words(answer, words):
     """Only the device's word that there is no file means none; any other error is told as what it is."""
-    found = leftover(Router(answer).session, "flash:x.bin")
+    found = describe_partial_file(Router(answer).session, "flash:x.bin")
     assert found == words if words is None else str(found).startswith(words)
 
 
 def test_what_may_not_be_listed_is_not_absent(table_device):
     """A user who may not list a file cannot tell that there is none."""
     device = table_device({"dir": "Command authorization failed.\n"})
-    assert str(leftover(device, "flash:x.bin")).startswith("cannot tell: ")
-    assert leftover(device, "null:") is None
+    assert str(describe_partial_file(device, "flash:x.bin")).startswith("cannot tell: ")
+    assert describe_partial_file(device, "null:") is None

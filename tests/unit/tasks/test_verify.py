@@ -10,7 +10,7 @@ import pytest
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
 from flashferry.images.digests import Digests
 from tasks.hashing import DIGEST_DOT_BYTES, Dots, Ended, HashLimits, LimitReached, hash_limits
-from tasks.signature import Signature, judge
+from tasks.signature import Signature, read_signature
 from tasks.verify import commands_for, digest_of, verify_file, verify_image
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "verify"
@@ -129,13 +129,13 @@ def test_silence_on_the_signature_is_no_success(table_device):
 
 def test_the_signature_of_a_real_image():
     """IE9300, 17.9.2: verified, and a row of 143,737 dots in front changes nothing."""
-    found = judge((CAPTURES / "plain_ok_iosxe.txt").read_text(), "sdflash:ie9k_iosxe.17.09.02.SPA.bin")
+    found = read_signature((CAPTURES / "plain_ok_iosxe.txt").read_text(), "sdflash:ie9k_iosxe.17.09.02.SPA.bin")
     assert found.outcome is Signature.VERIFIED
 
 
 def test_a_real_refusal_of_a_signature():
     """IE3x00: a file that is not there has no signature."""
-    found = judge((CAPTURES / "copy_verify_missing.log").read_text(), "flash:ie3x00.bin")
+    found = read_signature((CAPTURES / "copy_verify_missing.log").read_text(), "flash:ie3x00.bin")
     assert (found.outcome, found.words[:40]) == (Signature.REFUSED, "%ERROR: Not able to process Signature in")
 
 
@@ -157,7 +157,7 @@ def test_a_real_refusal_of_a_signature():
 )
 def test_each_word_on_a_signature(output, outcome):
     """Bad words outweigh good ones; a good word on another file, or an echo, counts for nothing."""
-    assert judge(output, "bootflash:x.bin").outcome is outcome
+    assert read_signature(output, "bootflash:x.bin").outcome is outcome
 
 
 class Wait:

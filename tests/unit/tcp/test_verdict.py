@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.tcp.info import NO_PACING_LIMIT, parse_tcp_info
 from flashferry.tcp.sample import Sample, intervals
-from flashferry.tcp.verdict import OwnPace, VerdictKind, judge
+from flashferry.tcp.verdict import OwnPace, VerdictKind, classify_transfer
 
 _MSS = 1460
 
@@ -308,7 +308,7 @@ _ROWS: list[Any] = [
 @pytest.mark.parametrize(("samples", "congestion_control", "kind", "sentence"), _ROWS)
 def test_verdict(samples: list[Sample], congestion_control: str, kind: VerdictKind, sentence: str) -> None:
     """Each cause is named, and said in a sentence with its numbers."""
-    verdict = judge(samples, congestion_control=congestion_control)
+    verdict = classify_transfer(samples, congestion_control=congestion_control)
     assert (verdict.kind, verdict.sentence) == (kind, sentence)
 
 
@@ -319,7 +319,7 @@ def test_three_causes_in_turn_are_no_single_one() -> None:
         _flow(seconds=4, window=15_000, in_flight=14_600, rwnd=1.0),
         _flow(seconds=4, rate=6.1e6, rtt_ms=180, in_flight=1_100_000),
     ]
-    verdict = judge(_chain(parts), congestion_control="cubic")
+    verdict = classify_transfer(_chain(parts), congestion_control="cubic")
     assert verdict.kind is VerdictKind.UNKNOWN
     assert "server 33%" in verdict.sentence
     assert "bandwidth 33%" in verdict.sentence
@@ -330,7 +330,7 @@ def test_a_long_start_leaves_the_verdict_to_the_rest() -> None:
     rates = [0, *[1e6] * 6, *[5e6] * 3, 6e6]
     flow = _flow(rate=rates)
     flow[-1] = replace(flow[-1], max_pacing_rate_bytes_per_s=6_000_000)
-    verdict = judge(flow, congestion_control="bbr")
+    verdict = classify_transfer(flow, congestion_control="bbr")
     assert verdict.kind is VerdictKind.BANDWIDTH
     assert verdict.share == pytest.approx(0.3)
 
@@ -352,7 +352,7 @@ def test_the_share_is_the_part_of_the_time_a_cause_held() -> None:
     flow = _chain(
         [_flow(seconds=2, window=15_000, busy=0.3), _flow(seconds=8, window=15_000, in_flight=14_600, rwnd=1.0)]
     )
-    verdict = judge(flow, congestion_control="cubic")
+    verdict = classify_transfer(flow, congestion_control="cubic")
     assert verdict.kind is VerdictKind.WINDOW
     assert verdict.share == pytest.approx(0.8)
     assert "time by cause: window 80%, server 20%" in verdict.evidence
@@ -363,7 +363,7 @@ def test_waiting_for_the_last_acknowledgement_counts_for_nothing() -> None:
     flow = _flow(rate=28_700, window=4128, in_flight=2920, rwnd=0.99)
     end = replace(flow[-1], all_written=True, notsent_bytes=0)
     tail = replace(end, at_s=end.at_s + 60)
-    assert judge([*flow[:-1], end, tail], congestion_control="cubic").kind is VerdictKind.WINDOW
+    assert classify_transfer([*flow[:-1], end, tail], congestion_control="cubic").kind is VerdictKind.WINDOW
 
 
 def test_an_old_kernel_that_tells_nothing_gives_no_false_verdict() -> None:
@@ -382,18 +382,18 @@ def test_an_old_kernel_that_tells_nothing_gives_no_false_verdict() -> None:
         )
         for sample in _flow(rate=1e6)
     ]
-    assert judge(bare, congestion_control="cubic").kind is VerdictKind.TOO_SHORT
+    assert classify_transfer(bare, congestion_control="cubic").kind is VerdictKind.TOO_SHORT
 
 
 def test_an_untuned_window_gets_the_line_that_helps() -> None:
     """The advice for a small window names the IOS command; a cap needs none."""
-    untuned = judge(_flow(rate=28_700, window=4128, in_flight=2920, rwnd=0.99), congestion_control="cubic")
+    untuned = classify_transfer(_flow(rate=28_700, window=4128, in_flight=2920, rwnd=0.99), congestion_control="cubic")
     assert "'ip tcp window-size'" in untuned.advice
     assert "not tuned" in untuned.advice
-    overrun = judge(_flow(rate=1.19e6, again=0.055), congestion_control="bbr")
+    overrun = classify_transfer(_flow(rate=1.19e6, again=0.055), congestion_control="bbr")
     assert overrun.kind is VerdictKind.BANDWIDTH
     assert overrun.advice == "Cap the sender at about 1.11 MB/s; 5.2% was sent for nothing."
-    capped = judge(_flow(rate=5.4e6, max_pacing_rate_bytes_per_s=5_500_000), congestion_control="bbr")
+    capped = classify_transfer(_flow(rate=5.4e6, max_pacing_rate_bytes_per_s=5_500_000), congestion_control="bbr")
     assert capped.advice == ""
 
 
@@ -401,7 +401,7 @@ def test_a_share_of_a_cap_is_told_as_what_it_was() -> None:
     """A copy beside seven others that ends alone ran at its share, not at the site's cap that it has at the end."""
     flow = _flow(seconds=8, rate=240_000, max_pacing_rate_bytes_per_s=244_000)
     alone = replace(flow[-1], max_pacing_rate_bytes_per_s=1_950_000)
-    verdict = judge([*flow[:-1], alone], congestion_control="bbr", shared_cap_bytes_per_s=1_950_000)
+    verdict = classify_transfer([*flow[:-1], alone], congestion_control="bbr", shared_cap_bytes_per_s=1_950_000)
     assert verdict.kind is VerdictKind.CAP
     share = "its share, mostly 0.244 MB/s, of the site's cap of 1.95 MB/s was reached, seen 0.24 MB/s, by design."
     assert share in verdict.sentence
@@ -411,9 +411,9 @@ def test_a_share_of_a_cap_is_told_as_what_it_was() -> None:
 def test_a_steady_share_has_one_figure() -> None:
     """Nobody came or went: the share is what it is; without a share the cap is a cap."""
     flow = _flow(rate=240_000, max_pacing_rate_bytes_per_s=244_000)
-    shared = judge(flow, congestion_control="bbr", shared_cap_bytes_per_s=1_950_000)
+    shared = classify_transfer(flow, congestion_control="bbr", shared_cap_bytes_per_s=1_950_000)
     assert "its share, 0.244 MB/s, of the site's cap of 1.95 MB/s was reached, seen 0.24 MB/s" in shared.sentence
-    assert "the cap of 0.244 MB/s was reached" in judge(flow, congestion_control="bbr").sentence
+    assert "the cap of 0.244 MB/s was reached" in classify_transfer(flow, congestion_control="bbr").sentence
 
 
 def test_a_burst_in_the_last_moment_is_no_rate_that_was_reached() -> None:
@@ -423,16 +423,16 @@ def test_a_burst_in_the_last_moment_is_no_rate_that_was_reached() -> None:
     rest = replace(
         last, at_s=last.at_s + 0.1, bytes_acked=last.bytes_acked + 1_000_000, bytes_sent=last.bytes_sent + 1_000_000
     )
-    assert judge([*flow, rest], congestion_control="bbr").kind is VerdictKind.BANDWIDTH
+    assert classify_transfer([*flow, rest], congestion_control="bbr").kind is VerdictKind.BANDWIDTH
 
 
 def test_a_pace_lowered_for_losses_is_no_cap() -> None:
     """A sender that slows itself to what can be repaired is held by loss, whether it reaches that pace or not."""
     slowed = _flow(rate=880_000, again=0.04, max_pacing_rate_bytes_per_s=900_000)
-    assert judge(slowed, congestion_control="bbr").kind is VerdictKind.CAP
-    assert judge(slowed, congestion_control="bbr", slowed_for_loss=True).kind is VerdictKind.RANDOM_LOSS
+    assert classify_transfer(slowed, congestion_control="bbr").kind is VerdictKind.CAP
+    assert classify_transfer(slowed, congestion_control="bbr", slowed_for_loss=True).kind is VerdictKind.RANDOM_LOSS
     below = _flow(rate=700_000, again=0.04, max_pacing_rate_bytes_per_s=900_000)
-    assert judge(below, congestion_control="bbr", slowed_for_loss=True).kind is VerdictKind.RANDOM_LOSS
+    assert classify_transfer(below, congestion_control="bbr", slowed_for_loss=True).kind is VerdictKind.RANDOM_LOSS
 
 
 def test_a_reading_becomes_a_sample() -> None:
@@ -467,8 +467,8 @@ def test_only_whole_segments_of_a_small_window_are_usable() -> None:
 def test_a_pace_that_was_found_in_the_copy_stands_for_the_link() -> None:
     """Reached, it names the link with what it was found to carry, and is called no cap; a given one is a cap."""
     flow = _flow(rate=5.9e6, max_pacing_rate_bytes_per_s=5_960_000)
-    assert judge(flow, congestion_control="bbr").kind is VerdictKind.CAP
-    verdict = judge(flow, congestion_control="bbr", own_pace=OwnPace(found_link_bytes_per_s=6_080_000))
+    assert classify_transfer(flow, congestion_control="bbr").kind is VerdictKind.CAP
+    verdict = classify_transfer(flow, congestion_control="bbr", own_pace=OwnPace(found_link_bytes_per_s=6_080_000))
     assert verdict.kind is VerdictKind.BANDWIDTH
     assert "the link was found to carry 6.08 MB/s and kept just below full, seen 5.9 MB/s" in verdict.sentence
     assert "pace found in the copy 5.96 MB/s" in verdict.evidence
@@ -478,12 +478,12 @@ def test_a_pace_that_was_found_in_the_copy_stands_for_the_link() -> None:
 def test_a_search_that_found_nothing_names_no_link(pace: int) -> None:
     """Reached or not, a pace that is still looked for teaches nothing of the link."""
     flow = _flow(rate=5.9e6, max_pacing_rate_bytes_per_s=pace)
-    verdict = judge(flow, congestion_control="bbr", own_pace=OwnPace(found_link_bytes_per_s=None))
+    verdict = classify_transfer(flow, congestion_control="bbr", own_pace=OwnPace(found_link_bytes_per_s=None))
     assert verdict.kind is VerdictKind.TOO_SHORT
 
 
 def test_a_full_window_is_the_window_under_a_pace_of_its_own_too() -> None:
     """What was found before the receiver narrowed its window does not hide the window."""
     flow = _flow(rate=640_000, window=65_535, in_flight=64_240, rwnd=0.9, max_pacing_rate_bytes_per_s=5_960_000)
-    verdict = judge(flow, congestion_control="bbr", own_pace=OwnPace(found_link_bytes_per_s=6_080_000))
+    verdict = classify_transfer(flow, congestion_control="bbr", own_pace=OwnPace(found_link_bytes_per_s=6_080_000))
     assert verdict.kind is VerdictKind.WINDOW

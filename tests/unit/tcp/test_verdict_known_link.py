@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flashferry.tcp.overview import LINK_IS_FULL
 from flashferry.tcp.sample import Sample, intervals
-from flashferry.tcp.verdict import KnownLink, OwnPace, VerdictKind, judge
+from flashferry.tcp.verdict import KnownLink, OwnPace, VerdictKind, classify_transfer
 from tests.unit.tcp.test_verdict import _flow as flow_of
 
 _CAPTURE = json.loads((Path(__file__).parents[2] / "captures" / "slow_receivers.json").read_text(encoding="utf-8"))
@@ -40,7 +40,7 @@ def test_a_slow_reader_is_no_full_link(name: str, is_known: bool) -> None:
     flow = _FLOWS[name]
     link = _link_of(flow) if is_known else None
     control = flow["congestion_control"]
-    verdict = judge(_samples(flow), congestion_control=control, own_pace=_pace_of(flow), link=link)
+    verdict = classify_transfer(_samples(flow), congestion_control=control, own_pace=_pace_of(flow), link=link)
     assert verdict.kind is VerdictKind.SLOW_RECEIVER
     assert verdict.share > 0.7
 
@@ -51,7 +51,7 @@ def test_no_part_of_a_slow_copy_is_put_down_to_a_link_that_is_known(name: str, c
     """The time by cause has none of the link's, and the evidence names its rate."""
     flow = _FLOWS[name]
     link = _link_of(flow)
-    verdict = judge(_samples(flow), congestion_control=control, own_pace=_pace_of(flow), link=link)
+    verdict = classify_transfer(_samples(flow), congestion_control=control, own_pace=_pace_of(flow), link=link)
     assert verdict.evidence[-1].startswith("time by cause: slow receiver")
     assert "bandwidth" not in verdict.evidence[-1]
     assert f"link known to carry {link.bytes_per_s / 1e6:.3g} MB/s" in verdict.evidence
@@ -60,14 +60,14 @@ def test_no_part_of_a_slow_copy_is_put_down_to_a_link_that_is_known(name: str, c
 def test_a_late_reader_is_told_by_the_readings_alone() -> None:
     """The window stops the sender for a third of the time and is half full on average: no queue fills it."""
     late = flow_of(rate=6e5, rtt_ms=60, least_ms=28, window=66_000, in_flight=36_000, rwnd=0.4)
-    assert judge(late, congestion_control="bbr").kind is VerdictKind.SLOW_RECEIVER
+    assert classify_transfer(late, congestion_control="bbr").kind is VerdictKind.SLOW_RECEIVER
 
 
 def test_a_queue_that_fills_the_window_stays_a_full_link() -> None:
     """On average the window is full then; the kernel's own share of time is the same as with a late reader."""
     full = flow_of(rate=1.8e6, rtt_ms=36, least_ms=28, window=66_000, in_flight=64_000, rwnd=0.4)
     for link in (None, _DSL):
-        assert judge(full, congestion_control="bbr", link=link).kind is VerdictKind.BANDWIDTH
+        assert classify_transfer(full, congestion_control="bbr", link=link).kind is VerdictKind.BANDWIDTH
 
 
 def test_a_late_reader_under_a_pace_of_the_copy_s_own_is_no_link() -> None:
@@ -76,7 +76,7 @@ def test_a_late_reader_under_a_pace_of_the_copy_s_own_is_no_link() -> None:
         rate=6e5, rtt_ms=60, least_ms=28, window=66_000, in_flight=36_000, rwnd=0.4, max_pacing_rate_bytes_per_s=610_000
     )
     pace = OwnPace(found_link_bytes_per_s=620_000)
-    assert judge(late, congestion_control="bbr", own_pace=pace).kind is VerdictKind.SLOW_RECEIVER
+    assert classify_transfer(late, congestion_control="bbr", own_pace=pace).kind is VerdictKind.SLOW_RECEIVER
 
 
 def test_a_pace_above_an_unread_buffer_is_no_link() -> None:
@@ -84,41 +84,44 @@ def test_a_pace_above_an_unread_buffer_is_no_link() -> None:
     windows = [700_000, 500_000, 200_000, *[70_000] * 8]
     late = flow_of(rate=6e5, rtt_ms=60, least_ms=28, window=windows, rwnd=0.1, max_pacing_rate_bytes_per_s=610_000)
     pace = OwnPace(found_link_bytes_per_s=620_000)
-    assert judge(late, congestion_control="bbr", own_pace=pace).kind is VerdictKind.SLOW_RECEIVER
+    assert classify_transfer(late, congestion_control="bbr", own_pace=pace).kind is VerdictKind.SLOW_RECEIVER
     # A link that is known to carry no more is full all the same.
     known = KnownLink(bytes_per_s=620_000)
-    assert judge(late, congestion_control="bbr", own_pace=pace, link=known).kind is VerdictKind.BANDWIDTH
+    assert classify_transfer(late, congestion_control="bbr", own_pace=pace, link=known).kind is VerdictKind.BANDWIDTH
 
 
 def test_probes_of_a_closed_window_are_no_losses() -> None:
     """A few bytes sent again take far less time than the window was closed for, so that no hole closed it."""
     windows = [64_240, 0, 64_240, 64_240, 0, *[64_240] * 6]
     probed = flow_of(rate=9.8e5, rtt_ms=1.6, least_ms=0.7, window=windows, in_flight=64_240, rwnd=0.65, again=0.022)
-    assert judge(probed, congestion_control="bbr").kind is VerdictKind.SLOW_RECEIVER
+    assert classify_transfer(probed, congestion_control="bbr").kind is VerdictKind.SLOW_RECEIVER
 
 
 def test_what_drops_at_the_link_s_own_rate_is_the_link() -> None:
     """Bursts behind a short queue look like a policer's; with a rate that is used up there is no doubt."""
     short = flow_of(rate=2.37e6, rtt_ms=41.8, least_ms=40.1, again=0.012)
-    assert judge(short, congestion_control="cubic").kind is VerdictKind.POLICER
+    assert classify_transfer(short, congestion_control="cubic").kind is VerdictKind.POLICER
     full, roomy = KnownLink(bytes_per_s=2.43e6), KnownLink(bytes_per_s=6.08e6)
-    assert judge(short, congestion_control="cubic", link=full).kind is VerdictKind.BANDWIDTH
-    assert judge(short, congestion_control="cubic", link=roomy).kind is VerdictKind.POLICER
+    assert classify_transfer(short, congestion_control="cubic", link=full).kind is VerdictKind.BANDWIDTH
+    assert classify_transfer(short, congestion_control="cubic", link=roomy).kind is VerdictKind.POLICER
 
 
 def test_a_full_and_steady_window_is_told_by_the_link_s_rate() -> None:
     """Nothing but the rate tells a receiver that acknowledges late from a queue behind a window that is full."""
     steady = flow_of(rate=6e5, rtt_ms=107, least_ms=28, window=64_240, in_flight=64_240, rwnd=0.9)
-    assert judge(steady, congestion_control="cubic").kind is VerdictKind.BANDWIDTH
-    told = judge(steady, congestion_control="cubic", link=_DSL)
+    assert classify_transfer(steady, congestion_control="cubic").kind is VerdictKind.BANDWIDTH
+    told = classify_transfer(steady, congestion_control="cubic", link=_DSL)
     assert told.kind is VerdictKind.SLOW_RECEIVER
-    assert judge(steady, congestion_control="cubic", link=KnownLink(bytes_per_s=6.2e5)).kind is VerdictKind.BANDWIDTH
+    assert (
+        classify_transfer(steady, congestion_control="cubic", link=KnownLink(bytes_per_s=6.2e5)).kind
+        is VerdictKind.BANDWIDTH
+    )
 
 
 def test_a_queue_on_a_link_with_room_is_somebody_else_s() -> None:
     """With an open window and nothing lost the verdict says what is known of the link, and that there is a queue."""
     queued = flow_of(rate=6e5, rtt_ms=60, least_ms=28)
-    verdict = judge(queued, congestion_control="bbr", link=_DSL)
+    verdict = classify_transfer(queued, congestion_control="bbr", link=_DSL)
     assert verdict.kind is VerdictKind.UNKNOWN
     assert verdict.sentence == (
         "Unknown, 100% of the time: no cause found at 0.6 MB/s: the link carries 1.95 MB/s, and yet round trips of "
@@ -130,8 +133,8 @@ def test_a_queue_on_a_link_with_room_is_somebody_else_s() -> None:
 def test_an_even_rate_below_the_link_with_losses_is_a_policer_under_bbr() -> None:
     """BBR does not slow down on losses: by the readings alone the policer is the link, with its rate it is not."""
     policed = flow_of(rate=1.2e6, rtt_ms=41, least_ms=40, again=0.03)
-    assert judge(policed, congestion_control="bbr").kind is VerdictKind.BANDWIDTH
-    verdict = judge(policed, congestion_control="bbr", link=KnownLink(bytes_per_s=6.08e6))
+    assert classify_transfer(policed, congestion_control="bbr").kind is VerdictKind.BANDWIDTH
+    verdict = classify_transfer(policed, congestion_control="bbr", link=KnownLink(bytes_per_s=6.08e6))
     assert verdict.kind is VerdictKind.POLICER
     assert verdict.sentence.endswith("at an even 1.2 MB/s: a policer.")
 
@@ -140,7 +143,7 @@ def test_what_our_other_copies_had_is_part_of_a_full_link() -> None:
     """A quarter of a link that four copies fill is a full link, and the sentence says so."""
     quarter = flow_of(rate=4.8e5, rtt_ms=60, least_ms=28)
     link = KnownLink(bytes_per_s=1.95e6, beside_bytes_per_s=1.44e6)
-    verdict = judge(quarter, congestion_control="bbr", link=link)
+    verdict = classify_transfer(quarter, congestion_control="bbr", link=link)
     assert verdict.kind is VerdictKind.BANDWIDTH
     assert "the link was full at 0.48 MB/s beside 1.44 MB/s of our other copies" in verdict.sentence
 
@@ -148,7 +151,7 @@ def test_what_our_other_copies_had_is_part_of_a_full_link() -> None:
 def test_a_slow_start_is_told_beside_the_rate_while_the_link_was_full() -> None:
     """The figure in the sentence is that of the time in which the link was full, not of the whole copy."""
     rising = [0, *[2e5] * 4, *[1.9e6] * 6]
-    verdict = judge(flow_of(rate=rising, rtt_ms=60, least_ms=28), congestion_control="bbr", link=_DSL)
+    verdict = classify_transfer(flow_of(rate=rising, rtt_ms=60, least_ms=28), congestion_control="bbr", link=_DSL)
     assert verdict.kind is VerdictKind.BANDWIDTH
     assert "the link was full at 1.9 MB/s (1.22 MB/s on the whole), round trip" in verdict.sentence
 
@@ -232,7 +235,7 @@ def test_no_readings_make_a_link_full_below_80_percent_of_its_known_rate(
     """Whatever is read: where the link is the verdict, the rate that is named was 80 % of what it carries at least."""
     samples = _flow(readings, min_rtt_us, mss_bytes, sack)
     link = KnownLink(bytes_per_s=carries, beside_bytes_per_s=beside * carries)
-    verdict = judge(samples, congestion_control=control, own_pace=pace, slowed_for_loss=slowed, link=link)
+    verdict = classify_transfer(samples, congestion_control=control, own_pace=pace, slowed_for_loss=slowed, link=link)
     least = LINK_IS_FULL * carries - link.beside_bytes_per_s
     fastest = max(span.rate_bytes_per_s for span in intervals(samples))
     if verdict.kind is VerdictKind.BANDWIDTH:

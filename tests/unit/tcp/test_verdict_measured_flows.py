@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flashferry.tcp.sample import Sample
-from flashferry.tcp.verdict import VerdictKind, judge
+from flashferry.tcp.verdict import VerdictKind, classify_transfer
 
 _CAPTURE = json.loads((Path(__file__).parents[2] / "captures" / "flows.json").read_text(encoding="utf-8"))
 _FLOWS = {flow["name"]: flow for flow in _CAPTURE["flows"]}
@@ -50,7 +50,7 @@ def test_the_cause_that_was_set_is_the_one_named(name: str) -> None:
     """Each measured flow is judged as what was done to it, for most of its time."""
     flow = _FLOWS[name]
     control, _, case = name.partition(" ")
-    verdict = judge(_samples(flow), congestion_control=flow["congestion_control"])
+    verdict = classify_transfer(_samples(flow), congestion_control=flow["congestion_control"])
     assert verdict.kind is _EXPECTED[case][control == "bbr"]
     assert verdict.share > 0.6
 
@@ -60,7 +60,7 @@ def test_the_cause_that_was_set_is_the_one_named(name: str) -> None:
 def test_a_short_look_is_right_or_says_that_it_is_short(name: str, count: int) -> None:
     """The first seconds of a flow give the verdict of the whole or none, never another one."""
     flow = _FLOWS[name]
-    whole = judge(_samples(flow), congestion_control=flow["congestion_control"])
-    short = judge(_samples(flow, count), congestion_control=flow["congestion_control"])
+    whole = classify_transfer(_samples(flow), congestion_control=flow["congestion_control"])
+    short = classify_transfer(_samples(flow, count), congestion_control=flow["congestion_control"])
     assert short.kind in (whole.kind, VerdictKind.TOO_SHORT, VerdictKind.UNKNOWN)
     assert (short.kind is VerdictKind.TOO_SHORT) == (count < 5)

@@ -1,0 +1,102 @@
+"""How to put a device's lines back exactly as they were, whatever happened since they were set. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tasks.line_state import LineState, line_state
+from tasks.mark import is_mark
+from tasks.tcp_config import Change, TcpLines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignChange:
+    """A line that is neither what it was nor what we set: somebody changed it meanwhile, so it stays."""
+
+    keyword: str
+    before: str | None
+    ours: str
+    present: str | None
+
+    def __str__(self) -> str:
+        """Return the finding and what to do, in one sentence."""
+        return (
+            f"expected '{self.ours}' as we set it, found {_named(self.present)}; somebody changed it meanwhile, so it "
+            f"was left alone (it was {_named(self.before)} before)"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePlan:
+    """What to send so that the lines are what they were, and what must be left alone.
+
+    Attributes:
+        commands: What to send; our mark is taken back last.
+        foreign: Lines of somebody else.
+        uncertain: Lines that may be ours in other words: left alone, and not to be forgotten.
+    """
+
+    commands: tuple[str, ...]
+    foreign: tuple[ForeignChange, ...]
+    uncertain: tuple[ForeignChange, ...] = ()
+
+
+def plan_restore(
+    changes: tuple[Change, ...],
+    present: TcpLines,
+    *,
+    others: Iterable[str] = (),
+    sent: Iterable[str] = (),
+    is_sure: bool = False,
+) -> RestorePlan:
+    """Return how to undo our changes, whatever happened since they were planned.
+
+    A line that is as before needs nothing (never sent, refused, undone by a reload, or restored already), so the
+    plan is right after a crash at any moment and may be applied again and again.
+
+    Args:
+        changes: What we meant to set.
+        present: The lines as the device shows them.
+        others: All global lines that it shows, where one of ours may be shown in words of another family.
+        sent: Lines that were sent a moment ago to undo them; what became of such a line is ours as well.
+        is_sure: Also take back what is shown as before: a device may be late in showing what is in force, and what
+            takes our line back does nothing where it is gone.
+    """
+    shown, undone = frozenset(others), frozenset(sent)
+    found = [(change, present.of(change.keyword)) for change in changes]
+    stands = [(change, now, line_state(change, now, shown, is_undone=change.before in undone)) for change, now in found]
+    undo = [one for one in stands if one[2] is LineState.OURS or (is_sure and _may_be_late(*one))]
+    # A mark goes last: until then others are to see whose the device is.
+    undo.sort(key=lambda one: is_mark(one[0].ours))
+
+    def left(kind: LineState) -> tuple[ForeignChange, ...]:
+        return tuple(
+            ForeignChange(keyword=one.keyword, before=one.before, ours=one.ours, present=now)
+            for one, now, stand in stands
+            if stand is kind
+        )
+
+    return RestorePlan(
+        commands=tuple(_undo(change, now) for change, now, _ in undo),
+        foreign=left(LineState.FOREIGN),
+        uncertain=left(LineState.UNCERTAIN),
+    )
+
+
+def _may_be_late(change: Change, now: str | None, stands: LineState) -> bool:
+    """Tell whether a line of ours may be in force although what was there before is shown; a default is no line."""
+    return stands is LineState.BEFORE and not (change.shown == "" and now is None)
+
+
+def _undo(change: Change, now: str | None) -> str:
+    """Return the line that brings back what was there: the old line itself, or `no` of ours where there was none."""
+    if change.before is not None:
+        return change.before
+    if now == f"no {change.ours}":
+        return change.ours
+    return f"no alias exec {change.keyword}" if is_mark(change.ours) else f"no {change.ours}"
+
+
+def _named(line: str | None) -> str:
+    return f"'{line}'" if line else "no line (the default)"
