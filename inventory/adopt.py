@@ -105,10 +105,15 @@ def _take_own_keys(host: Host, source: str) -> None:
         raise ConfigInvalid(
             f"{source}: config context: key '{CONTEXT_KEY}': expected a mapping, found {described(own)}",
             host=host.name,
+            hint=f"Write our keys below '{CONTEXT_KEY}', as in {{{CONTEXT_KEY}: {{link_rate_bps: 50000000}}}}",
         )
     for key in own or {}:
         if key not in DATA_KEYS:
-            raise ConfigInvalid(f"{source}: config context: {unknown_key(key, DATA_KEYS)}", host=host.name)
+            raise ConfigInvalid(
+                f"{source}: config context: {unknown_key(key, DATA_KEYS)}",
+                host=host.name,
+                hint=f"Below '{CONTEXT_KEY}' stand our keys alone; correct it in the config context, or move it out",
+            )
     fields = host.data.get("custom_fields")
     if isinstance(fields, Mapping):
         host.data |= {key: fields[key] for key in READERS if fields.get(key) is not None}
@@ -122,7 +127,11 @@ def _join_groups(host: Host, inventory: Inventory, groups_file: Path, source: st
     for number, name in enumerate(names, start=1):
         if name not in inventory.groups:
             known = frozenset(inventory.groups)
-            raise ConfigInvalid(f"{source}: {unknown_group(name, number, groups_file, known)}", host=host.name)
+            raise ConfigInvalid(
+                f"{source}: {unknown_group(name, number, groups_file, known)}",
+                host=host.name,
+                hint=f"Define the group in {groups_file.name}, or correct the device's 'groups'",
+            )
     site = host.data.get("site")
     if isinstance(site, str) and site in inventory.groups:
         names.append(site)

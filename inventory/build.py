@@ -100,5 +100,9 @@ def _named(path: Path) -> dict[str, Entry]:
             content[name] = {}
         elif not isinstance(entry, dict):
             message = f"{path}: expected a mapping, found {described(entry)}{line_of(path, name)}"
-            raise ConfigInvalid(message, host=name)
+            raise ConfigInvalid(
+                message,
+                host=name,
+                hint="Write its keys below the name, one a line and further to the right, as in 'hostname: 192.0.2.1'",
+            )
     return content

@@ -130,7 +130,10 @@ class ImageRules:
             seen = f"no rule of {self.source} fits" if self.source else "there are no image rules for"
             raise ConfigInvalid(f"{seen} {traits}", hint="Add a rule, or give the device a data key 'image'")
         if rule.image is None:
-            raise ConfigInvalid(f"{traits} stays as it is, by {rule} in {self.source}")
+            raise ConfigInvalid(
+                f"{traits} stays as it is, by {rule} in {self.source}",
+                hint="To give it an image, put a rule for it before that one, or name one in its data key 'image'",
+            )
         return self._choice(rule.image, str(rule))
 
     def _fits(self, rule: Rule, traits: Traits) -> bool:
@@ -158,7 +161,10 @@ def image_path(image: str, source: Path | None) -> Path | None:
     path = (source.parent if source else Path()) / at_home(image)
     if not path.parent.is_dir():
         folder = f"a folder {path.parent}" if is_image_name(image) else "its folder to be there"
-        raise ConfigInvalid(f"image {described_image(image)}: expected {folder}, found none")
+        raise ConfigInvalid(
+            f"image {described_image(image)}: expected {folder}, found none",
+            hint="Make the folder, or correct the path; a relative one starts at the file that it stands in",
+        )
     return path
 
 
@@ -191,15 +197,24 @@ def load_image_rules(path: Path) -> ImageRules:
             folder of an image does not exist.
     """
     if not path.is_file():
-        raise ConfigInvalid(f"no image rules at {path}: expected a YAML file with the key 'rules'")
+        raise ConfigInvalid(
+            f"no image rules at {path}: expected a YAML file with the key 'rules'",
+            hint="Give the file with --image-rules, or put it there with one rule for each kind of device",
+        )
     content = read_mapping(path)
     for key in content:
         if key != "rules":
-            raise ConfigInvalid(f"{path}: {unknown_key(key, ('rules',))}{line_of(path, key)}")
+            raise ConfigInvalid(
+                f"{path}: {unknown_key(key, ('rules',))}{line_of(path, key)}",
+                hint="All rules stand in the list below 'rules'",
+            )
     entries = content.get("rules")
     if not isinstance(entries, list) or not entries:
         found = described(entries)
-        raise ConfigInvalid(f"{path}: key 'rules': expected a list with at least one rule, found {found}")
+        raise ConfigInvalid(
+            f"{path}: key 'rules': expected a list with at least one rule, found {found}",
+            hint="Begin each rule with a dash, as in '- {model: ISR4*, image: isr4300.bin}'",
+        )
     try:
         rules = [_rule(number, entry, path) for number, entry in enumerate(entries, start=1)]
         _check_reached(rules)
@@ -225,7 +240,10 @@ def _rule(number: int, entry: object, path: Path) -> Rule:
     """Return one rule; `number` counts from 1 and stands in every complaint."""
     try:
         if not isinstance(entry, dict):
-            raise ConfigInvalid(f"expected a mapping, found {described(entry)}")
+            raise ConfigInvalid(
+                f"expected a mapping, found {described(entry)}",
+                hint="Write it as '- {model: ISR4*, image: isr4300.bin}'",
+            )
         _check_keys(entry)
         image = read_image(entry.get("image"))
         if image is not None:
@@ -244,19 +262,28 @@ def _rule(number: int, entry: object, path: Path) -> Rule:
 def _check_keys(entry: dict[Any, Any]) -> None:
     for key in entry:
         if key not in _KEYS:
-            raise ConfigInvalid(unknown_key(key, _KEYS))
+            raise ConfigInvalid(unknown_key(key, _KEYS), hint="Correct the key, or leave it out")
     stay = entry.get("stay", False)
     if not isinstance(stay, bool):
-        raise ConfigInvalid(f"stay: expected true or false, found {described(stay)}")
+        raise ConfigInvalid(
+            f"stay: expected true or false, found {described(stay)}",
+            hint="Write 'stay: true' for devices that keep what they have, without quotes",
+        )
     if stay == (entry.get("image") not in (None, "")):
         found = "both" if stay else "neither"
-        raise ConfigInvalid(f"expected either an 'image' or 'stay: true', found {found}")
+        raise ConfigInvalid(
+            f"expected either an 'image' or 'stay: true', found {found}",
+            hint="Give one of the two: the image that these devices are to have, or that they stay as they are",
+        )
 
 
 def _platform(value: object) -> str | None:
     if value is None or value in PLATFORMS:
         return None if value is None else str(value)
-    raise ConfigInvalid(f"platform: expected {' or '.join(PLATFORMS)}, found {described(value, PLATFORM_WORDS)}")
+    raise ConfigInvalid(
+        f"platform: expected {' or '.join(PLATFORMS)}, found {described(value, PLATFORM_WORDS)}",
+        hint="Name the platform of the devices that the rule is for, or leave the key out for all of them",
+    )
 
 
 def _version(value: object) -> VersionCondition | None:

@@ -101,20 +101,30 @@ def _section(path: Path) -> dict[str, Any]:
     section = content.get("inventory")
     if not isinstance(section, dict):
         raise ConfigInvalid(
-            f"{path}: key 'inventory': expected a mapping with 'plugin' and 'options', found {described(section)}"
+            f"{path}: key 'inventory': expected a mapping with 'plugin' and 'options', found {described(section)}",
+            hint="Write it as Nornir does: 'inventory: {plugin: SimpleInventory, options: {host_file: hosts.yaml}}'",
         )
     for key in section:
         if key not in _KEYS:
             where = line_of(path, "inventory", key)
-            raise ConfigInvalid(f"{path}: key 'inventory': {unknown_key(key, _KEYS)}{where}")
+            raise ConfigInvalid(
+                f"{path}: key 'inventory': {unknown_key(key, _KEYS)}{where}",
+                hint="Options of the plugin stand one level deeper, below 'options'",
+            )
     plugin = section.setdefault("plugin", SIMPLE)
     if not isinstance(plugin, str) or not _is_plugin_name(plugin):
         found, where = described(plugin), line_of(path, "inventory", "plugin")
-        raise ConfigInvalid(f"{path}: key 'plugin': expected a name such as CSVInventory, found {found}{where}")
+        raise ConfigInvalid(
+            f"{path}: key 'plugin': expected a name such as CSVInventory, found {found}{where}",
+            hint="Give the name under which the plugin is installed; its documentation has it",
+        )
     for key in ("options", "transform_function_options"):
         # The value may hold a token, so its kind is all that is told.
         if not isinstance(section.get(key) or {}, dict):
-            raise ConfigInvalid(f"{path}: key '{key}': expected a mapping, found {type(section[key]).__name__}")
+            raise ConfigInvalid(
+                f"{path}: key '{key}': expected a mapping, found {type(section[key]).__name__}",
+                hint="Write each option below it, one a line and further to the right",
+            )
     return section
 
 
@@ -122,17 +132,26 @@ def _with_files(path: Path, plugin: str, options: Mapping[str, Any]) -> dict[str
     """Return the options with the files of a known plugin found beside the configuration file."""
     found = dict(options)
     if plugin == SIMPLE and (unknown := [key for key in options if key not in _FILES[SIMPLE]]):
-        raise ConfigInvalid(f"{path}: {plugin}: options: {unknown_key(unknown[0], _FILES[SIMPLE])}")
+        raise ConfigInvalid(
+            f"{path}: {plugin}: options: {unknown_key(unknown[0], _FILES[SIMPLE])}",
+            hint="Correct the option, or leave it out",
+        )
     for key, usual in _FILES.get(plugin, {}).items():
         given = options.get(key) or usual
         if not isinstance(given, str) or control_character(given) is not None:
-            raise ConfigInvalid(f"{path}: {plugin}: option '{key}': expected a file, found {described(given)}")
+            raise ConfigInvalid(
+                f"{path}: {plugin}: option '{key}': expected a file, found {described(given)}",
+                hint="Give the file's path as text; a relative one starts at this configuration file",
+            )
         file = path.parent / at_home(given)
         if key not in _BESIDE and not file.is_file():
             told = (
                 f"none at {file}" if described_file(given) == given else f"none at the path given, {described(given)}"
             )
-            raise ConfigInvalid(f"{path}: {plugin}: option '{key}': expected a file, found {told}")
+            raise ConfigInvalid(
+                f"{path}: {plugin}: option '{key}': expected a file, found {told}",
+                hint="Correct the path; a relative one starts at this configuration file",
+            )
         found[key] = str(file)
     return found
 
@@ -245,7 +264,10 @@ def _no_name_twice(source: str, plugin: Any) -> None:
     rows = getattr(plugin, "hosts_list", None) or []
     twice = sorted(str(name) for name, count in Counter(row.get("name") for row in rows).items() if count > 1)
     if twice:
-        raise ConfigInvalid(f"{source}: expected one row per device, found more for {', '.join(twice)}")
+        raise ConfigInvalid(
+            f"{source}: expected one row per device, found more for {', '.join(twice)}",
+            hint="Leave one row for each device, or give the others names of their own",
+        )
 
 
 def _transform(source: str, found: Inventory, section: Mapping[str, Any]) -> None:
@@ -259,7 +281,10 @@ def _transform(source: str, found: Inventory, section: Mapping[str, Any]) -> Non
             function(host, **(section.get("transform_function_options") or {}))
     except PluginNotRegistered:
         told = repr(name) if _WORD.fullmatch(str(name)) else described(name)
-        raise ConfigInvalid(f"{source}: transform function {told} is not installed") from None
+        raise ConfigInvalid(
+            f"{source}: transform function {told} is not installed",
+            hint="Install the package that has it, or correct 'transform_function'",
+        ) from None
     except Exception as error:  # noqa: BLE001 -- foreign code, as above
         options = section.get("transform_function_options") or {}
         raise _failed(f"{source}: transform function", error, "", options) from None

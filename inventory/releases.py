@@ -144,7 +144,10 @@ def read_condition(text: str) -> VersionCondition:
         ConfigInvalid: It begins like a comparison and is none, or compares with something that is no release.
     """
     if not text.strip():
-        raise ConfigInvalid("version: expected a comparison such as '< 17.9.4' or a pattern such as '17.9.*', found ''")
+        raise ConfigInvalid(
+            "version: expected a comparison such as '< 17.9.4' or a pattern such as '17.9.*', found ''",
+            hint="Leave the key out for devices of all releases",
+        )
     if not set("<>=!") & set(text):
         return VersionCondition(text=text.strip(), comparisons=())
     return VersionCondition(text=text.strip(), comparisons=tuple(_comparison(part) for part in text.split(",")))

@@ -56,7 +56,9 @@ def narrowed(nornir: Nornir, selection: Selection) -> Nornir:
     """
     hosts = nornir.inventory.hosts
     if not hosts:
-        raise ConfigInvalid("no device in the inventory")
+        raise ConfigInvalid(
+            "no device in the inventory", hint="Add devices to hosts.yaml, or give another inventory with --inventory"
+        )
     _known("device", selection.hosts, hosts, "--host")
     _known("group", selection.groups, nornir.inventory.groups, "--group")
     wanted = _alternatives(selection)
@@ -65,7 +67,8 @@ def narrowed(nornir: Nornir, selection: Selection) -> Nornir:
         if not any(key in one for one in facts.values()):
             keys = sorted({each for one in facts.values() for each in one if _KEY.fullmatch(each)})
             raise ConfigInvalid(
-                f"--filter: no device has {key!r}{_meant(key, keys)}; the inventory has {_listed(keys)}"
+                f"--filter: no device has {key!r}{_meant(key, keys)}; the inventory has {_listed(keys)}",
+                hint="Filter by a key of the inventory, or give the devices that key in their data",
             )
     chosen = {name for name, one in facts.items() if all(one.get(key, set()) & wanted[key] for key in wanted)}
     if not chosen:
@@ -82,7 +85,10 @@ def _alternatives(selection: Selection) -> dict[str, set[str]]:
     for given in selection.filters:
         key, sign, value = given.partition("=")
         if not sign or not key or not value:
-            raise ConfigInvalid(f"--filter {given!r}: expected key=value, such as site=branch1")
+            raise ConfigInvalid(
+                f"--filter {given!r}: expected key=value, such as site=branch1",
+                hint="Write the key, '=' and the value as one word; quote it for the shell where it has blanks",
+            )
         pairs.setdefault(key, set()).add(value)
     if selection.groups:
         pairs[_GROUP] = pairs.get(_GROUP, set(selection.groups)) & set(selection.groups)

@@ -55,10 +55,16 @@ class TimeWindow:
         clock(self.closes)
         zone(self.timezone)
         if not self.days:
-            raise ConfigInvalid("days: expected at least one of " + ", ".join(DAYS) + ", found none")
+            raise ConfigInvalid(
+                "days: expected at least one of " + ", ".join(DAYS) + ", found none",
+                hint="Name the days on which it opens, or leave the key out for every day",
+            )
         for day in self.days:
             if day not in DAYS:
-                raise ConfigInvalid(f"days: expected some of {', '.join(DAYS)}, found {described(day)}")
+                raise ConfigInvalid(
+                    f"days: expected some of {', '.join(DAYS)}, found {described(day)}",
+                    hint="Give each day by its first three letters",
+                )
 
     def closes_at(self, now: datetime) -> datetime | None:
         """Return when the present opening ends, in UTC; None where `now` is outside.
@@ -133,12 +139,18 @@ def check_windows(windows: Sequence[TimeWindow]) -> None:
     """
     zones = sorted({window.timezone for window in windows})
     if len(zones) > 1:
-        raise ConfigInvalid(f"expected windows in one time zone, found {' and '.join(zones)}")
+        raise ConfigInvalid(
+            f"expected windows in one time zone, found {' and '.join(zones)}",
+            hint="Write all windows of a site by its own clock, in one zone",
+        )
     spans = sorted(((*span, window) for window in windows for span in _spans(window)), key=lambda one: one[:2])
     again = [(start + _WEEK_MINUTES, end, window) for start, end, window in spans[:1]]
     for (_, end, window), (start, _, other) in pairwise([*spans, *again]):
         if start < end:
-            raise ConfigInvalid(f"expected windows apart from each other, found {window} and {other}, which overlap")
+            raise ConfigInvalid(
+                f"expected windows apart from each other, found {window} and {other}, which overlap",
+                hint="Make one window of them, or let one end before the other opens",
+            )
 
 
 def clock(text: str) -> time:
@@ -148,7 +160,10 @@ def clock(text: str) -> time:
         ConfigInvalid: It is none.
     """
     if (found := _CLOCK.fullmatch(text)) is None:
-        raise ConfigInvalid(f"expected a time such as '22:00', found {described(text)}")
+        raise ConfigInvalid(
+            f"expected a time such as '22:00', found {described(text)}",
+            hint="Write hours and minutes, 00:00 to 23:59, in quotes",
+        )
     return time(int(found[1]), int(found[2]))
 
 
@@ -172,7 +187,10 @@ def zone(name: str) -> tzinfo:
         )
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
     meant = f"; did you mean '{close[0]}'?" if close else ""
-    raise ConfigInvalid(f"timezone: expected an IANA name such as Europe/Berlin, found {described(name)}{meant}")
+    raise ConfigInvalid(
+        f"timezone: expected an IANA name such as Europe/Berlin, found {described(name)}{meant}",
+        hint="Take a name of the IANA list, Continent/City; 'timedatectl list-timezones' shows it",
+    )
 
 
 def _merged(windows: Iterable[TimeWindow], now: datetime) -> list[tuple[datetime, datetime]]:

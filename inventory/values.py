@@ -42,7 +42,10 @@ def read_policy(value: object) -> HostKeyPolicy:
         return HostKeyPolicy(value)
     except ValueError:
         known = " or ".join(one.value for one in HostKeyPolicy)
-        raise ConfigInvalid(f"expected {known}, found {described(value)}") from None
+        raise ConfigInvalid(
+            f"expected {known}, found {described(value)}",
+            hint="'accept-new' keeps the key of a first login, 'strict' wants every key known beforehand",
+        ) from None
 
 
 def read_path(value: object) -> Path | None:
@@ -51,7 +54,9 @@ def read_path(value: object) -> Path | None:
         return value
     if isinstance(value, str) and value and control_character(value) is None:
         return at_home(value)
-    raise ConfigInvalid(f"expected the path of a file, found {described(value)}")
+    raise ConfigInvalid(
+        f"expected the path of a file, found {described(value)}", hint="Give the path as text on one line"
+    )
 
 
 def read_secret(value: object) -> str | None:
@@ -97,7 +102,10 @@ def read_word(value: object) -> str | None:
         return None
     if isinstance(value, str) and WORD.fullmatch(value):
         return value
-    raise ConfigInvalid(f"expected one word of letters, digits, '.', '_', '-', found {described(value)}")
+    raise ConfigInvalid(
+        f"expected one word of letters, digits, '.', '_', '-', found {described(value)}",
+        hint="Write it without blanks; a name with others, as of a city, takes '-' in their place",
+    )
 
 
 def read_interface(value: object) -> str | None:
@@ -106,7 +114,10 @@ def read_interface(value: object) -> str | None:
         return None
     if isinstance(value, str) and INTERFACE.fullmatch(value):
         return value
-    raise ConfigInvalid(f"expected an interface such as GigabitEthernet0/0, found {described(value)}")
+    raise ConfigInvalid(
+        f"expected an interface such as GigabitEthernet0/0, found {described(value)}",
+        hint="Give its name as 'show ip interface brief' has it",
+    )
 
 
 def read_rate(value: object) -> float | None:
@@ -124,7 +135,10 @@ def read_copies(value: object) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000:
-        raise ConfigInvalid(f"expected a whole number from 1 to 10000, found {described(value)}")
+        raise ConfigInvalid(
+            f"expected a whole number from 1 to 10000, found {described(value)}",
+            hint="Give how many copies may go to the site at the same time",
+        )
     return value
 
 
@@ -136,7 +150,8 @@ def read_image(value: object) -> str | None:
         return value
     raise ConfigInvalid(
         "expected an image's file name of letters, digits, '.', '_', '-', with its folder or without, found "
-        f"{described(value)}"
+        f"{described(value)}",
+        hint="Rename the file: some characters of its name would not come through a router's command line",
     )
 
 
@@ -162,12 +177,13 @@ def _window(number: int, value: object) -> TimeWindow:
         raise ConfigInvalid(f"window {number}: expected a mapping, found {described(value)}", hint=_WINDOW_HINT)
     for key in value:
         if key not in _WINDOW_KEYS:
-            raise ConfigInvalid(f"window {number}: {unknown_key(key, _WINDOW_KEYS)}")
+            raise ConfigInvalid(f"window {number}: {unknown_key(key, _WINDOW_KEYS)}", hint=_WINDOW_HINT)
     opens, closes = (_clock(number, key, value.get(key)) for key in _CLOCKS)
     zone = value.get("timezone")
     if zone is not None and not isinstance(zone, str):
         raise ConfigInvalid(
-            f"window {number}: timezone: expected a name such as Europe/Berlin, found {described(zone)}"
+            f"window {number}: timezone: expected a name such as Europe/Berlin, found {described(zone)}",
+            hint="Give the IANA name of the site's zone in quotes, or leave the key out for UTC",
         )
     try:
         return TimeWindow(opens=opens, closes=closes, days=_days(value.get("days")), timezone=zone or "UTC")
@@ -190,10 +206,16 @@ def _days(value: object) -> tuple[str, ...]:
     if value is None:
         return DAYS
     if not isinstance(value, list):
-        raise ConfigInvalid(f"days: expected a list such as [mon, tue], found {described(value)}")
+        raise ConfigInvalid(
+            f"days: expected a list such as [mon, tue], found {described(value)}",
+            hint="Write the days in brackets, also one alone: [sat]",
+        )
     for one in value:
         if not isinstance(one, str):
-            raise ConfigInvalid(f"days: expected some of {', '.join(DAYS)}, found {described(one)}")
+            raise ConfigInvalid(
+                f"days: expected some of {', '.join(DAYS)}, found {described(one)}",
+                hint="Give each day by its first three letters, in quotes",
+            )
     return tuple(one.lower() for one in value)
 
 
@@ -201,7 +223,10 @@ def _number(value: object, *, low: float, high: float) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ConfigInvalid(f"expected a number from {low:g} to {high:g}, found {described(value)}")
+        raise ConfigInvalid(
+            f"expected a number from {low:g} to {high:g}, found {described(value)}",
+            hint="Write it in digits, without a unit: 50000000 for 50 Mbit/s, 0.8 for 80 %",
+        )
     return float(value)
 
 

@@ -58,14 +58,24 @@ def read_mapping(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise ConfigInvalid(f"{path}: cannot be read: {error.strerror}") from None
+        raise ConfigInvalid(
+            f"{path}: cannot be read: {error.strerror}", hint="Check the file's rights, and that it is a plain file"
+        ) from None
     except MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigInvalid(f"{path}{line}: not valid YAML: {_said(error)}") from None
+        raise ConfigInvalid(
+            f"{path}{line}: not valid YAML: {_said(error)}",
+            hint="Correct that place; an editor that knows YAML shows it",
+        ) from None
     except (ReaderError, UnicodeError):
-        raise ConfigInvalid(f"{path}: expected text in UTF-8, found something else or a control character") from None
+        raise ConfigInvalid(
+            f"{path}: expected text in UTF-8, found something else or a control character",
+            hint="Save it as UTF-8 with an editor for plain text",
+        ) from None
     except RecursionError:
-        raise ConfigInvalid(f"{path}: not valid YAML: brackets stand in brackets, too many of them") from None
+        raise ConfigInvalid(
+            f"{path}: not valid YAML: brackets stand in brackets, too many of them", hint="Write one key a line instead"
+        ) from None
     except Exception:  # noqa: BLE001 -- what a value is taken for and cannot be: each kind has errors of its own
         raise ConfigInvalid(
             f"{path}: not valid YAML: a value cannot be read as the number, date or key that it looks like",
@@ -75,7 +85,10 @@ def read_mapping(path: Path) -> dict[str, Any]:
         return {}
     keep_secrets_in(content)
     if not isinstance(content, dict):
-        raise ConfigInvalid(f"{path}: expected a mapping, found {type(content).__name__}")
+        raise ConfigInvalid(
+            f"{path}: expected a mapping, found {type(content).__name__}",
+            hint="Write 'key: value' lines, with a blank behind the colon",
+        )
     return content
 
 

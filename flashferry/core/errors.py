@@ -97,7 +97,8 @@ class FlashferryError(Exception):
     def __str__(self) -> str:
         """Return `host: step: message. hint`, leaving out what is not known, and secrets, wherever they came from."""
         where = "".join(f"{part}: " for part in (self.host, self.step) if part)
-        return masked(f"{where}{self.message}" + (f". {self.hint}" if self.hint else ""))
+        stop = " " if self.message.endswith("?") else ". "
+        return masked(f"{where}{self.message}" + (f"{stop}{self.hint}" if self.hint else ""))
 
     def at(self, *, host: str, step: str) -> FlashferryError:
         """Return self with the device and step filled in where they were not known."""

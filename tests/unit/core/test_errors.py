@@ -115,3 +115,4 @@ def test_an_error_is_told_with_its_place_and_what_to_do():
     error = ConfigInvalid("no image", hint="Give one").at(host="r1", step="check")
     assert str(error) == "r1: check: no image. Give one"
     assert str(error.at(host="r2", step="tune")) == "r1: check: no image. Give one"
+    assert str(ConfigInvalid("did you mean 'site'?", hint="Correct the key")) == "did you mean 'site'? Correct the key"

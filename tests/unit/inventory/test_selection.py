@@ -55,6 +55,10 @@ def test_what_fits(nornir, selection, names):
             narrowed(nornir, selection)
 
 
+ONE_WORD = "Write the key, '=' and the value as one word; quote it for the shell where it has blanks"
+KEYS = "Filter by a key of the inventory, or give the devices that key in their data"
+
+
 @pytest.mark.parametrize(
     ("selection", "sentence"),
     [
@@ -66,10 +70,13 @@ def test_what_fits(nornir, selection, names):
             Selection(groups=("west",)),
             "unknown group 'west': the inventory has all, north, south. Check --group and --inventory",
         ),
-        (Selection(filters=("site",)), "--filter 'site': expected key=value, such as site=branch1"),
+        (
+            Selection(filters=("site",)),
+            "--filter 'site': expected key=value, such as site=branch1. " + ONE_WORD,
+        ),
         (
             Selection(filters=("siet=oslo",)),
-            "--filter: no device has 'siet' (did you mean 'site'?); the inventory has rack, site",
+            "--filter: no device has 'siet' (did you mean 'site'?); the inventory has rack, site. " + KEYS,
         ),
         (
             Selection(filters=("site=paris", "rack=7")),
