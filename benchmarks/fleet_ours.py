@@ -15,7 +15,7 @@ from flashferry.monitor.events import Event
 from flashferry.run.request import FleetRequest
 from flashferry.run.run import RunOptions, run_waves
 from flashferry.store.journal import Journal
-from inventory.nornir_file import open_inventory
+from inventory.load import open_inventory
 
 
 class Watcher:

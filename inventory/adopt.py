@@ -17,9 +17,9 @@ from nornir.core.inventory import Defaults, Host, Inventory
 
 from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
+from inventory.platforms import platform_of
 from inventory.shapes import DATA_KEYS, unknown_group, unknown_key
 from inventory.values import READERS, check_values
-from inventory.view import platform_of
 
 CONTEXT_KEY = "flashferry"
 """Under this key of a config context stand our keys."""

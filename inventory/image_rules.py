@@ -1,4 +1,7 @@
-"""Read the image rules of a fleet from a YAML file, by convention `images.yaml` in the inventory's folder."""
+"""Which image a device is to have: its own, else that of the first rule that fits what it is.
+
+The rules of a fleet are read from a YAML file, by convention `images.yaml` in the inventory's folder.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,6 @@ from flashferry.core.errors import ConfigInvalid
 from inventory.releases import VersionCondition, read_condition
 from inventory.values import at_home, read_image
 from inventory.yaml_file import line_of, read_mapping
-
-# Which image a device is to have: its own, else that of the first rule that fits what it is.
 
 PLATFORMS = ("ios", "ios-xe")
 """What `show version` tells a device to be; the inventory's `platform` is NAPALM's, and `ios` for both."""

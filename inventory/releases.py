@@ -1,4 +1,17 @@
-"""Conditions on a release: comparisons such as `>= 17.3, < 17.9.4`, or a shell pattern such as `15.8(3)M*`."""
+"""Releases of IOS and IOS-XE: which of two is the older, and conditions on one.
+
+A condition is comparisons such as `>= 17.3, < 17.9.4`, or a shell pattern such as `15.8(3)M*`.
+
+Facts
+-----
+
+- Classic IOS is `15.8(3)M2`: major, minor, maintenance (with a letter at times, `(3a)`), the train's letters and its
+  rebuild (`M2`, `S4b`). IOS-XE is `17.9.4` or `17.09.04a`, with zeros or without and a letter for a rebuild; before 16
+  it was `03.16.04b.S`. An interim build carries a date, `15.9(20190621:233949)`, or a word,
+  `15.2(CML_NIGHTLY_20190423)FLO_DSGS7`.
+- Numbers decide first. Where they are equal, a rebuild comes behind what it was built from. Two trains of equal
+  numbers, such as `15.2(4)M` and `15.2(4)S`, were developed beside each other: neither is older.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +21,6 @@ from fnmatch import fnmatchcase
 
 from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
-
-# Releases of IOS and IOS-XE, and which of two is the older.
-#
-# Facts
-# -----
-# Classic IOS is `15.8(3)M2`: major, minor, maintenance (with a letter at times, `(3a)`), the train's letters and its
-# rebuild (`M2`, `S4b`). IOS-XE is `17.9.4` or `17.09.04a`, with zeros or without and a letter for a rebuild; before 16
-# it was `03.16.04b.S`. An interim build carries a date, `15.9(20190621:233949)`, or a word,
-# `15.2(CML_NIGHTLY_20190423)FLO_DSGS7`.
-#
-# Numbers decide first. Where they are equal, a rebuild comes behind what it was built from. Two trains of equal
-# numbers, such as `15.2(4)M` and `15.2(4)S`, were developed beside each other: neither is older.
 
 _RELEASE = re.compile(
     r"(\d+)(?:\.(\d+)(?:[.(](\d+)([a-z]*)(?::\d+)?\)?)?(?:\.?([A-Z]+)(\d*)([a-z]*))?)?",

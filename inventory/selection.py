@@ -12,7 +12,7 @@ from nornir.core.inventory import Host
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import is_secret_key
-from inventory.view import platform_of
+from inventory.platforms import platform_of
 
 _ATTRIBUTES = ("name", "hostname", "platform", "port")
 _GROUP = "group"

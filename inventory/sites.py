@@ -1,4 +1,4 @@
-"""Sites: devices behind one WAN link share its rate, its budget and its windows."""
+"""Sites: devices behind one WAN link share its rate, its budget and its windows; and no two share an address."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ def _told(value: object) -> str:
     return "none" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-# One address, one device: two names for one would both have it in hand, and take each other's lines for their own.
-
 _CONNECTION = "napalm"
 """Its connection options are where an inventory may state another port."""
 
 
 def check_addresses(hosts: Iterable[Host]) -> None:
     """Check that no two of some devices are logged in to at the same address and port.
+
+    Two names for one device would both have it in hand, and take each other's lines for their own.
 
     Names are not resolved: two names of one address are found when the device says who it is.
 

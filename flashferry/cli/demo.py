@@ -19,7 +19,7 @@ from flashferry.run.probe import ProbeWish, probe_fleet
 from flashferry.run.run import RunOptions, run_fleet, selected
 from flashferry.store.journal import Journal
 from flashferry.store.status import last_as_is
-from inventory.nornir_file import open_inventory
+from inventory.load import open_inventory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

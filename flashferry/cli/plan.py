@@ -33,7 +33,7 @@ from flashferry.model.states import Outcome
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
 from flashferry.store.journal import state_directory
 from inventory.image_rules import RULES_FILE, ImageRules, load_image_rules, rules_beside
-from inventory.nornir_file import SAMPLE, sample_directory
+from inventory.load import SAMPLE, sample_directory
 
 if TYPE_CHECKING:
     from nornir.core import Nornir

@@ -1,4 +1,7 @@
-"""JSON Schema (draft 2020-12) of the report, made from the model: field, kind, and meaning from the docstrings."""
+"""The report as JSON, `flashferry.report/1`: the model itself, readings in the units of the report; and its schema.
+
+The JSON Schema (draft 2020-12) is made from the model: field, kind, and meaning from the docstrings.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,6 @@ from flashferry.core.outside import json_text, told
 from flashferry.model.codec import to_json
 from flashferry.reports.model import SCHEMA, Report
 from flashferry.tcp.sample import Sample
-
-# The report as JSON, `flashferry.report/1`: the model itself, with readings in the units of the report.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

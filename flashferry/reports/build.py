@@ -1,4 +1,7 @@
-"""A stored run made a report. Pure: the run, what is known from before it, and the time come in."""
+"""A stored run made a report.
+
+`build_report` is pure: the run, what is known from before it, and the time come in. `read_report` reads all of them.
+"""
 
 from __future__ import annotations
 
@@ -90,9 +93,6 @@ def _image(name: str, devices: Sequence[DeviceReport], records: Mapping[str, Nod
         md5=next((md5 for md5 in proofs if md5), None),
         devices=len(devices),
     )
-
-
-# The report of a run of a state directory: what is read, put together.
 
 
 def read_report(directory: Path, run_id: str) -> Report:

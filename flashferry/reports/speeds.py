@@ -23,8 +23,6 @@ from flashferry.tcp.probing import too_short
 if TYPE_CHECKING:
     from flashferry.store.history import History, Measurement
 
-# What a device copied at before a run, with its own TCP settings: from the history of all runs. Pure.
-
 
 def speeds_before(history: History, hosts: Iterable[str], started_at: str) -> dict[str, Speed]:
     """Return by device its last speed with its own settings before a run; devices never measured so are left out.

@@ -24,8 +24,9 @@ from flashferry.run.request import FleetRequest
 from flashferry.store.history import History
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
+from inventory.platforms import platform_of
 from inventory.values import at_home
-from inventory.view import HostView, platform_of, view
+from inventory.view import HostView, view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

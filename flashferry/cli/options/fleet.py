@@ -25,7 +25,7 @@ from inventory.access import (
     known_hosts_in,
     state_directory,
 )
-from inventory.nornir_file import SAMPLE, open_inventory, sample_directory
+from inventory.load import SAMPLE, open_inventory, sample_directory
 from inventory.selection import Selection, narrowed
 from inventory.sites import check_addresses
 

@@ -9,8 +9,6 @@ from enum import StrEnum
 from flashferry.core.outside import shown
 from flashferry.monitor.events import Event
 
-# Which devices a run is to see to, known before its first event.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:

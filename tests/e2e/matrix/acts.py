@@ -15,7 +15,7 @@ from flashferry.run.context import DeviceOptions
 from flashferry.run.recover import recover
 from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.journal import Journal
-from inventory.nornir_file import open_inventory
+from inventory.load import open_inventory
 from tests.e2e.matrix.cells import Job, named
 from tests.e2e.matrix.faults import IMAGE_BYTES
 from tests.e2e.matrix.points import AtWrite

@@ -18,7 +18,7 @@ from flashferry.core.outside import masked
 from flashferry.devices import secret_sources
 from flashferry.devices.credentials import Credentials, Environment, apply_credentials, missing_login
 from flashferry.devices.secret_sources import CommandSource, KeyringSource, PromptSource
-from inventory.nornir_file import open_inventory
+from inventory.load import open_inventory
 
 NOTHING = Credentials()
 

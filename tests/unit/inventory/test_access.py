@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from inventory.access import HostKeyPolicy, key_rules, state_directory
-from inventory.nornir_file import open_inventory
+from inventory.load import open_inventory
 
 
 def rules(folder, data):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inventory.image_rules import load_image_rules
-from inventory.nornir_file import open_inventory, sample_directory
+from inventory.load import open_inventory, sample_directory
 from inventory.shapes import DATA_KEYS
 from inventory.view import view
 

@@ -8,7 +8,7 @@ from nornir.plugins.inventory import SimpleInventory
 
 from flashferry.core.errors import ConfigInvalid
 from inventory.image_rules import Traits, load_image_rules
-from inventory.nornir_file import open_inventory, sample_directory
+from inventory.load import open_inventory, sample_directory
 from inventory.selection import Selection, narrowed
 from inventory.sites import sites_of
 from inventory.view import view

@@ -18,7 +18,7 @@ from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister
 
 from flashferry.core.errors import ConfigInvalid
-from inventory.nornir_file import open_inventory, sample_directory
+from inventory.load import open_inventory, sample_directory
 from inventory.selection import Selection, narrowed
 from inventory.sites import sites_of
 from inventory.view import HostView, view

@@ -11,7 +11,7 @@ from nornir.core.plugins.inventory import InventoryPluginRegister
 
 from flashferry.core.errors import ConfigInvalid
 from inventory.image_rules import load_image_rules
-from inventory.nornir_file import open_inventory
+from inventory.load import open_inventory
 from inventory.selection import Selection, narrowed
 from inventory.shapes import DATA_KEYS
 from inventory.view import view

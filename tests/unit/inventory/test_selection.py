@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from inventory.nornir_file import open_inventory
+from inventory.load import open_inventory
 from inventory.selection import Selection, narrowed
 
 HOSTS = """

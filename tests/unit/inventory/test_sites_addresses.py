@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.cli.options.fleet import FleetOptions, fleet
 from flashferry.core.errors import ConfigInvalid
-from inventory.nornir_file import open_inventory
+from inventory.load import open_inventory
 from inventory.sites import check_addresses
 
 HOST = "  platform: ios\n  username: u\n  password: p\n"

@@ -13,7 +13,7 @@ from flashferry.model.links import STATED, LinkRate
 from flashferry.planning.estimates import Known, decided, links_of, prospects_of
 from flashferry.planning.fleet_planner import PlanRequest, first_opening, plan_fleet
 from flashferry.planning.gather import Found
-from inventory.nornir_file import open_inventory
+from inventory.load import open_inventory
 from inventory.sites import Site, sites_of
 from inventory.time_window import TimeWindow
 from inventory.view import HostView

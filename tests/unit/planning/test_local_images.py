@@ -19,7 +19,7 @@ from flashferry.planning.image_hasher import image_shelf
 from flashferry.planning.local_images import wanted_image
 from flashferry.run.make_request import Manner, request_for_image
 from inventory.image_rules import ImageRules, rules_beside
-from inventory.nornir_file import open_inventory
+from inventory.load import open_inventory
 
 MANNER = Manner(limits=Limits(), policy=WavePolicy(), retry=RetryPolicy(times=0))
 ELSEWHERE = (

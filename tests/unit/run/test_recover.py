@@ -12,7 +12,7 @@ from flashferry.devices.session import Facts
 from flashferry.model.states import Restored
 from flashferry.run.recover import forget, pending, recover
 from flashferry.store.journal import Journal
-from inventory.nornir_file import open_inventory
+from inventory.load import open_inventory
 from tasks.configuration import Difference, fingerprint
 from tasks.restore import RestoreReport
 from tasks.snapshot import Snapshot

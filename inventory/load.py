@@ -1,0 +1,75 @@
+"""Open a Nornir inventory, a folder or any plugin's, with errors that name the file, the host and the key."""
+
+from __future__ import annotations
+
+import logging
+import os
+from importlib.resources import files
+from pathlib import Path
+
+from nornir.core import Nornir
+from nornir.core.configuration import Config
+from nornir.core.inventory import Inventory
+from nornir.core.state import GlobalState
+from nornir.plugins.runners import ThreadedRunner
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import keep_environment_secrets
+from inventory.build import build, read_entries
+
+SAMPLE = "sample"
+"""Name under which the fleet that matches the lab can be asked for."""
+
+
+def sample_directory() -> Path:
+    """Return the folder of the sample fleet that ships with flashferry."""
+    return Path(str(files("inventory") / "sample"))
+
+
+def open_inventory(path: Path, *, workers: int = 20) -> Nornir:
+    """Return a Nornir object over a folder, or over what a Nornir configuration file describes.
+
+    Args:
+        path: Folder with the files of Nornir's SimpleInventory, `hosts.yaml` (required), `groups.yaml` and
+            `defaults.yaml`; or a configuration file whose section `inventory:` names any inventory plugin.
+        workers: Devices handled at the same time, >= 1.
+
+    Raises:
+        ConfigInvalid: A file is missing, unreadable or not of the expected shape, a host names an unknown group, or the
+            plugin is missing or fails.
+    """
+    _quiet_nornir()
+    # A token for a plugin, a password for the devices: whatever comes back with them in it is masked.
+    keep_environment_secrets(os.environ)
+    if path.is_file():
+        from inventory.nornir_file import inventory_of
+
+        return _nornir(inventory_of(path), workers)
+    hosts, groups, defaults = (path / name for name in ("hosts.yaml", "groups.yaml", "defaults.yaml"))
+    if not hosts.is_file():
+        raise ConfigInvalid(
+            f"no inventory at {path}: expected a file {hosts}",
+            hint="Give its folder, or a Nornir configuration file, with --inventory, or use --inventory "
+            f"{SAMPLE} for the lab's fleet",
+        )
+    return _nornir(build(read_entries(hosts=hosts, groups=groups, defaults=defaults)), workers)
+
+
+def _nornir(inventory: Inventory, workers: int) -> Nornir:
+    """Return a Nornir object as `InitNornir` makes it, but for its log file and other packages' connections.
+
+    Left on, Nornir's logging writes nornir.log, tracebacks included, into the current folder. Connection plugins would
+    bring netmiko and NAPALM where nobody is going to log in; ours is registered by who uses it.
+    """
+    config = Config.from_dict(
+        runner={"plugin": "threaded", "options": {"num_workers": workers}}, logging={"enabled": False}
+    )
+    runner = ThreadedRunner(num_workers=workers)
+    return Nornir(inventory=inventory, runner=runner, config=config, data=GlobalState())
+
+
+def _quiet_nornir() -> None:
+    """Keep Nornir's traceback of a failed task off the terminal; our own error says it in a sentence."""
+    logger = logging.getLogger("nornir")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
