@@ -17,7 +17,7 @@ from flashferry.cli.view.device_tables import print_recovery
 from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.devices.errors import RestoreIncomplete
 from flashferry.model.exit_codes import ExitCode
-from flashferry.model.lease import TouchedDevice
+from flashferry.model.lease import LeasedDevice
 from flashferry.model.states import Restored
 from flashferry.run.recover import RecoveryRecord, forget, pending
 from flashferry.run.recover import recover as recover_fleet
@@ -97,7 +97,7 @@ def check_any_restored(run_id: str, records: Sequence[RecoveryRecord]) -> None:
     )
 
 
-def only_pending(nornir: Nornir, devices: Iterable[TouchedDevice]) -> Nornir:
+def only_pending(nornir: Nornir, devices: Iterable[LeasedDevice]) -> Nornir:
     """Return a Nornir with the journal's devices alone, those that the inventory does not know any more included.
 
     What a source of credentials has to say of any other device is nothing to a recovery.

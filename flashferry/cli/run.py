@@ -18,17 +18,17 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import Restored
+from flashferry.store.control import control_request, may_approve
 from flashferry.store.journal import Journal, state_directory
 from flashferry.store.proofs import restore_source
 from flashferry.store.reader import find_run
 from flashferry.store.run_lock import is_run_alive
 from flashferry.store.status import LATEST_RUNS, RunState, read_status
-from flashferry.store.steering import may_approve, steered
 from flashferry.store.stored_run import read_run
 
 if TYPE_CHECKING:
+    from flashferry.store.control import ControlRequest
     from flashferry.store.status import RunStatus
-    from flashferry.store.steering import RunControl
     from flashferry.store.stored_run import StoredDevice, StoredRun
 
 MANY = 20
@@ -53,7 +53,7 @@ def list_runs(runs: RunsOption = LATEST_RUNS, state_dir: StateOption = None, jso
 def show_run(run: RunArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """Show where a run and each of its devices stand. Reads the journal only."""
     directory = state_directory(state_dir)
-    found, control = read_run(directory, run, with_transfers=False), steered(directory, run)
+    found, control = read_run(directory, run, with_transfers=False), control_request(directory, run)
     result: dict[str, object] = {"run": _summary(found), "control": control}
     finish("run", ExitCode.OK, result, as_json=json, human=lambda: _print_run(found, control))
 
@@ -89,7 +89,7 @@ def approve(
     """Let the next wave of a run begin."""
     directory = state_directory(state_dir)
     run_id = _alive(directory, run)
-    control = steered(directory, run_id)
+    control = control_request(directory, run_id)
     number = may_approve(read_run(directory, run_id, with_transfers=False), control, wave)
     still = f", but is paused: 'flashferry run continue {run_id}' goes on" if control.paused else ""
     _steer(run, state_dir, json, f"may begin with wave {number}{still}", approved_wave=number)
@@ -157,7 +157,7 @@ def _list_row(run: RunStatus) -> dict[str, str | Text]:
     }
 
 
-def _print_run(run: StoredRun, control: RunControl) -> None:
+def _print_run(run: StoredRun, control: ControlRequest) -> None:
     console().print(
         f"run {run.run_id}: {run.verb}, {run.state.value}, began {run.started_at[:19].replace('T', ' ')} UTC"
         + (f", resumed {counted(run.resumed, 'time')}" if run.resumed else "")
@@ -192,7 +192,7 @@ def _urgency(device: StoredDevice) -> int:
     return 0 if is_bad else _CALM
 
 
-def _print_control(run: StoredRun, control: RunControl) -> None:
+def _print_control(run: StoredRun, control: ControlRequest) -> None:
     if control.stopping:
         console().print("it stops: what is under way is ended, every device is restored", style=BAD)
     elif control.paused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,9 +13,6 @@ from flashferry.model.states import State
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change
 
-COLUMNS = "run_id, host, address, port, platform, state, identity, snapshot, changes, target, members"
-"""What `read_row` takes, in this order, with behind it whether the row is sound."""
-
 
 class JournalUnusable(FlashferryError):
     """The journal's owner must act: it cannot be read or written."""
@@ -23,7 +21,7 @@ class JournalUnusable(FlashferryError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TouchedDevice:
+class LeasedDevice:
     """A device that a run tuned and has not proven restored.
 
     Attributes:
@@ -54,24 +52,28 @@ class DamagedEntry:
     address: str
 
 
-def read_row(row: tuple[Any, ...]) -> TouchedDevice | DamagedEntry:
-    """Return the device of a journal row, or what is left of it."""
-    run_id, host, address, port, platform, state, identity, snapshot, changes, target, members, is_sound = row
+def leased_device(columns: Mapping[str, Any], *, is_sound: bool = True) -> LeasedDevice | DamagedEntry:
+    """Return the device of a journal's row or of a lease's file, or what is left of it.
+
+    Args:
+        columns: The journal's columns by name; JSON as text.
+        is_sound: Whether they are what was written.
+    """
     try:
         if not is_sound:
             raise ValueError("the row is not what was written")
-        return TouchedDevice(
-            run_id=run_id,
-            host=host,
-            address=address,
-            port=port,
-            platform=platform,
-            state=State(state),
-            identity=identity,
-            members=frozenset(json.loads(members or "[]")),
-            snapshot=snapshot_from_json(json.loads(snapshot)),
-            changes=changes_from_json(json.loads(changes)),
-            target=target,
+        return LeasedDevice(
+            run_id=columns["run_id"],
+            host=columns["host"],
+            address=columns["address"],
+            port=columns["port"],
+            platform=columns["platform"],
+            state=State(columns["state"]),
+            identity=columns["identity"],
+            members=frozenset(json.loads(columns["members"] or "[]")),
+            snapshot=snapshot_from_json(json.loads(columns["snapshot"])),
+            changes=changes_from_json(json.loads(columns["changes"])),
+            target=columns["target"],
         )
     except (ValueError, KeyError, TypeError):
-        return DamagedEntry(run_id=str(run_id), host=str(host), address=str(address))
+        return DamagedEntry(run_id=str(columns["run_id"]), host=str(columns["host"]), address=str(columns["address"]))

@@ -10,8 +10,8 @@ from flashferry.core.described import counted
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.waves import Wave
 from flashferry.planning.device_queue import Bar
+from flashferry.store.control import ControlRequest
 from flashferry.store.journal import Journal
-from flashferry.store.steering import RunControl
 
 LOOK_EVERY_S = 1.0
 
@@ -48,7 +48,7 @@ class Steering:
     ) -> None:
         self._journal, self._run_id = journal, run_id
         self._interrupted, self._tell, self._approve, self._clock = interrupted, tell, approve, clock
-        self._wishes = RunControl()
+        self._wishes = ControlRequest()
         self._looked_at = float("-inf")
         self._is_stopped = False
 
@@ -56,7 +56,7 @@ class Steering:
         """Return whether everything under way is to be ended; costs no I/O."""
         return self._is_stopped or self._interrupted() or self._wishes.stopping
 
-    def look(self) -> RunControl:
+    def look(self) -> ControlRequest:
         """Return the wishes as they are, a second old at most."""
         if self._clock() - self._looked_at < LOOK_EVERY_S:
             return self._wishes
@@ -70,7 +70,7 @@ class Steering:
         self._tell_changes(before, self._wishes)
         return self._wishes
 
-    def _tell_changes(self, before: RunControl, now: RunControl) -> None:
+    def _tell_changes(self, before: ControlRequest, now: ControlRequest) -> None:
         if now.paused != before.paused:
             text = "nothing new begins, what is under way goes on" if now.paused else "goes on"
             self._tell("run", "paused" if now.paused else "continued", text)

@@ -222,7 +222,7 @@ class DeviceRun(LeftoverRun):
         plan = self._planned(report, before.running)
         # Also where nothing is to be changed: the lease keeps a device that a dead run left tuned, or that another run
         # has in its hands, from being taken for one that is fine as it is.
-        self._context.journal.touch(
+        self._context.journal.acquire_lease(
             self._context.run_id,
             self._record.host,
             identity=identity_of(report.facts),

@@ -18,7 +18,7 @@ from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.errors import Interrupted, OtherDevice
 from flashferry.devices.identity import Identity, identity_of, is_ours
 from flashferry.devices.session import DeviceSession
-from flashferry.model.lease import DamagedEntry, TouchedDevice
+from flashferry.model.lease import DamagedEntry, LeasedDevice
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Restored, State
 from flashferry.monitor.events import Emit, Event, never_failing, silent
@@ -56,11 +56,11 @@ class RecoveryRecord:
     partial_file: str | None
 
 
-def pending(journal: Journal, only: str | None = None) -> tuple[TouchedDevice, ...]:
+def pending(journal: Journal, only: str | None = None) -> tuple[LeasedDevice, ...]:
     """Return the devices that dead runs left tuned; of one run, where only that is meant."""
     return tuple(
         device
-        for device in journal.touched_devices()
+        for device in journal.leased_devices()
         if only in (None, device.run_id) and not journal.is_alive(device.run_id)
     )
 
@@ -136,7 +136,7 @@ class _Job:
         self.emit(Event(host=host, step="recover", status=status, text=text, at_s=at_s))
 
 
-def _recover_all(nornir: Nornir, devices: dict[str, TouchedDevice], job: _Job) -> tuple[RecoveryRecord, ...]:
+def _recover_all(nornir: Nornir, devices: dict[str, LeasedDevice], job: _Job) -> tuple[RecoveryRecord, ...]:
     def one(task: Task) -> Result:
         device = devices[task.host.name]
         if job.interrupted():
@@ -155,7 +155,7 @@ def _recover_all(nornir: Nornir, devices: dict[str, TouchedDevice], job: _Job) -
     return tuple(results[name][0].result for name in devices)
 
 
-def _by_key(found: tuple[TouchedDevice, ...]) -> dict[str, TouchedDevice]:
+def _by_key(found: tuple[LeasedDevice, ...]) -> dict[str, LeasedDevice]:
     """Return devices by inventory name; where two entries have one name, address and run tell them apart.
 
     The address alone would not: a router that was exchanged between two dead runs keeps name and address, and neither
@@ -170,7 +170,7 @@ def _by_key(found: tuple[TouchedDevice, ...]) -> dict[str, TouchedDevice]:
     }
 
 
-def _recover_device(task: Task, device: TouchedDevice, job: _Job) -> RecoveryRecord:
+def _recover_device(task: Task, device: LeasedDevice, job: _Job) -> RecoveryRecord:
     try:
         session = session_of(task)
         if device.host not in job.vouched:
@@ -195,7 +195,7 @@ def _recover_device(task: Task, device: TouchedDevice, job: _Job) -> RecoveryRec
     return record
 
 
-def _restored(session: DeviceSession, device: TouchedDevice, job: _Job) -> RestoreReport:
+def _restored(session: DeviceSession, device: LeasedDevice, job: _Job) -> RestoreReport:
     """Restore a device, and once more when what could bring our lines back is over."""
     is_again = device.state is State.FAILED
     report = restore_device(session, before=device.snapshot, changes=device.changes, is_again=is_again)
@@ -230,7 +230,7 @@ def _held(report: RestoreReport) -> Failure | None:
     return Failure(step="restore", reason=report.held_by, hint=report.held_hint, kind=Kind.RESTORE_INCOMPLETE)
 
 
-def _check_is_meant(session: DeviceSession, device: TouchedDevice, journal: Journal) -> None:
+def _check_is_meant(session: DeviceSession, device: LeasedDevice, journal: Journal) -> None:
     """Look who answers at the journal's address before anything is sent.
 
     Raises:
@@ -256,7 +256,7 @@ def _check_is_meant(session: DeviceSession, device: TouchedDevice, journal: Jour
     )
 
 
-def not_restored(entry: TouchedDevice | DamagedEntry, failure: Failure) -> RecoveryRecord:
+def not_restored(entry: LeasedDevice | DamagedEntry, failure: Failure) -> RecoveryRecord:
     """Return the record of a device that was left as it is, with the reason."""
     return RecoveryRecord(
         host=entry.host,
@@ -268,7 +268,7 @@ def not_restored(entry: TouchedDevice | DamagedEntry, failure: Failure) -> Recov
     )
 
 
-def _left(device: TouchedDevice, error: Exception, transcript: tuple[str, ...] = ()) -> RecoveryRecord:
+def _left(device: LeasedDevice, error: Exception, transcript: tuple[str, ...] = ()) -> RecoveryRecord:
     return not_restored(device, failure_of("recover", error, transcript))
 
 
@@ -293,7 +293,7 @@ def _damaged(entry: DamagedEntry) -> RecoveryRecord:
     return not_restored(entry, failure)
 
 
-def _fleet(nornir: Nornir, devices: dict[str, TouchedDevice]) -> Nornir:
+def _fleet(nornir: Nornir, devices: dict[str, LeasedDevice]) -> Nornir:
     """Return a Nornir over the journal's devices, at the journal's addresses, with the inventory's credentials."""
     hosts = Hosts()
     for name, device in devices.items():
@@ -331,7 +331,7 @@ def forget(journal: Journal, names: Iterable[str]) -> tuple[RecoveryRecord, ...]
             running. Nothing was ended then.
     """
     with journal.recovery_lock():
-        held: tuple[TouchedDevice | DamagedEntry, ...] = (*journal.touched_devices(), *journal.damaged_entries())
+        held: tuple[LeasedDevice | DamagedEntry, ...] = (*journal.leased_devices(), *journal.damaged_entries())
         meant = [_entry(journal, held, name) for name in dict.fromkeys(names)]
         records = tuple(_record(entry) for entry in meant)
         for record in records:
@@ -339,7 +339,7 @@ def forget(journal: Journal, names: Iterable[str]) -> tuple[RecoveryRecord, ...]
         return records
 
 
-def _entry(journal: Journal, held: Iterable[TouchedDevice | DamagedEntry], name: str) -> TouchedDevice | DamagedEntry:
+def _entry(journal: Journal, held: Iterable[LeasedDevice | DamagedEntry], name: str) -> LeasedDevice | DamagedEntry:
     found = [entry for entry in held if name in (entry.host, f"{entry.run_id}/{entry.host}")]
     if not found:
         raise ConfigInvalid(
@@ -359,7 +359,7 @@ def _entry(journal: Journal, held: Iterable[TouchedDevice | DamagedEntry], name:
     return entry
 
 
-def _record(entry: TouchedDevice | DamagedEntry) -> RecoveryRecord:
+def _record(entry: LeasedDevice | DamagedEntry) -> RecoveryRecord:
     failure = Failure(
         step="recover",
         reason=f"ended by hand, nothing was sent or looked at; {_left_to_do(entry)}",
@@ -369,7 +369,7 @@ def _record(entry: TouchedDevice | DamagedEntry) -> RecoveryRecord:
     return not_restored(entry, failure)
 
 
-def _left_to_do(entry: TouchedDevice | DamagedEntry) -> str:
+def _left_to_do(entry: LeasedDevice | DamagedEntry) -> str:
     """Return in words what recovery would have taken back."""
     if isinstance(entry, DamagedEntry):
         return "the journal's entry is damaged, so what was changed is not known"

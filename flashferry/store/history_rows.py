@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,26 +11,9 @@ from flashferry.core.json_access import number, parsed, text, whole
 from flashferry.store.legacy import StoredTransfer, transfers_in
 from flashferry.store.measurement import Measurement
 from flashferry.store.reader import reading
+from flashferry.store.tables import RecordRow, TransferRow, all_transfers, probe_rows, records_with_a_transfer
 from flashferry.store.transfer_row import NULL
 from flashferry.tcp.worth import nothing_to_tune
-
-_KEPT = (
-    "SELECT host, at, run_id, kind, tuned, target = 'null:', bytes_acked, duration_s, rate_bytes_per_s, "
-    "steady_bytes_per_s, rtt_s, window_bytes, congestion_control, verdict, outcome, device_s, identity, model "
-    "FROM transfers"
-)
-# Only what has a verdict has a transfer: others need not be taken apart.
-_EARLY = (
-    "SELECT d.host, d.run_id, d.identity, d.updated_at, d.record FROM devices AS d "
-    "WHERE instr(d.record, '\"verdict\"') > 0 AND NOT EXISTS "
-    "(SELECT 1 FROM transfers AS t WHERE t.run_id = d.run_id AND t.host = d.host)"
-)
-_WORDS = (
-    "SELECT host, updated_at, json_extract(record, '$.probe.worth.is_worth'), "
-    "json_extract(record, '$.probe.worth.reason') FROM devices JOIN runs USING (run_id) "
-    "WHERE verb = 'probe' AND CASE WHEN json_valid(record) THEN json_type(record, '$.probe.worth') END = 'object' "
-    "ORDER BY updated_at"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,39 +48,57 @@ def read_rows(directory: Path) -> HistoryRows:
     found = HistoryRows()
     with reading(directory) as database:
         if database is not None:
-            found.measurements.extend(_measurement(row) for row in database.execute(_KEPT))
-            _read_early(database, found)
-            for host, when, is_worth, reason in database.execute(_WORDS):
-                found.probes[host] = ProbeWord(at=when, is_worth=bool(is_worth), reason=str(reason))
+            found.measurements.extend(map(_measurement, all_transfers(database)))
+            for row in records_with_a_transfer(database):
+                _read_legacy(row, found)
+            for word in probe_rows(database):
+                found.probes[word.host] = ProbeWord(
+                    at=word.updated_at, is_worth=bool(word.is_worth), reason=str(word.reason)
+                )
     return found
 
 
-def _measurement(row: tuple[Any, ...]) -> Measurement:
-    names = Measurement.__slots__
-    return Measurement(**dict(zip(names, row, strict=True)) | {"tuned": bool(row[4]), "to_null": bool(row[5])})
+def _measurement(row: TransferRow) -> Measurement:
+    return Measurement(
+        host=row.host,
+        at=row.at,
+        run_id=row.run_id,
+        kind=row.kind,
+        tuned=bool(row.tuned),
+        to_null=row.target == NULL,
+        size_bytes=row.bytes_acked,
+        duration_s=row.duration_s,
+        rate_bytes_per_s=row.rate_bytes_per_s,
+        steady_bytes_per_s=row.steady_bytes_per_s,
+        rtt_s=row.rtt_s,
+        window_bytes=row.window_bytes,
+        congestion_control=row.congestion_control,
+        verdict=row.verdict,
+        outcome=row.outcome,
+        device_s=row.device_s,
+        identity=row.identity,
+        model=row.model,
+    )
 
 
-def _read_early(database: sqlite3.Connection, found: HistoryRows) -> None:
-    for host, run_id, identity, updated_at, stored in database.execute(_EARLY):
-        record = parsed(stored)
-        if record is None:
-            found.damaged += 1
-            continue
-        found.measurements.extend(_early(record, host=host, run_id=run_id, identity=identity, updated_at=updated_at))
+def _read_legacy(row: RecordRow, found: HistoryRows) -> None:
+    record = parsed(row.record)
+    if record is None:
+        found.damaged += 1
+    else:
+        found.measurements.extend(_legacy(row, record))
 
 
-def _early(
-    record: dict[str, Any], *, host: str, run_id: str, identity: str | None, updated_at: str
-) -> Iterator[Measurement]:
-    transfers = transfers_in(record, updated_at=updated_at)
+def _legacy(row: RecordRow, record: dict[str, Any]) -> Iterator[Measurement]:
+    transfers = transfers_in(record, updated_at=row.updated_at)
     for one in transfers:
         size_bytes, duration_s = whole(one.record, "bytes_acked"), number(one.record, "duration_s")
         if size_bytes is None or duration_s is None:
             continue
         yield Measurement(
-            host=host,
+            host=row.host,
             at=one.at,
-            run_id=run_id,
+            run_id=row.run_id,
             kind=one.kind,
             tuned=one.tuned,
             to_null=one.target == NULL,
@@ -112,7 +112,7 @@ def _early(
             verdict=text(one.record, "verdict", "kind") or "unknown",
             outcome=text(one.record, "outcome") or "unknown",
             device_s=number(record, "pull", "device", "duration_s") if one is transfers[-1] else None,
-            identity=identity,
+            identity=row.identity,
             model=text(record, "check", "facts", "model"),
         )
 

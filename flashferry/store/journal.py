@@ -14,6 +14,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,9 +23,8 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import open_private
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.codec import kept_json, to_json
-from flashferry.model.lease import COLUMNS, DamagedEntry, JournalUnusable, TouchedDevice, read_row
+from flashferry.model.lease import DamagedEntry, JournalUnusable, LeasedDevice, leased_device
 from flashferry.model.states import ENDED, State, is_allowed
-from flashferry.store.journal_file import sound
 from flashferry.store.journal_rows import (
     INSERT_DEVICE,
     UPDATE_DEVICE,
@@ -37,8 +37,9 @@ from flashferry.store.journal_rows import (
     slim,
 )
 from flashferry.store.journal_runs import JournalRuns, now
-from flashferry.store.lease_files import LeaseFile, LeaseFiles
+from flashferry.store.lease_files import COLUMNS, LeaseFile, LeaseFiles
 from flashferry.store.run_lock import lock_of
+from flashferry.store.tables import device_row, lease_row, lease_rows, other_identities, unsound_devices
 from flashferry.store.transfer_row import KeptTransfer, row_of
 from inventory.access import state_directory
 from tasks.snapshot import Snapshot
@@ -48,18 +49,6 @@ if TYPE_CHECKING:
     from flashferry.model.record import DeviceRecord
 
 __all__ = ["Journal", "state_directory"]
-
-
-def _unsound_devices(database: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    query = f"SELECT run_id, host, address FROM devices WHERE NOT {sound(database, 'devices')}"  # noqa: S608
-    return [(str(run_id), str(host), str(address)) for run_id, host, address in database.execute(query)]
-
-
-_IN_FILE = (
-    "run_id", "host", "address", "port", "platform", "state", "identity", "snapshot", "changes", "target", "members",
-    "attempt",
-)  # fmt: skip
-"""Columns that a lease's file has."""
 
 
 class Journal(JournalRuns):
@@ -144,7 +133,7 @@ class Journal(JournalRuns):
         """
         self._change(lambda database: begin_anew(database, run_id, host))
 
-    def touch(
+    def acquire_lease(
         self,
         run_id: str,
         host: str,
@@ -209,12 +198,11 @@ class Journal(JournalRuns):
 
     def _keep_file(self, run_id: str, host: str, kept: dict[str, Any]) -> None:
         """Have the lease's file say what the row is about to say."""
-        query = f"SELECT {', '.join(_IN_FILE)} FROM devices WHERE run_id = ? AND host = ?"  # noqa: S608 -- our own words
-        found = self._read(lambda database: database.execute(query, (run_id, host)).fetchone())
-        if found is None:
+        row = self._read(lambda database: lease_row(database, run_id, host))
+        if row is None:
             raise ValueError(f"{host}: run {run_id} has no such device")
         try:
-            self._files.write(dict(zip(_IN_FILE, found, strict=True)) | kept)
+            self._files.write({column: getattr(row, column) for column in COLUMNS} | kept)
         except OSError as error:
             raise JournalUnusable(
                 f"the lease of {host} cannot be written in {self.directory}: {error.strerror}",
@@ -229,13 +217,14 @@ class Journal(JournalRuns):
         """
 
         def step(database: sqlite3.Connection) -> None:
-            where = (run_id, host)
-            (found,) = database.execute("SELECT state FROM devices WHERE run_id = ? AND host = ?", where).fetchone()
-            if not is_allowed(State(found), state):
-                raise ValueError(f"{host}: from {found} to {state.value} is no step of a run")
+            row = device_row(database, run_id, host)
+            if row is None:
+                raise ValueError(f"{host}: run {run_id} has no such device")
+            if not is_allowed(State(row.state), state):
+                raise ValueError(f"{host}: from {row.state} to {state.value} is no step of a run")
             database.execute(
                 "UPDATE devices SET state = ?, updated_at = ? WHERE run_id = ? AND host = ?",
-                (state.value, now(), *where),
+                (state.value, now(), run_id, host),
             )
 
         self._change(step)
@@ -317,14 +306,13 @@ class Journal(JournalRuns):
 
         self._change(write)
 
-    def touched_devices(self) -> tuple[TouchedDevice, ...]:
+    def leased_devices(self) -> tuple[LeasedDevice, ...]:
         """Return all devices in anybody's hands, the oldest first; see `is_alive` for whose run lives."""
-        return tuple(row for row in self._touched_rows() if isinstance(row, TouchedDevice))
+        return tuple(row for row in self._leased() if isinstance(row, LeasedDevice))
 
     def other_identities(self, host: str) -> frozenset[str]:
         """Return what devices of other inventory names called themselves in any run; costs a look at all of them."""
-        query = "SELECT DISTINCT identity FROM devices WHERE identity IS NOT NULL AND host != ?"
-        return frozenset(str(found) for (found,) in self._read(lambda db: db.execute(query, (host,)).fetchall()))
+        return self._read(lambda database: other_identities(database, host))
 
     def damaged_entries(self) -> tuple[DamagedEntry, ...]:
         """Return what the journal cannot be believed about; costs a look at all of it.
@@ -332,31 +320,27 @@ class Journal(JournalRuns):
         Devices in somebody's hands whose entry cannot be read, which hide no other; devices whose row is not what was
         written, so that nobody knows whether they are; and, under the run's own name, dead runs that it has lost.
         """
-        found = self._touched_rows()
+        found = self._leased()
         damaged = {(one.run_id, one.host): one for one in found if isinstance(one, DamagedEntry)}
-        readable = {(one.run_id, one.host) for one in found if isinstance(one, TouchedDevice)}
-        for run_id, host, address in self._read(_unsound_devices):
-            if (run_id, host) not in readable:
-                damaged.setdefault((run_id, host), DamagedEntry(run_id=run_id, host=host, address=address))
+        readable = {(one.run_id, one.host) for one in found if isinstance(one, LeasedDevice)}
+        for row in self._read(unsound_devices):
+            key = (str(row.run_id), str(row.host))
+            if key not in readable:
+                damaged.setdefault(key, DamagedEntry(run_id=key[0], host=key[1], address=str(row.address)))
         named = {run_id for run_id, _ in (*damaged, *readable)}
         for run_id in self.lost_runs():
             if run_id not in named:
                 damaged[run_id, run_id] = DamagedEntry(run_id=run_id, host=run_id, address="?")
         return tuple(damaged.values())
 
-    def _touched_rows(self) -> list[TouchedDevice | DamagedEntry]:
+    def _leased(self) -> list[LeasedDevice | DamagedEntry]:
         """Return what is in anybody's hands by the rows, and by the lease files where the rows do not tell."""
-
-        def held(database: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            is_sound = sound(database, "devices")
-            query = f"SELECT {COLUMNS}, {is_sound} FROM devices WHERE touched = 1 ORDER BY updated_at"  # noqa: S608
-            return database.execute(query).fetchall()
-
-        found = {(row[0], row[1]): read_row(row) for row in self._read(held)}
+        rows = self._read(lease_rows)
+        found = {(row.run_id, row.host): leased_device(asdict(row), is_sound=bool(row.is_sound)) for row in rows}
         for file in self._files.read():
             key = (file.entry.run_id, file.entry.host)
             known = found.get(key)
-            if (isinstance(known, DamagedEntry) and isinstance(file.entry, TouchedDevice)) or (
+            if (isinstance(known, DamagedEntry) and isinstance(file.entry, LeasedDevice)) or (
                 known is None and not self._is_over(file)
             ):
                 found[key] = file.entry
@@ -364,14 +348,8 @@ class Journal(JournalRuns):
 
     def _is_over(self, file: LeaseFile) -> bool:
         """Tell whether a lease that has only a file left is known to have ended: then the file is what a death left."""
-
-        def look(database: sqlite3.Connection) -> Any:
-            is_sound = sound(database, "devices")
-            query = f"SELECT state, attempt, {is_sound} FROM devices WHERE run_id = ? AND host = ?"  # noqa: S608
-            return database.execute(query, (file.entry.run_id, file.entry.host)).fetchone()
-
-        row = self._read(look)
-        if row is None or not row[2] or row[1] < file.attempt or row[0] not in ENDED:
+        row = self._read(lambda database: lease_row(database, file.entry.run_id, file.entry.host))
+        if row is None or not row.is_sound or row.attempt < file.attempt or row.state not in ENDED:
             return False
         self._files.remove(file.entry.run_id, file.entry.host)
         return True

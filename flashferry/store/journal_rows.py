@@ -1,4 +1,8 @@
-"""The journal's transfers: kept once with all their samples, and slim in the records that speak of them."""
+"""How devices and transfers are written into the journal's tables, each within the caller's transaction.
+
+A device is entered before anything is done with it. One that begins anew within its run has what its attempt so far
+came to kept beside the next one. A transfer is kept once with all its samples, and slim in the records that speak of it.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,12 @@ from flashferry.devices.errors import DeviceRefused
 from flashferry.model.codec import kept_json
 from flashferry.model.states import State
 from flashferry.store.journal_runs import now
+from flashferry.store.tables import device_row
 from flashferry.store.transfer_row import COLUMNS, utc
 
 if TYPE_CHECKING:
     from flashferry.fileserver import TransferRecord
     from flashferry.model.record import DeviceRecord
-
-# The devices of a run as they are entered into the journal.
 
 INSERT_DEVICE = (
     "INSERT INTO devices (run_id, host, address, port, platform, site, wave, image, state, updated_at) "
@@ -55,9 +58,6 @@ class NewDevice:
     image: str | None = None
 
 
-# A device that begins anew within its run: what its attempt so far came to is kept beside the next one.
-
-
 def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:
     """Put a device back to its start and its record among its attempts, in the caller's transaction.
 
@@ -66,10 +66,10 @@ def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:
         ValueError: The run has no such device.
     """
     where = (run_id, host)
-    row = database.execute("SELECT touched FROM devices WHERE run_id = ? AND host = ?", where).fetchone()
+    row = device_row(database, run_id, host)
     if row is None:
         raise ValueError(f"{host}: run {run_id} has no such device")
-    if row[0]:
+    if row.touched:
         raise DeviceRefused(
             f"run {run_id} has this device in its hands, or left it before it was proven restored",
             host=host,

@@ -13,11 +13,12 @@ from typing import IO, Any, TypeVar
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory, sweep
 from flashferry.model.codec import to_json
-from flashferry.store.journal_file import FileWatch, open_database, told, unsound_rows
+from flashferry.store.control import ControlRequest
+from flashferry.store.journal_file import FileWatch, open_database, translate_errors
 from flashferry.store.journal_writer import GroupedWriter
 from flashferry.store.reader import unknown_run
 from flashferry.store.run_lock import is_run_alive, lock_of, locked_runs, taken_lock
-from flashferry.store.steering import RunControl
+from flashferry.store.tables import RunRow, run_row, runs_by_age, unsound_rows
 
 T = TypeVar("T")
 
@@ -75,7 +76,7 @@ class JournalRuns:
         Raises:
             ConfigInvalid: The run is unknown, or alive.
         """
-        self._run_row(run_id, "verb")
+        self._run_row(run_id)
         try:
             self._run_locks[run_id] = taken_lock(self.directory, run_id)
         except BlockingIOError:
@@ -101,7 +102,7 @@ class JournalRuns:
 
         A run that ends in good order removes its lock.
         """
-        known = {run_id for (run_id,) in self._read(lambda db: db.execute("SELECT run_id FROM runs").fetchall())}
+        known = {run_id for run_id, _ in self._read(runs_by_age)}
         locked = locked_runs(self.directory)
         return tuple(run_id for run_id in locked if run_id not in known and not self.is_alive(run_id))
 
@@ -119,7 +120,7 @@ class JournalRuns:
         Raises:
             ConfigInvalid: The run is unknown, or what it was asked for cannot be read.
         """
-        (stored,) = self._run_row(run_id, "request")
+        stored = self._run_row(run_id).request
         try:
             return dict(json.loads(stored or "{}"))
         except (ValueError, TypeError):
@@ -127,14 +128,13 @@ class JournalRuns:
                 f"run {run_id}: what it was asked for is damaged in the journal", hint="Begin a new run"
             ) from None
 
-    def control(self, run_id: str) -> RunControl:
+    def control(self, run_id: str) -> ControlRequest:
         """Return what operators want of a run; costs a query, so once a second is fine.
 
         Raises:
             ConfigInvalid: The run is unknown.
         """
-        paused, stopping, approved, waiting = self._run_row(run_id, "paused, stopping, approved_wave, waiting_wave")
-        return RunControl(paused=bool(paused), stopping=bool(stopping), approved_wave=approved, waiting_wave=waiting)
+        return ControlRequest.of(self._run_row(run_id))
 
     def set_control(
         self,
@@ -149,7 +149,7 @@ class JournalRuns:
         Raises:
             ConfigInvalid: The run is unknown.
         """
-        self._run_row(run_id, "verb")
+        self._run_row(run_id)
         self._write(
             "UPDATE runs SET paused = COALESCE(?, paused), stopping = COALESCE(?, stopping), "
             "approved_wave = MAX(approved_wave, COALESCE(?, approved_wave)) WHERE run_id = ?",
@@ -160,18 +160,15 @@ class JournalRuns:
         """Tell which wave waits for approval, or that none does; for `flashferry run` to show and to approve."""
         self._write("UPDATE runs SET waiting_wave = ? WHERE run_id = ?", (wave, run_id))
 
-    def _run_row(self, run_id: str, columns: str) -> tuple[Any, ...]:
-        """Return columns of a run.
+    def _run_row(self, run_id: str) -> RunRow:
+        """Return the row of a run.
 
         Raises:
             ConfigInvalid: The run is unknown.
         """
-        query = f"SELECT {columns} FROM runs WHERE run_id = ?"  # noqa: S608 -- our own words
-        with told(self.directory):
-            found: tuple[Any, ...] | None = self._read(lambda db: db.execute(query, (run_id,)).fetchone())
-            if found is None:
-                newest = self._read(lambda db: db.execute("SELECT run_id FROM runs ORDER BY started_at").fetchall())
-                raise unknown_run(run_id, [known for (known,) in newest])
+        found = self._read(lambda database: run_row(database, run_id))
+        if found is None:
+            raise unknown_run(run_id, [known for known, _ in self._read(runs_by_age)])
         return found
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> int:
@@ -180,11 +177,11 @@ class JournalRuns:
 
     def _change(self, work: Callable[[sqlite3.Connection], T]) -> T:
         self._watch.check()
-        with told(self.directory):
+        with translate_errors(self.directory):
             return self._writer.write(work)
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with told(self.directory):
+        with translate_errors(self.directory):
             return self._writer.read(work)
 
 

@@ -17,12 +17,12 @@ from typing import Any
 from urllib.parse import quote
 
 from flashferry.core.state_folder import make_private_directory, open_private
-from flashferry.model.lease import DamagedEntry, TouchedDevice, read_row
-from flashferry.store.journal_file import seal_of
+from flashferry.model.lease import DamagedEntry, LeasedDevice, leased_device
+from flashferry.store.seals import seal_of
 
 SCHEMA = "flashferry.lease/1"
 FOLDER = "leases"
-_COLUMNS = (
+COLUMNS = (
     "run_id",
     "host",
     "address",
@@ -34,7 +34,10 @@ _COLUMNS = (
     "changes",
     "target",
     "members",
+    "attempt",
 )
+"""What of the journal's row a file has."""
+
 _LONGEST_NAME = 120
 
 
@@ -47,7 +50,7 @@ class LeaseFile:
         attempt: Which attempt of the run at the device it is, from 1.
     """
 
-    entry: TouchedDevice | DamagedEntry
+    entry: LeasedDevice | DamagedEntry
     attempt: int
 
 
@@ -65,7 +68,7 @@ class LeaseFiles:
         """Write a lease, or what holds of it now; on disk when this returns.
 
         Args:
-            row: The columns of the journal's row, and `attempt`.
+            row: COLUMNS of the journal's row.
 
         Raises:
             ConfigInvalid: Something else is in the folder's or the file's place.
@@ -117,7 +120,7 @@ def _read(path: Path) -> LeaseFile:
         seal = kept.pop("seal")
         if kept["schema"] != SCHEMA or seal != seal_of(*(kept[key] for key in sorted(kept))):
             raise ValueError("not what was written")
-        return LeaseFile(entry=read_row((*(kept[key] for key in _COLUMNS), 1)), attempt=int(kept["attempt"]))
+        return LeaseFile(entry=leased_device({key: kept[key] for key in COLUMNS}), attempt=int(kept["attempt"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         run_id, _, host = path.stem.partition("%40")
         return LeaseFile(entry=DamagedEntry(run_id=run_id, host=host or path.stem, address="?"), attempt=0)

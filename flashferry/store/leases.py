@@ -7,22 +7,19 @@ and hide that it is not what it was.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.identity import Identity, is_same
 from flashferry.devices.session import Facts
-from flashferry.model.lease import TouchedDevice
+from flashferry.model.lease import DamagedEntry, LeasedDevice
 from flashferry.store.lease_files import LeaseFiles
 from flashferry.store.reader import reading
 from flashferry.store.run_lock import is_run_alive
+from flashferry.store.tables import DeviceRow, held_devices
 from inventory.view import HostView
-
-_QUERY = "SELECT run_id, host, address, port, identity, members FROM devices WHERE touched = 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +71,14 @@ def leases(directory: Path, *, besides: str | None = None) -> tuple[Lease, ...]:
         ConfigInvalid: There is a journal and it cannot be read.
     """
     with reading(directory) as database:
-        rows = _rows(database)
-    found = {(row[0], row[1]): row for row in rows}
+        rows = held_devices(database) if database is not None else []
+    found = {(row.run_id, row.host): _lease(directory, row, _members(row.members)) for row in rows}
     for file in LeaseFiles(directory).read():
         one = file.entry
-        if isinstance(one, TouchedDevice):
-            members = json.dumps(sorted(one.members))
-            found.setdefault(
-                (one.run_id, one.host), (one.run_id, one.host, one.address, one.port, one.identity, members)
-            )
-        else:
-            found.setdefault((one.run_id, one.host), (one.run_id, one.host, one.address, 0, None, None))
-    return tuple(_lease(directory, row) for row in found.values() if row[0] != besides)
+        if (one.run_id, one.host) not in found:
+            members = one.members if isinstance(one, LeasedDevice) else frozenset()
+            found[one.run_id, one.host] = _lease(directory, one, members)
+    return tuple(one for one in found.values() if one.run_id != besides)
 
 
 def lease_by_name(found: Iterable[Lease], device: HostView) -> Lease | None:
@@ -109,21 +102,20 @@ def lease_on(found: Iterable[Lease], facts: Facts, members: frozenset[str]) -> L
     )
 
 
-def _rows(database: sqlite3.Connection | None) -> list[tuple[Any, ...]]:
-    return database.execute(_QUERY).fetchall() if database is not None else []
-
-
-def _lease(directory: Path, row: tuple[Any, ...]) -> Lease:
-    run_id, host, address, port, name, members = row
+def _members(stored: str | None) -> frozenset[str]:
     try:
-        known = frozenset(json.loads(members or "[]"))
+        return frozenset(json.loads(stored or "[]"))
     except ValueError:
-        known = frozenset()
+        return frozenset()
+
+
+def _lease(directory: Path, one: DeviceRow | LeasedDevice | DamagedEntry, members: frozenset[str]) -> Lease:
+    name, port = (None, 0) if isinstance(one, DamagedEntry) else (one.identity, one.port)
     return Lease(
-        run_id=run_id,
-        host=host,
-        address=address,
+        run_id=one.run_id,
+        host=one.host,
+        address=one.address,
         port=port,
-        identity=Identity(name=name, members=known) if name else None,
-        is_alive=is_run_alive(directory, run_id),
+        identity=Identity(name=name, members=members) if name else None,
+        is_alive=is_run_alive(directory, one.run_id),
     )

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashferry.core.json_access import at, number, text
-from flashferry.store.transfer_row import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE, utc
+from flashferry.store.tables import SampledRow
+from flashferry.store.transfer_row import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE, unpacked, utc
 
 _TUNING = frozenset({"window-size", "selective-ack", "timestamps"})
 
@@ -34,6 +35,22 @@ class StoredTransfer:
     target: str
     image: str
     record: dict[str, Any]
+
+    @classmethod
+    def of(cls, row: SampledRow) -> StoredTransfer:
+        """Return the transfer of a row.
+
+        Raises:
+            ValueError: The row's account is damaged.
+        """
+        return cls(
+            at=row.at,
+            kind=row.kind,
+            tuned=bool(row.tuned),
+            target=row.target,
+            image=row.image,
+            record=unpacked(row.record),
+        )
 
 
 def transfers_in(record: dict[str, Any], *, updated_at: str) -> tuple[StoredTransfer, ...]:

@@ -1,4 +1,8 @@
-"""Which run an operator means: an identifier, the beginning or end of one, or `latest`."""
+"""The journal opened to be read, and which run an operator means: an identifier, a part of one, or `latest`.
+
+Asking neither makes nor changes a journal (sqlite.org/uri.html, `mode=ro`). One of an earlier release is read as if it
+had the present tables; only a run brings it up to date.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,7 @@ from urllib.parse import quote
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.store.schema import FILE, show_as_present
-
-# The journal's database opened to be read: asking neither makes nor changes one (sqlite.org/uri.html, `mode=ro`).
-#
-# One of an earlier release is read as if it had the present tables; only a run brings it up to date.
+from flashferry.store.tables import runs_by_age
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def find_run(directory: Path, given: str, *, verb: str | None = None) -> str:
         ConfigInvalid: No run, or more than one, is meant; or the journal cannot be read.
     """
     with reading(directory) as database:
-        rows = [] if database is None else database.execute("SELECT run_id, verb FROM runs ORDER BY started_at, rowid")
+        rows = runs_by_age(database) if database is not None else []
         known = [run_id for run_id, its_verb in rows if verb is None or its_verb == verb]
     return chosen(given, known, verb)
 

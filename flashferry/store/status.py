@@ -5,18 +5,19 @@ A journal is neither made nor changed by asking: SQLite opens it with `mode=ro` 
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from flashferry.core.json_access import number, parsed, text
+from flashferry.core.json_access import number, text
 from flashferry.model.states import ENDED
+from flashferry.store.control import ControlRequest
 from flashferry.store.lease_files import LeaseFiles
 from flashferry.store.proofs import restore_source
 from flashferry.store.reader import reading
-from flashferry.store.run_lock import RunState, is_run_alive, locked_runs, run_state
+from flashferry.store.run_lock import RunState, is_run_alive, locked_runs
+from flashferry.store.stored_run import StoredDevice, StoredRun, stored_run
+from flashferry.store.tables import DeviceRow, all_devices, last_figures, latest_runs, runs_by_age
 
 __all__ = ["DeviceStatus", "RunState", "RunStatus", "Status", "last_as_is", "last_hash_speeds", "read_status"]
 
@@ -144,22 +145,28 @@ def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
     with reading(directory) as database:
         if database is None:
             return Status(directory=directory, has_journal=False, lost=_lost(directory, frozenset(), {}))
-        runs = _runs(database, directory, latest)
-        known = frozenset(run_id for (run_id,) in database.execute("SELECT run_id FROM runs"))
-        rows = database.execute("SELECT run_id, host, touched, state, attempt FROM devices").fetchall()
-    told = {(run_id, host): (bool(touched), state, attempt) for run_id, host, touched, state, attempt in rows}
-    return Status(directory=directory, has_journal=True, runs=runs, lost=_lost(directory, known, told))
+        rows = latest_runs(database, latest)
+        runs = [stored_run(database, directory, row, with_transfers=False) for row in rows]
+        known = frozenset(run_id for run_id, _ in runs_by_age(database))
+        devices = {(row.run_id, row.host): row for row in all_devices(database)}
+    return Status(
+        directory=directory,
+        has_journal=True,
+        runs=tuple(_run_status(run, ControlRequest.of(row)) for run, row in zip(runs, rows, strict=True)),
+        lost=_lost(directory, known, devices),
+    )
 
 
 def _lost(
-    directory: Path, known: frozenset[str], told: Mapping[tuple[str, str], tuple[bool, str, int]]
+    directory: Path, known: frozenset[str], devices: Mapping[tuple[str, str], DeviceRow]
 ) -> tuple[LostDevice, ...]:
     """Return what files beside the journal tell of dead runs and the journal does not."""
     found = []
     for file in LeaseFiles(directory).read():
         one = file.entry
-        is_held, state, attempt = told.get((one.run_id, one.host), (False, "", 0))
-        is_over = state in ENDED and attempt >= file.attempt
+        row = devices.get((one.run_id, one.host))
+        is_held = row is not None and bool(row.touched)
+        is_over = row is not None and row.state in ENDED and row.attempt >= file.attempt
         if not is_held and not is_over and not is_run_alive(directory, one.run_id):
             found.append(LostDevice(run_id=one.run_id, host=one.host, address=one.address))
     named = {one.run_id for one in found}
@@ -190,81 +197,40 @@ def last_hash_speeds(directory: Path) -> dict[str, float]:
 
 
 def _last_measured(directory: Path, *keys: str, unless: tuple[str, ...] = ()) -> dict[str, float]:
-    """Return by device the latest figure that its records have at a place, `unless` there are words at another."""
-    query = (
-        "SELECT host, CASE WHEN json_valid(record) THEN json_extract(record, ?) END AS figure "
-        "FROM devices JOIN runs USING (run_id) WHERE typeof(figure) IN ('real', 'integer') "
-        "AND CASE WHEN json_valid(record) THEN coalesce(json_extract(record, ?), '') = '' END ORDER BY started_at"
-    )
-    places = ("$." + ".".join(keys), "$." + ".".join(unless or ("none",)))
+    """Return by device the latest figure that its records have at a place; see `flashferry.store.tables`."""
     with reading(directory) as database:
-        rows = database.execute(query, places).fetchall() if database is not None else []
-    return {host: float(figure) for host, figure in rows}
+        return last_figures(database, *keys, unless=unless) if database is not None else {}
 
 
-def _runs(database: sqlite3.Connection, directory: Path, latest: int) -> tuple[RunStatus, ...]:
-    rows = database.execute(
-        "SELECT run_id, verb, started_at, finished_at, resumed, paused, stopping, waiting_wave FROM runs "
-        "WHERE run_id IN (SELECT run_id FROM runs ORDER BY started_at DESC, run_id DESC LIMIT ?) "
-        "OR run_id IN (SELECT run_id FROM devices WHERE touched = 1) ORDER BY started_at DESC, run_id DESC",
-        (latest,),
-    ).fetchall()
-    return tuple(
-        RunStatus(
-            run_id=run_id,
-            verb=verb,
-            state=run_state(directory, run_id, finished_at),
-            started_at=started_at,
-            finished_at=finished_at,
-            devices=_devices(database, run_id),
-            resumed=resumed,
-            is_paused=bool(paused),
-            is_stopping=bool(stopping),
-            waiting_wave=waiting_wave,
-        )
-        for run_id, verb, started_at, finished_at, resumed, paused, stopping, waiting_wave in rows
+def _run_status(run: StoredRun, control: ControlRequest) -> RunStatus:
+    return RunStatus(
+        run_id=run.run_id,
+        verb=run.verb,
+        state=run.state,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        devices=tuple(map(_device_status, run.devices)),
+        resumed=run.resumed,
+        is_paused=control.paused,
+        is_stopping=control.stopping,
+        waiting_wave=control.waiting_wave,
     )
 
 
-def _devices(database: sqlite3.Connection, run_id: str) -> tuple[DeviceStatus, ...]:
-    earlier = _attempts(database, run_id)
-    rows = database.execute(
-        "SELECT host, address, state, touched, updated_at, site, wave, attempt, record FROM devices "
-        "WHERE run_id = ? ORDER BY rowid",
-        (run_id,),
+def _device_status(device: StoredDevice) -> DeviceStatus:
+    record = device.record
+    return DeviceStatus(
+        host=device.host,
+        address=device.address,
+        state=device.state,
+        is_held=device.is_held,
+        updated_at=device.updated_at,
+        outcome=text(record, "outcome"),
+        restored=restore_source(record, device.attempts).restored,
+        rate_bytes_per_s=number(record, "transfer", "rate_bytes_per_s"),
+        verdict=text(record, "transfer", "verdict", "kind"),
+        reason=text(record, "failure", "reason"),
+        site=device.site,
+        wave=device.wave,
+        attempt=device.attempt,
     )
-    return tuple(
-        DeviceStatus(
-            host=host,
-            address=address,
-            state=state,
-            is_held=bool(touched),
-            updated_at=updated_at,
-            site=site,
-            wave=wave,
-            attempt=attempt,
-            **_told(record, earlier.get(host, [])),
-        )
-        for host, address, state, touched, updated_at, site, wave, attempt, record in rows
-    )
-
-
-def _attempts(database: sqlite3.Connection, run_id: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the records of former attempts by device, the first one first; a damaged one says nothing."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    query = "SELECT host, record FROM attempts WHERE run_id = ? ORDER BY attempt"
-    for host, record in database.execute(query, (run_id,)):
-        found.setdefault(host, []).append(parsed(record) or {})
-    return found
-
-
-def _told(record: str | None, earlier: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what a device's record says; one that is damaged, or of another release, says nothing."""
-    kept = parsed(record) or {}
-    return {
-        "outcome": text(kept, "outcome"),
-        "restored": restore_source(kept, earlier).restored,
-        "rate_bytes_per_s": number(kept, "transfer", "rate_bytes_per_s"),
-        "verdict": text(kept, "transfer", "verdict", "kind"),
-        "reason": text(kept, "failure", "reason"),
-    }

@@ -6,20 +6,18 @@ A row that cannot be read hides no other: what it would have said is missing, an
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from flashferry.core.json_access import at, number, parsed, text
 from flashferry.store.legacy import StoredTransfer, transfers_in
-from flashferry.store.reader import find_run, reading
+from flashferry.store.reader import find_run, reading, unknown_run
 from flashferry.store.run_lock import RunState, run_state
-from flashferry.store.transfer_row import unpacked, utc
+from flashferry.store.tables import RecordRow, RunRow, attempts_of, devices_of, run_row, transfers_of
+from flashferry.store.transfer_row import utc
 
 __all__ = ["StoredDevice", "StoredRun", "StoredTransfer", "read_run"]
-
-_Attempts = dict[str, list[dict[str, Any]]]
-_Transfers = dict[str, list[StoredTransfer]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,75 +82,6 @@ class StoredRun:
     damaged: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Reader:
-    """Reads one run and notes what it cannot read."""
-
-    database: sqlite3.Connection
-    run_id: str
-    damaged: list[str] = field(default_factory=list)
-
-    def rows(self, query: str) -> sqlite3.Cursor:
-        return self.database.execute(query, (self.run_id,))
-
-    def object_of(self, what: str, stored: str | None) -> dict[str, Any]:
-        found = parsed(stored)
-        if found is None:
-            self.damaged.append(f"{what} is damaged in the journal and is left out")
-        return found or {}
-
-    def transfers(self) -> _Transfers:
-        found: _Transfers = {}
-        query = "SELECT host, at, kind, tuned, target, image, record FROM transfers WHERE run_id = ? ORDER BY at, rowid"
-        for host, when, kind, tuned, target, image, stored in self.rows(query):
-            try:
-                record = unpacked(stored)
-            except ValueError:
-                self.damaged.append(f"{host}: the transfer of {when} is damaged in the journal and is left out")
-                continue
-            found.setdefault(host, []).append(
-                StoredTransfer(at=when, kind=kind, tuned=bool(tuned), target=target, image=image, record=record)
-            )
-        return found
-
-    def attempts(self) -> _Attempts:
-        found: _Attempts = {}
-        query = "SELECT host, attempt, record FROM attempts WHERE run_id = ? ORDER BY attempt"
-        for host, attempt, stored in self.rows(query):
-            found.setdefault(host, []).append(self.object_of(f"{host}: the record of attempt {attempt}", stored))
-        return found
-
-    def devices(self, *, with_transfers: bool) -> tuple[StoredDevice, ...]:
-        transfers, attempts = self.transfers() if with_transfers else None, self.attempts()
-        query = (
-            "SELECT host, address, site, wave, image, state, attempt, touched, identity, record, updated_at "
-            "FROM devices WHERE run_id = ? ORDER BY rowid"
-        )
-        return tuple(self._device(row, transfers, attempts) for row in self.rows(query).fetchall())
-
-    def _device(self, row: tuple[Any, ...], transfers: _Transfers | None, attempts: _Attempts) -> StoredDevice:
-        host, address, site, wave, image, state, attempt, touched, identity, stored, updated_at = row
-        record = self.object_of(f"{host}: its record", stored)
-        kept = []
-        if transfers is not None:
-            kept = transfers.get(host) or list(transfers_in(record, updated_at=updated_at))
-        return StoredDevice(
-            host=host,
-            address=address,
-            site=site,
-            wave=wave,
-            image=image or text(record, "transfer", "image_name"),
-            state=state,
-            attempt=attempt,
-            is_held=bool(touched),
-            identity=identity,
-            record=_whole(record, kept),
-            attempts=tuple(attempts.get(host, ())),
-            transfers=tuple(kept),
-            updated_at=updated_at,
-        )
-
-
 def read_run(directory: Path, run_id: str, *, with_transfers: bool = True) -> StoredRun:
     """Return all that is known of a run.
 
@@ -166,21 +95,88 @@ def read_run(directory: Path, run_id: str, *, with_transfers: bool = True) -> St
     """
     found_id = find_run(directory, run_id)
     with reading(directory) as database:
-        assert database is not None
-        reader = _Reader(database, found_id)
-        row = reader.rows("SELECT verb, started_at, finished_at, request, resumed FROM runs WHERE run_id = ?")
-        verb, started_at, finished_at, request, resumed = row.fetchone()
-        run = StoredRun(
-            run_id=found_id,
-            verb=verb,
-            state=run_state(directory, found_id, finished_at),
-            started_at=started_at,
-            finished_at=finished_at,
-            request=reader.object_of("what the run was asked for", request),
-            devices=reader.devices(with_transfers=with_transfers),
-            resumed=resumed,
+        row = run_row(database, found_id) if database is not None else None
+        if database is None or row is None:
+            raise unknown_run(run_id, [])
+        return stored_run(database, directory, row, with_transfers=with_transfers)
+
+
+def stored_run(database: sqlite3.Connection, directory: Path, row: RunRow, *, with_transfers: bool) -> StoredRun:
+    """Return all that is known of the run of a row; arguments as those of `read_run`."""
+    reader = _RunReader(database, row.run_id)
+    return StoredRun(
+        run_id=row.run_id,
+        verb=row.verb,
+        state=run_state(directory, row.run_id, row.finished_at),
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        request=reader.object_of("what the run was asked for", row.request),
+        devices=reader.devices(with_transfers=with_transfers),
+        resumed=row.resumed,
+        damaged=tuple(reader.damaged),
+    )
+
+
+@dataclass(slots=True)
+class _RunReader:
+    """Reads one run and notes what it cannot read."""
+
+    database: sqlite3.Connection
+    run_id: str
+    damaged: list[str] = field(default_factory=list)
+
+    def object_of(self, what: str, stored: str | None) -> dict[str, Any]:
+        found = parsed(stored)
+        if found is None:
+            self.damaged.append(f"{what} is damaged in the journal and is left out")
+        return found or {}
+
+    def devices(self, *, with_transfers: bool) -> tuple[StoredDevice, ...]:
+        transfers, attempts = self._transfers() if with_transfers else None, self._attempts()
+        return tuple(
+            self._device(row, transfers, attempts.get(row.host, [])) for row in devices_of(self.database, self.run_id)
         )
-    return replace(run, damaged=tuple(reader.damaged))
+
+    def _transfers(self) -> dict[str, list[StoredTransfer]]:
+        found: dict[str, list[StoredTransfer]] = {}
+        for row in transfers_of(self.database, self.run_id):
+            try:
+                one = StoredTransfer.of(row)
+            except ValueError:
+                self.damaged.append(f"{row.host}: the transfer of {row.at} is damaged in the journal and is left out")
+                continue
+            found.setdefault(row.host, []).append(one)
+        return found
+
+    def _attempts(self) -> dict[str, list[dict[str, Any]]]:
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in attempts_of(self.database, self.run_id):
+            what = f"{row.host}: the record of attempt {row.attempt}"
+            found.setdefault(row.host, []).append(self.object_of(what, row.record))
+        return found
+
+    def _device(
+        self, row: RecordRow, transfers: dict[str, list[StoredTransfer]] | None, attempts: list[dict[str, Any]]
+    ) -> StoredDevice:
+        record = self.object_of(f"{row.host}: its record", row.record)
+        kept: list[StoredTransfer] = []
+        if transfers is not None:
+            kept = transfers.get(row.host) or list(transfers_in(record, updated_at=row.updated_at))
+        return StoredDevice(
+            host=row.host,
+            address=row.address,
+            site=row.site,
+            wave=row.wave,
+            image=row.image or text(record, "transfer", "image_name"),
+            state=row.state,
+            attempt=row.attempt,
+            is_held=bool(row.touched),
+            identity=row.identity,
+            record=_whole(record, kept),
+            attempts=tuple(attempts),
+            transfers=tuple(kept),
+            updated_at=row.updated_at,
+        )
 
 
 def _whole(record: dict[str, Any], transfers: list[StoredTransfer]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ CHANGES = (Change(keyword="window-size", before="ip tcp window-size 65535", ours
 
 
 def take(journal: Journal, run_id: str, host: str, identity: str) -> None:
-    journal.touch(run_id, host, identity=identity, snapshot=SNAPSHOT, changes=CHANGES, target="flash:x.bin")
+    journal.acquire_lease(run_id, host, identity=identity, snapshot=SNAPSHOT, changes=CHANGES, target="flash:x.bin")
 
 
 @pytest.fixture

@@ -279,7 +279,7 @@ def left_in_the_journal(directory: Path) -> None:
     with Journal(directory) as journal:
         run_id = journal.begin_run("stage")
         journal.add_device(run_id, host=HOST, address="192.0.2.1", port=22, platform="ios")
-        journal.touch(run_id, HOST, identity="SN/r1", snapshot=SNAPSHOT, changes=CHANGES, target="flash:x.bin")
+        journal.acquire_lease(run_id, HOST, identity="SN/r1", snapshot=SNAPSHOT, changes=CHANGES, target="flash:x.bin")
 
 
 def check_document(text: str) -> None:
@@ -326,7 +326,7 @@ def journal(ground: Path) -> Path:
         opened.record(run_id, HOST, whole)
         opened.leave_out(run_id, [(NewDevice(host="left", address="x", port=22, platform="ios"), record())])
         opened.add_device(run_id, host="held", address="192.0.2.2", port=22, platform="ios")
-        opened.touch(run_id, "held", identity=HOSTILE, snapshot=SNAPSHOT, changes=CHANGES, target="flash:x.bin")
+        opened.acquire_lease(run_id, "held", identity=HOSTILE, snapshot=SNAPSHOT, changes=CHANGES, target="flash:x.bin")
         opened.recovered(run_id, "held", BUILT.one(RecoveryRecord, host="held"))
         opened.again(run_id, HOST)
         opened.record(run_id, HOST, whole)

@@ -48,7 +48,7 @@ def left_by_a_dead_run(journal, host, address, identity, members=frozenset(), ch
         run_id = dying.begin_run("stage")
         dying.add_device(run_id, host=host, address=address, port=22, platform="ios")
         lines = CHANGES if changes is None else changes
-        dying.touch(
+        dying.acquire_lease(
             run_id, host, identity=identity, snapshot=BEFORE, changes=lines, target="flash:x.bin", members=members
         )
     return run_id

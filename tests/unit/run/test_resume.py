@@ -226,5 +226,5 @@ def test_a_device_that_moved_is_recovered_where_it_was_touched(journal, dead_run
     take(journal, dead_run, "r3", "r3")
     journal.update_devices(dead_run, moved)
     take(journal, dead_run, "r2", "r2")
-    found = {device.host: (device.address, device.port) for device in journal.touched_devices()}
+    found = {device.host: (device.address, device.port) for device in journal.leased_devices()}
     assert found == {"r2": ("198.51.100.7", 2222), "r3": ("192.0.2.2", 22)}

@@ -24,7 +24,7 @@ from flashferry.run.context import DeviceOptions, RunContext
 from flashferry.run.control import Steering
 from flashferry.run.request import FleetRequest, Resumed
 from flashferry.run.scheduler import Fleet, WaveLoop
-from flashferry.store.steering import RunControl
+from flashferry.store.control import ControlRequest
 
 IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
 CANARY = Wave(number=0, name="canary", hosts=("a1", "b1"), is_canary=True)
@@ -36,7 +36,7 @@ SITE_B = Wave(number=2, name="site b", hosts=("b2", "b3"))
 class Journal:
     """Keeps what was written, and the operator's wishes."""
 
-    wishes: RunControl = field(default_factory=RunControl)
+    wishes: ControlRequest = field(default_factory=ControlRequest)
     records: dict[str, DeviceRecord] = field(default_factory=dict)
     anew: list[str] = field(default_factory=list)
     waited_for: list[int | None] = field(default_factory=list)
@@ -315,7 +315,7 @@ def test_waves_wait_for_approval(answer, outcome):
 
 def test_a_wave_is_approved_from_elsewhere():
     """Nobody sits at the terminal: the journal's word is enough."""
-    journal = Journal(wishes=RunControl(approved_wave=1))
+    journal = Journal(wishes=ControlRequest(approved_wave=1))
     play = Play(CANARY, SITE_A, policy=WavePolicy(approve=True), journal=journal)
     assert play.outcomes()["a2"] == "done"
 
@@ -372,7 +372,7 @@ def test_a_stop_is_heeded_where_nothing_new_begins_any_more():
 
     def copies(play):
         until(lambda: play.loop.stopped is not None)
-        play.journal.wishes = RunControl(stopping=True)
+        play.journal.wishes = ControlRequest(stopping=True)
         return None if until(play.contexts[0].interrupted) else "CopyFailed"
 
     play = Play(SITE_A, policy=WavePolicy(max_failures=0), script={"a2": [fails], "a3": [copies]})
@@ -381,7 +381,7 @@ def test_a_stop_is_heeded_where_nothing_new_begins_any_more():
 
 def test_a_run_that_is_paused_ends_with_its_time():
     """Nobody goes on with it before its end: it is over then, and does not wait for ever."""
-    journal = Journal(wishes=RunControl(paused=True))
+    journal = Journal(wishes=ControlRequest(paused=True))
     play = Play(SITE_A, journal=journal, until=datetime.now(UTC) + timedelta(seconds=60))
     assert set(play.outcomes().values()) == {"not begun"}
     assert "time ends" in play.loop.stopped

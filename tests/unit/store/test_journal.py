@@ -39,7 +39,7 @@ def journal(tmp_path):
 def touched(journal: Journal, host: str = "r1", address: str = "192.0.2.1") -> str:
     run_id = journal.begin_run("stage")
     journal.add_device(run_id, host=host, address=address, port=22, platform="ios")
-    journal.touch(run_id, host, identity="SN1/r1", snapshot=BEFORE, changes=CHANGES, target="flash:x.bin")
+    journal.acquire_lease(run_id, host, identity="SN1/r1", snapshot=BEFORE, changes=CHANGES, target="flash:x.bin")
     return run_id
 
 
@@ -47,7 +47,7 @@ def test_what_was_written_is_read_back_by_another_process(journal):
     """Snapshot and changes come back equal through a second connection, as after a crash."""
     run_id = touched(journal)
     with Journal(journal.directory) as other:
-        (found,) = other.touched_devices()
+        (found,) = other.leased_devices()
     assert (found.run_id, found.host, found.address, found.port) == (run_id, "r1", "192.0.2.1", 22)
     assert (found.snapshot, found.changes, found.target) == (BEFORE, CHANGES, "flash:x.bin")
 
@@ -55,7 +55,7 @@ def test_what_was_written_is_read_back_by_another_process(journal):
 def test_a_released_device_is_nobodys(journal):
     """After the release nothing is left to recover."""
     journal.release(touched(journal), "r1")
-    assert journal.touched_devices() == ()
+    assert journal.leased_devices() == ()
 
 
 def test_two_runs_cannot_tune_the_same_device(journal):
@@ -154,7 +154,7 @@ def test_a_smaller_window_replaces_the_one_that_was_refused(journal):
     smaller = (Change(keyword="window-size", before="ip tcp window-size 65535", ours="ip tcp window-size 625000"),)
     journal.replan(run_id, "r1", smaller)
     with Journal(journal.directory) as other:
-        assert other.touched_devices()[0].changes == smaller
+        assert other.leased_devices()[0].changes == smaller
 
 
 def test_the_record_is_kept_with_the_end_of_the_lease(journal):

@@ -14,8 +14,8 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.states import State
+from flashferry.store.control import ControlRequest
 from flashferry.store.journal import Journal
-from flashferry.store.steering import RunControl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def test_a_run_that_ended_is_gone_on_with_too(journal):
     journal.set_control(run_id, paused=True, stopping=True, approved_wave=1)
     journal.finish_run(run_id)
     journal.reopen_run(run_id)
-    assert journal.control(run_id) == RunControl(paused=False, stopping=False, approved_wave=1)
+    assert journal.control(run_id) == ControlRequest(paused=False, stopping=False, approved_wave=1)
     assert journal._db.execute("SELECT finished_at, resumed FROM runs").fetchone() == (None, 1)
 
 
@@ -135,15 +135,15 @@ def test_of_two_that_resume_a_run_one_gets_it(journal):
 def test_wishes_come_from_another_process(journal):
     """What another terminal writes is seen at the next look; what it did not name stays."""
     run_id = journal.begin_run("stage")
-    assert journal.control(run_id) == RunControl()
+    assert journal.control(run_id) == ControlRequest()
     code = (
         "import sys; from pathlib import Path; from flashferry.store.journal import Journal\n"
         "with Journal(Path(sys.argv[1])) as journal: journal.set_control(sys.argv[2], paused=True, approved_wave=2)"
     )
     subprocess.run([sys.executable, "-c", code, str(journal.directory), run_id], check=True)
-    assert journal.control(run_id) == RunControl(paused=True, approved_wave=2)
+    assert journal.control(run_id) == ControlRequest(paused=True, approved_wave=2)
     journal.set_control(run_id, paused=False)
-    assert journal.control(run_id) == RunControl(paused=False, approved_wave=2)
+    assert journal.control(run_id) == ControlRequest(paused=False, approved_wave=2)
 
 
 def test_an_approved_wave_stays_approved(journal):
@@ -189,7 +189,7 @@ def test_a_device_in_hand_does_not_begin_anew(journal, enter, touch):
     journal.reopen_run(run_id)
     with pytest.raises(DeviceRefused, match="flashferry recover"):
         journal.again(run_id, "r1")
-    (left,) = journal.touched_devices()
+    (left,) = journal.leased_devices()
     assert left.changes
     journal.recovered(run_id, "r1", {"restored": "restored"})
     journal.again(run_id, "r1")

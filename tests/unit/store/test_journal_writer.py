@@ -190,7 +190,7 @@ def test_of_many_that_want_a_device_one_gets_it(tmp_path, touch_as):
             journal.add_device(run_id, host=f"r{number}", address="192.0.2.1", port=22, platform="ios")
         errors = together(30, lambda number: touch_as(journal, run_id, f"r{number}", "SN1/r1"))
         assert {type(error).__name__ for error in errors} == {"DeviceRefused"}
-        assert (len(errors), len(journal.touched_devices())) == (29, 1)
+        assert (len(errors), len(journal.leased_devices())) == (29, 1)
 
 
 def test_a_journal_that_cannot_be_written_is_told_to_each(tmp_path):
@@ -223,7 +223,7 @@ def way(thread):
     while True:
         host = f"r{thread}-{number}"
         journal.add_device(run_id, host=host, address="192.0.2.1", port=22, platform="ios")
-        journal.touch(run_id, host, identity=host, snapshot=BEFORE, changes=(), target="flash:x")
+        journal.acquire_lease(run_id, host, identity=host, snapshot=BEFORE, changes=(), target="flash:x")
         with said:
             print(host, flush=True)
         number += 1
@@ -240,7 +240,7 @@ def test_what_was_touched_is_there_after_a_kill(tmp_path):
         child.send_signal(signal.SIGKILL)
         told += [line.strip() for line in child.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
     with Journal(tmp_path) as journal:
-        found = {device.host for device in journal.touched_devices()}
+        found = {device.host for device in journal.leased_devices()}
         assert journal.damaged_entries() == ()
     assert len(told) >= 200
     assert set(told) <= found

@@ -45,7 +45,7 @@ def left(directory):
     """Return the devices that a recovery would restore, and those that it would tell as damaged."""
     with Journal(directory) as journal:
         return (
-            [(one.host, one.changes[0].before) for one in journal.touched_devices()],
+            [(one.host, one.changes[0].before) for one in journal.leased_devices()],
             [one.host for one in journal.damaged_entries()],
         )
 
@@ -62,7 +62,7 @@ def test_a_removed_journal_is_made_up_for_by_the_files(tmp_path, enter, touch):
     with Journal(tmp_path) as journal:
         journal.recovered(run_id, "r1")
         journal.recovered(run_id, "r2")
-        assert journal.touched_devices() == ()
+        assert journal.leased_devices() == ()
 
 
 def test_a_journal_of_yesterday_does_not_hide_todays_leases(tmp_path, enter, touch):
@@ -168,14 +168,14 @@ def test_what_a_stack_is_made_of_is_kept(tmp_path, enter):
     with Journal(tmp_path) as journal:
         run_id = journal.begin_run("stage")
         enter(journal, run_id, "r1")
-        journal.touch(
+        journal.acquire_lease(
             run_id, "r1", identity="A/r1", snapshot=SNAPSHOT, changes=CHANGES, target="x", members=frozenset({"A", "B"})
         )
     with Journal(tmp_path) as journal:
-        assert journal.touched_devices()[0].members == {"A", "B"}
+        assert journal.leased_devices()[0].members == {"A", "B"}
     remove_database(tmp_path)
     with Journal(tmp_path) as journal:
-        assert journal.touched_devices()[0].members == {"A", "B"}
+        assert journal.leased_devices()[0].members == {"A", "B"}
 
 
 def test_leases_are_known_without_the_journal(tmp_path, enter, touch):

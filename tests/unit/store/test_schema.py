@@ -47,15 +47,15 @@ def test_nothing_of_an_old_journal_is_lost(old_journal):
 def test_a_device_in_hand_is_still_in_hand(old_journal, enter):
     """What an old run left tuned can be recovered, and its lease keeps others off."""
     with Journal(old_journal) as journal:
-        (left,) = journal.touched_devices()
+        (left,) = journal.leased_devices()
         assert (left.host, left.changes[0].before, left.target) == ("r1", "ip tcp window-size 65535", "flash:x.bin")
         run_id = journal.begin_run("stage")
         enter(journal, run_id, "other-name")
         same = {"identity": "SN1/r1", "snapshot": left.snapshot, "changes": left.changes, "target": "flash:x.bin"}
         with pytest.raises(DeviceRefused):
-            journal.touch(run_id, "other-name", **same)
+            journal.acquire_lease(run_id, "other-name", **same)
         journal.recovered(left.run_id, "r1", {"restored": "restored"})
-        assert journal.touched_devices() == ()
+        assert journal.leased_devices() == ()
 
 
 def test_a_new_journal_equals_one_brought_up_to_date(old_journal, tmp_path):
@@ -99,7 +99,7 @@ def test_a_death_in_the_middle_leaves_one_schema_or_the_other(old_journal, state
     is_new = version(old_journal) == SCHEMA_VERSION
     assert ("transfers" in tables, "attempts" in tables) == (is_new, is_new)
     with Journal(old_journal) as journal:
-        assert [device.host for device in journal.touched_devices()] == ["r1"]
+        assert [device.host for device in journal.leased_devices()] == ["r1"]
 
 
 def test_two_that_open_it_at_once_bring_it_up_to_date_once(old_journal):

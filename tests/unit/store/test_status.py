@@ -33,7 +33,7 @@ def begin(journal: Journal, *hosts: str) -> str:
 
 
 def touch(journal: Journal, run_id: str, host: str) -> None:
-    journal.touch(run_id, host, identity=host, snapshot=SNAPSHOT, changes=(CHANGE,), target="flash:x")
+    journal.acquire_lease(run_id, host, identity=host, snapshot=SNAPSHOT, changes=(CHANGE,), target="flash:x")
 
 
 def test_asking_makes_no_journal(tmp_path):

@@ -9,10 +9,10 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.record import DeviceRecord
 from flashferry.model.states import Outcome, Restored, State
+from flashferry.store.control import ControlRequest, control_request, may_approve
 from flashferry.store.journal import Journal
 from flashferry.store.reader import chosen, find_run
 from flashferry.store.run_lock import RunState
-from flashferry.store.steering import RunControl, may_approve, steered
 from flashferry.store.stored_run import read_run
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 
@@ -193,19 +193,19 @@ def test_an_approval_means_the_wave_that_waits(journal, enter):
     """Where the run says which one waits, that; where it does not, the next that has not begun."""
     run_id = in_waves(journal, enter)
     run = read_run(journal.directory, run_id)
-    assert may_approve(run, RunControl(), None) == 0
-    assert may_approve(run, RunControl(approved_wave=0), None) == 1
+    assert may_approve(run, ControlRequest(), None) == 0
+    assert may_approve(run, ControlRequest(approved_wave=0), None) == 1
     journal.move(run_id, "r1", State.CHECKED)
-    assert may_approve(read_run(journal.directory, run_id), RunControl(), None) == 2
+    assert may_approve(read_run(journal.directory, run_id), ControlRequest(), None) == 2
     journal.set_waiting_wave(run_id, 1)
-    assert may_approve(run, steered(journal.directory, run_id), None) == 1
-    assert may_approve(run, RunControl(), 2) == 2
+    assert may_approve(run, control_request(journal.directory, run_id), None) == 1
+    assert may_approve(run, ControlRequest(), 2) == 2
 
 
 def test_a_wave_that_is_not_there_cannot_be_approved(journal, enter):
     """Which there are is told; so is that none is left."""
     run = read_run(journal.directory, in_waves(journal, enter))
     with pytest.raises(ConfigInvalid, match="no wave 7: it has waves 0 to 2"):
-        may_approve(run, RunControl(), 7)
+        may_approve(run, ControlRequest(), 7)
     with pytest.raises(ConfigInvalid, match="no wave is left to approve"):
-        may_approve(run, RunControl(approved_wave=2), None)
+        may_approve(run, ControlRequest(approved_wave=2), None)

@@ -1,4 +1,4 @@
-"""What operators want of a run, read without a journal of one's own, and which wave an approval means."""
+"""What operators want of a run that is under way, and which wave an approval means."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.states import State
-from flashferry.store.reader import find_run, reading
+from flashferry.store.reader import find_run, reading, unknown_run
 from flashferry.store.stored_run import StoredRun
-
-# What an operator at another terminal wants of a run that is under way.
+from flashferry.store.tables import RunRow, run_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunControl:
-    """The wishes that a run looks at about once a second.
+class ControlRequest:
+    """What an operator, perhaps at another terminal, asked of a run; the run looks about once a second.
 
     Attributes:
         paused: No device may begin; those under way go on to their end.
@@ -29,8 +28,18 @@ class RunControl:
     approved_wave: int = -1
     waiting_wave: int | None = None
 
+    @classmethod
+    def of(cls, row: RunRow) -> ControlRequest:
+        """Return what stands in a run's row."""
+        return cls(
+            paused=bool(row.paused),
+            stopping=bool(row.stopping),
+            approved_wave=row.approved_wave,
+            waiting_wave=row.waiting_wave,
+        )
 
-def steered(directory: Path, run_id: str) -> RunControl:
+
+def control_request(directory: Path, run_id: str) -> ControlRequest:
     """Return what operators want of a run.
 
     Args:
@@ -41,14 +50,14 @@ def steered(directory: Path, run_id: str) -> RunControl:
         ConfigInvalid: The run is unknown, or the journal cannot be read.
     """
     found_id = find_run(directory, run_id)
-    query = "SELECT paused, stopping, approved_wave, waiting_wave FROM runs WHERE run_id = ?"
     with reading(directory) as database:
-        assert database is not None
-        paused, stopping, approved, waiting = database.execute(query, (found_id,)).fetchone()
-    return RunControl(paused=bool(paused), stopping=bool(stopping), approved_wave=approved, waiting_wave=waiting)
+        row = run_row(database, found_id) if database is not None else None
+    if row is None:
+        raise unknown_run(run_id, [])
+    return ControlRequest.of(row)
 
 
-def may_approve(run: StoredRun, control: RunControl, wave: int | None) -> int:
+def may_approve(run: StoredRun, control: ControlRequest, wave: int | None) -> int:
     """Return the wave that an approval means.
 
     Args:

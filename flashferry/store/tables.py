@@ -1,0 +1,282 @@
+"""The journal's tables as rows: every question that is asked of the database, and one reader for each table.
+
+Rows are what SQLite has, JSON still as text; what they mean is said by `stored_run`, `status`, `leases`, `history` and
+the journal itself. All functions take a connection: that of the journal's writer, or one that may only read
+(`flashferry.store.reader`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
+
+from flashferry.store.seals import TABLES, sound
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run: how it was begun, where it stands, and what operators want of it."""
+
+    TABLE: ClassVar = "runs"
+    run_id: str
+    verb: str
+    started_at: str
+    finished_at: str | None
+    resumed: int
+    paused: int
+    stopping: int
+    approved_wave: int
+    waiting_wave: int | None
+    request: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """A device of a run, without the JSON that is kept of it."""
+
+    TABLE: ClassVar = "devices"
+    run_id: str
+    host: str
+    address: str
+    port: int
+    platform: str
+    site: str | None
+    wave: int
+    image: str | None
+    state: str
+    attempt: int
+    touched: int
+    identity: str | None
+    members: str | None
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRow(DeviceRow):
+    """A device of a run with its record."""
+
+    record: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRow(DeviceRow):
+    """A device of a run with what recovery needs; `is_sound` is 0 where the row is not what was written."""
+
+    snapshot: str | None
+    changes: str | None
+    target: str | None
+    is_sound: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """A former attempt of a run at a device, with its record."""
+
+    TABLE: ClassVar = "attempts"
+    run_id: str
+    host: str
+    attempt: int
+    state: str
+    record: str | None
+    ended_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransferRow:
+    """The figures of a transfer."""
+
+    TABLE: ClassVar = "transfers"
+    run_id: str
+    host: str
+    at: str
+    identity: str
+    kind: str
+    tuned: int
+    target: str
+    image: str
+    ticket_id: str
+    outcome: str
+    size_bytes: int
+    bytes_acked: int
+    duration_s: float
+    rate_bytes_per_s: float
+    steady_bytes_per_s: float | None
+    rtt_s: float | None
+    window_bytes: int | None
+    congestion_control: str | None
+    verdict: str
+    device_s: float | None
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampledRow(TransferRow):
+    """A transfer with the server's whole account of it, compressed."""
+
+    record: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRow:
+    """The last word of a speed test on whether tuning is worth it."""
+
+    host: str
+    updated_at: str
+    is_worth: int
+    reason: str | None
+
+
+Row = TypeVar("Row", RunRow, DeviceRow, RecordRow, LeaseRow, AttemptRow, TransferRow, SampledRow)
+
+_THIS_DEVICE = "WHERE run_id = ? AND host = ?"
+
+
+def _rows(
+    database: sqlite3.Connection, kind: type[Row], behind: str = "", values: tuple[Any, ...] = (), **computed: str
+) -> list[Row]:
+    """Return rows of a kind.
+
+    Args:
+        database: A connection.
+        kind: Its fields are the columns.
+        behind: What stands behind the table's name.
+        values: For the question marks in it.
+        computed: Fields that are no column, by expression.
+    """
+    columns = ", ".join(computed.get(field.name, field.name) for field in fields(kind))
+    found = database.execute(f"SELECT {columns} FROM {kind.TABLE} {behind}", values)  # noqa: S608 -- our own words
+    return [kind(*row) for row in found]
+
+
+# Runs.
+
+
+def runs_by_age(database: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Return identifier and verb of all runs, the oldest first."""
+    return database.execute("SELECT run_id, verb FROM runs ORDER BY started_at, rowid").fetchall()
+
+
+def run_row(database: sqlite3.Connection, run_id: str) -> RunRow | None:
+    """Return a run."""
+    return next(iter(_rows(database, RunRow, "WHERE run_id = ?", (run_id,))), None)
+
+
+def latest_runs(database: sqlite3.Connection, latest: int) -> list[RunRow]:
+    """Return so many runs, the latest first, and every other one that still holds a device."""
+    return _rows(
+        database,
+        RunRow,
+        "WHERE run_id IN (SELECT run_id FROM runs ORDER BY started_at DESC, run_id DESC LIMIT ?) "
+        "OR run_id IN (SELECT run_id FROM devices WHERE touched = 1) ORDER BY started_at DESC, run_id DESC",
+        (latest,),
+    )
+
+
+# Devices and their attempts.
+
+
+def devices_of(database: sqlite3.Connection, run_id: str) -> list[RecordRow]:
+    """Return the devices of a run with their records, in the order in which they were entered."""
+    return _rows(database, RecordRow, "WHERE run_id = ? ORDER BY rowid", (run_id,))
+
+
+def all_devices(database: sqlite3.Connection) -> list[DeviceRow]:
+    """Return the devices of all runs."""
+    return _rows(database, DeviceRow)
+
+
+def held_devices(database: sqlite3.Connection) -> list[DeviceRow]:
+    """Return the devices in a run's hands, or left by one."""
+    return _rows(database, DeviceRow, "WHERE touched = 1")
+
+
+def lease_rows(database: sqlite3.Connection) -> list[LeaseRow]:
+    """Return the same with what recovery needs, the oldest first; the connection must know the seals."""
+    return _rows(database, LeaseRow, "WHERE touched = 1 ORDER BY updated_at", is_sound=sound(database, "devices"))
+
+
+def lease_row(database: sqlite3.Connection, run_id: str, host: str) -> LeaseRow | None:
+    """Return a device of a run, in its hands or not; the connection must know the seals."""
+    found = _rows(database, LeaseRow, _THIS_DEVICE, (run_id, host), is_sound=sound(database, "devices"))
+    return next(iter(found), None)
+
+
+def device_row(database: sqlite3.Connection, run_id: str, host: str) -> DeviceRow | None:
+    """Return a device of a run."""
+    return next(iter(_rows(database, DeviceRow, _THIS_DEVICE, (run_id, host))), None)
+
+
+def unsound_devices(database: sqlite3.Connection) -> list[DeviceRow]:
+    """Return the devices whose row is not what was written; the connection must know the seals."""
+    return _rows(database, DeviceRow, f"WHERE NOT {sound(database, 'devices')}")
+
+
+def other_identities(database: sqlite3.Connection, host: str) -> frozenset[str]:
+    """Return what devices of other inventory names called themselves in any run; costs a look at all of them."""
+    query = "SELECT DISTINCT identity FROM devices WHERE identity IS NOT NULL AND host != ?"
+    return frozenset(str(found) for (found,) in database.execute(query, (host,)))
+
+
+def attempts_of(database: sqlite3.Connection, run_id: str) -> list[AttemptRow]:
+    """Return the former attempts of a run at its devices, the first ones first."""
+    return _rows(database, AttemptRow, "WHERE run_id = ? ORDER BY attempt", (run_id,))
+
+
+# Transfers, and what records tell of them.
+
+
+def transfers_of(database: sqlite3.Connection, run_id: str) -> list[SampledRow]:
+    """Return the transfers of a run with their samples, the oldest first."""
+    return _rows(database, SampledRow, "WHERE run_id = ? ORDER BY at, rowid", (run_id,))
+
+
+def all_transfers(database: sqlite3.Connection) -> list[TransferRow]:
+    """Return the figures of all transfers."""
+    return _rows(database, TransferRow)
+
+
+def records_with_a_transfer(database: sqlite3.Connection) -> list[RecordRow]:
+    """Return the devices whose record alone tells of a transfer, as in releases that kept none by themselves."""
+    # Only what has a verdict has a transfer: others need not be taken apart.
+    return _rows(
+        database,
+        RecordRow,
+        "AS d WHERE instr(d.record, '\"verdict\"') > 0 AND NOT EXISTS "
+        "(SELECT 1 FROM transfers AS t WHERE t.run_id = d.run_id AND t.host = d.host)",
+    )
+
+
+def probe_rows(database: sqlite3.Connection) -> list[ProbeRow]:
+    """Return what speed tests said about tuning, the oldest word first."""
+    query = (
+        "SELECT host, updated_at, json_extract(record, '$.probe.worth.is_worth'), "
+        "json_extract(record, '$.probe.worth.reason') FROM devices JOIN runs USING (run_id) "
+        "WHERE verb = 'probe' AND CASE WHEN json_valid(record) THEN json_type(record, '$.probe.worth') END = 'object' "
+        "ORDER BY updated_at"
+    )
+    return [ProbeRow(*row) for row in database.execute(query)]
+
+
+def last_figures(database: sqlite3.Connection, *keys: str, unless: tuple[str, ...] = ()) -> dict[str, float]:
+    """Return by device the latest figure that its records have at a place, `unless` there are words at another."""
+    query = (
+        "SELECT host, CASE WHEN json_valid(record) THEN json_extract(record, ?) END AS figure "
+        "FROM devices JOIN runs USING (run_id) WHERE typeof(figure) IN ('real', 'integer') "
+        "AND CASE WHEN json_valid(record) THEN coalesce(json_extract(record, ?), '') = '' END ORDER BY started_at"
+    )
+    places = ("$." + ".".join(keys), "$." + ".".join(unless or ("none",)))
+    return {host: float(figure) for host, figure in database.execute(query, places)}
+
+
+# All tables.
+
+
+def unsound_rows(database: sqlite3.Connection) -> dict[str, int]:
+    """Return by table how many rows are not what was written; tables without any are left out."""
+    found = {}
+    for table in TABLES:
+        query = f"SELECT count(*) FROM {table} WHERE NOT {sound(database, table)}"  # noqa: S608 -- our own words
+        if count := database.execute(query).fetchone()[0]:
+            found[table] = int(count)
+    return found
