@@ -1,7 +1,7 @@
 """How devices and transfers are written into the journal's tables, each within the caller's transaction.
 
 A device is entered before anything is done with it. One that begins anew within its run has what its attempt so far
-came to kept beside the next one. A transfer is kept once with all its samples, and slim in the records that speak of it.
+came to kept beside the next one. A transfer is kept once with all its samples, and slim in the records of it.
 """
 
 from __future__ import annotations
