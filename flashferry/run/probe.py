@@ -21,7 +21,10 @@ from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, silent
 from flashferry.planning.probe_files import ProbeFiles, probe_files
 from flashferry.run.context import RunContext
-from flashferry.run.device import DeviceRun, run_device
+from flashferry.run.device.parts import DeviceParts, parts_of
+from flashferry.run.device.tickets import CopyOrder
+from flashferry.run.device.way import DeviceRun, run_device
+from flashferry.run.device_plan import DevicePlan
 from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.history import Expectation, History
 from flashferry.store.journal import Journal
@@ -30,6 +33,7 @@ from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.probing import TARGET_S, TimedCopy, first_size, next_size
 from flashferry.tcp.worth import nothing_to_tune, worth_tuning
+from tasks.snapshot import Snapshot
 from tasks.tcp_config import SOURCE_INTERFACE, TunePlan
 
 TYPICAL_IMAGE_BYTES = 500_000_000
@@ -71,7 +75,8 @@ def probe_fleet(
     with probe_files(journal.directory) as files:
 
         def probe_device(task: Task, context: RunContext) -> Result:
-            return run_device(ProbeRun(task, context, wish, files, history))
+            parts = parts_of(task, context)
+            return run_device(DeviceRun(parts, SpeedTest(parts, wish, files, history).deliver))
 
         return run_fleet(
             nornir,
@@ -85,40 +90,34 @@ def probe_fleet(
         )
 
 
-class ProbeRun(DeviceRun):
-    """A device's way through a speed test: a run whose copies go to `null:`, as it is and then tuned."""
+class SpeedTest:
+    """What a speed test does to a device between journal and restore: copies to `null:`, as it is and then tuned."""
 
-    def __init__(
-        self, task: Task, context: RunContext, wish: ProbeWish, files: ProbeFiles, history: History | None = None
-    ) -> None:
-        super().__init__(task, context)
-        self._wish = wish
-        self._files = files
-        self._history = history or History(())
+    def __init__(self, parts: DeviceParts, wish: ProbeWish, files: ProbeFiles, history: History | None = None) -> None:
+        self._context, self._host, self._keeper, self._events = parts.context, parts.host, parts.keeper, parts.events
+        self._tuning, self._copy = parts.tuning, parts.copy
+        self._wish, self._files, self._history = wish, files, history or History(())
 
-    @property
-    def _kind(self) -> str:
-        return PROBE_TUNED if self._is_tuned else PROBE_AS_IS
-
-    def _feed(self, plan: TunePlan, target: str) -> None:
+    def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
         """Time both arms; whatever it raises, the caller restores."""
-        self._update(probe=ProbeResult(image_bytes=self._wish.image_bytes))
+        changes = plan.tune.changes
+        self._keeper.update(probe=ProbeResult(image_bytes=self._wish.image_bytes))
         # Without this line the device does not reach us, so it belongs to neither arm.
-        path = tuple(change for change in plan.changes if not change.is_tuning)
-        has_tuning = len(plan.changes) > len(path)
+        path = tuple(change for change in changes if not change.is_tuning)
+        has_tuning = len(changes) > len(path)
         if not any(change.keyword == SOURCE_INTERFACE for change in path):
             path = ()
         if self._wish.as_is or not has_tuning:
             if path:
-                self._tune(TunePlan(changes=path))
-            arm = self._arm("as it is", target, expected_bytes_per_s=None)
+                self._tuning.tune(TunePlan(changes=path), before)
+            arm = self._arm("as it is", plan.target, expected_bytes_per_s=None)
             self._found(as_is=arm, as_is_s=self._forecast(arm))
         if has_tuning:
-            self._tune(plan)
-            arm = self._arm("tuned", target, expected_bytes_per_s=self._expected_tuned())
+            self._tuning.tune(plan.tune, before)
+            arm = self._arm("tuned", plan.target, expected_bytes_per_s=self._expected_tuned())
             self._found(tuned=arm, tuned_s=self._forecast(arm))
         self._decide(has_tuning=has_tuning)
-        self._update(outcome=Outcome.DONE)
+        self._keeper.update(outcome=Outcome.DONE)
 
     def _arm(self, name: str, target: str, *, expected_bytes_per_s: float | None) -> Arm:
         """Copy until a copy was long enough to count, and return what that one found."""
@@ -138,28 +137,28 @@ class ProbeRun(DeviceRun):
 
     def _timed(self, name: str, target: str, size_bytes: int, copies: int) -> Arm:
         path = self._files.of(size_bytes)
-        self._context = replace(self._context, image=self._context.server.image(path.name))
-        self._tell("probe", "started", f"{name}: {self._context.image.size_bytes / 1e6:.2g} MB")
-        self._update(pull=None, transfer=None)
-        self._pull(target)
-        if self._record.transfer is None:
-            raise CopyFailed("our server has no account of the copy", host=self._record.host, step="probe")
-        return arm_of(self._record.pull, self._record.transfer, copies)
+        image = self._context.server.image(path.name)
+        self._events.tell("probe", "started", f"{name}: {image.size_bytes / 1e6:.2g} MB")
+        self._keeper.update(pull=None, transfer=None)
+        self._copy.copy(CopyOrder(image=image, target=target, kind=PROBE_AS_IS, kind_tuned=PROBE_TUNED))
+        if self._keeper.record.transfer is None:
+            raise CopyFailed("our server has no account of the copy", host=self._keeper.record.host, step="probe")
+        return arm_of(self._keeper.record.pull, self._keeper.record.transfer, copies)
 
     @property
     def _window_bytes(self) -> int | None:
-        return self._record.transfer.max_window_bytes if self._record.transfer else None
+        return self._keeper.record.transfer.max_window_bytes if self._keeper.record.transfer else None
 
     @property
     def _link_bytes_per_s(self) -> float | None:
-        link = self._record.link_rate
+        link = self._keeper.record.link_rate
         return payload_cap_bytes_per_s(link.rate_bps * copy_share(self._host, link)) if link else None
 
     def _expected_tuned(self) -> float | None:
         """Return the rate to expect tuned: the link where its rate is known, else four times what it is untuned."""
         if self._link_bytes_per_s is not None:
             return self._link_bytes_per_s
-        as_is = self._record.probe.as_is if self._record.probe else None
+        as_is = self._keeper.record.probe.as_is if self._keeper.record.probe else None
         return 4 * as_is.steady_bytes_per_s if as_is else None
 
     def _forecast(self, arm: Arm) -> float | None:
@@ -173,14 +172,14 @@ class ProbeRun(DeviceRun):
         return measured if measured is None or limit is None else min(measured, limit.bytes_per_s)
 
     def _flash_limit(self) -> Expectation | None:
-        return self._history.flash_limit(self._record.host, self._checked().facts.model)
+        return self._history.flash_limit(self._keeper.record.host, self._keeper.checked.facts.model)
 
     def _found(self, **values: Any) -> None:
-        assert self._record.probe is not None
-        self._update(probe=replace(self._record.probe, **values))
+        assert self._keeper.record.probe is not None
+        self._keeper.update(probe=replace(self._keeper.record.probe, **values))
 
     def _decide(self, *, has_tuning: bool) -> None:
-        found = self._record.probe
+        found = self._keeper.record.probe
         assert found is not None
         if self._wish.tuned and not has_tuning:
             self._found(worth=nothing_to_tune())

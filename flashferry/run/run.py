@@ -23,7 +23,7 @@ from flashferry.planning.deadline import Deadline
 from flashferry.planning.given_images import GivenImages
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, Steering
-from flashferry.run.device import stage_device
+from flashferry.run.device.way import stage_device
 from flashferry.run.options import RunOptions
 from flashferry.run.request import FleetRequest
 from flashferry.run.resume import with_earlier

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 from flashferry.model.probe_result import ProbeResult
-from flashferry.run.probe import ProbeRun, ProbeWish
+from flashferry.run.probe import ProbeWish, SpeedTest
 from flashferry.store.history import History
 from flashferry.store.measurement import Measurement
 from flashferry.store.transfer_row import STAGE
@@ -49,15 +49,14 @@ def arm(bytes_per_s):
 
 def advice(*measurements):
     """Return what a test of 0.1 against 5.6 MB/s says, with these copies known."""
-    run = ProbeRun.__new__(ProbeRun)
-    run._wish, run._history = ProbeWish(), History(measurements, now=NOW)
     found = ProbeResult(image_bytes=100_000_000, as_is=arm(0.1e6), tuned=arm(5.6e6))
-    run._record = SimpleNamespace(
-        host="r1", probe=found, check=SimpleNamespace(facts=SimpleNamespace(model="CISCO1941"))
-    )
-    run._update = lambda **values: setattr(run._record, "probe", values["probe"])
-    run._decide(has_tuning=True)
-    return run._record.probe.worth, run._forecast(found.tuned)
+    checked = SimpleNamespace(facts=SimpleNamespace(model="CISCO1941"))
+    keeper = SimpleNamespace(record=SimpleNamespace(host="r1", probe=found), checked=checked)
+    keeper.update = lambda **values: vars(keeper.record).update(values)
+    parts = SimpleNamespace(context=None, host=None, keeper=keeper, events=None, tuning=None, copy=None)
+    test = SpeedTest(parts, ProbeWish(), files=None, history=History(measurements, now=NOW))
+    test._decide(has_tuning=True)
+    return keeper.record.probe.worth, test._forecast(found.tuned)
 
 
 def test_without_any_copy_to_flash_the_test_speaks_for_itself():

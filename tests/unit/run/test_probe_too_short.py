@@ -12,7 +12,7 @@ from flashferry.fileserver import SenderReport
 from flashferry.model.probe_result import Arm, ProbeResult
 from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.model.states import Outcome, Restored, State
-from flashferry.run.probe import ProbeRun, ProbeWish
+from flashferry.run.probe import ProbeWish, SpeedTest
 from flashferry.store.history import History
 from flashferry.store.measurement import Measurement
 from flashferry.store.transfer_row import PROBE_AS_IS
@@ -50,25 +50,20 @@ def arm(size_bytes: int, duration_s: float, *, rtt_s: float = 0.1, copies: int =
 
 def speed_test(as_is: list[Arm], tuned: list[Arm]) -> ProbeResult:
     """Return what a speed test finds whose copies are these, in their order; the last of an arm is used again."""
-    run = ProbeRun.__new__(ProbeRun)
-    run._wish, run._history = ProbeWish(), History(())
-    run._record = SimpleNamespace(
-        host="r1",
-        probe=ProbeResult(image_bytes=500_000_000),
-        transfer=None,
-        link_rate=None,
-        check=SimpleNamespace(facts=SimpleNamespace(model="CISCO2811")),
-    )
-    run._update = lambda **values: run._record.__dict__.update(values)
+    record = SimpleNamespace(host="r1", probe=None, transfer=None, link_rate=None)
+    keeper = SimpleNamespace(record=record, checked=SimpleNamespace(facts=SimpleNamespace(model="CISCO2811")))
+    keeper.update = lambda **values: vars(record).update(values)
+    tuning = SimpleNamespace(tune=lambda plan, before: None)
+    parts = SimpleNamespace(context=None, host=None, keeper=keeper, events=None, tuning=tuning, copy=None)
+    test = SpeedTest(parts, ProbeWish(), files=None)
     left = {"as it is": list(as_is), "tuned": list(tuned)}
-    run._timed = lambda name, target, size_bytes, copies: replace(
+    test._timed = lambda name, target, size_bytes, copies: replace(
         left[name].pop(0) if len(left[name]) > 1 else left[name][0], copies=copies
     )
-    run._tune = lambda plan: None
     changes = (SimpleNamespace(is_tuning=True, keyword="window-size"),)
-    run._feed(SimpleNamespace(changes=changes), "null:")
-    assert run._record.outcome is Outcome.DONE
-    return run._record.probe
+    test.deliver(SimpleNamespace(tune=SimpleNamespace(changes=changes), target="null:"), None)
+    assert record.outcome is Outcome.DONE
+    return record.probe
 
 
 def printed(found: ProbeResult, capsys) -> str:

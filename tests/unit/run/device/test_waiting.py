@@ -15,9 +15,12 @@ from flashferry.fileserver import TransferState
 from flashferry.model.limits import Limits
 from flashferry.model.recovery_rules import Decision
 from flashferry.run import slots as gates
-from flashferry.run import waiting as slot_run
 from flashferry.run.context import DeviceOptions, RunContext
-from flashferry.run.device import DeviceRun
+from flashferry.run.device import login as device_login
+from flashferry.run.device import waiting as slots_of_device
+from flashferry.run.device.parts import parts_of
+from flashferry.run.device.tickets import CopyOrder
+from flashferry.run.device.way import DeviceRun
 from flashferry.run.slots import Gates
 
 
@@ -35,7 +38,7 @@ class Watched:
 
     def __init__(self, monkeypatch):
         monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.005)
-        monkeypatch.setattr(slot_run, "session_of", lambda task: self.done.append("login"))
+        monkeypatch.setattr(device_login, "session_of", lambda task: self.done.append("login"))
         self.done, self.events, self.copied = [], [], []
         self.stop = threading.Event()
         self.gates = Gates(Limits(site_copies=1))
@@ -53,15 +56,16 @@ class Watched:
             gates=self.gates,
             copied=lambda: self.copied.append(1),
         )
-        self.run = DeviceRun(Steps(host), context)
-        self.run._update(check=SimpleNamespace(running=None))
-        self.run._planned = lambda report, before: None
-        self.run._look = lambda: self.done.append("check")
-        self.run._judge = lambda report: None
+        self.parts = parts_of(Steps(host), context)
+        self.parts.keeper.update(check=SimpleNamespace(running=None))
+        self.parts.check._look = lambda: self.done.append("check")
+        self.parts.check.decide = lambda report: None
+        self.run = DeviceRun(self.parts, lambda plan, before: None)
+        self.run._planned = lambda before: None
         self.run._stage = lambda: self.done.append("stage")
 
     def copying(self, acked_bytes, *, to_null=False):
-        """Return a device's run that holds the slot and has so much of 1000 bytes, at ten a second."""
+        """Return the parts of a device's run that holds the slot and has so much of 1000 bytes, at ten a second."""
         account = SimpleNamespace(
             state=TransferState.TRANSFERRING,
             bytes_acked=acked_bytes,
@@ -70,15 +74,16 @@ class Watched:
             last_error=None,
         )
         context = replace(
-            self.run._context,
+            self.parts.context,
             image=SimpleNamespace(name="x.bin", size_bytes=1000),
             server=SimpleNamespace(port=21, progress=lambda ticket: account),
             options=DeviceOptions(to_null=to_null),
         )
-        run = DeviceRun(self.run._task, context)
-        run._ticket = SimpleNamespace(ticket_id="t1")
-        run._take_copy_slot(lambda: None)
-        return run
+        parts = parts_of(self.parts.task, context)
+        parts.traces.order = CopyOrder(image=context.image, target="flash:x.bin")
+        parts.traces.ticket = SimpleNamespace(ticket_id="t1")
+        parts.slot.take(lambda: None)
+        return parts
 
     def queued(self):
         return [event.text for event in self.events if event.status == "queued"]
@@ -99,7 +104,7 @@ def until(condition):
 def logged_out_in_line(watched):
     """Have the device wait behind another one until it is logged out; return its thread."""
     watched.gates.copies.enter("a")
-    waiting = threading.Thread(target=watched.run._wait_and_stage)
+    waiting = threading.Thread(target=watched.run.wait_and_stage)
     waiting.start()
     until(lambda: watched.done == ["logout"])
     return waiting
@@ -107,14 +112,14 @@ def logged_out_in_line(watched):
 
 def test_a_free_slot_is_taken_without_a_word(watched):
     """Staged in it, and it is given back once; another device may be looked at."""
-    watched.run._wait_and_stage()
+    watched.run.wait_and_stage()
     assert watched.done == ["stage"]
     assert (watched.queued(), watched.copied, watched.gates.copies.inside) == ([], [1], 0)
 
 
 def test_who_waits_long_is_logged_out_and_looked_at_again(watched, monkeypatch):
     """Untouched while it waits; when the slot comes it logs in and checks anew before anything is set."""
-    monkeypatch.setattr(slot_run, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(slots_of_device, "PATIENCE_S", 0.0)
     waiting = logged_out_in_line(watched)
     watched.gates.copies.leave("a")
     waiting.join(10)
@@ -127,7 +132,7 @@ def test_a_stop_ends_the_wait(watched):
     watched.gates.copies.enter("a")
     watched.stop.set()
     with pytest.raises(Interrupted):
-        watched.run._wait_and_stage()
+        watched.run.wait_and_stage()
     assert watched.done == []
     assert (watched.gates.copies.inside, watched.gates.copies.waiting) == (1, 0)
 
@@ -140,14 +145,14 @@ def test_a_slot_is_given_back_when_staging_fails(watched):
 
     watched.run._stage = fails
     with pytest.raises(ZeroDivisionError):
-        watched.run._wait_and_stage()
+        watched.run.wait_and_stage()
     assert watched.gates.copies.inside == 0
     assert watched.copied == [1]
 
 
 def test_who_was_logged_out_is_back_before_its_slot_comes(watched, monkeypatch):
     """When a copy before it nears its end it logs in and checks, and stages at once when the slot is its own."""
-    monkeypatch.setattr(slot_run, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(slots_of_device, "PATIENCE_S", 0.5)
     waiting = logged_out_in_line(watched)
     watched.gates.copies.expect("a")
     until(lambda: watched.done == ["logout", "login", "check"])
@@ -158,44 +163,45 @@ def test_who_was_logged_out_is_back_before_its_slot_comes(watched, monkeypatch):
 
 
 @pytest.mark.parametrize(("acked_bytes", "to_null", "inside"), [(500, False, 1), (950, False, 0), (950, True, 1)])
-def test_a_copy_hands_its_slot_on_before_its_end(watched, acked_bytes, to_null, inside):
+def test_a_copy_releases_its_slot_early(watched, acked_bytes, to_null, inside):
     """The next one of the site is tuned meanwhile; a speed test keeps its slot, for the real copy is still to come."""
-    run = watched.copying(acked_bytes, to_null=to_null)
+    parts = watched.copying(acked_bytes, to_null=to_null)
     for _ in range(2):
-        assert run._witness().acked_bytes == acked_bytes
+        assert parts.copy.witness().acked_bytes == acked_bytes
     assert watched.gates.copies.inside == inside
     assert len(watched.copied) == 1 - inside
 
 
 def test_a_copy_that_is_repeated_holds_its_slot_again(watched, monkeypatch):
     """Beside the follower that has it by then: a tuned device does not wait."""
-    run, held = watched.copying(950), []
+    parts, held = watched.copying(950), []
 
-    def copy(target):
-        held.append(run._holds_copy_slot)
+    def attempt(order):
+        held.append(parts.slot.is_held)
         if len(held) == 1:
-            run._witness()
+            parts.copy.witness()
             watched.gates.copies.enter("a")
             raise DeviceUnreachable("lost", host="r1", step="pull")
 
-    monkeypatch.setattr(run, "_copy", copy)
-    monkeypatch.setattr(run, "_forget_session", lambda: None)
-    monkeypatch.setattr(run, "_clear", lambda target, may_repeat: SimpleNamespace(decision=Decision.REMOVE_AND_AGAIN))
-    monkeypatch.setattr(run, "_move", lambda state: None)
-    run._pull("flash:x.bin")
+    monkeypatch.setattr(parts.copy, "_attempt", attempt)
+    monkeypatch.setattr(parts.login, "forget", lambda: None)
+    again = SimpleNamespace(decision=Decision.REMOVE_AND_AGAIN)
+    monkeypatch.setattr(parts.clearing, "clear", lambda order, *, may_repeat: again)
+    monkeypatch.setattr(parts.keeper, "move", lambda state: None)
+    parts.copy.copy(parts.traces.order)
     assert (held, watched.gates.copies.inside) == ([True, True], 2)
-    run._free_copy_slot()
+    parts.slot.free()
     assert watched.gates.copies.inside == 1
 
 
 @pytest.mark.parametrize(("acked_bytes", "told"), [(500, []), (600, ["a"]), (950, [])])
 def test_a_copy_near_its_end_has_the_next_one_make_ready(watched, monkeypatch, acked_bytes, told):
     """Once, half a minute or so before, and the gate is told of it when the slot is given back."""
-    run, expected, left = watched.copying(acked_bytes), [], []
+    parts, expected, left = watched.copying(acked_bytes), [], []
     monkeypatch.setattr(watched.gates.copies, "expect", expected.append)
     monkeypatch.setattr(watched.gates.copies, "leave", lambda site, *, was_expected: left.append(was_expected))
     for _ in range(2):
-        run._witness()
-    run._free_copy_slot()
+        parts.copy.witness()
+    parts.slot.free()
     assert expected == told
     assert left == [bool(told)]

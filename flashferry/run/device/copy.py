@@ -1,0 +1,161 @@
+"""The copy of a device: ticket, dialogue, and once more where the session was lost in the middle of it."""
+
+from __future__ import annotations
+
+from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnreachable, FileInTheWay
+from flashferry.fileserver import TransferState
+from flashferry.model.recovery_rules import Decision
+from flashferry.model.states import State
+from flashferry.monitor.events import Progress
+from flashferry.run.context import RunContext
+from flashferry.run.device.clearing import CopyClearing
+from flashferry.run.device.login import DeviceLogin
+from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
+from flashferry.run.device.step_runner import StepRunner
+from flashferry.run.device.tickets import CopyOrder, CopyTraces, DeviceTickets
+from flashferry.run.device.tuning import DeviceTuning
+from flashferry.run.device.waiting import CopySlot
+from flashferry.run.device_plan import ASSUMED_RTT_S, source_of
+from inventory.view import HostView
+from tasks.check import look_again
+from tasks.copy import CopyReport, ServerView, Source, copy_limits
+from tasks.copy import copy as copy_task
+from tasks.copy_watch import least_rate_bytes_per_s
+
+LAST_ACCOUNT_S = 2.0
+"""So long the server's last word is waited for: the device may be back at its prompt a round trip before it is said."""
+
+
+class DeviceCopy:
+    """Has a device copy an image."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        host: HostView,
+        events: DeviceEvents,
+        keeper: RecordKeeper,
+        steps: StepRunner,
+        login: DeviceLogin,
+        slot: CopySlot,
+        tuning: DeviceTuning,
+        traces: CopyTraces,
+        tickets: DeviceTickets,
+        clearing: CopyClearing,
+    ) -> None:
+        self._context, self._host, self._events, self._keeper = context, host, events, keeper
+        self._steps, self._login, self._slot, self._tuning = steps, login, slot, tuning
+        self._traces, self._tickets, self._clearing = traces, tickets, clearing
+
+    def copy(self, order: CopyOrder) -> None:
+        """Copy, and once more where the session was lost or the device failed with our window, if that is safe."""
+        self._traces.order = order
+        for may_repeat in (True, False):
+            self._slot.take_back()
+            try:
+                self._attempt(order)
+            except DeviceOverloaded:
+                if not (may_repeat and self._tuning.may_step_down) or self._context.interrupted():
+                    raise
+                decision = self._clearing.clear(order, may_repeat=True).decision
+                if decision is Decision.GIVE_UP:
+                    raise
+                if decision is Decision.DONE:
+                    break
+                self._tuning.step_down()
+            except DeviceUnreachable as lost:
+                self._login.forget()
+                if self._context.interrupted():
+                    raise
+                found = self._clearing.clear(order, may_repeat=may_repeat)
+                if found.decision is Decision.GIVE_UP:
+                    message = f"{lost.message}; {found.reason}"
+                    raise DeviceUnreachable(message, host=lost.host, step="pull", hint=lost.hint) from None
+                if found.decision is Decision.DONE:
+                    break
+                self._tuning.set_again()
+            else:
+                break
+        self._keeper.move(State.COPIED)
+
+    def _attempt(self, order: CopyOrder) -> None:
+        context, traces = self._context, self._traces
+        self._look_again(order)
+        ticket = self._tickets.issue(order.image)
+        if self._keeper.record.state is not State.COPYING:
+            self._keeper.move(State.COPYING)
+        source = source_of(
+            self._host,
+            self._keeper.checked,
+            context.options,
+            image=order.image.name,
+            port=context.server.port,
+            username=ticket.username,
+            password=ticket.password,
+        )
+        try:
+            done = self._pull(order, source)
+        except (CopyFailed, DeviceRefused) as error:
+            # The device is back at its prompt: nothing of it goes on.
+            traces.may_be_writing = False
+            traces.is_theirs = isinstance(error, FileInTheWay)
+            raise
+        finally:
+            self._tickets.take_account(context.server.wait(ticket.ticket_id, LAST_ACCOUNT_S))
+        traces.may_be_writing = False
+        self._keeper.update(pull=done)
+        self._keeper.compare_clocks()
+
+    def _pull(self, order: CopyOrder, source: Source) -> CopyReport:
+        least_rate = least_rate_bytes_per_s(
+            rtt_s=self._keeper.checked.rtt_s or ASSUMED_RTT_S, tuned=self._tuning.sets_window
+        )
+        done: CopyReport = self._steps.run(
+            "pull",
+            copy_task,
+            source=source,
+            target=order.target,
+            size_bytes=order.image.size_bytes,
+            limits=copy_limits(size_bytes=order.image.size_bytes, expected_bytes_per_s=least_rate),
+            witness=self.witness,
+            interrupted=self._context.interrupted,
+        )
+        return done
+
+    def _look_again(self, order: CopyOrder) -> None:
+        """Look at the target once more: a file may have come there, or the room gone, since the check.
+
+        Raises:
+            DeviceRefused: It cannot be put there any more.
+        """
+        if order.target == "null:":
+            return
+        refusal = look_again(self._login.session(), self._keeper.checked.file_system, order.image)
+        if refusal is not None:
+            self._traces.is_theirs = True
+            raise DeviceRefused(f"since the check: {refusal}", host=self._keeper.record.host, step="pull")
+
+    def witness(self) -> ServerView:
+        """Return the server's account of the copy under way, and tell who watches."""
+        order, ticket = self._traces.order, self._traces.ticket
+        assert order is not None
+        assert ticket is not None
+        seen = self._context.server.progress(ticket.ticket_id)
+        if seen.bytes_acked:
+            size_bytes = order.image.size_bytes
+            rate = f", {seen.rate_bytes_per_s / 1e6:.2f} MB/s" if seen.rate_bytes_per_s else ""
+            so_far = Progress(
+                acked_bytes=seen.bytes_acked, size_bytes=size_bytes, rate_bytes_per_s=seen.rate_bytes_per_s
+            )
+            text = f"{seen.bytes_acked / max(size_bytes, 1):.0%} acknowledged{rate}"
+            limited_by = seen.limited_by.value if seen.limited_by else None
+            self._events.tell("pull", "progress", text, progress=so_far, verdict=limited_by)
+            # A speed test has another copy before it.
+            if not self._context.options.to_null:
+                self._slot.copied(so_far)
+        return ServerView(
+            client_seen=seen.state is not TransferState.WAITING,
+            logged_in=seen.state not in {TransferState.WAITING, TransferState.CONNECTED},
+            acked_bytes=seen.bytes_acked,
+            failure=seen.last_error,
+        )

@@ -1,0 +1,91 @@
+"""Bringing the image to a device that is in our hands: tune, copy, verify."""
+
+from __future__ import annotations
+
+from flashferry.core.errors import FlashferryError
+from flashferry.devices.errors import ImageCorrupt
+from flashferry.model.states import Outcome, State
+from flashferry.run.context import RunContext
+from flashferry.run.device.copy import DeviceCopy
+from flashferry.run.device.login import DeviceLogin
+from flashferry.run.device.record_keeper import RecordKeeper
+from flashferry.run.device.step_runner import StepRunner
+from flashferry.run.device.tickets import CopyOrder
+from flashferry.run.device.tuning import DeviceTuning
+from flashferry.run.device.waiting import CopySlot, HashSlot
+from flashferry.run.device_plan import DevicePlan
+from tasks.partial_file import file_at
+from tasks.snapshot import Snapshot
+from tasks.verify import verify
+
+
+class Delivery:
+    """What a staging run does to a device between journal and restore."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        keeper: RecordKeeper,
+        steps: StepRunner,
+        login: DeviceLogin,
+        slot: CopySlot,
+        hash_slot: HashSlot,
+        tuning: DeviceTuning,
+        copy: DeviceCopy,
+    ) -> None:
+        self._context, self._keeper, self._steps, self._login = context, keeper, steps, login
+        self._slot, self._hash_slot, self._tuning, self._copy = slot, hash_slot, tuning, copy
+
+    def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
+        """Tune, copy and verify; whatever it raises, the caller restores."""
+        if plan.tune.changes:
+            self._tuning.tune(plan.tune, before)
+        self._copy.copy(CopyOrder(image=self._context.image, target=plan.target))
+        self._slot.free()
+        if not self._context.options.to_null:
+            with self._hash_slot.held():
+                self.verify(plan.target)
+            self._keeper.move(State.VERIFIED)
+        self._keeper.update(outcome=Outcome.DONE)
+
+    def verify(self, target: str) -> None:
+        """Have the device prove what it copied."""
+        image = self._context.image
+        self._keeper.update(
+            verify=self._steps.run(
+                "verify",
+                verify,
+                path=target,
+                md5=image.md5,
+                sha512=image.sha512,
+                size_bytes=image.size_bytes,
+                signature=self._context.options.verify_signature,
+                known_bytes_per_s=self._context.hash_speeds.get(self._keeper.record.host),
+                interrupted=self._context.interrupted,
+            )
+        )
+
+    def look_once_more(self, target: str) -> None:
+        """See that the image is there in the end: somebody may have taken it, or a stack's `flash:` lead elsewhere.
+
+        One `dir`, of which the size counts; the hash is proven. A device that cannot be looked at any more is what it
+        was proven to be.
+        """
+        try:
+            found = file_at(self._login.session(), target).size_bytes
+        except FlashferryError as error:
+            self._keeper.note(f"could not look at {target} once more: {error.message}")
+            return
+        if found == self._context.image.size_bytes:
+            return
+        seen = "no such file" if found is None else f"{found:,} bytes"
+        self._keeper.take_failure(
+            ImageCorrupt(
+                f"{target} was proven by its hash; in the end expected {self._context.image.size_bytes:,} bytes there, "
+                f"found {seen}",
+                host=self._keeper.record.host,
+                step="verify",
+                hint="Find out who else works there, or which member of a stack became active; then stage again",
+            )
+        )
+        self._keeper.move_to_failed()

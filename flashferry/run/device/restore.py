@@ -1,0 +1,113 @@
+"""Restoring a device, with as many attempts as that is worth, and what its end means for record and journal."""
+
+from __future__ import annotations
+
+import time
+
+from nornir.core.task import Task
+
+from flashferry.core.errors import Kind
+from flashferry.devices.connection import recent_of
+from flashferry.devices.errors import HostKeyRefused, LoginRefused
+from flashferry.model.record import Failure, failure_of
+from flashferry.model.states import Restored, State
+from flashferry.run.context import RunContext
+from flashferry.run.device.leftover import Leftover
+from flashferry.run.device.login import DeviceLogin
+from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
+from flashferry.run.device.step_runner import StepRunner
+from tasks.restore import SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport, restore
+from tasks.snapshot import Snapshot
+
+RESTORE_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
+"""Pauses between attempts to restore: a router that reboots takes minutes, one whose vty lines are full seconds."""
+
+LOGINS_REFUSED = 2
+"""So many refusals end the attempts: an AAA server may be out for a moment, but many tries lock an account."""
+
+
+class DeviceRestore:
+    """Brings a device's configuration back and proves it."""
+
+    def __init__(
+        self,
+        task: Task,
+        context: RunContext,
+        events: DeviceEvents,
+        keeper: RecordKeeper,
+        steps: StepRunner,
+        login: DeviceLogin,
+        leftover: Leftover,
+    ) -> None:
+        self._task, self._context, self._events, self._keeper = task, context, events, keeper
+        self._steps, self._login, self._leftover = steps, login, leftover
+
+    def restore(self, before: Snapshot) -> None:
+        """Restore and prove. A device that we changed is worth waiting for: it may be rebooting, or its lines full."""
+        is_changed = self._keeper.record.restored is not Restored.UNTOUCHED
+        refused = 0
+        for pause_s in (*RESTORE_PAUSES_S, None) if is_changed else (None,):
+            try:
+                report: RestoreReport = self._steps.run(
+                    "restore",
+                    restore,
+                    before=before,
+                    changes=self._keeper.record.changes,
+                    settle_s=self._settle_s,
+                    is_again=self._keeper.record.restore_failure is not None,
+                )
+            except Exception as error:  # noqa: BLE001 -- the journal keeps the device; the others go on
+                self._failed(error, is_changed=is_changed)
+                self._login.forget()
+                refused += isinstance(error, LoginRefused)
+                if pause_s is None or refused == LOGINS_REFUSED or isinstance(error, HostKeyRefused):
+                    break
+                time.sleep(pause_s)
+            else:
+                self._keeper.update(restore_failure=None)
+                self.succeeded(report, is_changed=is_changed)
+                return
+        self._keeper.move_to_failed()
+
+    @property
+    def _settle_s(self) -> float:
+        """Return how long after the last line the device is looked at again: by how late it showed ours."""
+        tuned = self._keeper.record.tune
+        return UNKNOWN_SETTLE_S if tuned is None else SETTLE_S + 2 * tuned.late_s
+
+    def succeeded(self, report: RestoreReport, *, is_changed: bool) -> None:
+        """Take what restoring found into record and journal: its lease ends, unless our lines may come back."""
+        self._keeper.update(restore=report)
+        if report.held_by is not None and is_changed:
+            self._keep_lease(report, report.held_by)
+            return
+        self._keeper.update(restored=_restored(report, is_changed=is_changed))
+        has_failed = self._keeper.record.failure is not None
+        if has_failed:
+            self._leftover.name_so_far()
+        self._context.journal.release(self._context.run_id, self._keeper.record.host, self._keeper.record)
+        self._keeper.move(State.RESTORED)
+        self._keeper.move(State.FAILED if has_failed else State.DONE)
+
+    def _keep_lease(self, report: RestoreReport, held_by: str) -> None:
+        """Have the journal keep the device, for another look: our lines are gone and may come back."""
+        self._keeper.update(
+            restore_failure=Failure(step="restore", reason=held_by, hint=report.held_hint, kind=Kind.RESTORE_INCOMPLETE)
+        )
+        self._events.tell("restore", "note", f"note: {held_by}")
+        if self._keeper.record.failure is not None:
+            self._leftover.name_so_far()
+        self._keeper.move_to_failed()
+
+    def _failed(self, error: Exception, *, is_changed: bool) -> None:
+        self._keeper.update(restore_failure=failure_of("restore", error, recent_of(self._task).lines()))
+        if not is_changed:
+            # Nothing was set, so nothing is left: only the proof is missing.
+            self._context.journal.release(self._context.run_id, self._keeper.record.host)
+
+
+def _restored(report: RestoreReport, *, is_changed: bool) -> Restored:
+    if not is_changed:
+        # Nothing of ours was ever there; what changed is somebody else's work, and is shown as that.
+        return Restored.UNTOUCHED
+    return Restored.RESTORED if report.is_proven else Restored.FOREIGN_CHANGE

@@ -1,0 +1,142 @@
+"""A device's tickets, and the server's account of what was fetched with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flashferry.devices.identity import identity_of
+from flashferry.fileserver import ImageFile, Ticket, TicketRequest, TransferProgress, TransferRecord
+from flashferry.model.links import LinkCap, payload_cap_bytes_per_s
+from flashferry.monitor.events import TransferEnd
+from flashferry.run.context import RunContext
+from flashferry.run.device.copy_recovery import has_begun
+from flashferry.run.device.login import DeviceLogin
+from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
+from flashferry.run.device.tuning import DeviceTuning
+from flashferry.store.transfer_row import STAGE, KeptTransfer
+from flashferry.tcp.probing import steady_bytes_per_s
+from inventory.view import HostView
+from tasks.source_address import own_addresses
+
+TICKET_LIFETIME_S = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyOrder:
+    """What a device is to copy.
+
+    Attributes:
+        image: The image.
+        target: Where it goes, for example `bootflash:image.bin`, or `null:`.
+        kind: What the copy is by the words of the store.
+        kind_tuned: The same where lines are in force that change the speed.
+    """
+
+    image: ImageFile
+    target: str
+    kind: str = STAGE
+    kind_tuned: str = STAGE
+
+
+@dataclass(slots=True, kw_only=True)
+class CopyTraces:
+    """What the copies of a device's run have done so far, over all its tickets.
+
+    Attributes:
+        order: The copy under way, or the last one; None before the first.
+        ticket: Its ticket; those before are worthless.
+        began: The device began to fetch: what is at the target is ours, until it is proven gone.
+        may_be_writing: The device may still be writing to the target.
+        sent_bytes: The most that a copy got from us: a larger file at the target is not ours.
+        is_theirs: Somebody else's file is at the target.
+    """
+
+    order: CopyOrder | None = None
+    ticket: Ticket | None = None
+    began: bool = False
+    may_be_writing: bool = False
+    sent_bytes: int = 0
+    is_theirs: bool = False
+
+
+class DeviceTickets:
+    """Issues a device's tickets, and keeps what the server tells about them."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        host: HostView,
+        login: DeviceLogin,
+        events: DeviceEvents,
+        keeper: RecordKeeper,
+        tuning: DeviceTuning,
+        traces: CopyTraces,
+    ) -> None:
+        self._context, self._host, self._login = context, host, login
+        self._events, self._keeper, self._tuning = events, keeper, tuning
+        self._traces = traces
+
+    def issue(self, image: ImageFile) -> Ticket:
+        """Issue credentials for one transfer, bound to the device's addresses; those before are worthless."""
+        context, session = self._context, self._login.session()
+        self.revoke()
+        self._traces.may_be_writing = True
+        # A device of a site shares the site's cap with its neighbours; one without a site has its own.
+        cap: LinkCap | None = None if self._host.site else context.links.cap(self._host, session.peer_address)
+        link = context.links.of(self._host, session.peer_address)
+        ticket = self._traces.ticket = context.server.issue_ticket(
+            TicketRequest(
+                image_name=image.name,
+                source_addresses=own_addresses(session),
+                lifetime_s=TICKET_LIFETIME_S,
+                tries=1,
+                cap_bytes_per_s=cap.bytes_per_s if cap else None,
+                site=self._host.site or "",
+                link_bytes_per_s=payload_cap_bytes_per_s(link.rate_bps) if link else None,
+            )
+        )
+        return ticket
+
+    def revoke(self) -> None:
+        """Make the ticket worthless and end what is under way with it, where there is one."""
+        if self._traces.ticket is not None:
+            self._context.server.revoke(self._traces.ticket.ticket_id)
+
+    def take_account(self, seen: TransferProgress) -> None:
+        """Keep the server's record, and what it tells about the link."""
+        traces = self._traces
+        traces.began = traces.began or has_begun(seen)
+        if seen.record is not None:
+            traces.sent_bytes = max(traces.sent_bytes, seen.record.bytes_sent)
+        if seen.record is not None and seen.record != self._keeper.record.transfer:
+            self._context.links.note(self._host, seen.record)
+            self._tell_transfer(seen.record)
+            self._keep_transfer(seen.record)
+        self._keeper.update(transfer=seen.record)
+
+    def _tell_transfer(self, record: TransferRecord) -> None:
+        end = TransferEnd(
+            is_delivered=record.outcome == "delivered",
+            verdict=record.verdict.kind.value,
+            bytes_acked=record.bytes_acked,
+            retransmitted_bytes=record.retransmitted_bytes,
+            duration_s=record.duration_s,
+            rate_bytes_per_s=record.rate_bytes_per_s,
+        )
+        text = f"{record.rate_bytes_per_s / 1e6:.3g} MB/s by our server, {end.verdict}"
+        self._events.tell("transfer", "done" if end.is_delivered else "failed", text, transfer=end)
+
+    def _keep_transfer(self, record: TransferRecord) -> None:
+        """Keep the server's account at once: the next plan predicts from it, also where the copy failed."""
+        order, is_tuned = self._traces.order, self._tuning.is_tuned
+        assert order is not None
+        kept = KeptTransfer(
+            identity=identity_of(self._keeper.checked.facts),
+            kind=order.kind_tuned if is_tuned else order.kind,
+            tuned=is_tuned,
+            target=order.target,
+            image=order.image.name,
+            record=record,
+            steady_bytes_per_s=steady_bytes_per_s(record.samples),
+        )
+        self._context.journal.keep_transfer(self._context.run_id, self._host.name, kept)

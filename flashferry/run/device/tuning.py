@@ -1,0 +1,72 @@
+"""The lines of ours on a device: which are in force, on disk before they are sent."""
+
+from __future__ import annotations
+
+from flashferry.model.states import State
+from flashferry.run.context import RunContext
+from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
+from flashferry.run.device.step_runner import StepRunner
+from tasks.snapshot import Snapshot
+from tasks.tcp_config import WINDOW_SIZE, Change, TunePlan, marks_in
+from tasks.tune import set_again, step_down, tune
+
+
+class DeviceTuning:
+    """Sets a device's lines.
+
+    Attributes:
+        in_force: Of the changes planned, those that the device was sent: a speed test measures it as it is first.
+    """
+
+    def __init__(self, context: RunContext, events: DeviceEvents, keeper: RecordKeeper, steps: StepRunner) -> None:
+        self._context, self._events, self._keeper, self._steps = context, events, keeper, steps
+        self.in_force: tuple[Change, ...] = ()
+
+    def tune(self, plan: TunePlan, before: Snapshot) -> None:
+        """Set the plan's lines; these, or a smaller window where the device takes no other, are on disk beforehand."""
+        self._remember(plan.changes)
+        self._context.guard.marks = marks_in(plan.changes)
+        self._keeper.update(tune=self._steps.run("tune", tune, plan=plan, before=before, remember=self._remember))
+        self._tell_tuned()
+        self._keeper.move(State.TUNED)
+
+    def step_down(self) -> None:
+        """Set a window that needs no scaling, for a device that failed with the larger one."""
+        self._keeper.update(tune=self._steps.run("tune", step_down, changes=self.in_force, remember=self._remember))
+
+    def set_again(self) -> None:
+        """Set our lines again where they are gone: a device that restarted is as it was before."""
+        if self.in_force:
+            self._keeper.update(tune=self._steps.run("tune", set_again, changes=self.in_force, remember=self._remember))
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether lines are in force that change the speed; a source interface only makes the way."""
+        return any(change.is_tuning for change in self.in_force)
+
+    @property
+    def sets_window(self) -> bool:
+        """Whether a window of ours is in force."""
+        return any(change.keyword == WINDOW_SIZE for change in self.in_force)
+
+    @property
+    def may_step_down(self) -> bool:
+        """Whether a scaled window is in force that we chose: then a smaller one may help."""
+        tuned = TunePlan(changes=self.in_force, may_back_off=self._context.options.window_bytes is None)
+        return tuned.unscaled() is not None
+
+    def _remember(self, changes: tuple[Change, ...]) -> None:
+        """Have changes of ours on disk before they are sent; from then on they count as in force."""
+        self._context.journal.replan(self._context.run_id, self._keeper.record.host, changes)
+        self._keeper.update(changes=changes)
+        self.in_force = changes
+
+    def _tell_tuned(self) -> None:
+        """Tell what became of our lines where it is not just what was sent."""
+        found = self._keeper.record.tune
+        assert found is not None
+        words = [f"note: {one}" for one in found.other_words]
+        if not found.is_marked:
+            words.append("note: no mark could be left: another controller would not see that this run has the device")
+        for text in words:
+            self._events.tell("tune", "note", text)

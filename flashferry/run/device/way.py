@@ -1,0 +1,162 @@
+"""One device's way through a run, as one Nornir task: restoring is part of it, whatever failed before.
+
+Nornir skips hosts that failed on its next `run`, so a restore in a second run would skip exactly the devices that
+need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from nornir.core.task import Result, Task
+
+from flashferry.devices.identity import identity_of, member_serials
+from flashferry.fileserver import FileServerError
+from flashferry.model.lease import JournalUnusable
+from flashferry.model.record import DeviceRecord, failure_of
+from flashferry.model.states import Outcome, Restored, State
+from flashferry.run.context import RunContext
+from flashferry.run.device.parts import DeviceParts, parts_of
+from flashferry.run.device_plan import DevicePlan, plan_device
+from tasks.mark import mark_line
+from tasks.snapshot import Snapshot, snapshot
+from tasks.tcp_config import TcpLines
+
+Deliver = Callable[[DevicePlan, Snapshot], None]
+"""What is done to a device between journal and restore, given what is planned and what it was; it may raise."""
+
+
+def stage_device(task: Task, context: RunContext) -> Result:
+    """Nornir task: take one device through the run and return its DeviceRecord; never raises for a device's fault."""
+    parts = parts_of(task, context)
+    return run_device(DeviceRun(parts, parts.delivery.deliver))
+
+
+def run_device(run: DeviceRun) -> Result:
+    """Take a device through its run, keep the record in the journal and return it."""
+    task, context = run.parts.task, run.parts.context
+    record = run.execute()
+    try:
+        context.journal.record(context.run_id, task.host.name, record)
+    except JournalUnusable as error:
+        # The report outweighs its copy in the journal.
+        record = replace(record, failure=record.failure or failure_of("record", error))
+    run.tell_end(record)
+    return Result(host=task.host, result=record, changed=record.transfer is not None)
+
+
+class DeviceRun:
+    """The steps of one device, in their order.
+
+    Args:
+        parts: What works on the device.
+        deliver: What is done once it is in our hands.
+    """
+
+    def __init__(self, parts: DeviceParts, deliver: Deliver) -> None:
+        self.parts = parts
+        self._deliver = deliver
+
+    def execute(self) -> DeviceRecord:
+        """Go through all steps and return the record."""
+        parts = self.parts
+        try:
+            parts.login.connect()
+            parts.check.ask_lease()
+            parts.check.check()
+            if self._is_to_be_staged:
+                self.wait_and_stage()
+        except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' run
+            parts.keeper.take_failure(error)
+        finally:
+            with suppress(FileServerError):  # a server that is gone honours no ticket
+                parts.tickets.revoke()
+            parts.login.end()
+        return parts.keeper.record
+
+    def tell_end(self, record: DeviceRecord) -> None:
+        """Tell that this device is through, and what became of it."""
+        failure = record.failure or record.restore_failure
+        good = record.outcome in {Outcome.DONE, Outcome.ALREADY_THERE} and failure is None
+        self.parts.events.tell(
+            "device",
+            "done" if good else "failed",
+            record.outcome.value if failure is None else f"{record.outcome.value}: {failure.step}: {failure.reason}",
+            outcome=record.outcome.value,
+            restored=record.restored.value,
+            failure=failure.kind if failure else None,
+        )
+
+    def wait_and_stage(self) -> None:
+        """Wait for a slot, untouched; then stage."""
+        parts = self.parts
+        # Refuses what no copy command can carry while the device is still as it was.
+        self._planned(parts.keeper.checked.running)
+        if parts.context.untuned_because is not None:
+            parts.keeper.note(f"not tuned: {parts.context.untuned_because}")
+        parts.slot.take(parts.check.come_back)
+        try:
+            parts.check.come_back()
+            if self._is_to_be_staged:
+                self._stage()
+        finally:
+            parts.slot.free()
+
+    @property
+    def _is_to_be_staged(self) -> bool:
+        return self.parts.keeper.record.outcome not in {Outcome.REFUSED, Outcome.ALREADY_THERE}
+
+    def _stage(self) -> None:
+        """Take the device in hand, deliver, and give it back as it was, whatever happened in between."""
+        parts = self.parts
+        before: Snapshot = parts.steps.run("snapshot", snapshot)
+        # From the snapshot, not from the check: what somebody set in between is theirs and comes back.
+        plan = self._planned(before.running)
+        self._take_in_hand(plan, before)
+        try:
+            self._deliver(plan, before)
+        except BaseException as error:  # noqa: BLE001 -- whatever happened, restoring comes first
+            parts.keeper.take_failure(error)
+        finally:
+            parts.slot.free()
+            parts.restore.restore(before)
+            if parts.keeper.record.failure is not None:
+                parts.leftover.see_to()
+        if parts.keeper.record.outcome is Outcome.DONE and not parts.context.options.to_null:
+            parts.delivery.look_once_more(plan.target)
+
+    def _take_in_hand(self, plan: DevicePlan, before: Snapshot) -> None:
+        """Have on disk what the device was before anything changes.
+
+        Also where nothing is to be changed: the lease keeps a device that a dead run left tuned, or that another run
+        has in its hands, from being taken for one that is fine as it is.
+        """
+        parts = self.parts
+        parts.context.journal.acquire_lease(
+            parts.context.run_id,
+            parts.host.name,
+            identity=identity_of(parts.keeper.checked.facts),
+            snapshot=before,
+            changes=plan.tune.changes,
+            target=plan.target,
+            members=member_serials(parts.login.session().show_version()),
+        )
+        restored = Restored.INCOMPLETE if plan.tune.changes else Restored.UNTOUCHED
+        parts.keeper.update(state=State.JOURNALED, restored=restored, window=plan.window, changes=plan.tune.changes)
+
+    def _planned(self, before: TcpLines) -> DevicePlan:
+        parts, context = self.parts, self.parts.context
+        link = context.links.of(parts.host, parts.login.session().peer_address)
+        parts.keeper.update(link_rate=link)
+        return plan_device(
+            device=parts.host,
+            check=parts.keeper.checked,
+            before=before,
+            options=context.options,
+            link=link,
+            image=context.image.name,
+            port=context.server.port,
+            mark=mark_line(context.run_id, context.owner),
+        )

@@ -1,0 +1,169 @@
+"""A scripted device, its journal and its server, for the parts of a device's run."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import SimpleNamespace
+
+from nornir.core.exceptions import NornirSubTaskError
+from nornir.core.inventory import Defaults, Host
+
+from flashferry.fileserver import TransferState
+from flashferry.run.context import DeviceOptions, RunContext
+from flashferry.run.device.parts import parts_of
+from flashferry.run.device.tickets import CopyOrder
+from tasks.partial_file import FlashFile
+
+IMAGE_BYTES = 1000
+
+
+class Router:
+    """Holds configuration lines by keyword."""
+
+    name = "r1"
+    peer_address = "192.0.2.1"
+
+    def __init__(self) -> None:
+        self.lines: dict[str, str] = {}
+
+    def configure(self, lines):
+        for line in lines:
+            words = line.split()
+            if words[0] == "no":
+                self.lines.pop(words[3], None)
+            else:
+                self.lines[words[2]] = line
+        return "\n".join(f"{line}\nr1(config)#" for line in lines)
+
+    def running_config(self):
+        return "\n".join(["version 17.12", *self.lines.values(), "end"])
+
+
+class Journal:
+    """Keeps what is on disk, and every state."""
+
+    directory = Path("/nonexistent")
+
+    def __init__(self) -> None:
+        self.changes: tuple[str, ...] = ()
+
+    def replan(self, run_id, host, changes):
+        self.changes = tuple(change.ours for change in changes)
+
+    def move(self, run_id, host, state):
+        pass
+
+    def release(self, run_id, host, record=None):
+        pass
+
+
+class Server:
+    """Answers with the account that it is given."""
+
+    port = 2121
+
+    def __init__(self) -> None:
+        self.tickets = itertools.count(1)
+        self.revoked: list[str] = []
+        self.requests: list[object] = []
+        self.account = SimpleNamespace(record=None, state="waiting", bytes_acked=0)
+
+    def image(self, name):
+        return SimpleNamespace(name=name, size_bytes=IMAGE_BYTES, md5="0" * 32, sha512="0" * 128)
+
+    def issue_ticket(self, request):
+        self.requests.append(request)
+        return SimpleNamespace(ticket_id=f"t{next(self.tickets)}", username="u" * 8, password="p" * 16)
+
+    def progress(self, ticket_id):
+        return self.account
+
+    def wait(self, ticket_id, timeout_s):
+        return self.account
+
+    def revoke(self, ticket_id):
+        self.revoked.append(ticket_id)
+
+
+class Steps:
+    """Stands for a Nornir task: runs a step's script, by the step's name."""
+
+    parent_task = None
+
+    def __init__(self, **scripts) -> None:
+        self.host = Host(name="r1", hostname="192.0.2.1", platform="ios", defaults=Defaults())
+        self.scripts = scripts
+        self.done: list[str] = []
+
+    def run(self, task, name, **arguments):
+        self.done.append(name)
+        try:
+            return [SimpleNamespace(result=self.scripts[name](task, **arguments))]
+        except Exception as error:  # noqa: BLE001 -- as Nornir wraps whatever a step raises
+            raise NornirSubTaskError(task=task, result=[SimpleNamespace(exception=error)]) from None
+
+
+def context(**options) -> RunContext:
+    return RunContext(
+        run_id="run",
+        image=Server().image("x.bin"),
+        server=Server(),
+        journal=Journal(),
+        options=DeviceOptions(**options),
+        emit=lambda event: None,
+        interrupted=lambda: False,
+        started_s=0.0,
+    )
+
+
+def checked(task, given):
+    """Return the parts of a device's run, taken to where its check is done."""
+    parts = parts_of(task, given)
+    parts.keeper.update(check=SimpleNamespace(rtt_s=0.1, server_address="192.0.2.10", file_system="flash:"))
+    return parts
+
+
+def order(given, target="flash:x.bin"):
+    return CopyOrder(image=given.image, target=target)
+
+
+class Clock:
+    """Goes on only while somebody sleeps."""
+
+    def __init__(self, monkeypatch, *modules) -> None:
+        self.now_s, self.slept = 0.0, []
+        stand_in = SimpleNamespace(monotonic=lambda: self.now_s, sleep=self.sleep)
+        for module in modules:
+            monkeypatch.setattr(module, "time", stand_in)
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now_s += seconds
+
+
+class Flash:
+    """Tells what is at the target: a size, None, or an error, by the clock."""
+
+    def __init__(self, monkeypatch, at, *modules) -> None:
+        self.at = at
+        for module in modules:
+            monkeypatch.setattr(module, "file_at", lambda session, path: self.look(path))
+
+    def look(self, path):
+        found = self.at()
+        if isinstance(found, Exception):
+            raise found
+        return FlashFile(path=path, size_bytes=found)
+
+
+def account(state=TransferState.DELIVERED, acked=IMAGE_BYTES, record=None):
+    return SimpleNamespace(record=record, state=state, bytes_acked=acked)
+
+
+class EndingServer(Server):
+    """Ends a transfer when its ticket is revoked."""
+
+    def revoke(self, ticket_id):
+        super().revoke(ticket_id)
+        self.account = account(TransferState.FAILED, self.account.bytes_acked, self.account.record)

@@ -1,0 +1,142 @@
+"""What a failed copy left: named, and removed only where it is ours and worthless for certain."""
+
+from __future__ import annotations
+
+import pytest
+
+from flashferry.cli.view import device_tables as tables
+from flashferry.devices.errors import (
+    DeviceUnreachable,
+    HashStopped,
+    ImageCorrupt,
+    LoginRefused,
+    OutputNotUnderstood,
+)
+from flashferry.fileserver import FileServerError, TransferState
+from flashferry.model.record import failure_of
+from flashferry.run.device import copy_recovery, leftover, login
+from tasks.partial_file import in_words
+from tests.unit.run.device.scripted import (
+    IMAGE_BYTES,
+    Clock,
+    EndingServer,
+    Flash,
+    Steps,
+    account,
+    checked,
+    context,
+    order,
+)
+
+
+def clock_of(monkeypatch):
+    return Clock(monkeypatch, copy_recovery)
+
+
+def flash(monkeypatch, at):
+    found = Flash(monkeypatch, at, copy_recovery, leftover)
+    monkeypatch.setattr(leftover, "describe_partial_file", lambda session, path: in_words(found.look(path)))
+
+
+def failed_run(error, *, server_account, may_be_writing=True, may_remove=True):
+    """Return the parts of a run whose copy was begun and which failed with an error."""
+
+    def decided(task, case):
+        return copy_recovery.reconcile(Steps(), case).result
+
+    steps = Steps(remove=lambda task, **given: None, reconcile=decided)
+    parts = checked(steps, context(remove_partial=may_remove))
+    parts.context.server.__class__, parts.context.server.account = EndingServer, server_account
+    traces = parts.traces
+    traces.order, traces.ticket = order(parts.context), parts.context.server.issue_ticket(None)
+    traces.began, traces.may_be_writing = True, may_be_writing
+    parts.keeper.update(failure=failure_of("verify", error))
+    return parts
+
+
+def test_a_whole_file_that_is_merely_unproven_stays(monkeypatch):
+    """The hash was not computed in time: nobody knows that the file is bad, so leave to remove does not cover it."""
+    clock_of(monkeypatch)
+    flash(monkeypatch, lambda: IMAGE_BYTES)
+    parts = failed_run(OutputNotUnderstood("no digest in time"), server_account=account())
+    parts.leftover.see_to()
+    assert "remove" not in parts.task.done
+    assert parts.keeper.record.partial_file == "flash:x.bin, 1,000 bytes"
+    assert parts.keeper.record.partial_removed is False
+
+
+@pytest.mark.parametrize(
+    ("error", "size", "sentence"),
+    [
+        (HashStopped("interrupted"), IMAGE_BYTES, "leave it there; 'flashferry stage --resume RUN' has it hashed"),
+        (OutputNotUnderstood("?"), 999, "'flashferry stage --resume RUN' with --remove-partial removes it and goes on"),
+        (ImageCorrupt("other"), IMAGE_BYTES, "It is not the image: delete it"),
+    ],
+)
+def test_what_to_do_about_a_left_file_is_what_the_next_run_does(monkeypatch, capsys, error, size, sentence):
+    """A whole file after an interrupted hash is not to be deleted: to go on hashes it, and copies nothing."""
+    clock_of(monkeypatch)
+    flash(monkeypatch, lambda: size)
+    parts = failed_run(error, server_account=account(), may_be_writing=False, may_remove=False)
+    parts.leftover.see_to()
+    sentence = sentence.replace("RUN", parts.context.run_id)
+    assert sentence in parts.keeper.record.partial_advice
+    assert ("delete" in parts.keeper.record.partial_advice) is (size != IMAGE_BYTES or isinstance(error, ImageCorrupt))
+    tables._print_proof(parts.keeper.record)
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"what the copy left: flash:x.bin, {size:,} bytes. " in told
+    assert sentence in told
+
+
+@pytest.mark.parametrize(("error", "size"), [(ImageCorrupt("other"), IMAGE_BYTES), (OutputNotUnderstood("?"), 999)])
+def test_a_worthless_file_is_removed(monkeypatch, error, size):
+    """Proven to be another file, or cut off: with leave it goes."""
+    clock_of(monkeypatch)
+    flash(monkeypatch, lambda: size)
+    parts = failed_run(error, server_account=account(), may_be_writing=False)
+    parts.leftover.see_to()
+    assert (parts.task.done, parts.keeper.record.partial_removed) == (["remove"], True)
+
+
+def test_nothing_is_removed_that_may_still_be_written(monkeypatch):
+    """The ticket is revoked first, and the flash must have settled: what grew to a whole image meanwhile stays."""
+    clock = clock_of(monkeypatch)
+    flash(monkeypatch, lambda: min(IMAGE_BYTES, 100 * int(clock.now_s)))
+    parts = failed_run(DeviceUnreachable("lost"), server_account=account(TransferState.TRANSFERRING, 500))
+    parts.leftover.see_to()
+    assert parts.context.server.revoked
+    assert parts.task.done == ["reconcile"]
+    assert parts.keeper.record.partial_file == "flash:x.bin, 1,000 bytes"
+
+
+def test_a_server_that_is_gone_has_nothing_removed(monkeypatch):
+    """Without the server's account nobody knows whose file it is: it is named and stays."""
+
+    def gone(ticket_id):
+        raise FileServerError("gone")
+
+    flash(monkeypatch, lambda: 10)
+    parts = failed_run(DeviceUnreachable("lost"), server_account=account())
+    parts.context.server.progress = gone
+    parts.leftover.see_to()
+    assert (parts.task.done, parts.keeper.record.partial_file) == ([], "flash:x.bin, 10 bytes")
+
+
+def test_what_an_earlier_copy_of_the_run_began_is_ours(monkeypatch):
+    """The second ticket never came to a transfer: what the first one's copy left is named all the same."""
+    flash(monkeypatch, lambda: 10)
+    parts = failed_run(DeviceUnreachable("lost"), server_account=account(TransferState.WAITING, 0))
+    parts.traces.began = False
+    parts.tickets.take_account(account(TransferState.TRANSFERRING, 10))
+    parts.tickets.take_account(account(TransferState.WAITING, 0))
+    parts.leftover.see_to()
+    assert parts.keeper.record.partial_file == "flash:x.bin, 10 bytes"
+
+
+def test_no_login_for_the_leftover_of_a_device_that_could_not_be_restored(monkeypatch):
+    """What is left there cannot be told; it is not said to be nothing, and no login more is tried."""
+    parts = failed_run(LoginRefused("password"), server_account=account())
+    parts.keeper.update(restore_failure=failure_of("restore", LoginRefused("password")))
+    monkeypatch.setattr(login, "session_of", lambda task: pytest.fail("another login"))
+    parts.leftover.see_to()
+    assert parts.keeper.record.partial_file.startswith("cannot tell: ")

@@ -1,0 +1,109 @@
+"""A device's lines at each of its copies: what is in force, what is on disk, and what is set again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from flashferry.devices.errors import DeviceOverloaded, DeviceUnreachable
+from flashferry.model.recovery_rules import Decision
+from flashferry.run.probe import ProbeWish, SpeedTest
+from tasks.tcp_config import plan_tune, tcp_lines
+from tasks.tune import apply_plan, reapply, without_scaling
+from tests.unit.run.device.scripted import Router, Steps, checked, context, order
+
+PATH = "ip ftp source-interface Loopback0"
+WINDOW = "ip tcp window-size 2500000"
+SACK = "ip tcp selective-ack"
+
+
+def tuning(router):
+    """Return the scripts of the steps that set lines, on this router."""
+
+    def tune(task, **given):
+        if task.__name__ == "tune":
+            return apply_plan(router, given["plan"], remember=given["remember"])
+        if task.__name__ == "set_again":
+            return reapply(router, given["changes"])
+        return without_scaling(router, given["changes"], remember=given["remember"])
+
+    return tune
+
+
+class FirstCopyFails:
+    """Notes the router's lines and the journal's at each copy; the first one ends with an error."""
+
+    def __init__(self, router, error) -> None:
+        self.router, self.error, self.seen = router, error, []
+        self.before = lambda: None
+
+    def __call__(self, task, **given):
+        self.before()
+        self.seen.append(set(self.router.lines.values()))
+        if len(self.seen) == 1:
+            raise self.error
+        return SimpleNamespace(device=SimpleNamespace(duration_s=1.0), wall_s=1.0)
+
+
+def speed_test(error, found="copy again", **changes):
+    """Return the parts of a speed test of which the first copy, as it is, fails; its router, copies and plan."""
+    router = Router()
+    pull = FirstCopyFails(router, error)
+    judgement = SimpleNamespace(decision=Decision(found), reason="gone")
+    steps = Steps(tune=tuning(router), pull=pull, reconcile=lambda task, case: judgement)
+    plan = plan_tune(tcp_lines(""), window_bytes=2_500_000, source_interface="Loopback0", may_back_off=True)
+    return checked(steps, replace(context(to_null=True), **changes)), router, pull, plan
+
+
+def run_arms(parts, plan, wish=None):
+    """Have each arm be one copy; return the journal's lines at each, as they are added."""
+    on_disk, test = [], SpeedTest(parts, wish or ProbeWish(), files=SimpleNamespace())
+
+    def arm(name, target, *, expected_bytes_per_s):
+        on_disk.append(parts.context.journal.changes)
+        parts.copy.copy(order(parts.context, target))
+        return SimpleNamespace(steady_bytes_per_s=1.0, rtt_s=0.1, verdict=SimpleNamespace(kind=""))
+
+    test._arm = arm
+    test._forecast = lambda arm: 1.0
+    test._decide = lambda *, has_tuning: None
+    test.deliver(SimpleNamespace(tune=plan, target="null:"), None)
+    return on_disk
+
+
+def test_a_lost_session_leaves_the_copy_as_it_is_untuned():
+    """The arm "as it is" is repeated as it is: lines that were planned and not sent are none to set again."""
+    parts, _, pull, plan = speed_test(DeviceUnreachable("lost"))
+    on_disk = run_arms(parts, plan)
+    assert pull.seen == [{PATH}, {PATH}, {PATH, WINDOW, SACK}]
+    assert on_disk == [(PATH,), (WINDOW, SACK, PATH)]
+
+
+def test_an_overloaded_device_is_not_given_a_window_in_the_arm_as_it_is():
+    """No window of ours is in force, so a smaller one cannot help: the failure is told, and nothing was tuned."""
+    parts, router, pull, plan = speed_test(DeviceOverloaded("I/O error"))
+    with pytest.raises(DeviceOverloaded):
+        run_arms(parts, plan)
+    assert pull.seen == [{PATH}]
+    assert set(router.lines.values()) == {PATH}
+    assert parts.context.journal.changes == (PATH,)
+
+
+def test_what_is_in_force_is_on_disk_after_stepping_down():
+    """The tuned arm fails with our window: the smaller one, and no other, is in force and on disk."""
+    parts, router, pull, plan = speed_test(DeviceOverloaded("I/O error"))
+    run_arms(parts, plan, ProbeWish(as_is=False))
+    assert pull.seen == [{PATH, WINDOW, SACK}, {PATH, SACK, "ip tcp window-size 65535"}]
+    assert set(parts.context.journal.changes) == set(router.lines.values())
+
+
+def test_a_device_that_fails_while_the_run_is_stopped_keeps_its_own_failure():
+    """Nothing is repeated any more; that it failed with our window is what a reader must know."""
+    stopped = []
+    parts, _, pull, plan = speed_test(DeviceOverloaded("I/O error"), interrupted=lambda: bool(stopped))
+    pull.before = lambda: stopped.append(True)
+    parts.tuning.in_force = plan.changes
+    with pytest.raises(DeviceOverloaded):
+        parts.copy.copy(order(parts.context, "null:"))
