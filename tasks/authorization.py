@@ -24,7 +24,6 @@ from flashferry.devices.session import BREAK, DeviceSession
 from templates.rows import CommandAuthorization, LoweredCommand, Privilege, first, rows
 
 FULL_LEVEL = 15
-CONFIGURE = "configure terminal"
 ABSENT_FILE = "flashferry-no-such-file"
 
 CANCEL = "\x03"
@@ -81,25 +80,35 @@ def look_at_authorization(session: DeviceSession, running: str, file_system: str
     if level == FULL_LEVEL and not aaa:
         return Authorization(level=level)
     absent = f"{file_system}{ABSENT_FILE}"
-    tried = {"copy": f"copy {absent} null:", "verify": f"verify /md5 {absent}"}
+    platform = session.platform
+    tried = {
+        "copy": platform.copy_command(absent, platform.copying.no_file),
+        "verify": platform.digest_command(platform.verifying.algorithms[-1], absent),
+    }
     refused = [f"'{name}' ({words})" for name, command in tried.items() if (words := _refused(session, command))]
     if level is None or aaa:
-        return Authorization(level=level, aaa=aaa, refused=tuple(refused), unproven=(CONFIGURE,))
-    if not may_configure(level, running):
-        refused.append(f"'{CONFIGURE}' (no 'privilege exec' line gives it to that level)")
+        return Authorization(level=level, aaa=aaa, refused=tuple(refused), unproven=(platform.commands.configure,))
+    if not may_configure(level, running, platform.commands.configure):
+        refused.append(f"'{platform.commands.configure}' (no 'privilege exec' line gives it to that level)")
     return Authorization(level=level, refused=tuple(refused))
 
 
-def may_configure(level: int, running: str) -> bool:
-    """Return whether a level may enter configuration mode, by the `privilege exec` lines of a configuration."""
+def may_configure(level: int, running: str, command: str) -> bool:
+    """Return whether a level may enter configuration mode, by the `privilege exec` lines of a configuration.
+
+    Args:
+        level: The level.
+        running: The running configuration, or those lines.
+        command: What enters configuration mode.
+    """
     return level >= FULL_LEVEL or any(
-        row.level <= level and f"{CONFIGURE} ".startswith(f"{row.command} ") for row in rows(LoweredCommand, running)
+        row.level <= level and f"{command} ".startswith(f"{row.command} ") for row in rows(LoweredCommand, running)
     )
 
 
 def _level(session: DeviceSession) -> int | None:
     try:
-        found = first(Privilege, session.ask("show privilege"))
+        found = first(Privilege, session.ask(session.platform.commands.privilege))
     except DeviceRefused:
         return None
     return found.level if found else None

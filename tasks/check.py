@@ -120,6 +120,7 @@ class _Look:
         self._return_path = return_path
         self._interrupted = interrupted
         self._hashing = hashing
+        self._platform = session.platform
         printed = session.show_version()
         self._version = parse_version(printed)
         self._file_systems: str | None = None
@@ -161,7 +162,9 @@ class _Look:
 
     def _find_file_system(self) -> str:
         """Return where the running image lives; a device booted over the network tells its default instead."""
-        found = file_system_of_image(self._version) or default_file_system(self._show_file_systems())
+        found = file_system_of_image(self._version, self._platform.file_systems) or default_file_system(
+            self._show_file_systems(), self._platform.file_systems
+        )
         if found is None:
             raise OutputNotUnderstood(
                 "expected a default (*) in 'show file systems' that takes files, found none",
@@ -173,7 +176,7 @@ class _Look:
 
     def _show_file_systems(self) -> str:
         if self._file_systems is None:
-            self._file_systems = self._session.ask("show file systems")
+            self._file_systems = self._session.ask(self._platform.commands.file_systems)
         return self._file_systems
 
     def _list(self) -> str:
@@ -194,20 +197,21 @@ class _Look:
         proof = prove_present(self._session, path, wanted.image, self._interrupted)
         if proof is None or not signature:
             return proof
-        limits = hash_limits(wanted.image.size_bytes, proof.hash_bytes_per_s)
+        limits = hash_limits(wanted.image.size_bytes, self._platform.defaults, proof.hash_bytes_per_s)
         seal = verify_signature(self._session, path, limits=limits, interrupted=self._interrupted)
         return replace(proof, signature=seal)
 
     def _members(self) -> tuple[MemberRoom, ...]:
         if len(self._version.members) < 2:
             return ()
-        return room_of_members(self._show_file_systems(), self._file_system)
+        return room_of_members(self._show_file_systems(), self._file_system, self._platform.file_systems)
 
     def _configuration(self, running: Configured, startup: Configured) -> ConfigurationState:
+        commands = self._platform.commands
         saved, differing = saved_by_stamps(running.comments, startup.comments), None
         if saved is False:
             # The stamp moves without a change, too: let the device compare.
-            differing = differing_lines(self._optional("show archive config differences"))
+            differing = differing_lines(self._optional(commands.unsaved_lines))
             saved = differing == 0
         changed_at, changed_by = last_change(running.comments)
         is_exclusive = first(ExclusiveMode, running.commands) is not None
@@ -217,8 +221,8 @@ class _Look:
             differing_lines=differing,
             changed_at=changed_at,
             changed_by=changed_by,
-            locked_by=lock_holder(self._optional("show configuration lock")) if is_exclusive else None,
-            rollback=pending_rollback(self._optional("show archive config rollback timer")) if has_archive else None,
+            locked_by=lock_holder(self._optional(commands.configuration_lock)) if is_exclusive else None,
+            rollback=pending_rollback(self._optional(commands.pending_rollback)) if has_archive else None,
         )
 
     def _optional(self, command: str) -> str:
@@ -280,7 +284,9 @@ class _Look:
     def _interface_refusal(self) -> str | None:
         if self._return_path.source_interface is None:
             return None
-        return interface_refusal(self._return_path.source_interface, self._session.ask("show ip interface brief"))
+        return interface_refusal(
+            self._return_path.source_interface, self._session.ask(self._platform.commands.interfaces)
+        )
 
     def _notes(
         self, members: tuple[MemberRoom, ...], configuration: ConfigurationState | None, user: Authorization | None
@@ -314,7 +320,7 @@ def look_again(session: DeviceSession, file_system: str, image: Image) -> str | 
 
 
 def _listing(session: DeviceSession, file_system: str) -> str:
-    listing = session.ask(f"dir {file_system}", limit_s=60)
+    listing = session.ask(session.platform.list_command(file_system), limit_s=60)
     if (error := first(DirError, listing)) is not None and not rows(DirTotals, listing):
         raise DeviceRefused(f"'dir {error.subject}': {error.reason}", host=session.name, step=STEP)
     return listing

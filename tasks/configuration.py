@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tasks.tcp_config import is_told_whole
 from templates.config_sections import Section, sections
 
 _MOVES = re.compile(
@@ -42,8 +43,6 @@ _FREE_BODY = re.compile(r"(?:interface|line) ")
 
 _HEAD_SECTIONS = 20
 _KEYWORD = re.compile(r"[a-z][a-z-]*")
-_TOLD_WHOLE = re.compile(r"(?:no )?ip tcp |(?:no )?ip ftp source-interface |alias exec flashferry-")
-"""Lines that staging may set; they hold no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +236,7 @@ def _shown(line: str) -> str:
     the first word, and the second where it is a keyword of a line with at least two more words.
     """
     words = line.split()
-    if _TOLD_WHOLE.match(line):
+    if is_told_whole(line):
         return line
     shown = words[:2] if len(words) >= 4 and _KEYWORD.fullmatch(words[1]) else words[:1]
     return " ".join(shown) + (" ..." if len(words) > len(shown) else "")

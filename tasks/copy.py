@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,9 +16,6 @@ from tasks.copy_watch import CopyLimits, CopyWatch, ServerView, copy_limits, rea
 from templates.rows import CopyResult, Refusal, first
 
 STEP = "pull"
-
-# A 2960X had I/O errors at the largest window, and copied well at a smaller one (austind/iosfw issue 2).
-_OVERLOADED = re.compile(r"I/O error|memory|buffer", re.IGNORECASE)
 
 __all__ = [
     "CopyLimits",
@@ -124,7 +120,7 @@ def copy_image(
     started = time.monotonic()
     session.converse(command_for(source, target), watch, watch.check)
     wall_s = time.monotonic() - started
-    result = _checked_result(session.name, dialogue, size_bytes, target, witness())
+    result = _checked_result(session, dialogue, size_bytes, target, witness())
     return CopyReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
 
 
@@ -141,7 +137,10 @@ def command_for(source: Source, target: str) -> str:
     )
 
 
-def _checked_result(host: str, dialogue: CopyDialogue, size_bytes: int, target: str, seen: ServerView) -> CopyResult:
+def _checked_result(
+    session: DeviceSession, dialogue: CopyDialogue, size_bytes: int, target: str, seen: ServerView
+) -> CopyResult:
+    host, overload = session.name, session.platform.copying.overload
     outcome: CopyOutcome = dialogue.outcome()
     if outcome.refused is Question.OVERWRITE:
         raise FileInTheWay(f"{target} exists; nothing is overwritten", host=host, step=STEP)
@@ -152,7 +151,7 @@ def _checked_result(host: str, dialogue: CopyDialogue, size_bytes: int, target: 
     if outcome.result is None and not outcome.error and (words := first(Refusal, dialogue.transcript)) is not None:
         raise DeviceRefused(f"the device does not take the copy command: {words.text}", host=host, step=STEP)
     if outcome.result is None:
-        kind = DeviceOverloaded if outcome.error and _OVERLOADED.search(outcome.error) else CopyFailed
+        kind = DeviceOverloaded if outcome.error and overload.search(outcome.error) else CopyFailed
         raise kind(_why(outcome, dialogue, seen), host=host, step=STEP)
     if outcome.result.size_bytes != size_bytes:
         raise CopyFailed(

@@ -14,15 +14,14 @@ from flashferry.devices.errors import (
     OutputNotUnderstood,
     TransferStalled,
 )
+from flashferry.devices.platforms import PLATFORMS
+from flashferry.devices.platforms.platform import Defaults
 from flashferry.transports.copy_dialogue import CopyDialogue
 
 STEP = "pull"
 
-SLOWEST_BYTES_PER_S = 50_000.0
-"""Old flash takes 80 kB/s (IOSv in the published experiment); below this a copy is not worth waiting for."""
-
-LEAST_WINDOW_BYTES = 4128
-"""Default of `ip tcp window-size` by Cisco's books: an untuned device on a long path is as slow as this makes it."""
+SLOWEST_BYTES_PER_S = min(platform.defaults.flash_bytes_per_s for platform in PLATFORMS)
+"""Flash of any platform is written as fast: for waits in which nobody knows who will answer."""
 
 MEASURED_AFTER_S = 30.0
 """After so long with data flowing the mean rate tells how long the rest takes; slow start is over by then."""
@@ -75,14 +74,16 @@ def copy_limits(*, size_bytes: int, expected_bytes_per_s: float) -> CopyLimits:
     )
 
 
-def least_rate_bytes_per_s(*, rtt_s: float, tuned: bool) -> float:
+def least_rate_bytes_per_s(defaults: Defaults, *, rtt_s: float, tuned: bool) -> float:
     """Return the lowest rate that a healthy copy may have: that of slow flash, or of a small window on a long path.
 
     Args:
+        defaults: What to expect of the platform.
         rtt_s: Round-trip time in seconds, > 0.
         tuned: Whether the window is ours; else it may be the smallest default there is.
     """
-    return SLOWEST_BYTES_PER_S if tuned else min(SLOWEST_BYTES_PER_S, LEAST_WINDOW_BYTES / rtt_s)
+    slow_flash = defaults.flash_bytes_per_s
+    return slow_flash if tuned else min(slow_flash, defaults.window_bytes / rtt_s)
 
 
 class CopyWatch:

@@ -13,22 +13,14 @@ Facts
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from flashferry.devices.platforms.platform import FileSystems
 from templates.rows import DirFile, DirTotals, FileSystem, first, rows
 from templates.version import SoftwareVersion
 
 SPACE_MARGIN = 1.02
 """A file takes whole blocks and the file system keeps records of it: 2 % on top of its size."""
-
-_NOT_FLASH = frozenset(
-    {"tftp", "ftp", "http", "https", "rcp", "scp", "sftp", "system", "tmpsys", "null", "unix", "nvram", "consolidated"}
-)
-_ALIASES = frozenset({"flash", "bootflash", "flash0"})
-"""Names of the active member's own flash; those of other members and of cards differ."""
-
-_MEMBER = re.compile(r"flash-?(\d+):")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +31,17 @@ class MemberRoom:
     free_bytes: int
 
 
-def file_system_of_image(version: SoftwareVersion) -> str | None:
+def file_system_of_image(version: SoftwareVersion, names: FileSystems) -> str | None:
     """Return the file system of the running image, with its colon; None for a device booted over the network."""
     name = version.image_file_system
-    return None if name is None or name in _NOT_FLASH else f"{name}:"
+    return f"{name}:" if name is not None and names.may_hold_image(name) else None
 
 
-def default_file_system(listing: str) -> str | None:
+def default_file_system(listing: str, names: FileSystems) -> str | None:
     """Return the current default of `show file systems`, with its colon, if it is one that files can be put on."""
     for row in rows(FileSystem, listing):
         name = row.names[0]
-        if row.default and row.flags == "rw" and name.rstrip(":") not in _NOT_FLASH:
+        if row.default and row.flags == "rw" and names.may_hold_image(name.rstrip(":")):
             return name
     return None
 
@@ -78,26 +70,28 @@ def _names(line: str, name: str) -> bool:
     return len(words) > 2 and words[-1].casefold() == name.casefold()
 
 
-def same_file(asked: str, answered: str) -> bool:
+def same_file(asked: str, answered: str, names: FileSystems) -> bool:
     """Return whether a device answers about the file that it was asked about: the same name on the same file system.
 
     Args:
         asked: For example `flash:image.bin`.
         answered: For example `bootflash:/image.bin`.
+        names: What the platform calls its file systems.
     """
     (where, name), (there, found) = (path.rpartition(":")[::2] for path in (asked, answered))
-    same_device = where.casefold() == there.casefold() or {where, there} <= _ALIASES
+    same_device = where.casefold() == there.casefold() or {where, there} <= names.aliases
     return same_device and name.lstrip("/") == found.lstrip("/")
 
 
-def room_of_members(listing: str, file_system: str) -> tuple[MemberRoom, ...]:
+def room_of_members(listing: str, file_system: str, names: FileSystems) -> tuple[MemberRoom, ...]:
     """Return the room on the other members of a stack, from `show file systems`.
 
     Args:
         listing: Output of `show file systems`.
         file_system: The active member's, which is not among them.
+        names: What the platform calls its file systems.
     """
-    others = [row for row in rows(FileSystem, listing) if _MEMBER.fullmatch(row.names[0]) and row.free.isdigit()]
+    others = [row for row in rows(FileSystem, listing) if names.member.fullmatch(row.names[0]) and row.free.isdigit()]
     return tuple(
         MemberRoom(file_system=row.names[0], free_bytes=int(row.free)) for row in others if file_system not in row.names
     )

@@ -2,8 +2,7 @@
 
 Facts
 -----
-* `/md5` and `/sha512` print one dot per 65,536 bytes, plain `verify` one per 4,096, all on one line (captures: 43 dots
-  for 2,814,938 bytes; 143,737 for 588,746,269).
+* A command that hashes prints a dot for so many bytes (`VerifyGrammar`), all on one line: 143,737 in one capture.
 * 400 MB took 12 minutes on old ISR and ASR routers, 2 GB eight minutes on a Catalyst 9000 (networktocode/pyntc#410,
   cisco.ios#1093): no fixed time-out is right.
 """
@@ -17,19 +16,14 @@ from dataclasses import dataclass
 
 from flashferry.devices.dialogue import STUCK_S, Dialogue
 from flashferry.devices.errors import HashStopped, OutputNotUnderstood
+from flashferry.devices.platforms.platform import Defaults
 from flashferry.devices.session import DeviceSession
-
-DIGEST_DOT_BYTES = 65_536
-SIGNATURE_DOT_BYTES = 4_096
 
 START_LIMIT_S = 45.0
 """Without any sign of life for so long, not even the echo, the device did not take the command."""
 
 SILENCE_LIMIT_S = 120.0
 """Each dot is progress; without one for this long the device is taken as hung."""
-
-SLOWEST_HASH_BYTES_PER_S = 250_000
-"""400 MB in 12 minutes were reported of old ISR and ASR (550 kB/s); half of that ends our patience."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +35,19 @@ class HashLimits:
     total_s: float
 
 
-def hash_limits(size_bytes: int, known_bytes_per_s: float | None = None) -> HashLimits:
+def hash_limits(size_bytes: int, defaults: Defaults, known_bytes_per_s: float | None = None) -> HashLimits:
     """Return the limits for a file: in all, a minute and four times what it should take.
 
     Args:
         size_bytes: Size of the file.
-        known_bytes_per_s: How fast this device hashed before, or None: as slow as the slowest that was reported.
+        defaults: What to expect of the platform.
+        known_bytes_per_s: How fast this device hashed before, or None: as slow as the platform is at worst.
     """
     if known_bytes_per_s is None:
-        total_s = 60 + size_bytes / SLOWEST_HASH_BYTES_PER_S
+        total_s = 60 + size_bytes / defaults.hash_bytes_per_s
     else:
         # Never more patience than with an unknown device, which is the slowest there is.
-        total_s = 60 + min(4 * size_bytes / known_bytes_per_s, size_bytes / SLOWEST_HASH_BYTES_PER_S)
+        total_s = 60 + min(4 * size_bytes / known_bytes_per_s, size_bytes / defaults.hash_bytes_per_s)
     return HashLimits(start_s=START_LIMIT_S, silence_s=SILENCE_LIMIT_S, total_s=total_s)
 
 
@@ -69,7 +64,7 @@ def run_verify(
     command: str,
     *,
     limits: HashLimits,
-    dot_bytes: int = DIGEST_DOT_BYTES,
+    dot_bytes: int,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Hashed:
     """Give a `verify` command and wait for the prompt.

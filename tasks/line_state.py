@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tasks.tcp_config import SOURCE_INTERFACE, WINDOW_SIZE, Change, TcpLines, shows, window_of
+from flashferry.devices.platforms.platform import ValueKind
+from tasks.tcp_config import Change, TcpLines, shows, window_of
 
 ROUNDING = 0.02
 """A window that differs from ours by no more is ours, rounded by the device."""
@@ -55,7 +56,7 @@ def line_state(
         return LineState.UNCERTAIN
     if _is_ours(change, now):
         return LineState.OURS
-    if change.keyword == WINDOW_SIZE and _has_lost_digits(change.before, now):
+    if change.kind is ValueKind.BYTES and _has_lost_digits(change.before, now):
         # What became of the line that puts back: ours to mend where we have just typed it.
         return LineState.OURS if is_undone else LineState.UNCERTAIN
     is_explained = is_undone or (change.shown is None and _may_be_ours(change, now))
@@ -69,9 +70,9 @@ def _is_ours(change: Change, now: str | None) -> bool:
     if shows(change, now) or now == change.shown or (change.before is None and now == f"no {change.ours}"):
         # The last case: on by default there as well, and it was our own undoing that switched it off.
         return True
-    if change.keyword == WINDOW_SIZE:
+    if change.kind is ValueKind.BYTES:
         return _is_rounded(change, now) or (change.shown is None and _has_lost_digits(change.ours, now))
-    return change.keyword != SOURCE_INTERFACE and now.startswith(f"{change.ours} ")
+    return change.kind is not ValueKind.INTERFACE and now.startswith(f"{change.ours} ")
 
 
 def _is_rounded(change: Change, now: str) -> bool:
@@ -96,7 +97,7 @@ def _may_be_ours(change: Change, now: str | None) -> bool:
     """
     if now is None:
         return True
-    return change.keyword == WINDOW_SIZE and 0 < window_of(now) < window_of(change.ours)
+    return change.kind is ValueKind.BYTES and 0 < window_of(now) < window_of(change.ours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,10 +146,10 @@ def _own_line(change: Change, now: str | None) -> str | None:
         return now
     if now == change.before or now.startswith("no "):
         return None
-    if change.keyword == SOURCE_INTERFACE:
+    if change.kind is ValueKind.INTERFACE:
         return None
     # A window may be rounded or clamped to whatever the device takes; a word may stand behind a switch.
-    return now if change.keyword == WINDOW_SIZE or now.startswith(f"{change.ours} ") else None
+    return now if change.kind is ValueKind.BYTES or now.startswith(f"{change.ours} ") else None
 
 
 def _renamed(change: Change, new_lines: Iterable[str]) -> str | None:

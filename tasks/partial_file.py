@@ -4,9 +4,8 @@ Facts
 -----
 * `dir flash:x` of an absent file says `%Error opening bootflash:/x (No such file or directory)`.
 * While something has the file open, some say `(Device or resource busy)` instead: then it may be there or not.
-* `delete flash:x` asks `Delete filename [x]? ` (Enter) and `Delete flash:/x? [confirm]` (Enter, a single key). With
-  `/force` it asks nothing, with `/recursive` it takes whole folders: neither is ever used.
-* `flash:` may read `bootflash:` in the second question: the file's name is compared, not the prefix.
+* What `delete` asks is the platform's. `flash:` may read `bootflash:` in its second question: the file's name is
+  compared, not the prefix.
 """
 
 from __future__ import annotations
@@ -29,10 +28,6 @@ LIMIT_S = 120.0
 """Deleting half a gigabyte from class-C flash takes some ten seconds; twice a minute ends our patience."""
 
 _BUSY = re.compile(r"\bbusy\b|\bin (exclusive )?use\b", re.IGNORECASE)
-_QUESTIONS = (
-    Question(name="file name", pattern=re.compile(r"Delete filename \[([^\]]*)\]\? ?"), answer="\n"),
-    Question(name="confirmation", pattern=re.compile(r"Delete (\S+?)\? ?\[confirm\]"), answer="\n"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +58,11 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
         OutputNotUnderstood: The device answered something else than a file or its absence: nothing is guessed.
         DeviceUnreachable: The session was lost.
     """
-    if path == "null:":
+    platform = session.platform
+    if path == platform.copying.no_file:
         return FlashFile(path=path, size_bytes=None)
-    output = session.ask(f"dir {path}", limit_s=60)
+    command = platform.list_command(path)
+    output = session.ask(command, limit_s=60)
     name = _name(path)
     for row in rows(DirFile, output):
         if _name(row.name) == name and not row.permissions.startswith("d"):
@@ -74,7 +71,7 @@ def file_at(session: DeviceSession, path: str) -> FlashFile:
     if error is not None and "no such file" in error.reason.lower():
         return FlashFile(path=path, size_bytes=None)
     kind = FlashBusy if error is not None and _BUSY.search(error.reason) else OutputNotUnderstood
-    raise kind(f"'dir {path}': expected the file or its absence, found {output[-160:].strip()!r}", host=session.name)
+    raise kind(f"'{command}': expected the file or its absence, found {output[-160:].strip()!r}", host=session.name)
 
 
 def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int) -> None:
@@ -100,8 +97,15 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
             host=session.name,
             step=STEP,
         )
-    dialogue = DeleteDialogue(host=session.name, path=path, prompt_pattern=session.prompt_pattern)
-    session.converse(f"delete {path}", dialogue, dialogue.check)
+    command = session.platform.delete_command(path)
+    dialogue = DeleteDialogue(
+        host=session.name,
+        path=path,
+        command=command,
+        prompt_pattern=session.prompt_pattern,
+        questions=session.platform.deleting,
+    )
+    session.converse(command, dialogue, dialogue.check)
     if file_at(session, path).size_bytes is not None:
         raise DeviceRefused(
             f"{path} is still there after 'delete': {dialogue.words}",
@@ -117,12 +121,17 @@ class DeleteDialogue(Dialogue):
     Args:
         host: Inventory name, for errors.
         path: The file.
+        command: The command that deletes it, for errors.
         prompt_pattern: Regular expression of the privileged prompt, alone on a line.
+        questions: What the command asks; the first group of each names the file.
     """
 
-    def __init__(self, *, host: str, path: str, prompt_pattern: str) -> None:
-        super().__init__(prompt_pattern=prompt_pattern, questions=_QUESTIONS)
+    def __init__(
+        self, *, host: str, path: str, command: str, prompt_pattern: str, questions: tuple[Question, ...]
+    ) -> None:
+        super().__init__(prompt_pattern=prompt_pattern, questions=questions)
         self._host = host
+        self._command = command
         self._path = path
         self._deadline = time.monotonic() + LIMIT_S
 
@@ -144,7 +153,7 @@ class DeleteDialogue(Dialogue):
         if reason is None and time.monotonic() > self._deadline:
             reason = self.stuck_at or f"no prompt within {LIMIT_S:.0f} s"
         if reason is not None:
-            raise OutputNotUnderstood(f"'delete {self._path}': {reason}", host=self._host, step=STEP)
+            raise OutputNotUnderstood(f"'{self._command}': {reason}", host=self._host, step=STEP)
 
     @property
     def words(self) -> str:

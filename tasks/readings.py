@@ -70,4 +70,4 @@ def _configured(session: DeviceSession, text: str) -> Configured:
         ) from None
     lines = tuple(one.line for one in found if one.line and not one.is_comment)
     comments = "\n".join(one.line for one in found if one.is_comment)
-    return Configured(text=text, lines=lines, comments=comments, tcp=tcp_lines_of(lines))
+    return Configured(text=text, lines=lines, comments=comments, tcp=tcp_lines_of(lines, session.platform))

@@ -231,7 +231,7 @@ class _Restoring:
         """Return what could bring our lines back; nothing can where none was ever set."""
         if not self._changes:
             return None
-        if holds_ours(self._changes, startup.text):
+        if holds_ours(self._changes, startup.text, self._session.platform):
             return Threat(
                 reason="somebody saved while our lines were set, so the startup configuration holds them, and a reload "
                 "would bring them back",

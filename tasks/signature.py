@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from flashferry.devices.platforms.platform import FileSystems
 from tasks.file_system import same_file
 from templates.rows import ImageHash, SignatureRefused, SignatureVerified, VerifyError, first, rows
 
@@ -43,7 +44,7 @@ class SignatureReport:
     duration_s: float = 0.0
 
 
-def read_signature(output: str, path: str) -> SignatureReport:
+def read_signature(output: str, path: str, names: FileSystems) -> SignatureReport:
     """Return what the output of `verify PATH` says about the file.
 
     A bad word outweighs any number of good ones, and a good word about another file counts for nothing.
@@ -51,13 +52,14 @@ def read_signature(output: str, path: str) -> SignatureReport:
     Args:
         output: The device's output; dots may be left out.
         path: The file that was asked about; the prefix may come back as an alias, with or without a slash.
+        names: What the platform calls its file systems.
     """
     if (refusal := _refusal(output)) is not None:
         return SignatureReport(outcome=Signature.REFUSED, words=refusal)
     signed = ""
     hashed = ""
     for row in rows(SignatureVerified, output):
-        if row.file and not same_file(path, row.file.rstrip(".")):
+        if row.file and not same_file(path, row.file.rstrip("."), names):
             continue
         if "ignature" in row.by:
             signed = signed or row.by

@@ -33,7 +33,7 @@ def own_addresses(session: DeviceSession) -> tuple[str, ...]:
     """
     reached = session.peer_address
     try:
-        listed = _ROW.findall(session.ask("show ip interface brief | exclude unassigned", limit_s=60))
+        listed = _ROW.findall(session.ask(session.platform.commands.addresses, limit_s=60))
     except (DeviceRefused, OutputNotUnderstood):
         listed = []
     return tuple(dict.fromkeys((reached, *(one for one in listed if _is_ipv4(one)))))[:MOST_ADDRESSES]

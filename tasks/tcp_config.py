@@ -2,7 +2,7 @@
 
 Facts
 -----
-* Settings are global lines `ip tcp KEYWORD [VALUE]`, one per keyword. An absent line means the platform's default;
+* Settings are global lines, one per keyword; how they are spelled is the platform's. An absent line means its default;
   `show running-config all` is no help (what it prints at default differs by release), so absence itself is the state.
 * Where a release has a setting on by default, switching it off shows as `no ip tcp KEYWORD`: a line of its own.
 * `no ip tcp window-size` and `no ip tcp window-size 65536` are both accepted (two C8000v going to 17.12.04a).
@@ -21,38 +21,46 @@ Facts
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from flashferry.devices.platforms import PLATFORMS
+from flashferry.devices.platforms.platform import Platform, Setting, TcpSettings, ValueKind
 from tasks.mark import is_mark, mark_of
 from templates.config_sections import global_lines
-from templates.rows import IpTcp, rows
 
 WINDOW_SIZE = "window-size"
-SELECTIVE_ACK = "selective-ack"
 SOURCE_INTERFACE = "source-interface"
 
-EXTRAS = {"timestamps": "timestamp", "path-mtu-discovery": "path-mtu-discovery"}
-"""Optional lines: the name that the operator gives, and the keyword of `ip tcp`. Both are off by default
-(IP Application Services Configuration Guide, "Configuring TCP")."""
-
-MAX_WINDOW_BYTES = 1_073_741_823
-"""Largest value that `ip tcp window-size` takes (CLI help: <68-1073741823>)."""
+EXTRAS = {name: one.keyword for platform in PLATFORMS for name, one in platform.tcp.extras.items()}
+"""Optional settings: the name that the operator gives, and the keyword."""
 
 LARGEST_UNSCALED_BYTES = 65_535
 """Largest window without scaling: the least that an automatic choice backs off to."""
 
-_BEGINNINGS = ("ip tcp", "no ip tcp", "ip ftp", "no ip ftp", "alias exec", "ip  ", "no  ")
-"""A device may print more than one blank between words."""
-
-_SOURCE_LINE = re.compile(r"(?:no )?ip ftp source-interface\b.*")
-_INTERFACE = re.compile(r"([A-Za-z-]+) ?(\d\S*)")
-
-_FAMILIES = (
-    re.compile(r"(?:no )?ip tcp (?P<keyword>window-size|selective-ack|timestamp|path-mtu-discovery)(?: [\w-]+){0,3}"),
-    re.compile(r"(?:no )?ip ftp (?P<keyword>source-interface)(?: [A-Za-z][\w-]*(?: ?\d[\w/.:]*)?)?"),
+_SOURCE = Setting(
+    keyword=SOURCE_INTERFACE,
+    command="ip ftp source-interface",
+    tail=r"(?: [A-Za-z][\w-]*(?: ?\d[\w/.:]*)?)?",
+    kind=ValueKind.INTERFACE,
+    is_tuning=False,
 )
+
+_SETTINGS = (*(one for platform in PLATFORMS for one in platform.tcp.all), _SOURCE)
 """All that we ever set or put back, apart from our mark. What a journal says beyond that was not written by us."""
+
+_WHOLE_FAMILIES = tuple(f"{platform.tcp.family} " for platform in PLATFORMS)
+_COMMANDS = (*(f"{one.command} " for one in _SETTINGS), *_WHOLE_FAMILIES)
+
+
+def _beginnings(commands: Iterable[str]) -> Iterator[str]:
+    """Return how a line may begin that sets one of these; a device may print more than one blank between words."""
+    for first, second in {tuple(command.split()[:2]) for command in (*commands, "alias exec ")}:
+        yield from (f"{first} {second}", f"no {first} {second}", f"{first}  ", "no  ")
+
+
+_BEGINNINGS = tuple(_beginnings(_COMMANDS))
+_INTERFACE = re.compile(r"([A-Za-z-]+) ?(\d\S*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +76,7 @@ class TcpLines:
 
     def of(self, keyword: str) -> str | None:
         """Return the line that sets a keyword, or None where the default holds."""
-        return next((line for line in self.lines if _keyword(line) == keyword), None)
+        return next((line for line in self.lines if _is_about(line, keyword)), None)
 
     @property
     def window_bytes(self) -> int | None:
@@ -76,32 +84,35 @@ class TcpLines:
         return window_of(self.of(WINDOW_SIZE)) or None
 
 
-def tcp_lines(configuration: str) -> TcpLines:
+def tcp_lines(configuration: str, platform: Platform) -> TcpLines:
     """Return the lines that staging may change of a running or startup configuration.
 
     Raises:
         ConfigNotUnderstood: A text in the configuration does not end.
     """
-    return tcp_lines_of(global_lines(configuration))
+    return tcp_lines_of(global_lines(configuration), platform)
 
 
-def tcp_lines_of(lines: Iterable[str]) -> TcpLines:
+def tcp_lines_of(lines: Iterable[str], platform: Platform) -> TcpLines:
     """Return those that staging may change of a configuration's global lines."""
     known = tuple(" ".join(line.split()) for line in lines if line.startswith(_BEGINNINGS))
-    tcp = tuple(_printed(row) for row in rows(IpTcp, "\n".join(known)))
-    source = tuple(line for line in known if _SOURCE_LINE.fullmatch(line))
-    return TcpLines(lines=(*tcp, *source, *(line for line in known if is_mark(line))))
+    source = tuple(line for line in known if _SOURCE.is_set_by(line))
+    return TcpLines(lines=(*platform.tcp_lines(known), *source, *(line for line in known if is_mark(line))))
 
 
-def _printed(row: IpTcp) -> str:
-    return " ".join(part for part in (row.negated, "ip tcp", row.keyword, row.value) if part)
+def is_told_whole(line: str) -> bool:
+    """Tell whether a line is of those that staging may set; they hold no secret."""
+    return line.removeprefix("no ").startswith(_COMMANDS) or is_mark(line)
 
 
-def _keyword(line: str) -> str:
+def _settings(keyword: str) -> tuple[Setting, ...]:
+    return tuple(one for one in _SETTINGS if one.keyword == keyword)
+
+
+def _is_about(line: str, keyword: str) -> bool:
     if is_mark(line):
-        return mark_of(line)
-    words = line.split()
-    return words[3] if words[0] == "no" else words[2]
+        return mark_of(line) == keyword
+    return any(one.is_set_by(line) for one in _settings(keyword))
 
 
 def is_ours_to_type(change: Change) -> bool:
@@ -109,8 +120,7 @@ def is_ours_to_type(change: Change) -> bool:
     if is_mark(change.ours):
         return change.before is None and change.keyword == mark_of(change.ours)
     lines = [line for line in (change.before, change.ours) if line is not None]
-    found = [next((match for one in _FAMILIES if (match := one.fullmatch(line))), None) for line in lines]
-    return all(match is not None and match["keyword"] == change.keyword for match in found)
+    return any(all(map(one.may_be_typed, lines)) for one in _settings(change.keyword))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +143,12 @@ class Change:
     @property
     def is_tuning(self) -> bool:
         """Return whether it makes a difference to the speed: a source interface and a mark do not."""
-        return self.keyword != SOURCE_INTERFACE and not is_mark(self.ours)
+        return not is_mark(self.ours) and all(one.is_tuning for one in _settings(self.keyword))
+
+    @property
+    def kind(self) -> ValueKind:
+        """Return what its value is."""
+        return next((one.kind for one in _settings(self.keyword)), ValueKind.SWITCH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +183,7 @@ class TunePlan:
         others = tuple(change for change in self.changes if change is not window)
         if window_of(window.before) >= smaller:
             return replace(self, changes=others)
-        made = replace(window, ours=f"ip tcp {WINDOW_SIZE} {smaller}", shown=None)
+        made = replace(window, ours=f"{window.ours.rpartition(' ')[0]} {smaller}", shown=None)
         return replace(self, changes=tuple(made if change is window else change for change in self.changes))
 
     def unscaled(self) -> TunePlan | None:
@@ -182,6 +197,7 @@ class TunePlan:
 def plan_tune(
     present: TcpLines,
     *,
+    platform: Platform,
     window_bytes: int | None,
     extras: Iterable[str] = (),
     source_interface: str | None = None,
@@ -195,7 +211,8 @@ def plan_tune(
 
     Args:
         present: The device's lines as they are.
-        window_bytes: The window wanted, 68 to 1073741823; None leaves window and SACK as they are.
+        platform: The device's.
+        window_bytes: The window wanted, in the platform's range; None leaves window and SACK as they are.
         extras: Names of EXTRAS to switch on too.
         source_interface: Where the copy is to come from; None leaves the device's own choice.
         may_back_off: Whether a smaller window will do where the device refuses this one.
@@ -206,13 +223,9 @@ def plan_tune(
     """
     wanted: list[Change] = []
     if window_bytes is not None:
-        if not 68 <= window_bytes <= MAX_WINDOW_BYTES:
-            raise ValueError(f"window_bytes: expected 68 to {MAX_WINDOW_BYTES}, found {window_bytes}")
-        if (present.window_bytes or 0) < window_bytes:
-            wanted.append(_change(present, WINDOW_SIZE, f"ip tcp {WINDOW_SIZE} {window_bytes}"))
-        wanted += [_change(present, key, f"ip tcp {key}") for key in (SELECTIVE_ACK, *_keywords(extras))]
+        wanted += _tuned(present, platform.tcp, window_bytes, extras)
     if source_interface is not None:
-        wanted.append(_change(present, SOURCE_INTERFACE, f"ip ftp {SOURCE_INTERFACE} {source_interface}"))
+        wanted.append(_change(present, _SOURCE, source_interface))
     changes = tuple(change for change in wanted if not _is_on(change))
     if changes and mark is not None:
         # First, so that whoever looks meanwhile sees it with the first of our lines.
@@ -220,22 +233,27 @@ def plan_tune(
     return TunePlan(changes=changes, may_back_off=may_back_off)
 
 
-def _keywords(extras: Iterable[str]) -> tuple[str, ...]:
+def _tuned(present: TcpLines, tcp: TcpSettings, window_bytes: int, extras: Iterable[str]) -> Iterator[Change]:
+    least, most = tcp.smallest_window_bytes, tcp.largest_window_bytes
+    if not least <= window_bytes <= most:
+        raise ValueError(f"window_bytes: expected {least} to {most}, found {window_bytes}")
     names = tuple(dict.fromkeys(extras))
-    if unknown := [name for name in names if name not in EXTRAS]:
-        raise ValueError(f"extra: expected {' or '.join(EXTRAS)}, found {unknown[0]!r}")
-    return tuple(EXTRAS[name] for name in names)
+    if unknown := [name for name in names if name not in tcp.extras]:
+        raise ValueError(f"extra: expected {' or '.join(tcp.extras)}, found {unknown[0]!r}")
+    if (present.window_bytes or 0) < window_bytes:
+        yield _change(present, tcp.window, window_bytes)
+    yield from (_change(present, one) for one in (tcp.selective_ack, *(tcp.extras[name] for name in names)))
 
 
-def _change(present: TcpLines, keyword: str, ours: str) -> Change:
-    return Change(keyword=keyword, before=present.of(keyword), ours=ours)
+def _change(present: TcpLines, setting: Setting, value: int | str | None = None) -> Change:
+    return Change(keyword=setting.keyword, before=present.of(setting.keyword), ours=setting.line(value))
 
 
 def _is_on(change: Change) -> bool:
     """Tell whether what was there before does the same already; only a window is compared by its value."""
-    if change.before is None or change.before.startswith("no ") or change.keyword == WINDOW_SIZE:
+    if change.before is None or change.before.startswith("no ") or change.kind is ValueKind.BYTES:
         return False
-    return change.keyword != SOURCE_INTERFACE or shows(change, change.before)
+    return change.kind is not ValueKind.INTERFACE or shows(change, change.before)
 
 
 def window_of(line: str | None) -> int:
@@ -246,9 +264,9 @@ def window_of(line: str | None) -> int:
 
 def shows(change: Change, line: str | None) -> bool:
     """Tell whether a line of the configuration is ours; an interface is printed whole where it was typed short."""
-    if line is None or line == change.ours or change.keyword != SOURCE_INTERFACE:
+    if line is None or line == change.ours or change.kind is not ValueKind.INTERFACE:
         return line == change.ours
-    typed, printed = (_INTERFACE.fullmatch(text.partition(f"{SOURCE_INTERFACE} ")[2]) for text in (change.ours, line))
+    typed, printed = (_INTERFACE.fullmatch(text.partition(f"{change.keyword} ")[2]) for text in (change.ours, line))
     if typed is None or printed is None or line.startswith("no "):
         return False
     short, long = sorted((typed[1].lower(), printed[1].lower()), key=len)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from tasks.configuration_state import lock_holder, pending_rollback
 from tasks.line_state import LineState, line_state
@@ -26,8 +27,6 @@ from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, r
 
 MOST_ARCHIVES = 14
 """So many configurations an archive keeps at most (Cisco command reference, `maximum`)."""
-
-_NETWORK = frozenset({"tftp", "ftp", "http", "https", "rcp", "scp", "sftp"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +48,7 @@ def pending_change(session: DeviceSession, running: Configured) -> Threat | None
     """Return what is about to change the whole configuration, or None: a pending rollback, or somebody's lock."""
     commands = running.commands
     if first(ArchiveSection, commands) is not None:
-        armed = pending_rollback(_asked(session, "show archive config rollback timer"))
+        armed = pending_rollback(_asked(session, session.platform.commands.pending_rollback))
         if armed is not None:
             return Threat(
                 reason=f"a rollback of the whole configuration is pending ({armed}), which may bring our lines back",
@@ -57,7 +56,7 @@ def pending_change(session: DeviceSession, running: Configured) -> Threat | None
                 passes=True,
             )
     if first(ExclusiveMode, commands) is not None:
-        holder = lock_holder(_asked(session, "show configuration lock"))
+        holder = lock_holder(_asked(session, session.platform.commands.configuration_lock))
         if holder is not None:
             return Threat(
                 reason=f"the configuration is locked by {holder}, who may be about to roll it back",
@@ -71,7 +70,7 @@ def archives(session: DeviceSession, running: Configured) -> frozenset[str]:
     """Return the files of the archive; none where there is no archive, or it may not be seen."""
     if first(ArchiveSection, running.commands) is None:
         return frozenset()
-    return frozenset(row.path for row in rows(ArchiveEntry, _asked(session, "show archive")))
+    return frozenset(row.path for row in rows(ArchiveEntry, _asked(session, session.platform.commands.archive)))
 
 
 def archived_lines(
@@ -86,7 +85,7 @@ def archived_lines(
         known: The archive's files as they were before.
     """
     fresh = sorted(archives(session, running) - known)[-MOST_ARCHIVES:] if changes else []
-    holding = [path for path in fresh if _is_elsewhere(path) or _may_hold(session, path, changes)]
+    holding = [path for path in fresh if _is_elsewhere(path, session.platform) or _may_hold(session, path, changes)]
     if not holding:
         return None
     return Threat(
@@ -101,20 +100,20 @@ def archived_lines(
 def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:
     """Tell whether a file of the archive holds lines of ours; one that may not be read counts as one that does."""
     try:
-        return holds_ours(changes, session.ask(f"more {path}", limit_s=60))
+        return holds_ours(changes, session.ask(session.platform.read_command(path), limit_s=60), session.platform)
     except DeviceRefused:
         return True
 
 
-def _is_elsewhere(path: str) -> bool:
+def _is_elsewhere(path: str, platform: Platform) -> bool:
     """Tell whether a file is on a server: it is not fetched, and counts as one that was made meanwhile."""
-    return path.partition(":")[0] in _NETWORK
+    return path.partition(":")[0] in platform.file_systems.network
 
 
-def holds_ours(changes: tuple[Change, ...], configuration: str) -> bool:
+def holds_ours(changes: tuple[Change, ...], configuration: str, platform: Platform) -> bool:
     """Tell whether a stored configuration holds lines of ours; of one that is no configuration nobody can tell."""
     try:
-        lines = tcp_lines(configuration)
+        lines = tcp_lines(configuration, platform)
     except ConfigNotUnderstood:
         return True
     return any(

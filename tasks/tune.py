@@ -192,7 +192,7 @@ class _Tuning:
             if smaller is None:
                 return plan, seen
             self._remember(smaller.changes)
-            plan, sent = smaller, tuple(line for line in smaller.commands if line.startswith(f"ip tcp {WINDOW_SIZE} "))
+            plan, sent = smaller, tuple(one.ours for one in smaller.changes if one.keyword == WINDOW_SIZE)
             if not sent:
                 return plan, seen
 

@@ -9,12 +9,13 @@ from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.images.digests import Digests
 from tasks.file_system import same_file
-from tasks.hashing import SIGNATURE_DOT_BYTES, HashLimits, hash_limits, run_verify
+from tasks.hashing import HashLimits, hash_limits, run_verify
 from tasks.signature import Signature, SignatureReport, read_signature
-from templates.rows import Refusal, VerifyDigest, VerifyError, first, rows
+from templates.rows import Refusal, first, rows
 
 STEP = "verify"
 MEASURABLE_S = 1.0
@@ -100,7 +101,7 @@ def verify_image(
         OutputNotUnderstood: It printed none, went silent, or the operator stopped it.
         DeviceUnreachable: The session was lost.
     """
-    limits = hash_limits(size_bytes, known_bytes_per_s)
+    limits = hash_limits(size_bytes, session.platform.defaults, known_bytes_per_s)
     report = _hashed(session, path, expected, limits, interrupted)
     wanted = getattr(expected, report.algorithm).lower()
     if report.digest != wanted:
@@ -142,8 +143,11 @@ def verify_signature(
         ImageCorrupt: The device does not vouch for it.
         OutputNotUnderstood: It said nothing that we know, or went silent.
     """
-    done = run_verify(session, f"verify {path}", limits=limits, dot_bytes=SIGNATURE_DOT_BYTES, interrupted=interrupted)
-    report = replace(read_signature(done.text, path), duration_s=done.duration_s)
+    platform = session.platform
+    command = platform.signature_command(path)
+    dot_bytes = platform.verifying.signature_dot_bytes
+    done = run_verify(session, command, limits=limits, dot_bytes=dot_bytes, interrupted=interrupted)
+    report = replace(read_signature(done.text, path, platform.file_systems), duration_s=done.duration_s)
     if report.outcome is Signature.REFUSED:
         raise ImageCorrupt(
             f"{path}: expected a good signature, the device says: {report.words}",
@@ -153,7 +157,7 @@ def verify_signature(
         )
     if report.outcome is Signature.UNKNOWN:
         raise OutputNotUnderstood(
-            f"'verify {path}': expected a word on the signature, found {done.text[-200:].strip()!r}",
+            f"'{command}': expected a word on the signature, found {done.text[-200:].strip()!r}",
             host=session.name,
             step=STEP,
         )
@@ -174,19 +178,20 @@ def digest_of(
         DeviceRefused: It could not compute one.
         OutputNotUnderstood: It printed none, or went silent.
     """
-    return _digest(session, path, algorithm, hash_limits(size_bytes), interrupted).digest
+    return _digest(session, path, algorithm, hash_limits(size_bytes, session.platform.defaults), interrupted).digest
 
 
 def _hashed(
     session: DeviceSession, path: str, expected: Digests, limits: HashLimits, interrupted: Callable[[], bool]
 ) -> VerifyReport:
     """Return what the device computed, by the best algorithm that both sides have."""
-    if expected.sha512:
-        found = _attempt(session, path, "sha512", limits, interrupted)
-        # Refused before 16.5.1, or not authorised: MD5 serves as well against accidents.
+    *better, always_there = session.platform.verifying.algorithms
+    for algorithm in (one for one in better if getattr(expected, one)):
+        found = _attempt(session, path, algorithm, limits, interrupted)
+        # Refused by an older release, or not authorised: MD5 serves as well against accidents.
         if isinstance(found, VerifyReport):
             return replace(found, md5=expected.md5.lower())
-    return _digest(session, path, "md5", limits, interrupted)
+    return _digest(session, path, always_there, limits, interrupted)
 
 
 def _digest(
@@ -194,29 +199,31 @@ def _digest(
 ) -> VerifyReport:
     found = _attempt(session, path, algorithm, limits, interrupted)
     if isinstance(found, Refusal):
-        raise DeviceRefused(f"'verify /{algorithm}': {found.text}", host=session.name, step=STEP)
+        command = session.platform.digest_command(algorithm, "").strip()
+        raise DeviceRefused(f"'{command}': {found.text}", host=session.name, step=STEP)
     return found
 
 
 def _attempt(
     session: DeviceSession, path: str, algorithm: str, limits: HashLimits, interrupted: Callable[[], bool]
 ) -> VerifyReport | Refusal:
-    command = f"verify /{algorithm} {path}"
-    done = run_verify(session, command, limits=limits, interrupted=interrupted)
-    found = [row for row in rows(VerifyDigest, done.text) if len(row.digest) == _DIGITS[algorithm]]
-    ours = [row for row in found if same_file(path, row.file)]
+    platform, grammar = session.platform, session.platform.verifying
+    command = platform.digest_command(algorithm, path)
+    done = run_verify(session, command, limits=limits, dot_bytes=grammar.digest_dot_bytes, interrupted=interrupted)
+    found = [row for row in rows(grammar.digest, done.text) if len(row.digest) == _DIGITS[algorithm]]
+    ours = [row for row in found if same_file(path, row.file, platform.file_systems)]
     if found and not ours:
         raise OutputNotUnderstood(
             f"'{command}': expected a digest of {path}, found one of {found[-1].file or 'a file without a name'}",
             host=session.name,
             step=STEP,
-            hint=f"Run 'verify /{algorithm} {path}' by hand and look at what the device says",
+            hint=f"Run '{command}' by hand and look at what the device says",
         )
     if ours:
         digest = ours[-1].digest.lower()
         md5 = digest if algorithm == "md5" else ""
         return VerifyReport(path=path, md5=md5, duration_s=done.duration_s, algorithm=algorithm, digest=digest)
-    if (error := first(VerifyError, done.text)) is not None:
+    if (error := first(grammar.error, done.text)) is not None:
         raise DeviceRefused(f"{path}: {error.reason}", host=session.name, step=STEP)
     if (refusal := first(Refusal, done.text)) is not None:
         return refusal
@@ -225,10 +232,11 @@ def _attempt(
     )
 
 
-def commands_for(path: str, expected: Digests, *, signature: bool) -> tuple[str, ...]:
-    """Return what `verify_image` sends, in its order; a refused SHA-512 alone is followed by `/md5` in its place."""
-    algorithm = "sha512" if expected.sha512 else "md5"
-    return (f"verify /{algorithm} {path}", *((f"verify {path}",) if signature else ()))
+def commands_for(path: str, expected: Digests, platform: Platform, *, signature: bool) -> tuple[str, ...]:
+    """Return what `verify_image` sends, in its order; a refused SHA-512 alone is followed by MD5 in its place."""
+    best = next(one for one in platform.verifying.algorithms if getattr(expected, one))
+    seal = (platform.signature_command(path),) if signature else ()
+    return (platform.digest_command(best, path), *seal)
 
 
 def _spoken(algorithm: str) -> str:

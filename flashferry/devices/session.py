@@ -18,6 +18,8 @@ from flashferry.devices.conversation import Exchange, await_echo, hold
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
 from flashferry.devices.login import Login, failed, lost, open_driver, too_late
+from flashferry.devices.platforms import recognize
+from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question
 from flashferry.devices.refusals import refusal_in
 from flashferry.tcp.info import parse_tcp_info
@@ -149,6 +151,11 @@ class DeviceSession:
         if SHOW_VERSION not in self._driver.known_answers:
             self._driver.known_answers[SHOW_VERSION] = self.ask(SHOW_VERSION)
         return self._driver.known_answers[SHOW_VERSION]
+
+    @property
+    def platform(self) -> Platform:
+        """Return its platform, as `show version` tells it."""
+        return recognize(self.show_version())
 
     def facts(self) -> Facts:
         """Return NAPALM's facts, as far as they stand in `show version`."""

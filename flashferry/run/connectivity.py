@@ -14,6 +14,7 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.errors import FlashferryError
 from flashferry.devices.connection import recent_of, session_of
+from flashferry.devices.platforms.platform import Platform
 from flashferry.fileserver import FileServer, FileServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
 from flashferry.model.probe_result import Connectivity
 from flashferry.model.record import Failure, failure_of
@@ -130,7 +131,7 @@ class _Visit:
                 if found.copied is not None:
                     # The device may be back at its prompt before the server has its last acknowledgement.
                     self._server.wait_final(lookout.ticket.ticket_id, 2.0)
-                not_set = _not_set(view(task.host), report)
+                not_set = _not_set(view(task.host), report, session.platform)
                 return _recorded(record, found, lookout, not_set, recent_of(task).lines())
         except FlashferryError as error:
             failure = failure_of("reach", error, recent_of(task).lines())
@@ -177,9 +178,11 @@ def _recorded(
     return replace(record, reach=reached, outcome=Outcome.FAILED, failure=failure)
 
 
-def _not_set(device: HostView, report: CheckReport) -> str:
+def _not_set(device: HostView, report: CheckReport, platform: Platform) -> str:
     """Return what a staging run would set and this look, which changes nothing, did not; empty where nothing."""
-    planned = plan_tune(report.running, window_bytes=None, source_interface=device.source_interface).changes
+    planned = plan_tune(
+        report.running, platform=platform, window_bytes=None, source_interface=device.source_interface
+    ).changes
     if not planned:
         return ""
     return (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flashferry.devices.platforms.platform import Platform
 from flashferry.images.digests import Digests
 from flashferry.model.links import LinkRate
 from flashferry.run.context import DeviceOptions
@@ -50,6 +51,7 @@ class DevicePlan:
 def plan_device(
     *,
     device: HostView,
+    platform: Platform,
     check: CheckReport,
     before: TcpLines,
     options: DeviceOptions,
@@ -63,6 +65,7 @@ def plan_device(
 
     Args:
         device: The inventory's view.
+        platform: What it runs.
         check: What the device is and has.
         before: Its lines as the snapshot has them: what somebody set since the check is theirs and comes back.
         options: How devices are to be treated.
@@ -87,6 +90,7 @@ def plan_device(
         )
     tune = plan_tune(
         before,
+        platform=platform,
         window_bytes=window.window_bytes if window else None,
         extras=options.extras,
         source_interface=device.source_interface,
@@ -94,7 +98,7 @@ def plan_device(
         mark=mark,
     )
     restore = plan_restore(tune.changes, after(before, tune.changes)).commands
-    proof = () if expected is None else commands_for(target, expected, signature=options.verify_signature)
+    proof = () if expected is None else commands_for(target, expected, platform, signature=options.verify_signature)
     return DevicePlan(target=target, window=window, tune=tune, copy=command, verify=proof, restore=restore)
 
 

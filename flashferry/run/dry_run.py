@@ -126,6 +126,7 @@ def _planned(
         link = links.of(device, session_of(task).peer_address)
         plan = plan_device(
             device=device,
+            platform=session_of(task).platform,
             check=seen.check,
             before=seen.check.running,
             options=options.device,

@@ -108,7 +108,9 @@ class DeviceCopy:
 
     def _pull(self, order: CopyOrder, source: Source) -> CopyReport:
         least_rate = least_rate_bytes_per_s(
-            rtt_s=self._keeper.checked.rtt_s or ASSUMED_RTT_S, tuned=self._tuning.sets_window
+            self._login.session().platform.defaults,
+            rtt_s=self._keeper.checked.rtt_s or ASSUMED_RTT_S,
+            tuned=self._tuning.sets_window,
         )
         done: CopyReport = self._steps.run(
             "pull",

@@ -152,6 +152,7 @@ class DeviceRun:
         parts.keeper.update(link_rate=link)
         return plan_device(
             device=parts.host,
+            platform=parts.login.session().platform,
             check=parts.keeper.checked,
             before=before,
             options=context.options,

@@ -16,6 +16,7 @@ from flashferry.devices.errors import (
     LoginRefused,
     OutputNotUnderstood,
 )
+from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue
 from tasks.authorization import look_at_authorization
@@ -263,7 +264,13 @@ def test_a_prompt_drawn_anew_behind_the_whole_echo(device):
 
     router = device(scene)
     session = DeviceSession(router.login)
-    talk = DeleteDialogue(host="r1", path="flash:x.bin", prompt_pattern=session.prompt_pattern)
+    talk = DeleteDialogue(
+        host="r1",
+        path="flash:x.bin",
+        command=command,
+        prompt_pattern=session.prompt_pattern,
+        questions=IOS_XE.deleting,
+    )
     session.converse(command, talk, talk.check)
     assert router.typed[-1] == ("Delete filename", "")
     assert "Delete filename" in talk.text
@@ -479,7 +486,9 @@ def test_a_trial_command_that_asks_is_broken_off(device):
     def scene(play):
         play.log_in()
         while (line := play.line()) != "":
-            if line == "show privilege":
+            if line == "show version":
+                play.show("Cisco IOS Software, 2800 Software, Version 15.1(3)T4\r\nr1#")
+            elif line == "show privilege":
                 play.show("Current privilege level is 7\r\nr1#")
             elif line.startswith("copy"):
                 play.show("Destination filename [null]? ")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.devices.session import Facts
 from flashferry.model.links import STATED, LinkRate
 from flashferry.run.context import DeviceOptions
@@ -53,6 +54,7 @@ def plan(*before: str, options: DeviceOptions | None = None, host: HostView = HO
     given = {"link": LINK, "image": "x.bin", "port": 21}
     return plan_device(
         device=host,
+        platform=IOS_XE,
         check=CHECK,
         before=TcpLines(lines=before),
         options=options or DeviceOptions(),

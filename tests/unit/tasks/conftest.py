@@ -8,6 +8,7 @@ import pytest
 
 from flashferry.devices.conversation import Exchange
 from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.devices.session import Facts
 from templates.rows import Refusal, first
 
@@ -22,6 +23,7 @@ class TableDevice:
     rtt_s = 0.1
     local_address = "192.0.2.10"
     prompt_pattern = r"(?m)^r1#\s*$"
+    platform = IOS_XE
 
     def __init__(self, answers: dict[str, str]) -> None:
         self.answers = answers

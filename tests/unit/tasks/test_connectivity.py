@@ -11,6 +11,7 @@ import pytest
 import tasks.connectivity
 from flashferry.devices.conversation import Exchange
 from flashferry.devices.errors import DeviceRefused, TransferStalled
+from flashferry.devices.platforms.ios_xe import IOS_XE
 from tasks.connectivity import LIMITS, Hindrance, ServerView, check_connectivity, hindrance_of
 from tasks.copy import Source
 
@@ -61,6 +62,7 @@ class FakeSession:
     """A device that prints what it is told to."""
 
     name = "r1"
+    platform = IOS_XE
     peer_address = HOME
     prompt_pattern = r"(?m)^r1#\s*$"
 

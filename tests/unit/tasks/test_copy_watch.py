@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.devices.errors import CopyStopped, DeviceUnreachable, OutputNotUnderstood, TransferStalled
+from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.transports.copy_dialogue import CopyDialogue
 from tasks.copy_watch import CopyLimits, CopyWatch, ServerView, copy_limits, least_rate_bytes_per_s
 
@@ -104,6 +105,6 @@ def test_limits_scale_with_size_and_expected_rate():
 
 def test_an_untuned_device_on_a_satellite_may_be_slower_than_slow_flash():
     """4128 bytes per 600 ms are 6.9 kB/s, which is healthy there; tuned, slow flash is the least."""
-    assert least_rate_bytes_per_s(rtt_s=0.6, tuned=False) == pytest.approx(6880)
-    assert least_rate_bytes_per_s(rtt_s=0.6, tuned=True) == 50_000
-    assert least_rate_bytes_per_s(rtt_s=0.01, tuned=False) == 50_000
+    assert least_rate_bytes_per_s(IOS_XE.defaults, rtt_s=0.6, tuned=False) == pytest.approx(6880)
+    assert least_rate_bytes_per_s(IOS_XE.defaults, rtt_s=0.6, tuned=True) == 50_000
+    assert least_rate_bytes_per_s(IOS_XE.defaults, rtt_s=0.01, tuned=False) == 50_000

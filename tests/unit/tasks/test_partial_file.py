@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
+from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.devices.session import DeviceSession
 from tasks.partial_file import DeleteDialogue, describe_partial_file, file_at, remove_file
 
@@ -23,6 +24,7 @@ class Router:
     """Answers `dir` from a list, and remembers what was typed."""
 
     name = "r1"
+    platform = IOS_XE
     prompt_pattern = r"(?m)^r1#\s*$"
 
     def __init__(self, *answers: str, asks: str = "flash:/x.bin", first: str = "x.bin") -> None:
@@ -89,7 +91,13 @@ def test_a_file_that_stays_is_told():
 
 def test_questions_that_come_in_pieces():
     """Byte by byte or at once, each question is answered once."""
-    talk = DeleteDialogue(host="r1", path="flash:x.bin", prompt_pattern=r"(?m)^r1#\s*$")
+    talk = DeleteDialogue(
+        host="r1",
+        path="flash:x.bin",
+        command="delete flash:x.bin",
+        prompt_pattern=r"(?m)^r1#\s*$",
+        questions=IOS_XE.deleting,
+    )
     text = "Delete filename [x.bin]? \r\nDelete flash:/x.bin? [confirm]\r\nr1#"
     answers = []
     for byte in text:

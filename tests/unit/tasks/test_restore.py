@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, RestoreIncomplete
+from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.devices.session import DeviceSession
 from tasks import restore as step
 from tasks.restore import RestoreReport, restore_device
@@ -29,6 +30,7 @@ class Box:
     """A device whose configuration is a list of lines, shown so many looks late."""
 
     name = "r1"
+    platform = IOS_XE
 
     def __init__(self, *extra: str, late_looks: int = 0) -> None:
         self.running = [*STOCK[:-1], *extra, STOCK[-1]]

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashferry.devices.platforms.ios_xe import IOS_XE
+from tasks import tcp_config
 from tasks.mark import mark_line
 from tasks.restore_plan import plan_restore
-from tasks.tcp_config import Change, TcpLines, plan_tune, tcp_lines
+from tasks.tcp_config import Change, TcpLines
+
+plan_tune = partial(tcp_config.plan_tune, platform=IOS_XE)
+tcp_lines = partial(tcp_config.tcp_lines, platform=IOS_XE)
 
 OURS = 1_250_000
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import pytest
 
 from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.devices.refusals import refusals
 from flashferry.devices.session import DeviceSession
+from tasks import tcp_config
 from tasks.configuration import fingerprint
 from tasks.snapshot import Snapshot
-from tasks.tcp_config import Change, TcpLines, TunePlan, plan_tune
+from tasks.tcp_config import Change, TcpLines, TunePlan
 from tasks.tune import apply_plan, without_scaling
+
+plan_tune = partial(tcp_config.plan_tune, platform=IOS_XE)
 
 INVALID = "% Invalid input detected at '^' marker."
 
@@ -22,6 +27,7 @@ class Router:
     """Takes configuration lines as IOS does, but for those that a rule refuses or ignores."""
 
     name = "r1"
+    platform = IOS_XE
 
     def __init__(
         self,

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
+from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.images.digests import Digests
-from tasks.hashing import DIGEST_DOT_BYTES, Dots, Ended, HashLimits, LimitReached, hash_limits
+from tasks.hashing import Dots, Ended, HashLimits, LimitReached, hash_limits
 from tasks.signature import Signature, read_signature
 from tasks.verify import commands_for, digest_of, verify_file, verify_image
 
@@ -61,7 +62,7 @@ def test_what_a_dry_run_tells_is_what_is_sent(table_device, sha512, signature):
     answers = result("a" * 128, "sha512") | result(GOOD) | {"verify bootflash:x.bin": SIGNED}
     device = table_device(answers)
     verify_image(device, "bootflash:x.bin", expected, size_bytes=100, signature=signature)
-    assert tuple(device.asked) == commands_for("bootflash:x.bin", expected, signature=signature)
+    assert tuple(device.asked) == commands_for("bootflash:x.bin", expected, IOS_XE, signature=signature)
     assert len(device.asked) == 1 + signature
 
 
@@ -129,13 +130,15 @@ def test_silence_on_the_signature_is_no_success(table_device):
 
 def test_the_signature_of_a_real_image():
     """IE9300, 17.9.2: verified, and a row of 143,737 dots in front changes nothing."""
-    found = read_signature((CAPTURES / "plain_ok_iosxe.txt").read_text(), "sdflash:ie9k_iosxe.17.09.02.SPA.bin")
+    found = read_signature(
+        (CAPTURES / "plain_ok_iosxe.txt").read_text(), "sdflash:ie9k_iosxe.17.09.02.SPA.bin", IOS_XE.file_systems
+    )
     assert found.outcome is Signature.VERIFIED
 
 
 def test_a_real_refusal_of_a_signature():
     """IE3x00: a file that is not there has no signature."""
-    found = read_signature((CAPTURES / "copy_verify_missing.log").read_text(), "flash:ie3x00.bin")
+    found = read_signature((CAPTURES / "copy_verify_missing.log").read_text(), "flash:ie3x00.bin", IOS_XE.file_systems)
     assert (found.outcome, found.words[:40]) == (Signature.REFUSED, "%ERROR: Not able to process Signature in")
 
 
@@ -157,7 +160,7 @@ def test_a_real_refusal_of_a_signature():
 )
 def test_each_word_on_a_signature(output, outcome):
     """Bad words outweigh good ones; a good word on another file, or an echo, counts for nothing."""
-    assert read_signature(output, "bootflash:x.bin").outcome is outcome
+    assert read_signature(output, "bootflash:x.bin", IOS_XE.file_systems).outcome is outcome
 
 
 class Wait:
@@ -168,7 +171,7 @@ class Wait:
         self.dots = Dots(
             prompt_pattern=r"(?m)^r1#\s*$",
             limits=HashLimits(start_s=10, silence_s=20, total_s=100),
-            dot_bytes=DIGEST_DOT_BYTES,
+            dot_bytes=IOS_XE.verifying.digest_dot_bytes,
             interrupted=lambda: interrupted,
             clock=lambda: self.now_s,
         )
@@ -226,9 +229,9 @@ def test_within_its_limits_a_device_is_left_alone():
 
 def test_a_known_speed_shortens_the_patience_and_never_lengthens_it():
     """2 GB: four times what it takes at the known speed, but no longer than with the slowest device."""
-    assert hash_limits(2_000_000_000).total_s == 60 + 8000
-    assert hash_limits(2_000_000_000, 4_000_000).total_s == 60 + 2000
-    assert hash_limits(2_000_000_000, 10_000).total_s == 60 + 8000
+    assert hash_limits(2_000_000_000, IOS_XE.defaults).total_s == 60 + 8000
+    assert hash_limits(2_000_000_000, IOS_XE.defaults, 4_000_000).total_s == 60 + 2000
+    assert hash_limits(2_000_000_000, IOS_XE.defaults, 10_000).total_s == 60 + 8000
 
 
 def test_a_hash_that_is_stopped_is_no_limit_of_the_device():

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.inventory import Defaults, Host
 
+from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.fileserver import TransferState
 from flashferry.run.context import DeviceOptions, RunContext
 from flashferry.run.device.parts import parts_of
@@ -22,6 +23,7 @@ class Router:
     """Holds configuration lines by keyword."""
 
     name = "r1"
+    platform = IOS_XE
     peer_address = "192.0.2.1"
 
     def __init__(self) -> None:

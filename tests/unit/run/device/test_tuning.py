@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.devices.errors import DeviceOverloaded, DeviceUnreachable
+from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.model.recovery_rules import Decision
 from flashferry.run.probe import ProbeWish, SpeedTest
 from tasks.tcp_config import plan_tune, tcp_lines
@@ -53,7 +54,13 @@ def speed_test(error, found="copy again", **changes):
     pull = FirstCopyFails(router, error)
     judgement = SimpleNamespace(decision=Decision(found), reason="gone")
     steps = Steps(tune=tuning(router), pull=pull, reconcile=lambda task, case: judgement)
-    plan = plan_tune(tcp_lines(""), window_bytes=2_500_000, source_interface="Loopback0", may_back_off=True)
+    plan = plan_tune(
+        tcp_lines("", IOS_XE),
+        platform=IOS_XE,
+        window_bytes=2_500_000,
+        source_interface="Loopback0",
+        may_back_off=True,
+    )
     return checked(steps, replace(context(to_null=True), **changes)), router, pull, plan
 
 

@@ -1,0 +1,23 @@
+"""What differs from platform to platform: commands, configuration lines, what is printed, and what to expect at worst.
+
+A platform is a file of this folder and a place in `PLATFORMS`. Rooms above ask the platform of the device that they
+talk to (`DeviceSession.platform`) and spell no command and no configuration line themselves.
+"""
+
+from __future__ import annotations
+
+from flashferry.devices.platforms.ios import IOS
+from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.platform import Platform
+
+PLATFORMS: tuple[Platform, ...] = (IOS_XE, IOS)
+"""All that we know; the first one that knows itself in a device's `show version` counts."""
+
+
+def recognize(version: str) -> Platform:
+    """Return the platform of a device; IOS where none knows itself, for all others came of it.
+
+    Args:
+        version: Output of `show version`.
+    """
+    return next((one for one in PLATFORMS if one.is_shown_by(version)), IOS)

@@ -1,0 +1,185 @@
+"""Cisco IOS, and what IOS-XE took over from it.
+
+Facts
+-----
+* TCP settings are global lines `ip tcp KEYWORD [VALUE]`, one per keyword. `window-size` takes 68 to 1073741823 (CLI
+  help); 4128 is its default by Cisco's books. `timestamp` and `path-mtu-discovery` are off by default
+  (IP Application Services Configuration Guide, "Configuring TCP").
+* The questions of `copy` below are all that were seen in captures and manuals; none of the answers destroys anything:
+  what exists is not overwritten, nothing is ever erased.
+* Enter at `Erase flash: before copying? [confirm]` means yes and empties the flash (c3640, IOS 12.2): always `n`.
+* A typed `y` at `Destination filename [x]?` becomes the file's name: Enter alone. `[confirm]` takes a single key;
+  `[yes/no]` and file names want Enter.
+* Only the line `N bytes copied` means success. A 2960X had I/O errors at the largest window, and copied well at a
+  smaller one (austind/iosfw issue 2).
+* An EXEC line ends at 254 characters; pyATS keeps to 253 on devices too.
+* `verify /sha512` came with IOS-XE 16.5.1. `/md5` and `/sha512` print one dot per 65,536 bytes, plain `verify` one per
+  4,096, all on one line (captures: 43 dots for 2,814,938 bytes; 143,737 for 588,746,269).
+* `delete flash:x` asks `Delete filename [x]? ` (Enter) and `Delete flash:/x? [confirm]` (Enter, a single key). With
+  `/force` it asks nothing, with `/recursive` it takes whole folders: neither is ever used.
+* Old flash takes 80 kB/s (IOSv in the published experiment). 400 MB were hashed in 12 minutes on old ISR and ASR
+  routers (550 kB/s; networktocode/pyntc#410).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flashferry.devices.dialogue import Question
+from flashferry.devices.platforms.platform import (
+    Commands,
+    CopyGrammar,
+    CopyQuestion,
+    Defaults,
+    FileSystems,
+    Setting,
+    TcpSettings,
+    ValueKind,
+    VerifyGrammar,
+)
+from templates.rows import CopyError, CopyResult, IpTcp, VerifyDigest, VerifyError, rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ios:
+    """A platform of the IOS family; see `Platform`.
+
+    Attributes:
+        shown_by: Finds it in `show version`.
+    """
+
+    name: str
+    shown_by: re.Pattern[str]
+    commands: Commands
+    tcp: TcpSettings
+    copying: CopyGrammar
+    verifying: VerifyGrammar
+    deleting: tuple[Question, ...]
+    file_systems: FileSystems
+    defaults: Defaults
+
+    def is_shown_by(self, version: str) -> bool:
+        """Tell whether a device is one of this platform, by its `show version`."""
+        return self.shown_by.search(version) is not None
+
+    def tcp_lines(self, lines: Iterable[str]) -> tuple[str, ...]:
+        """Return those of a configuration's global lines that are about TCP, with single blanks between words."""
+        found = rows(IpTcp, "\n".join(lines))
+        return tuple(
+            " ".join(part for part in (row.negated, self.tcp.family, row.keyword, *row.value.split()) if part)
+            for row in found
+        )
+
+    def copy_command(self, source: str, target: str, vrf: str | None = None) -> str:
+        """Return the command that copies a URL or a file to a target, by a VRF where one is named."""
+        return f"copy {source} {target}" + (f" vrf {vrf}" if vrf else "")
+
+    def list_command(self, path: str) -> str:
+        """Return the command that lists a file, or a file system."""
+        return f"dir {path}"
+
+    def read_command(self, path: str) -> str:
+        """Return the command that prints a text file."""
+        return f"more {path}"
+
+    def delete_command(self, path: str) -> str:
+        """Return the command that deletes one file, and asks before it does."""
+        return f"delete {path}"
+
+    def digest_command(self, algorithm: str, path: str) -> str:
+        """Return the command that computes a file's digest by one of `verifying.algorithms`."""
+        return f"verify /{algorithm} {path}"
+
+    def signature_command(self, path: str) -> str:
+        """Return the command that verifies the vendor's signature inside an image."""
+        return f"verify {path}"
+
+
+_TAIL = r"(?: [\w-]+){0,3}"
+
+
+def _tcp(keyword: str, kind: ValueKind = ValueKind.SWITCH) -> Setting:
+    return Setting(keyword=keyword, command=f"ip tcp {keyword}", tail=_TAIL, kind=kind)
+
+
+def _question(name: str, pattern: str, answer: str, *, ends_copy: bool = False) -> CopyQuestion:
+    found = re.compile(pattern, re.IGNORECASE)
+    return CopyQuestion(name=name, pattern=found, answer=answer, ends_copy=ends_copy)
+
+
+IOS = Ios(
+    name="IOS",
+    shown_by=re.compile(r"\bIOS\b"),
+    commands=Commands(
+        configure="configure terminal",
+        privilege="show privilege",
+        file_systems="show file systems",
+        interfaces="show ip interface brief",
+        addresses="show ip interface brief | exclude unassigned",
+        archive="show archive",
+        unsaved_lines="show archive config differences",
+        pending_rollback="show archive config rollback timer",
+        configuration_lock="show configuration lock",
+    ),
+    tcp=TcpSettings(
+        family="ip tcp",
+        window=_tcp("window-size", ValueKind.BYTES),
+        selective_ack=_tcp("selective-ack"),
+        extras={"timestamps": _tcp("timestamp"), "path-mtu-discovery": _tcp("path-mtu-discovery")},
+        smallest_window_bytes=68,
+        largest_window_bytes=1_073_741_823,
+    ),
+    copying=CopyGrammar(
+        questions=(
+            CopyQuestion(
+                name="destination",
+                pattern=re.compile(r"Destination filename \[([^\]]*)\]\? ?", re.IGNORECASE),
+                answer="\n",
+                offers_name=True,
+            ),
+            CopyQuestion(
+                name="overwrite",
+                pattern=re.compile(r"Do you want to over ?write\? ?\[confirm\]", re.IGNORECASE),
+                answer="n",
+                ends_copy=True,
+                finds_file=True,
+            ),
+            _question("erase", r"Erase [\w-]+: ?before copying\? ?\[confirm\]", "n"),
+            _question(
+                "erase all",
+                r"Erasing the [\w-]+ filesystem will remove all files! Continue\? ?\[confirm\]",
+                "n",
+                ends_copy=True,
+            ),
+            _question("with erase", r"WITH erase\? ?\[yes/no\]:? ?", "no\n"),
+            _question("not executable", r"Abort Copy\? ?\[confirm\]", "\n", ends_copy=True),
+        ),
+        result=CopyResult,
+        error=CopyError,
+        overload=re.compile(r"I/O error|memory|buffer", re.IGNORECASE),
+        longest_command=253,
+        no_file="null:",
+    ),
+    verifying=VerifyGrammar(
+        algorithms=("sha512", "md5"),
+        digest=VerifyDigest,
+        error=VerifyError,
+        digest_dot_bytes=65_536,
+        signature_dot_bytes=4_096,
+    ),
+    deleting=(
+        Question(name="file name", pattern=re.compile(r"Delete filename \[([^\]]*)\]\? ?"), answer="\n"),
+        Question(name="confirmation", pattern=re.compile(r"Delete (\S+?)\? ?\[confirm\]"), answer="\n"),
+    ),
+    file_systems=FileSystems(
+        network=frozenset({"tftp", "ftp", "http", "https", "rcp", "scp", "sftp"}),
+        not_flash=frozenset({"system", "tmpsys", "null", "unix", "nvram", "consolidated"}),
+        aliases=frozenset({"flash", "bootflash", "flash0"}),
+        member=re.compile(r"flash-?(\d+):"),
+    ),
+    defaults=Defaults(window_bytes=4128, flash_bytes_per_s=50_000.0, hash_bytes_per_s=250_000.0),
+)
+"""Flash slower than 50 kB/s is not worth waiting for; half of the slowest hashing that was reported ends our patience.
+"""

@@ -1,0 +1,280 @@
+"""A platform: the protocol that its file in this folder fulfils, and the values that it is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from flashferry.devices.dialogue import Question
+from templates.rows import CopyError, CopyResult, VerifyDigest, VerifyError
+
+
+class ValueKind(Enum):
+    """What a setting's value is, which tells how a line that the device shows compares with the one that was typed.
+
+    Attributes:
+        SWITCH: There is none, or one that makes no difference.
+        BYTES: A number, which a device may round or clamp.
+        INTERFACE: An interface, which a device prints whole where it was typed short.
+    """
+
+    SWITCH = "switch"
+    BYTES = "bytes"
+    INTERFACE = "interface"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A setting that stands in a configuration as one global line.
+
+    Attributes:
+        keyword: What journals and reports call it; no two settings of a platform and its transports have the same.
+        command: Its line without the value, for example `ip tcp window-size`.
+        tail: Regular expression of all that may stand behind the command in a line that we type or put back.
+        kind: What its value is.
+        is_tuning: Whether it changes the speed; one that only makes the way does not.
+    """
+
+    keyword: str
+    command: str
+    tail: str
+    kind: ValueKind = ValueKind.SWITCH
+    is_tuning: bool = True
+
+    def line(self, value: int | str | None = None) -> str:
+        """Return the line that sets it; one without a value is switched on."""
+        return self.command if value is None else f"{self.command} {value}"
+
+    def is_set_by(self, line: str) -> bool:
+        """Tell whether a line sets it or switches it off, with whatever value."""
+        words = line.removeprefix("no ")
+        return words == self.command or words.startswith(f"{self.command} ")
+
+    def may_be_typed(self, line: str) -> bool:
+        """Tell whether a line is one that we would type for it; a journal that says otherwise is none of ours."""
+        words = line.removeprefix("no ")
+        return words.startswith(self.command) and re.fullmatch(self.tail, words[len(self.command) :]) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpSettings:
+    """How TCP is configured.
+
+    Attributes:
+        family: How all lines about TCP begin, for example `ip tcp`.
+        window: The receive window.
+        selective_ack: Selective acknowledgement.
+        extras: Optional ones, by the name that the operator gives; off by default.
+        smallest_window_bytes: Least value that the window takes.
+        largest_window_bytes: Largest value that it takes.
+    """
+
+    family: str
+    window: Setting
+    selective_ack: Setting
+    extras: Mapping[str, Setting]
+    smallest_window_bytes: int
+    largest_window_bytes: int
+
+    @property
+    def all(self) -> tuple[Setting, ...]:
+        """Return every setting that is ever changed."""
+        return (self.window, self.selective_ack, *self.extras.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commands:
+    """Commands without an argument.
+
+    Attributes:
+        configure: Enters configuration mode.
+        privilege: Tells the privilege level of the session.
+        file_systems: Lists the file systems.
+        interfaces: Lists the interfaces with address and state.
+        addresses: The same, without those that have no address.
+        archive: Lists the configurations that are kept.
+        unsaved_lines: Tells in which lines running and startup configuration differ.
+        pending_rollback: Tells of a rollback of the whole configuration that is armed.
+        configuration_lock: Tells who holds the exclusive lock.
+    """
+
+    configure: str
+    privilege: str
+    file_systems: str
+    interfaces: str
+    addresses: str
+    archive: str
+    unsaved_lines: str
+    pending_rollback: str
+    configuration_lock: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyQuestion(Question):
+    """A question of the copy command, with the one answer that destroys nothing.
+
+    Attributes:
+        ends_copy: Whether the answer ends the copy.
+        offers_name: Whether the device offers a name for the target, the pattern's first group: it is confirmed where
+            it is ours.
+        finds_file: Whether the device asks since there is a file already.
+    """
+
+    ends_copy: bool = False
+    offers_name: bool = False
+    finds_file: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyGrammar:
+    """What the copy command asks and says.
+
+    Attributes:
+        questions: What it may ask, whatever the transport.
+        result: Row of the line that alone means success.
+        error: Row of a line about a copy that failed, ours or somebody else's.
+        overload: Finds in an error's reason that the device failed for want of memory, so that less may do.
+        longest_command: Longest command line, in characters.
+        no_file: The target that takes every byte and writes none.
+    """
+
+    questions: tuple[CopyQuestion, ...]
+    result: type[CopyResult]
+    error: type[CopyError]
+    overload: re.Pattern[str]
+    longest_command: int
+    no_file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyGrammar:
+    """What the verify commands can, and print.
+
+    Attributes:
+        algorithms: Digests that it may compute, the best one first; only the last is there on every release.
+        digest: Row of the line with a digest.
+        error: Row of a line that tells why there is none.
+        digest_dot_bytes: What a dot stands for while a digest is computed.
+        signature_dot_bytes: The same while a signature is verified.
+    """
+
+    algorithms: tuple[str, ...]
+    digest: type[VerifyDigest]
+    error: type[VerifyError]
+    digest_dot_bytes: int
+    signature_dot_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystems:
+    """Names of file systems, without the colon.
+
+    Attributes:
+        network: Those that are servers.
+        not_flash: Further ones that hold no images.
+        aliases: Names of the device's own flash: asked by one, it may answer by another.
+        member: Finds the flash of another member of a stack, colon included.
+    """
+
+    network: frozenset[str]
+    not_flash: frozenset[str]
+    aliases: frozenset[str]
+    member: re.Pattern[str]
+
+    def may_hold_image(self, name: str) -> bool:
+        """Tell whether images can be put on a file system."""
+        return name not in self.network and name not in self.not_flash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What to expect of a device of which nothing was measured; each is the worst that was reported.
+
+    Attributes:
+        window_bytes: Receive window without configuration.
+        flash_bytes_per_s: How fast its flash is written.
+        hash_bytes_per_s: How fast it hashes a file.
+    """
+
+    window_bytes: int
+    flash_bytes_per_s: float
+    hash_bytes_per_s: float
+
+
+class Platform(Protocol):
+    """An operating system with a command line; its members are frozen values."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called, for people."""
+        ...
+
+    @property
+    def commands(self) -> Commands:
+        """Return its commands without an argument."""
+        ...
+
+    @property
+    def tcp(self) -> TcpSettings:
+        """Return how its TCP is configured."""
+        ...
+
+    @property
+    def copying(self) -> CopyGrammar:
+        """Return what its copy command asks and says."""
+        ...
+
+    @property
+    def verifying(self) -> VerifyGrammar:
+        """Return what its verify commands can, and print."""
+        ...
+
+    @property
+    def deleting(self) -> tuple[Question, ...]:
+        """Return what its delete command asks; the pattern's first group names the file."""
+        ...
+
+    @property
+    def file_systems(self) -> FileSystems:
+        """Return the names of its file systems."""
+        ...
+
+    @property
+    def defaults(self) -> Defaults:
+        """Return what to expect where nothing was measured."""
+        ...
+
+    def is_shown_by(self, version: str) -> bool:
+        """Tell whether a device is one of this platform, by its `show version`."""
+        ...
+
+    def tcp_lines(self, lines: Iterable[str]) -> tuple[str, ...]:
+        """Return those of a configuration's global lines that are about TCP, with single blanks between words."""
+        ...
+
+    def copy_command(self, source: str, target: str, vrf: str | None = None) -> str:
+        """Return the command that copies a URL or a file to a target, by a VRF where one is named."""
+        ...
+
+    def list_command(self, path: str) -> str:
+        """Return the command that lists a file, or a file system."""
+        ...
+
+    def read_command(self, path: str) -> str:
+        """Return the command that prints a text file."""
+        ...
+
+    def delete_command(self, path: str) -> str:
+        """Return the command that deletes one file, and asks before it does."""
+        ...
+
+    def digest_command(self, algorithm: str, path: str) -> str:
+        """Return the command that computes a file's digest by one of `verifying.algorithms`."""
+        ...
+
+    def signature_command(self, path: str) -> str:
+        """Return the command that verifies the vendor's signature inside an image."""
+        ...
