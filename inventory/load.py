@@ -16,9 +16,7 @@ from nornir.plugins.runners import ThreadedRunner
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_environment_secrets
 from inventory.build import build, read_entries
-
-SAMPLE = "sample"
-"""Name under which the fleet that matches the lab can be asked for."""
+from inventory.selection import SAMPLE
 
 
 def sample_directory() -> Path:

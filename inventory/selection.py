@@ -6,13 +6,18 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-
-from nornir.core import Nornir
-from nornir.core.inventory import Host
+from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import is_secret_key
 from inventory.platforms import platform_of
+
+if TYPE_CHECKING:
+    from nornir.core import Nornir
+    from nornir.core.inventory import Host
+
+SAMPLE = "sample"
+"""Name under which the fleet that matches the lab can be asked for."""
 
 _ATTRIBUTES = ("name", "hostname", "platform", "port")
 _GROUP = "group"

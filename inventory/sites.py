@@ -5,12 +5,14 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from nornir.core.inventory import Host
+from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from inventory.time_window import TimeWindow
 from inventory.view import HostView
+
+if TYPE_CHECKING:
+    from nornir.core.inventory import Host
 
 _SHARED = ("link_rate_bps", "cap_share", "windows", "max_copies")
 """What belongs to the link, and is therefore the same for all of a site's devices."""

@@ -101,7 +101,7 @@ def _no_secret_of_another_test() -> Iterator[None]:
     yield
     forget_secrets()
     # What a command has taken out of the environment.
-    if (module := sys.modules.get("flashferry.cli.options.fleet")) is not None:
+    if (module := sys.modules.get("flashferry.api.fleet")) is not None:
         module._TAKEN.clear()
     # Which state folder it was given, for the commands that its sentences name.
     if (module := sys.modules.get("flashferry.cli.terminal.output")) is not None:

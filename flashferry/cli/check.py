@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from flashferry.cli.options.fleet import FleetOptions, fleet, fleet_options
+from flashferry import api
+from flashferry.api import FleetOptions
+from flashferry.cli.options.fleet import fleet, fleet_options
 from flashferry.cli.options.shared import (
     AddressOption,
     JsonOption,
@@ -19,16 +21,7 @@ from flashferry.cli.options.shared import (
 )
 from flashferry.cli.terminal.interrupt import looking
 from flashferry.cli.terminal.output import EventLines, finish
-from flashferry.cli.view.device_tables import print_check_notes, print_checks
 from flashferry.core.errors import ConfigInvalid
-from flashferry.images.digests import published
-from flashferry.model.exit_codes import exit_code
-from flashferry.planning.inspection import check_fleet
-from flashferry.planning.local_images import wanted_image
-from flashferry.run.connectivity import reach_fleet
-from flashferry.run.context import DeviceOptions
-from flashferry.run.run import RunOptions
-from inventory.access import state_directory
 
 
 @fleet_options
@@ -49,22 +42,22 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Look at devices: platform, room, TCP lines, whether the image is there already. Changes nothing."""
+    from flashferry.cli.view.device_tables import print_check_notes, print_checks
+
     if not reach and (is_typed(ctx, "server_address") or is_typed(ctx, "ftp_port")):
         raise ConfigInvalid("--address and --port are for --reach: without it no device comes to us")
     if image is None and (md5 is not None or sha512 is not None):
         raise ConfigInvalid("--md5 and --sha512 are hashes of an image: give --image too")
-    nornir, state = fleet(which), state_directory(state_dir)
-    wanted = wanted_image(image, published(md5, sha512)) if image else None
+    nornir = fleet(which)
+    wanted = api.read_image(image, md5=md5, sha512=sha512) if image else None
+    server = api.ServerPlace(address=server_address, port=ftp_port)
     with looking("a check") as stop:
-        if reach:
-            options = RunOptions(verb="check", device=DeviceOptions(server_address=server_address), port=ftp_port)
-            records = reach_fleet(nornir, wanted, options, state=state, emit=EventLines(), interrupted=stop.is_set)
-        else:
-            records = check_fleet(nornir, wanted, state=state, emit=EventLines(), interrupted=stop.is_set)
-        code = exit_code((record.outcome for record in records), interrupted=stop.is_set())
+        found = api.check(
+            nornir, wanted, reach=reach, server=server, state=state_dir, emit=EventLines(), interrupted=stop.is_set
+        )
 
     def human() -> None:
-        print_checks(records)
-        print_check_notes(records)
+        print_checks(found.devices)
+        print_check_notes(found.devices)
 
-    finish("check", code, {"devices": records}, as_json=json, human=human)
+    finish("check", found.exit_code, {"devices": found.devices}, as_json=json, human=human)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.cli.approval import asking
+from flashferry import api
+from flashferry.api import FleetOptions, Overrides
 from flashferry.cli.command_line import TUNING
-from flashferry.cli.options.fleet import FleetOptions, fleet_options, transcripts_told_by
+from flashferry.cli.options.fleet import fleet, fleet_options, prompt
 from flashferry.cli.options.shared import (
     AddressOption,
     AnyImageOption,
@@ -23,38 +25,26 @@ from flashferry.cli.options.shared import (
     UncappedOption,
 )
 from flashferry.cli.options.watch import EventsOption, MetricsOption, roster_of
-from flashferry.cli.options.waves import TuneOption, WaveOptions, wave_options
-from flashferry.cli.stage_request import Job, Wish, job_for_image, job_for_plan, job_for_resume, kept_as_begun
+from flashferry.cli.options.waves import TuneOption, wave_options
 from flashferry.cli.terminal.interrupt import graceful_interrupt, looking
 from flashferry.cli.terminal.output import EventLines, complain, finish, say
-from flashferry.cli.view.device_tables import print_run
-from flashferry.cli.view.dry_run import print_dry_run
-from flashferry.cli.view.layout import names
-from flashferry.cli.view.live import watching
+from flashferry.cli.terminal.questions import wave_approval
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.errors import Interrupted, RestoreIncomplete
 from flashferry.images.digests import published
-from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
 from flashferry.model.fleet_plan import TuneMode
-from flashferry.model.links import LinkRates, told_pace
-from flashferry.run.context import DeviceOptions
-from flashferry.run.dry_run import dry_run_fleet
-from flashferry.run.options import RunOptions
-from flashferry.run.recover import pending
-from flashferry.run.request import FleetRequest
-from flashferry.run.run import run_waves
-from flashferry.store.journal import Journal, state_directory
-from flashferry.store.status import last_as_is
-from inventory.view import view
 from tasks.tcp_config import EXTRAS
+
+if TYPE_CHECKING:
+    from flashferry.api import StageJob, StageOptions
+    from flashferry.store.journal import Journal
 
 
 @fleet_options
 @wave_options
 def stage(
     which: FleetOptions,
-    waves: WaveOptions,
+    waves: Overrides,
     image: Annotated[Path | None, typer.Option("--image", metavar="FILE", help="The image file.")] = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="FILE", help="Carry out what 'flashferry plan --output' wrote.")
@@ -118,21 +108,12 @@ def stage(
     json: JsonOption = False,
 ) -> None:
     """Have devices pull an image: tune TCP, copy, verify the hash, put the configuration back, prove it."""
+    _check_one_job(image, plan, resume)
     tune = _tune(tune, no_tune=no_tune)
-    wish = Wish(
-        image=image,
-        plan=plan,
-        resume=resume,
-        waves=waves,
-        tune=tune,
-        retries=retries,
-        remove_partial=remove_partial,
-    )
-    wish.check()
     tunes = tune is not TuneMode.NEVER
-    options = RunOptions(
+    run = api.RunOptions(
         verb="stage",
-        device=DeviceOptions(
+        device=api.DeviceOptions(
             tune=tunes,
             window_bytes=window_bytes,
             extras=_extras(extra, tune=tunes),
@@ -145,112 +126,119 @@ def stage(
         port=ftp_port,
         vendor=published(md5, sha512),
     )
-    directory = state_directory(state_dir)
+    options = api.StageOptions(run=run, overrides=waves, tune=tune, retries=retries)
+    shown = _Shown(events=events, metrics=metrics, as_json=json)
     if resume is not None:
-        kept_as_begun(options, tune=tune, dry_run=dry_run)
-        _resume(which, wish, options, directory, events, metrics, as_json=json)
-    job = job_for_plan(which, wish, options) if plan is not None else job_for_image(which, wish, options, directory)
-    pace = _pace(job, directory)
+        api.check_as_begun(options, dry_run=dry_run)
+        _resume(which, resume, options, state_dir, shown)
+    job = _job(which, options, state_dir, image=image, plan=plan)
+    pace = api.pace_notices(job, state_dir)
     if dry_run:
         for text in pace:
             say(text)
-        _dry_run(job, directory, as_json=json)
-    with Journal(directory) as journal:
-        _run(job, journal, events, metrics, (*pace, *_dead_run(journal)), as_json=json)
+        _dry_run(job, state_dir, as_json=json)
+    with api.journal_in(state_dir) as journal:
+        _run(job, journal, shown, (*pace, *api.dead_run_notices(journal)))
 
 
-def _run(
-    job: Job, journal: Journal, events: Path | None, metrics: str | None, first: Sequence[str], *, as_json: bool
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """Who is told of a run, and how its result is printed."""
+
+    events: Path | None
+    metrics: str | None
+    as_json: bool
+
+
+def _job(
+    which: FleetOptions, options: StageOptions, state_dir: Path | None, *, image: Path | None, plan: Path | None
+) -> StageJob:
+    """Return what is to be done with which devices."""
+    if plan is None:
+        assert image is not None
+        return api.job_for_image(fleet(which), image, options, inventory=which.inventory, state=state_dir)
+    found = api.load_plan(plan)
+    say(f"plan {plan}: SHA-256 {found.digest}, made at {found.created_at}")
+    return api.job_for_plan(fleet(which), found, options, path=plan, inventory=which.inventory)
+
+
+def _run(job: StageJob, journal: Journal, shown: _Shown, first: Sequence[str]) -> None:
     """Do it, report, and leave with the exit code.
 
     What is to be said first goes the way of all that is said of the run: where events take the place of what is for
     people, nothing else may stand among them.
     """
-    taking_part = job.nornir.filter(filter_func=lambda host: host.name in job.request.images)
-    sizes = {host: path.stat().st_size for host, path in job.request.images.items() if path.is_file()}
-    roster = roster_of(taking_part, sizes)
+    from flashferry.cli.view.device_tables import print_run
+    from flashferry.cli.view.live import watching
+    from flashferry.store.status import last_as_is
+
+    roster = roster_of(job.devices, job.sizes_bytes)
     was = last_as_is(journal.directory)
     with (
-        watching("restore", devices=len(roster.devices), roster=roster, events=events, metrics=metrics) as emit,
+        watching(
+            "restore", devices=len(roster.devices), roster=roster, events=shown.events, metrics=shown.metrics
+        ) as emit,
         graceful_interrupt(emit.say) as stop,
     ):
-        for text in (*first, *_left_out(job.request)):
+        for text in (*first, *_excluded(job)):
             emit.say(text)
-        transcripts_told_by(job.nornir, emit.say)
-        report = run_waves(
-            job.nornir,
-            job.request,
-            job.options,
-            journal=journal,
-            emit=emit,
-            interrupted=stop.is_set,
-            approve=asking(emit.say),
-        )
-    finish("stage", run_exit_code(report), {"run": report}, as_json=as_json, human=lambda: print_run(report, was))
+        api.transcripts_told_by(job.nornir, emit.say)
+        report = api.carry_out(job, state=journal, emit=emit, interrupted=stop.is_set, approve=wave_approval(emit.say))
+    code = api.run_exit_code(report)
+    finish("stage", code, {"run": report}, as_json=shown.as_json, human=lambda: print_run(report, was))
 
 
-def _dead_run(journal: Journal) -> Iterator[str]:
-    """Yield a warning where a dead run had devices in its hands."""
-    if left := pending(journal):
-        hosts = ", ".join(device.host for device in left)
-        yield f"warning: a dead run had {hosts} in its hands; run 'flashferry recover'"
-
-
-def _left_out(request: FleetRequest) -> Iterator[str]:
+def _excluded(job: StageJob) -> Iterator[str]:
     """Yield how many devices a plan does not have touched; why stands in the report."""
-    if request.left_out:
-        count, hosts = len(request.left_out), names([device.host for device, _ in request.left_out])
+    from flashferry.cli.view.layout import names
+
+    if excluded := job.request.left_out:
+        count, hosts = len(excluded), names([device.host for device, _ in excluded])
         yield f"the plan leaves {counted(count, 'device')} alone: {hosts}; the report says why"
 
 
-def _resume(
-    which: FleetOptions,
-    wish: Wish,
-    options: RunOptions,
-    directory: Path,
-    events: Path | None,
-    metrics: str | None,
-    *,
-    as_json: bool,
-) -> None:
+def _resume(which: FleetOptions, run: str, options: StageOptions, state_dir: Path | None, shown: _Shown) -> None:
     """Restore what the run left in its hands, go on with it, and leave with the exit code."""
-    with Journal(directory) as journal:
+    from flashferry.devices.errors import Interrupted, RestoreIncomplete
+
+    with api.journal_in(state_dir) as journal:
         lines = EventLines()
         try:
             with graceful_interrupt(lines.say) as stop:
-                job = job_for_resume(which, wish, options, journal, lines, interrupted=stop.is_set)
-        except RestoreIncomplete as failed:
-            complain(failed, ExitCode.RESTORE_INCOMPLETE)
-            raise typer.Exit(int(ExitCode.RESTORE_INCOMPLETE)) from None
-        except Interrupted as stopped:
-            code = ExitCode.RESTORE_INCOMPLETE if pending(journal) else ExitCode.INTERRUPTED
-            complain(stopped, code)
+                job = api.job_for_resume(
+                    which, run, options, journal, ask=prompt(), tell=say, emit=lines, interrupted=stop.is_set
+                )
+        except (RestoreIncomplete, Interrupted) as error:
+            code = api.resume_failure_code(error, journal)
+            complain(error, code)
             raise typer.Exit(int(code)) from None
-        _run(job, journal, events, metrics, _pace(job, directory), as_json=as_json)
+        _run(job, journal, shown, api.pace_notices(job, state_dir))
 
 
-def _pace(job: Job, directory: Path) -> tuple[str, ...]:
-    """Return which links have no cap; refuse before any device is asked, where copies could find no pace either."""
-    devices = [view(job.nornir.inventory.hosts[name]) for name in job.request.images]
-    told = told_pace(devices, LinkRates(directory), uncapped=job.options.device.uncapped)
-    return (told,) if told else ()
-
-
-def _dry_run(job: Job, directory: Path, *, as_json: bool) -> None:
+def _dry_run(job: StageJob, state_dir: Path | None, *, as_json: bool) -> None:
     """Print what would be sent, and leave with the exit code."""
+    from flashferry.cli.view.dry_run import print_dry_run
+
     with looking("a dry run") as stop:
-        records = dry_run_fleet(
-            job.nornir,
-            job.request.images,
-            job.options,
-            state_directory=directory,
-            untuned=frozenset(job.request.untuned),
-            emit=EventLines(),
-            interrupted=stop.is_set,
+        found = api.dry_run(job, state=state_dir, emit=EventLines(), interrupted=stop.is_set)
+    result: dict[str, object] = {"devices": found.devices}
+    finish("dry-run", found.exit_code, result, as_json=as_json, human=lambda: print_dry_run(found.devices))
+
+
+def _check_one_job(image: Path | None, plan: Path | None, resume: str | None) -> None:
+    """Check that exactly one thing is to be done.
+
+    Raises:
+        ConfigInvalid: None is, or more than one.
+    """
+    words = (("--image", image), ("--plan", plan), ("--resume", resume))
+    given = [name for name, value in words if value is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        raise ConfigInvalid(
+            f"expected one of --image, --plan and --resume, found {found}",
+            hint="Where rules say which device gets which image, make a plan: 'flashferry plan --output FILE'",
         )
-    code = exit_code((record.outcome for record in records), interrupted=stop.is_set())
-    finish("dry-run", code, {"devices": records}, as_json=as_json, human=lambda: print_dry_run(records))
 
 
 def _tune(tune: TuneMode | None, *, no_tune: bool) -> TuneMode | None:

@@ -31,13 +31,10 @@ from flashferry.store.journal import Journal
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.models import predicted_seconds
-from flashferry.tcp.probing import TARGET_S, TimedCopy, first_size, next_size
+from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES, TimedCopy, first_size, next_size
 from flashferry.tcp.worth import nothing_to_tune, worth_tuning
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import SOURCE_INTERFACE, TunePlan
-
-TYPICAL_IMAGE_BYTES = 500_000_000
-"""Size that times are forecast for where nobody names an image: an IOS-XE image has 400 to 900 MB."""
 
 SAMPLE_INTERVAL_S = 0.25
 """A speed test is short, and a verdict takes several readings."""

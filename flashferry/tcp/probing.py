@@ -37,6 +37,9 @@ _LONGEST_PILOT_S = 60.0
 LARGEST_BYTES = 64_000_000
 """No copy is larger: 10 s at 50 Mbit/s."""
 
+TYPICAL_IMAGE_BYTES = 500_000_000
+"""Size that times are forecast for where nobody names an image: an IOS-XE image has 400 to 900 MB."""
+
 TARGET_S = 10.0
 """What a copy should take, in seconds: a hundred round trips at 100 ms, of which the start is some eight."""
 

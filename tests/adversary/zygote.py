@@ -24,6 +24,12 @@ _PR_SET_PDEATHSIG = 1
 _LONGEST_JOB_BYTES = 65_536
 _VERBS = ("stage", "probe", "check", "recover", "report", "status")
 _HEAVY = (
+    "flashferry.api.checking",
+    "flashferry.api.planning",
+    "flashferry.api.recovering",
+    "flashferry.api.runs",
+    "flashferry.cli.view.device_tables",
+    "flashferry.cli.view.live",
     "napalm.ios",
     "netmiko",
     "ntc_templates.parse",

@@ -8,6 +8,7 @@ import json
 import re
 import socket
 import urllib.request
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +24,32 @@ def help_pages(folder: Path) -> dict[str, str]:
 
 
 def constants(folder: Path) -> dict[str, str]:
-    """Return exit codes with their meanings by verb, the report's schema, and what scripts import."""
+    """Return exit codes with their meanings by verb, the report's schema, and what scripts import.
+
+    The first of them, `stage_fleet`, is kept to the word; of the others names and arguments are.
+    """
     library = product.LIBRARY
-    names = {
+    first = {
         name: {
             "arguments": list(inspect.signature(getattr(library, name)).parameters),
             "documentation": (inspect.getdoc(getattr(library, name)) or "").splitlines(),
         }
-        for name in library.__all__
+        for name in ("stage_fleet",)
     }
+    everything = {name: _parts(getattr(library, name)) for name in library.__all__}
     return {
         "exit-codes.json": _json(product.exit_codes()),
         "report.schema.json": _json(product.schema_of_report()),
-        "library.json": _json({"module": library.__name__, "names": names}),
+        "library.json": _json({"module": library.__name__, "names": first}),
+        "api.json": _json({"module": library.__name__, "names": everything}),
     }
+
+
+def _parts(public: Any) -> list[str]:
+    """Return the arguments of a function or a value, or the words of an enumeration."""
+    if isinstance(public, type) and issubclass(public, Enum):
+        return [str(one.value) for one in public]
+    return list(inspect.signature(public).parameters)
 
 
 def documents(folder: Path) -> dict[str, str]:

@@ -4,73 +4,30 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flashferry import api
+from flashferry.api.fleet import FleetOptions
 from flashferry.cli.command_line import DEVICES
 from flashferry.cli.options.shared import TranscriptOption
 from flashferry.cli.terminal.output import say
-from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import descriptor_of
-from inventory.access import (
-    HOST_KEYS,
-    KNOWN_HOSTS,
-    HostKeyPolicy,
-    confine_known_hosts,
-    known_hosts_in,
-    state_directory,
-)
-from inventory.load import SAMPLE, open_inventory, sample_directory
-from inventory.selection import Selection, narrowed
-from inventory.sites import check_addresses
+from inventory.selection import SAMPLE, Selection
+from inventory.values import HostKeyPolicy
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
-    from flashferry.devices.credentials import Refused
-
-_TAKEN: dict[str, str] = {}
-"""Secrets that stood in our environment, and were taken out of it."""
+    from flashferry.devices.credentials import Source
 
 _CREDENTIALS = (
     "User name, password and enable secret come from the inventory, then the environment (FLASHFERRY_USERNAME, "
     "FLASHFERRY_PASSWORD, FLASHFERRY_ENABLE_SECRET), then --keyring, then --secrets-command, then a prompt; each fills "
     "in what those before it left open."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetOptions:
-    """Which devices, and how they are logged in to.
-
-    Attributes:
-        inventory: Folder of the inventory, a Nornir configuration file, or `sample`.
-        host: Only these devices.
-        group: Only devices of these groups.
-        filter: Only devices that fit these `key=value` pairs.
-        host_keys: What becomes of a device whose host key is not known; None leaves it to the inventory.
-        known_hosts: File of known host keys; None leaves it to the inventory.
-        keyring: Whether the system's keyring is asked for credentials.
-        secrets_command: Program that prints a device's credentials.
-        transcript: Folder for transcripts of the sessions; None for none.
-        state_dir: Folder of our state where the verb was given one; known host keys are kept there too.
-    """
-
-    inventory: str
-    host: list[str] | None = None
-    group: list[str] | None = None
-    filter: list[str] | None = None
-    host_keys: HostKeyPolicy | None = None
-    known_hosts: Path | None = None
-    keyring: bool = False
-    secrets_command: str | None = None
-    transcript: Path | None = None
-    state_dir: Path | None = None
 
 
 _option = functools.partial(typer.Option, rich_help_panel=DEVICES)
@@ -160,8 +117,7 @@ def _with_options(verb: Callable[..., None], without: frozenset[str]) -> Callabl
 
     @functools.wraps(verb)
     def with_fleet(**given: Any) -> None:
-        options = {name: given.pop(name) for name in shared}
-        verb(which=FleetOptions(**options, state_dir=given.get("state_dir")), **given)
+        verb(which=_fleet_options({name: given.pop(name) for name in shared}, given.get("state_dir")), **given)
 
     mine = [one for name, one in own.parameters.items() if name != "which"]
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*shared.values(), *mine)]
@@ -172,100 +128,27 @@ def _with_options(verb: Callable[..., None], without: frozenset[str]) -> Callabl
     return with_fleet
 
 
+def _fleet_options(given: dict[str, Any], state_dir: Path | None) -> FleetOptions:
+    selection = Selection(
+        hosts=tuple(given.pop("host", None) or ()),
+        groups=tuple(given.pop("group", None) or ()),
+        filters=tuple(given.pop("filter", None) or ()),
+    )
+    return FleetOptions(selection=selection, state_dir=state_dir, **given)
+
+
 def fleet(which: FleetOptions) -> Nornir:
-    """Return the devices that a command is about, with their credentials.
+    """Return the devices that a command is about, with their credentials; what no source knows the operator is asked.
 
     Raises:
         ConfigInvalid: The inventory is wrong or empty, nothing fits the selection, two devices have one address, or a
             source of credentials cannot be used.
     """
-    everything = opened(which)
-    chosen = Selection(
-        hosts=tuple(which.host or ()), groups=tuple(which.group or ()), filters=tuple(which.filter or ())
-    )
-    selected = narrowed(everything, chosen)
-    check_addresses(selected.inventory.hosts.values())
-    return with_credentials(selected, which)
+    return api.open_fleet(which, ask=prompt(), tell=say)
 
 
-def opened(which: FleetOptions) -> Nornir:
-    """Return all devices of an inventory with the rules for host keys, without credentials; there may be none.
+def prompt() -> Source:
+    """Return what asks the operator at the terminal for credentials, once for all devices."""
+    from flashferry.devices.secret_sources import PromptSource
 
-    Raises:
-        ConfigInvalid: The inventory is wrong, the known hosts cannot be read, or no transcript can be written.
-    """
-    if not which.inventory:
-        raise ConfigInvalid("no inventory: expected --inventory PATH", hint=f"'{SAMPLE}' is the lab's fleet")
-    nornir = open_inventory(sample_directory() if which.inventory == SAMPLE else Path(which.inventory))
-    rules: dict[str, object] = {}
-    if which.host_keys is not None:
-        rules[HOST_KEYS] = which.host_keys.value
-    if which.known_hosts is not None:
-        rules[KNOWN_HOSTS] = _readable(which.known_hosts)
-    else:
-        confine_known_hosts(nornir.inventory, state_directory(which.state_dir))
-    if which.state_dir is not None:
-        # What the inventory says itself goes before.
-        nornir.inventory.defaults.data.setdefault(KNOWN_HOSTS, known_hosts_in(which.state_dir).absolute())
-    data = [nornir.inventory.defaults.data, *(host.data for host in nornir.inventory.hosts.values())]
-    for one in data:
-        one.update(rules)
-    if which.transcript is not None:
-        from flashferry.devices.connection import TRANSCRIPTS
-        from flashferry.devices.transcript_files import transcripts_in
-
-        nornir.config.user_defined[TRANSCRIPTS] = transcripts_in(which.transcript, tell=say)
-    return nornir
-
-
-def transcripts_told_by(nornir: Nornir, tell: Callable[[str], None]) -> None:
-    """Have a transcript that cannot be written any more told in another way: a live view has the terminal.
-
-    Args:
-        nornir: The devices.
-        tell: Takes a sentence for people.
-    """
-    from flashferry.devices.connection import TRANSCRIPTS
-    from flashferry.devices.transcript_files import Transcripts
-
-    found = nornir.config.user_defined.get(TRANSCRIPTS)
-    if isinstance(found, Transcripts):
-        found.tell_by(tell)
-
-
-def with_credentials(nornir: Nornir, which: FleetOptions, *, failed: Refused | None = None) -> Nornir:
-    """Fill in the credentials of all devices; return the same Nornir.
-
-    Args:
-        nornir: The devices.
-        which: How they are logged in to.
-        failed: Takes the failures of single devices; without it the first one is raised.
-
-    Raises:
-        ConfigInvalid: A source of credentials cannot be used.
-    """
-    from flashferry.devices.credentials import ENABLE, PASSWORD, Environment, Source, apply_credentials
-    from flashferry.devices.secret_sources import CommandSource, KeyringSource, PromptSource
-
-    # The operator's own program gets what the operator gave; no other process started from here inherits it.
-    everything = dict(os.environ) | _TAKEN
-    for name in (PASSWORD, ENABLE):
-        if (found := os.environ.pop(name, None)) is not None:
-            _TAKEN[name] = everything[name] = found
-    sources: list[Source] = [Environment(everything)]
-    if which.keyring:
-        sources.append(KeyringSource())
-    if which.secrets_command is not None:
-        sources.append(CommandSource(which.secrets_command, everything))
-    return apply_credentials(nornir, [*sources, PromptSource()], failed=failed)
-
-
-def _readable(path: Path) -> Path:
-    """Return the path of a known_hosts file; it need not exist, for it is made with the first key."""
-    try:
-        os.close(descriptor_of(path))
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise ConfigInvalid(f"known hosts {path}: cannot be read: {error.strerror}") from None
-    return path.absolute()
+    return PromptSource()

@@ -9,27 +9,16 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
+from flashferry.api.options import Overrides, WaveBy
 from flashferry.cli.command_line import TUNING, WAVES
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.fleet_plan import TuneMode
 from flashferry.model.limits import MOST, Limits, parse_until
-from flashferry.model.waves import WavePolicy
-
-
-class WaveBy(StrEnum):
-    """What waves follow."""
-
-    SITE = "site"
-    GROUP = "group"
-    ALL = "all"
-
 
 _DEFAULT = Limits()
 
@@ -43,52 +32,19 @@ TuneOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaveOptions:
-    """What was given of them; None where it was not."""
+def _overrides(given: dict[str, Any]) -> Overrides:
+    """Return what was given as values.
 
-    canary: bool | None = None
-    wave_by: WaveBy | None = None
-    wave_size: int | None = None
-    max_failures: str | None = None
-    approve: bool | None = None
-    max_logins: int | None = None
-    max_copies: int | None = None
-    site_copies: int | None = None
-    max_hashes: int | None = None
-    until: str | None = None
-
-    def limits(self, base: Limits | None = None) -> Limits:
-        """Return the limits of a run: those given, the others as in `base` or by default."""
-        given = {
-            "logins": self.max_logins,
-            "copies": self.max_copies,
-            "site_copies": self.site_copies,
-            "hashes": self.max_hashes,
-        }
-        return replace(base or Limits(), **{name: value for name, value in given.items() if value is not None})
-
-    def policy(self, base: WavePolicy | None = None) -> WavePolicy:
-        """Return how waves are made and when the run stops, likewise.
-
-        Raises:
-            ConfigInvalid: An option makes no sense.
-        """
-        given: dict[str, Any] = {"canary": self.canary, "size": self.wave_size, "approve": self.approve}
-        if self.max_failures is not None:
-            given["max_failures"] = parse_failures(self.max_failures)
-        changed = {name: value for name, value in given.items() if value is not None}
-        if self.wave_by is not None:
-            changed["by"] = None if self.wave_by is WaveBy.ALL else self.wave_by.value
-        return replace(base or WavePolicy(), **changed)
-
-    def deadline(self, now: datetime) -> datetime | None:
-        """Return when the run must have ended, or None where nothing was said.
-
-        Raises:
-            ConfigInvalid: It is no time, or past.
-        """
-        return None if self.until is None else parse_until(self.until, now)
+    Raises:
+        ConfigInvalid: A share or a time makes no sense, or the time is past.
+    """
+    failures, until = given.pop("max_failures"), given.pop("until")
+    named = {name.removeprefix("max_"): value for name, value in given.items()}
+    return Overrides(
+        max_failures=None if failures is None else parse_failures(failures),
+        until=None if until is None else parse_until(until, datetime.now().astimezone()),
+        **named,
+    )
 
 
 def parse_failures(text: str) -> int | float:
@@ -177,14 +133,13 @@ def _options(
 
 
 def wave_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb these options; it takes them together as its argument `waves`, a WaveOptions."""
+    """Give a verb these options; it takes them together as its argument `waves`, an Overrides."""
     own = inspect.signature(verb, eval_str=True)
     shared = dict(inspect.signature(_options, eval_str=True).parameters)
 
     @functools.wraps(verb)
     def with_waves(**given: Any) -> None:
-        options = {name: given.pop(name) for name in shared}
-        verb(waves=WaveOptions(**options), **given)
+        verb(waves=_overrides({name: given.pop(name) for name in shared}), **given)
 
     mine = [one for name, one in own.parameters.items() if name != "waves"]
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*mine, *shared.values())]

@@ -209,17 +209,21 @@ def told_by(result: object) -> Callable[..., object]:
 
 Case = tuple[str, Callable[[], object], tuple[str, ...]]
 CASES: dict[str, Case] = {
-    "check": ("flashferry.cli.check.check_fleet", lambda: (BUILT.one(CheckRecord, host=HOST),), ()),
-    "check --reach": ("flashferry.cli.check.reach_fleet", lambda: (BUILT.one(CheckRecord, host=HOST),), ("--reach",)),
-    "probe": ("flashferry.cli.probe.probe_fleet", lambda: run_report("probe"), ()),
-    "plan": ("flashferry.cli.plan.plan_fleet", fleet_plan, ("--image", "IMAGE")),
-    "stage": ("flashferry.cli.stage.run_waves", lambda: run_report("stage"), ("--image", "IMAGE")),
+    "check": ("flashferry.planning.inspection.check_fleet", lambda: (BUILT.one(CheckRecord, host=HOST),), ()),
+    "check --reach": (
+        "flashferry.run.connectivity.reach_fleet",
+        lambda: (BUILT.one(CheckRecord, host=HOST),),
+        ("--reach",),
+    ),
+    "probe": ("flashferry.run.probe.probe_fleet", lambda: run_report("probe"), ()),
+    "plan": ("flashferry.planning.fleet_planner.plan_fleet", fleet_plan, ("--image", "IMAGE")),
+    "stage": ("flashferry.api.staging.run_waves", lambda: run_report("stage"), ("--image", "IMAGE")),
     "stage --dry-run": (
-        "flashferry.cli.stage.dry_run_fleet",
+        "flashferry.api.staging.dry_run_fleet",
         lambda: (BUILT.one(DryRecord, host=HOST), BUILT.one(DryRecord, host=HOST, failure=None)),
         ("--image", "IMAGE", "--dry-run"),
     ),
-    "recover": ("flashferry.cli.recover.recover_fleet", lambda: (BUILT.one(RecoveryRecord, host=HOST),), ()),
+    "recover": ("flashferry.run.recover.recover", lambda: (BUILT.one(RecoveryRecord, host=HOST),), ()),
 }
 """Verbs over devices: whose work is stood in for, what it returns, and what the verb is given."""
 
@@ -292,7 +296,7 @@ def check_document(text: str) -> None:
 
 def test_a_plan_in_a_file(ground, monkeypatch, flashferry_says):
     """It is signs alone, holds no secret, and carries its digest; `stage` shows that, and refuses it when changed."""
-    monkeypatch.setattr("flashferry.cli.plan.plan_fleet", told_by(fleet_plan()))
+    monkeypatch.setattr("flashferry.planning.fleet_planner.plan_fleet", told_by(fleet_plan()))
     words = ("plan", "-i", str(ground), "--image", str(ground / "image.bin"), "--out", str(ground / "p"))
     out, _ = flashferry_says(*words)
     text = (ground / "p").read_text()
@@ -595,7 +599,7 @@ def test_an_error_that_nobody_expected(monkeypatch, capsys, ground):
     def fail(*_: object, **more: object) -> None:
         raise RuntimeError(HOSTILE)
 
-    monkeypatch.setattr("flashferry.cli.check.check_fleet", fail)
+    monkeypatch.setattr("flashferry.planning.inspection.check_fleet", fail)
     monkeypatch.setattr(sys, "argv", ["flashferry", "check", "-i", str(ground)])
     with pytest.raises(SystemExit) as left:
         main()
@@ -702,7 +706,7 @@ def test_secrets_of_an_inventory_are_known_by_its_opening(ground, monkeypatch, f
 
     forget_secrets()
     monkeypatch.setenv("NB_TOKEN", TOKEN)
-    monkeypatch.setattr("flashferry.cli.check.check_fleet", told_by(()))
+    monkeypatch.setattr("flashferry.planning.inspection.check_fleet", told_by(()))
     keep_secret(SHORT)
     keep_secret(USER, TICKET, is_random=True)
     flashferry_says("check", "-i", str(ground))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.cli.options.fleet import FleetOptions, fleet
+from flashferry.api.fleet import FleetOptions, open_fleet
 from flashferry.core.errors import ConfigInvalid
 from inventory.load import open_inventory
+from inventory.selection import Selection
 from inventory.sites import check_addresses
 
 HOST = "  platform: ios\n  username: u\n  password: p\n"
@@ -35,7 +36,7 @@ def test_two_devices_of_one_address_are_refused_with_both_names(tmp_path: Path, 
     """However it is written, and wherever the port stands; no device is asked anything."""
     which = FleetOptions(inventory=str(write(tmp_path, r1=one, other="192.0.2.9", twin=two)), state_dir=tmp_path)
     with pytest.raises(ConfigInvalid, match=r"^twin: hostname: .* is the address of r1, too: expected one device"):
-        fleet(which)
+        open_fleet(which)
 
 
 @pytest.mark.parametrize("two", ["192.0.2.2", "192.0.2.1\n  port: 2022"])
@@ -47,4 +48,5 @@ def test_another_address_or_port_is_another_device(tmp_path: Path, two: str) -> 
 def test_only_the_devices_that_are_chosen_are_asked_about(tmp_path: Path) -> None:
     """A slip elsewhere in the inventory does not keep from the others."""
     folder = write(tmp_path, r1="192.0.2.1", twin="192.0.2.1")
-    assert list(fleet(FleetOptions(inventory=str(folder), host=["r1"], state_dir=tmp_path)).inventory.hosts) == ["r1"]
+    which = FleetOptions(inventory=folder, selection=Selection(hosts=("r1",)), state_dir=tmp_path)
+    assert list(open_fleet(which).inventory.hosts) == ["r1"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import flashferry.run.recover
-from flashferry.cli.recover import only_pending
+from flashferry.api.recovering import only_pending
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.credentials import Credentials, apply_credentials
 from flashferry.devices.session import Facts

@@ -1,24 +1,17 @@
 """Options about waves and limits."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from flashferry.cli.options.waves import WaveBy, WaveOptions, parse_failures, wave_options
+from flashferry.api.options import Overrides, WaveBy
+from flashferry.cli.options.waves import parse_failures, wave_options
 from flashferry.core.errors import ConfigInvalid
-from flashferry.model.limits import Limits
-from flashferry.model.waves import WavePolicy
 
-
-def test_what_is_not_given_is_as_in_the_plan() -> None:
-    """Only options that were given override what a plan says."""
-    base = WavePolicy(canary=False, by="group", size=3, max_failures=2)
-    assert WaveOptions().policy(base) == base
-    assert WaveOptions(canary=True, wave_by=WaveBy.ALL).policy(base) == WavePolicy(by=None, size=3, max_failures=2)
-    assert WaveOptions(site_copies=2).limits(Limits(logins=5)) == Limits(logins=5, site_copies=2)
+NAMES = ("canary", "wave_by", "wave_size", "approve", "max_copies", "site_copies", "max_hashes")
+"""Options that are not given here."""
 
 
 @pytest.mark.parametrize(
@@ -40,15 +33,28 @@ def test_other_failures_are_refused(text: str) -> None:
 
 def test_a_verb_gets_the_options_together_and_keeps_its_own() -> None:
     """The options stand in the help and arrive as one value beside the verb's own."""
-    seen: list[tuple[WaveOptions, str]] = []
+    seen: list[tuple[Overrides, str]] = []
     app = typer.Typer()
 
     @app.command()
     @wave_options
-    def verb(waves: WaveOptions, name: Annotated[str, typer.Option("--name")] = "") -> None:
+    def verb(waves: Overrides, name: Annotated[str, typer.Option("--name")] = "") -> None:
         seen.append((waves, name))
 
     result = CliRunner().invoke(app, ["--name", "x", "--no-canary", "--wave-by", "group", "--site-copies", "2"])
     assert result.exit_code == 0, result.output
-    assert seen == [(WaveOptions(canary=False, wave_by=WaveBy.GROUP, site_copies=2), "x")]
-    assert seen[0][0].deadline(datetime.now(UTC)) is None
+    assert seen == [(Overrides(canary=False, wave_by=WaveBy.GROUP, site_copies=2), "x")]
+
+
+def test_what_is_said_in_words_arrives_as_values() -> None:
+    """A share, and the next time that a clock shows so much."""
+    seen: list[Overrides] = []
+
+    @wave_options
+    def verb(waves: Overrides) -> None:
+        seen.append(waves)
+
+    verb(max_failures="10%", until="22:00", max_logins=3, **dict.fromkeys(NAMES))
+    assert (seen[0].max_failures, seen[0].logins) == (0.1, 3)
+    assert seen[0].until is not None
+    assert (seen[0].until.hour, seen[0].until.tzinfo is None) == (22, False)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flashferry.model.waves import Wave
 
 
-class Asking:
+class WaveApproval:
     """Asks once per wave, and looks for the answer without waiting for it.
 
     Args:
@@ -45,6 +45,6 @@ class Asking:
         return None
 
 
-def asking(say: Callable[[str], None]) -> Asking | None:
+def wave_approval(say: Callable[[str], None]) -> WaveApproval | None:
     """Return who asks, or None where nobody sits at a terminal: then `flashferry run approve` is waited for."""
-    return Asking(say) if sys.stdin is not None and sys.stdin.isatty() else None
+    return WaveApproval(say) if sys.stdin is not None and sys.stdin.isatty() else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from flashferry.cli import stage, stage_request
+from flashferry.api import recovering
+from flashferry.cli import stage
 from flashferry.cli.main import build
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import Interrupted
@@ -134,7 +135,7 @@ def recovered(host, *, is_reached):
 
 def test_where_nothing_can_be_restored_nothing_is_begun(call, held_run, tmp_path, monkeypatch):
     """One sentence asks for place and inventory, the exit code is that of recover, and the run is as it was."""
-    monkeypatch.setattr(stage_request, "recover", lambda *given, **more: (recovered("r2", is_reached=False),))
+    monkeypatch.setattr(recovering.recovery, "recover", lambda *given, **more: (recovered("r2", is_reached=False),))
     done = call("--resume", held_run)
     assert done.exit_code == ExitCode.RESTORE_INCOMPLETE
     assert "Is this the right place, and the right inventory?" in done.output
@@ -145,10 +146,10 @@ def test_where_nothing_can_be_restored_nothing_is_begun(call, held_run, tmp_path
 
 def test_where_a_device_was_restored_or_named_the_run_goes_on(call, held_run, monkeypatch):
     """One answer shows that the place is right; who names a device knows better."""
-    monkeypatch.setattr(stage_request, "recover", lambda *given, **more: (recovered("r2", is_reached=False),))
+    monkeypatch.setattr(recovering.recovery, "recover", lambda *given, **more: (recovered("r2", is_reached=False),))
     assert call("--resume", held_run, "--host", "r2").request.resumed.run_id == held_run
     both = (recovered("r2", is_reached=False), recovered("r3", is_reached=True))
-    monkeypatch.setattr(stage_request, "recover", lambda *given, **more: both)
+    monkeypatch.setattr(recovering.recovery, "recover", lambda *given, **more: both)
     assert call("--resume", held_run).request.resumed.run_id == held_run
 
 
@@ -157,13 +158,14 @@ def test_a_stop_during_the_recovery_ends_there(call, dead_run, tmp_path, monkeyp
     with Journal(tmp_path / "state") as journal:
         journal.reopen_run(dead_run)
         take(journal, dead_run, "r2", "r2")
-    monkeypatch.setattr(stage_request, "recover", lambda *given, interrupted, **more: ())
+    monkeypatch.setattr(recovering.recovery, "recover", lambda *given, interrupted, **more: ())
+
+    resume = recovering.job_for_resume
 
     def stopped(*given, **more):
-        raise_after = stage_request.job_for_resume(*given, **(more | {"interrupted": lambda: True}))
-        raise AssertionError(raise_after)
+        raise AssertionError(resume(*given, **(more | {"interrupted": lambda: True})))
 
-    monkeypatch.setattr(stage, "job_for_resume", stopped)
+    monkeypatch.setattr(stage.api, "job_for_resume", stopped, raising=False)
     done = call("--resume", dead_run)
     assert done.exit_code == ExitCode.RESTORE_INCOMPLETE
     assert not isinstance(done.exception, Interrupted)

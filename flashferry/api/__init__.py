@@ -1,0 +1,155 @@
+"""The jobs as functions: check, probe, plan, stage, resume, recover, report, and what runs do and did.
+
+They take frozen values and callables for events, and return values: nothing here parses a command line, prints or ends
+the process. The command line is made of them, and so is whatever else drives flashferry. docs/api.md shows each.
+
+A name is imported when it is asked for: whoever reads a report need not wait for what talks to devices.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flashferry.api.checking import CheckResult, ProbeOptions, ServerPlace, check, probe, read_image
+    from flashferry.api.fleet import FleetOptions, open_fleet, transcripts_told_by, whole_fleet, with_credentials
+    from flashferry.api.jobs import (
+        StageJob,
+        StageOptions,
+        dead_run_notices,
+        job_for_image,
+        job_for_plan,
+        pace_notices,
+    )
+    from flashferry.api.options import Overrides, WaveBy, journal_in, state_folder
+    from flashferry.api.planning import PlanResult, image_rules, plan
+    from flashferry.api.recovering import (
+        RecoveryResult,
+        check_as_begun,
+        forget,
+        job_for_resume,
+        recover,
+        resume,
+        resume_failure_code,
+    )
+    from flashferry.api.reporting import ReportFormat, report, report_exit_code, report_text, write_report
+    from flashferry.api.runs import DeviceHistory, Steered, approve, device_history, history, status, steer, stored_run
+    from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet
+    from flashferry.images.files import checked_image
+    from flashferry.model.exit_codes import ExitCode, run_exit_code
+    from flashferry.model.plan_file import load_plan, save_plan
+    from flashferry.planning.fleet_planner import PlanRequest
+    from flashferry.reports.thresholds import parse_threshold
+    from flashferry.run.context import DeviceOptions
+    from flashferry.run.options import RunOptions
+
+_PLACES = {
+    "checking": ("CheckResult", "ProbeOptions", "ServerPlace", "check", "probe", "read_image"),
+    "fleet": ("FleetOptions", "open_fleet", "transcripts_told_by", "whole_fleet", "with_credentials"),
+    "jobs": ("StageJob", "StageOptions", "dead_run_notices", "job_for_image", "job_for_plan", "pace_notices"),
+    "options": ("Overrides", "WaveBy", "journal_in", "state_folder"),
+    "planning": ("PlanResult", "image_rules", "plan"),
+    "recovering": (
+        "RecoveryResult",
+        "check_as_begun",
+        "forget",
+        "job_for_resume",
+        "recover",
+        "resume",
+        "resume_failure_code",
+    ),
+    "reporting": ("ReportFormat", "report", "report_exit_code", "report_text", "write_report"),
+    "runs": ("DeviceHistory", "Steered", "approve", "device_history", "history", "status", "steer", "stored_run"),
+    "staging": ("DryRunResult", "carry_out", "dry_run", "stage", "stage_fleet"),
+    "flashferry.model.exit_codes": ("ExitCode", "run_exit_code"),
+    "flashferry.images.files": ("checked_image",),
+    "flashferry.model.plan_file": ("load_plan", "save_plan"),
+    "flashferry.planning.fleet_planner": ("PlanRequest",),
+    "flashferry.reports.thresholds": ("parse_threshold",),
+    "flashferry.run.context": ("DeviceOptions",),
+    "flashferry.run.options": ("RunOptions",),
+}
+"""Public names by the module that has them: one of this package, or of a room below it."""
+
+_MODULES = {
+    name: module if "." in module else f"{__name__}.{module}" for module, names in _PLACES.items() for name in names
+}
+
+__all__ = [
+    "CheckResult",
+    "DeviceHistory",
+    "DeviceOptions",
+    "DryRunResult",
+    "ExitCode",
+    "FleetOptions",
+    "Overrides",
+    "PlanRequest",
+    "PlanResult",
+    "ProbeOptions",
+    "RecoveryResult",
+    "ReportFormat",
+    "RunOptions",
+    "ServerPlace",
+    "StageJob",
+    "StageOptions",
+    "Steered",
+    "WaveBy",
+    "approve",
+    "carry_out",
+    "check",
+    "check_as_begun",
+    "checked_image",
+    "dead_run_notices",
+    "device_history",
+    "dry_run",
+    "forget",
+    "history",
+    "image_rules",
+    "job_for_image",
+    "job_for_plan",
+    "job_for_resume",
+    "journal_in",
+    "load_plan",
+    "open_fleet",
+    "pace_notices",
+    "parse_threshold",
+    "plan",
+    "probe",
+    "read_image",
+    "recover",
+    "report",
+    "report_exit_code",
+    "report_text",
+    "resume",
+    "resume_failure_code",
+    "run_exit_code",
+    "save_plan",
+    "stage",
+    "stage_fleet",
+    "state_folder",
+    "status",
+    "steer",
+    "stored_run",
+    "transcripts_told_by",
+    "whole_fleet",
+    "with_credentials",
+    "write_report",
+]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Return a public name, of the module that has it.
+
+        Raises:
+            AttributeError: There is no such name.
+        """
+        if (module := _MODULES.get(name)) is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(module), name)
+        return found
+
+    def __dir__() -> list[str]:
+        """Return the public names."""
+        return sorted(_MODULES)

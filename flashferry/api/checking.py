@@ -1,0 +1,170 @@
+"""Looks and speed tests: whether devices are fit for an image, and how fast they take one. Flash is never written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashferry.api.options import journal_in, state_folder
+from flashferry.core.errors import ConfigInvalid
+from flashferry.images.digests import published
+from flashferry.model.exit_codes import ExitCode, exit_code
+from flashferry.monitor.events import Emit, silent
+from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
+
+if TYPE_CHECKING:
+    from nornir.core import Nornir
+
+    from flashferry.model.record import RunReport
+    from flashferry.planning.inspection import CheckRecord
+    from flashferry.store.journal import Journal
+    from tasks.check import Wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlace:
+    """Where our server is, for devices that fetch from it.
+
+    Attributes:
+        address: Our address as devices reach it, or None: as their SSH connection shows it.
+        port: Its port, 0 to 65535, or None: 21 where that is allowed and free, else the first free one from 2121 on.
+    """
+
+    address: str | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What a look at devices found.
+
+    Attributes:
+        devices: What was found of each, in the order of the inventory.
+        exit_code: What that comes to: OK, DEVICES_FAILED, REFUSED, INTERRUPTED, or INTERNAL for a fault of ours.
+    """
+
+    devices: tuple[CheckRecord, ...]
+    exit_code: ExitCode
+
+
+def read_image(
+    image: Path | str, *, md5: str | None = None, sha512: str | None = None, any_image: bool = False
+) -> Wanted:
+    """Return an image with its size and digests, to be handed to `check`: for several checks it is hashed once.
+
+    Args:
+        image: The file.
+        md5: What the vendor published for it, in hexadecimal.
+        sha512: The same.
+        any_image: Whether it is wanted also on a platform that it is not for.
+
+    Raises:
+        ConfigInvalid: It is missing, empty or unreadable, or not the file that was published.
+    """
+    from flashferry.planning.local_images import wanted_image
+
+    return wanted_image(Path(image), published(md5, sha512), is_insisted=any_image)
+
+
+def check(
+    nornir: Nornir,
+    image: Wanted | Path | str | None = None,
+    *,
+    reach: bool = False,
+    server: ServerPlace | None = None,
+    state: Path | str | None = None,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> CheckResult:
+    """Look at devices: platform, room, TCP lines, whether the image is there already. Changes nothing.
+
+    Args:
+        nornir: The devices, with credentials: of `open_fleet`, or of whatever inventory plugin.
+        image: The image that they are to have, a file or what `read_image` returned; None: a look without one.
+        reach: Whether each device fetches a tiny file to `null:` besides: path, login and mode, and its own SYN.
+        server: Where they fetch it from.
+        state: Folder of journal and history, read only; None: where the command line has them.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the caller wants to stop: devices under way are ended, others not begun.
+
+    Returns:
+        A record per device. A device's fault is in its record, never raised.
+
+    Raises:
+        ConfigInvalid: The inventory or the image is wrong, the journal cannot be read, or the server cannot start.
+    """
+    wanted = read_image(image) if isinstance(image, Path | str) else image
+    folder = state_folder(state)
+    if reach:
+        from flashferry.run.connectivity import reach_fleet
+        from flashferry.run.context import DeviceOptions
+        from flashferry.run.options import RunOptions
+
+        place = server or ServerPlace()
+        options = RunOptions(verb="check", device=DeviceOptions(server_address=place.address), port=place.port)
+        records = reach_fleet(nornir, wanted, options, state=folder, emit=emit, interrupted=interrupted)
+    else:
+        from flashferry.planning.inspection import check_fleet
+
+        records = check_fleet(nornir, wanted, state=folder, emit=emit, interrupted=interrupted)
+    code = exit_code((record.outcome for record in records), interrupted=interrupted())
+    return CheckResult(devices=records, exit_code=code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeOptions:
+    """What a speed test is to find out.
+
+    Attributes:
+        as_is: Whether to time a copy with the device's own settings.
+        tuned: Whether to time one while tuned.
+        image_bytes: Size of the image that is to follow: times are forecast for it.
+        seconds: What a copy should take, 2 to 60; its size follows.
+        server: Where the device fetches from.
+    """
+
+    as_is: bool = True
+    tuned: bool = True
+    image_bytes: int = TYPICAL_IMAGE_BYTES
+    seconds: float = TARGET_S
+    server: ServerPlace = field(default_factory=ServerPlace)
+
+
+def probe(
+    nornir: Nornir,
+    options: ProbeOptions | None = None,
+    *,
+    state: Journal | Path | str | None = None,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> RunReport:
+    """Time copies to `null:`: as devices are, then tuned, each restored at once and proven. No flash is written.
+
+    Args:
+        nornir: The devices, with credentials.
+        options: What is to be found out; both copies by default.
+        state: An open journal, the folder that it is in, or None: where the command line has it.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the caller wants to stop: devices under way are restored, others not begun.
+
+    Returns:
+        A record per device, with its `probe`; `run_exit_code` says what they come to.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong, or the server cannot start; no device was touched.
+        JournalUnusable: The journal cannot be opened; no device was touched.
+    """
+    from flashferry.run.context import DeviceOptions
+    from flashferry.run.options import RunOptions
+    from flashferry.run.probe import ProbeWish, probe_fleet
+
+    asked = options or ProbeOptions()
+    if not (asked.as_is or asked.tuned):
+        raise ConfigInvalid("probe: expected a copy as the devices are, one while tuned, or both, found neither")
+    wish = ProbeWish(as_is=asked.as_is, tuned=asked.tuned, image_bytes=asked.image_bytes, target_s=asked.seconds)
+    place = asked.server
+    run = RunOptions(verb="probe", device=DeviceOptions(server_address=place.address), port=place.port)
+    with journal_in(state) as journal:
+        return probe_fleet(nornir, wish, run, journal=journal, emit=emit, interrupted=interrupted)

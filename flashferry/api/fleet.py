@@ -1,0 +1,192 @@
+"""The devices that a job is about: an inventory that is opened, narrowed, and given credentials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import descriptor_of
+from inventory.access import (
+    HOST_KEYS,
+    KNOWN_HOSTS,
+    confine_known_hosts,
+    known_hosts_in,
+    state_directory,
+)
+from inventory.selection import SAMPLE, Selection, narrowed
+from inventory.values import HostKeyPolicy
+
+if TYPE_CHECKING:
+    from nornir.core import Nornir
+
+    from flashferry.devices.credentials import Refused, Source
+
+_TAKEN: dict[str, str] = {}
+"""Secrets that stood in our environment, and were taken out of it."""
+
+Tell = Callable[[str], None]
+"""Takes a sentence for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptions:
+    """Which devices, and how they are logged in to.
+
+    Attributes:
+        inventory: Folder of the inventory, a Nornir configuration file, or `sample` for the lab's fleet.
+        selection: Which of its devices; all by default.
+        host_keys: What becomes of a device whose host key is not known; None leaves it to the inventory.
+        known_hosts: File of known host keys; None leaves it to the inventory.
+        keyring: Whether the system's keyring is asked for credentials.
+        secrets_command: Program that prints a device's credentials, with its arguments as in a shell.
+        transcript: Folder for transcripts of the sessions, secrets masked; None for none.
+        state_dir: Folder of our state where another than the usual one is meant; known host keys are kept there too.
+    """
+
+    inventory: Path | str
+    selection: Selection = field(default_factory=Selection)
+    host_keys: HostKeyPolicy | None = None
+    known_hosts: Path | None = None
+    keyring: bool = False
+    secrets_command: str | None = None
+    transcript: Path | None = None
+    state_dir: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder in which rules and images may lie beside the inventory."""
+        path = _path(self.inventory)
+        # A Nornir configuration file stands for the folder that it is in.
+        return path if path.is_dir() else path.parent
+
+
+def open_fleet(options: FleetOptions, *, ask: Source | None = None, tell: Tell | None = None) -> Nornir:
+    """Return the devices that are meant, with their credentials.
+
+    Args:
+        options: Which devices, and how they are logged in to.
+        ask: Asked last for what no other source knows, such as a prompt; None: nobody is.
+        tell: Told once where a transcript cannot be written any more; None: nobody is.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong or empty, nothing fits the selection, two devices have one address, or a
+            source of credentials cannot be used.
+    """
+    from inventory.sites import check_addresses
+
+    selected = narrowed(whole_fleet(options, tell=tell), options.selection)
+    check_addresses(selected.inventory.hosts.values())
+    return with_credentials(selected, options, ask=ask)
+
+
+def whole_fleet(options: FleetOptions, *, tell: Tell | None = None) -> Nornir:
+    """Return all devices of an inventory with the rules for host keys, without credentials; there may be none.
+
+    Args:
+        options: Where the inventory is; its selection does not count here.
+        tell: As for `open_fleet`.
+
+    Raises:
+        ConfigInvalid: The inventory is wrong, the known hosts cannot be read, or no transcript can be written.
+    """
+    from inventory.load import open_inventory
+
+    if not options.inventory:
+        raise ConfigInvalid("no inventory: expected --inventory PATH", hint=f"'{SAMPLE}' is the lab's fleet")
+    nornir = open_inventory(_path(options.inventory))
+    rules: dict[str, object] = {}
+    if options.host_keys is not None:
+        rules[HOST_KEYS] = options.host_keys.value
+    if options.known_hosts is not None:
+        rules[KNOWN_HOSTS] = _readable(options.known_hosts)
+    else:
+        confine_known_hosts(nornir.inventory, state_directory(options.state_dir))
+    if options.state_dir is not None:
+        # What the inventory says itself goes before.
+        nornir.inventory.defaults.data.setdefault(KNOWN_HOSTS, known_hosts_in(options.state_dir).absolute())
+    for data in (nornir.inventory.defaults.data, *(host.data for host in nornir.inventory.hosts.values())):
+        data.update(rules)
+    if options.transcript is not None:
+        from flashferry.devices.connection import TRANSCRIPTS
+        from flashferry.devices.transcript_files import transcripts_in
+
+        nornir.config.user_defined[TRANSCRIPTS] = transcripts_in(options.transcript, tell=tell or _nobody)
+    return nornir
+
+
+def transcripts_told_by(nornir: Nornir, tell: Tell) -> None:
+    """Have a transcript that cannot be written any more told in another way: a live view has the terminal.
+
+    Args:
+        nornir: The devices.
+        tell: Takes a sentence for people.
+    """
+    from flashferry.devices.connection import TRANSCRIPTS
+    from flashferry.devices.transcript_files import Transcripts
+
+    found = nornir.config.user_defined.get(TRANSCRIPTS)
+    if isinstance(found, Transcripts):
+        found.tell_by(tell)
+
+
+def with_credentials(
+    nornir: Nornir, options: FleetOptions, *, ask: Source | None = None, failed: Refused | None = None
+) -> Nornir:
+    """Fill in the credentials of all devices; return the same Nornir.
+
+    The inventory's own come first, then those of the environment, of the keyring, of the secrets command, and what is
+    asked for. Passwords are taken out of the process's environment, so that no other program started from here inherits
+    them.
+
+    Args:
+        nornir: The devices.
+        options: How they are logged in to.
+        ask: As for `open_fleet`.
+        failed: Takes the failures of single devices; without it the first one is raised.
+
+    Raises:
+        ConfigInvalid: A source of credentials cannot be used.
+    """
+    from flashferry.devices.credentials import ENABLE, PASSWORD, Environment, apply_credentials
+    from flashferry.devices.secret_sources import CommandSource, KeyringSource
+
+    # The operator's own program gets what the operator gave.
+    everything = dict(os.environ) | _TAKEN
+    for name in (PASSWORD, ENABLE):
+        if (found := os.environ.pop(name, None)) is not None:
+            _TAKEN[name] = everything[name] = found
+    sources: list[Source] = [Environment(everything)]
+    if options.keyring:
+        sources.append(KeyringSource())
+    if options.secrets_command is not None:
+        sources.append(CommandSource(options.secrets_command, everything))
+    if ask is not None:
+        sources.append(ask)
+    return apply_credentials(nornir, sources, failed=failed)
+
+
+def _path(inventory: Path | str) -> Path:
+    if inventory != SAMPLE:
+        return Path(inventory)
+    from inventory.load import sample_directory
+
+    return sample_directory()
+
+
+def _readable(path: Path) -> Path:
+    """Return the path of a known_hosts file; it need not exist, for it is made with the first key."""
+    try:
+        os.close(descriptor_of(path))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise ConfigInvalid(f"known hosts {path}: cannot be read: {error.strerror}") from None
+    return path.absolute()
+
+
+def _nobody(text: str) -> None:
+    """Take what nobody wants to hear."""

@@ -1,0 +1,206 @@
+"""What runs do and did, by the journal alone: status, history, one run by itself; and how a run is steered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashferry.api.options import state_folder
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
+from flashferry.store.history import History
+from flashferry.store.reader import find_run
+from flashferry.store.run_lock import is_run_alive
+from flashferry.store.status import LATEST_RUNS, Status, read_status
+from flashferry.store.steering import may_approve, steered
+from flashferry.store.stored_run import read_run
+from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
+
+if TYPE_CHECKING:
+    from flashferry.store.history import Expectation
+    from flashferry.store.measurement import Measurement
+    from flashferry.store.steering import RunControl
+    from flashferry.store.stored_run import StoredRun
+
+
+def status(last: int = LATEST_RUNS, *, state: Path | str | None = None) -> Status:
+    """Return which runs are alive, what they hold, what is left to recover, and how the last ones ended.
+
+    Args:
+        last: How many runs, from 1; those that hold a device are there in any case.
+        state: Folder of the journal, read only; None: where the command line has it.
+
+    Raises:
+        ConfigInvalid: The journal cannot be read.
+    """
+    return read_status(state_folder(state), last)
+
+
+def history(*, state: Path | str | None = None) -> History:
+    """Return the timed copies of all devices, and what the next ones may be expected to do.
+
+    Args:
+        state: As for `status`.
+
+    Raises:
+        ConfigInvalid: The journal cannot be read.
+    """
+    return History.read(state_folder(state))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceHistory:
+    """A device's timed copies over time.
+
+    Attributes:
+        device: Its name in the inventory.
+        measurements: The last copies, the oldest first.
+        expected_tuned: What a copy of half a gigabyte may be expected to do while tuned; None where nobody knows.
+        expected_as_it_is: The same with the device's own settings.
+        shown_not_to_gain: Why tuning it gains nothing, where that was measured.
+        damaged: How many records of the journal were left out, for damage.
+    """
+
+    device: str
+    measurements: tuple[Measurement, ...]
+    expected_tuned: Expectation | None
+    expected_as_it_is: Expectation | None
+    shown_not_to_gain: str | None
+    damaged: int
+
+
+def device_history(found: History, device: str, last: int = 20) -> DeviceHistory:
+    """Return what a history says of one device.
+
+    Args:
+        found: What `history` returned.
+        device: Its name in the inventory.
+        last: How many copies, from 1.
+
+    Raises:
+        ConfigInvalid: The history has no copy of it; the sentence has names that are like it.
+    """
+    copies = found.of(device)
+    if not copies:
+        raise _unknown(device, found)
+    return DeviceHistory(
+        device=device,
+        measurements=copies[-last:],
+        expected_tuned=found.expected(device, tuned=True, size_bytes=TYPICAL_IMAGE_BYTES),
+        expected_as_it_is=found.expected(device, tuned=False, size_bytes=TYPICAL_IMAGE_BYTES),
+        shown_not_to_gain=found.shown_not_to_gain(device),
+        damaged=found.damaged,
+    )
+
+
+def _unknown(device: str, found: History) -> ConfigInvalid:
+    close = get_close_matches(device, found.hosts, n=5, cutoff=0.5)
+    if close:
+        like = f"names like it are {', '.join(close)}"
+    elif found.hosts:
+        like = f"it has copies of {counted(len(found.hosts), 'device')}, such as {', '.join(found.hosts[:5])}"
+    else:
+        like = "it has no copy of any device"
+    return ConfigInvalid(
+        f"the journal has no copy of a device {device!r}: {like}",
+        hint="Only what was probed or staged from this state directory is known; check --state-dir",
+    )
+
+
+def stored_run(run: str = "latest", *, state: Path | str | None = None) -> tuple[StoredRun, RunControl]:
+    """Return where a run and each of its devices stand, and what operators want of it.
+
+    Args:
+        run: The run; its beginning or end where that is unique, or `latest`.
+        state: As for `status`.
+
+    Raises:
+        ConfigInvalid: The run is unknown, or the journal cannot be read.
+    """
+    directory = state_folder(state)
+    return read_run(directory, run, with_transfers=False), steered(directory, run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steered:
+    """A run that was told something; it looks about once a second.
+
+    Attributes:
+        run_id: The run.
+        control: All that is wanted of it now.
+        wave: The wave that was approved; None where none was.
+    """
+
+    run_id: str
+    control: RunControl
+    wave: int | None = None
+
+
+def steer(
+    run: str, *, paused: bool | None = None, stopping: bool | None = None, state: Path | str | None = None
+) -> Steered:
+    """Tell a run that is under way to pause, to go on, or to stop.
+
+    Args:
+        run: The run; its beginning or end where that is unique, or `latest`.
+        paused: True: no further device begins, those under way go on to their end; False: go on; None: as it is.
+        stopping: True: end what is under way, restore every device and report; None: as it is.
+        state: Folder of the journal; None: where the command line has it.
+
+    Raises:
+        ConfigInvalid: The run is unknown, or not alive.
+        JournalUnusable: The journal cannot be used; the run was not told.
+    """
+    return _told(run, state, paused=paused, stopping=stopping)
+
+
+def approve(run: str, wave: int | None = None, *, state: Path | str | None = None) -> Steered:
+    """Let the next wave of a run begin; the result says which one that is.
+
+    Args:
+        run: As for `steer`.
+        wave: Up to this wave, from 0; None: the one that waits, else the next that has not begun.
+        state: As for `steer`.
+
+    Raises:
+        ConfigInvalid: The run is unknown or not alive, has no such wave, or none is left to approve.
+        JournalUnusable: The journal cannot be used; the run was not told.
+    """
+    directory = state_folder(state)
+    run_id = _alive(directory, run)
+    found = read_run(directory, run_id, with_transfers=False)
+    return _told(run_id, state, approved_wave=may_approve(found, steered(directory, run_id), wave))
+
+
+def _told(
+    run: str,
+    state: Path | str | None,
+    *,
+    paused: bool | None = None,
+    stopping: bool | None = None,
+    approved_wave: int | None = None,
+) -> Steered:
+    from flashferry.store.journal import Journal
+
+    directory = state_folder(state)
+    run_id = _alive(directory, run)
+    with Journal(directory) as journal:
+        journal.set_control(run_id, paused=paused, stopping=stopping, approved_wave=approved_wave)
+        return Steered(run_id=run_id, control=journal.control(run_id), wave=approved_wave)
+
+
+def _alive(directory: Path, run: str) -> str:
+    """Return the identifier of a run that is under way; asking for one that nobody knows makes no journal.
+
+    Raises:
+        ConfigInvalid: The run is unknown, or not alive.
+    """
+    run_id = find_run(directory, run)
+    if not is_run_alive(directory, run_id):
+        raise ConfigInvalid(
+            f"run {run_id} is not alive: expected one that is under way",
+            hint=f"Where it did not get through, 'flashferry stage --resume {run_id}' goes on with it",
+        )
+    return run_id

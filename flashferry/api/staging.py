@@ -1,0 +1,250 @@
+"""Staging: devices pull an image, are restored and proven; also the same without sending anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashferry.api.jobs import StageJob, StageOptions, job_for_image, job_for_plan, pace_notices
+from flashferry.api.options import journal_in, state_folder
+from flashferry.core.errors import ConfigInvalid
+from flashferry.images.digests import published
+from flashferry.model.exit_codes import ExitCode, exit_code
+from flashferry.model.fleet_plan import FleetPlan, TuneMode
+from flashferry.model.limits import Limits
+from flashferry.model.plan_file import load_plan
+from flashferry.model.record import RunReport
+from flashferry.model.retry import RetryPolicy
+from flashferry.model.waves import WavePolicy
+from flashferry.monitor.events import Emit, silent
+from flashferry.run.context import DeviceOptions
+from flashferry.run.dry_run import DryRecord, dry_run_fleet
+from flashferry.run.make_request import Manner, request_for_image, request_for_plan
+from flashferry.run.options import RunOptions
+from flashferry.run.run import run_waves
+
+if TYPE_CHECKING:
+    from nornir.core import Nornir
+
+    from flashferry.run.control import Approve
+    from flashferry.store.journal import Journal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRunResult:
+    """What a run would do.
+
+    Attributes:
+        devices: What it would send to each device, or why it would not.
+        exit_code: What that comes to.
+    """
+
+    devices: tuple[DryRecord, ...]
+    exit_code: ExitCode
+
+
+def carry_out(
+    job: StageJob,
+    *,
+    state: Journal | Path | str | None = None,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+    approve: Approve | None = None,
+) -> RunReport:
+    """Take the devices of a job through their run; each is restored and proven, whatever happens.
+
+    Args:
+        job: What `job_for_image`, `job_for_plan` or `job_for_resume` returned.
+        state: An open journal, the folder that it is in, or None: where the command line has it.
+        emit: Takes events; called from several threads.
+        interrupted: Asked about once a second; once it says True, all is ended and restored.
+        approve: Asked whether a wave may begin, where waves are approved: yes, no, or None for no answer yet. Without
+            it `flashferry run approve` alone answers.
+
+    Returns:
+        A record per device; `run_exit_code` says what they come to. A device's fault is in its record, never raised.
+
+    Raises:
+        ConfigInvalid: The inventory or an image is wrong, or the server cannot start; no device was touched.
+        JournalUnusable: The journal cannot be opened; no device was touched.
+    """
+    with journal_in(state) as journal:
+        return run_waves(
+            job.nornir,
+            job.request,
+            job.options,
+            journal=journal,
+            emit=emit,
+            interrupted=interrupted,
+            approve=approve,
+        )
+
+
+def dry_run(
+    job: StageJob,
+    *,
+    state: Path | str | None = None,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> DryRunResult:
+    """Return what a run would send to each device; nothing is changed, no server is started, no journal is written.
+
+    Args:
+        job: What `job_for_image` or `job_for_plan` returned.
+        state: Folder of learned link rates, read only; None: where the command line has it.
+        emit: Takes events; called from several threads.
+        interrupted: Whether the caller wants to stop: devices under way are ended, others not begun.
+
+    Raises:
+        ConfigInvalid: The inventory or an image is wrong.
+    """
+    records = dry_run_fleet(
+        job.nornir,
+        job.request.images,
+        job.options,
+        state_directory=state_folder(state),
+        untuned=frozenset(job.request.untuned),
+        emit=emit,
+        interrupted=interrupted,
+    )
+    code = exit_code((record.outcome for record in records), interrupted=interrupted())
+    return DryRunResult(devices=records, exit_code=code)
+
+
+def stage(
+    nornir: Nornir,
+    what: FleetPlan | Path | str,
+    options: StageOptions | None = None,
+    *,
+    inventory: Path | str | None = None,
+    state: Journal | Path | str | None = None,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+    approve: Approve | None = None,
+) -> RunReport:
+    """Have devices pull an image, or what a plan gives each; the configuration is put back, and that is proven.
+
+    Args:
+        nornir: The devices, with credentials.
+        what: An image file for all devices, or a plan (`load_plan` reads one from its file).
+        options: How the run goes about it; the plan's own way, or the defaults, where nothing is said.
+        inventory: Where the inventory is, so that `resume` finds it; and its folder may hold images that devices name.
+        state: As for `carry_out`.
+        emit: As for `carry_out`.
+        interrupted: As for `carry_out`.
+        approve: As for `carry_out`.
+
+    Returns:
+        A record per device; `run_exit_code` says what they come to. A device's fault is in its record, never raised.
+
+    Raises:
+        ConfigInvalid: Something given is wrong; no device was touched.
+        JournalUnusable: The journal cannot be opened; no device was touched.
+    """
+    said = options or StageOptions()
+    with journal_in(state) as journal:
+        folder = journal.directory
+        if isinstance(what, FleetPlan):
+            job = job_for_plan(nornir, what, said, inventory=inventory)
+        else:
+            job = job_for_image(nornir, Path(what), said, inventory=inventory, state=folder)
+        pace_notices(job, folder)
+        return carry_out(job, state=journal, emit=emit, interrupted=interrupted, approve=approve)
+
+
+def stage_fleet(
+    nornir: Nornir,
+    *,
+    image: Path | str | None = None,
+    plan: FleetPlan | Path | str | None = None,
+    limits: Limits | None = None,
+    waves: WavePolicy | None = None,
+    tune: TuneMode | str | None = None,
+    retries: int = 2,
+    until: datetime | None = None,
+    remove_partial: bool = False,
+    verify_signature: bool = False,
+    md5: str | None = None,
+    sha512: str | None = None,
+    any_image: bool = False,
+    uncapped: bool = False,
+    server_address: str | None = None,
+    ftp_port: int | None = None,
+    state_dir: Path | str | None = None,
+    emit: Emit = silent,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> RunReport:
+    """Have all devices of a Nornir object pull an image; each is restored and proven, whatever happens.
+
+    Args:
+        nornir: The devices, with credentials: whatever its inventory plugin is. Narrow it with `nornir.filter`.
+        image: The image file for all devices that name none in the inventory.
+        plan: Or a plan, or its file: images, waves, limits and who is tuned come from it unless they are given here.
+        limits: How much goes on at the same time.
+        waves: How waves are made, and when the run stops.
+        tune: `auto`, `always` or `never`; `auto` leaves out devices that were shown not to gain from it.
+        retries: Tries after a failure that may pass, 0 to 10.
+        until: When the run must have ended, with a time zone.
+        remove_partial: What a broken copy of ours left on flash may be removed.
+        verify_signature: Whether devices verify the vendor's signature inside the image.
+        md5: What the vendor published for the image; another file is refused before any device is touched.
+        sha512: The same.
+        any_image: Whether an image is staged also on a platform that it is not for, or on several.
+        uncapped: Whether copies may run with neither a cap nor a pace, where no link rate is stated.
+        server_address: Our address as devices reach it, or None: as their SSH connection shows it.
+        ftp_port: Port of our FTP server, or None: 21 where that is allowed and free, else 2121, else any.
+        state_dir: Where journal and history are, or None: where the command line has them.
+        emit: Takes events; called from several threads.
+        interrupted: Asked about once a second; once it says True, all is ended and restored.
+
+    Returns:
+        A record per device. A device's fault is in its record, never raised.
+
+    Raises:
+        ConfigInvalid: Something given is wrong; no device was touched.
+    """
+    if (image is None) == (plan is None):
+        raise ConfigInvalid("stage_fleet: expected either an image or a plan")
+    made = load_plan(Path(plan)) if isinstance(plan, Path | str) else plan
+    mode = _mode(tune, made)
+    manner = Manner(
+        limits=limits or (made.limits if made else Limits()),
+        policy=waves or (made.policy if made else WavePolicy()),
+        retry=RetryPolicy(times=retries),
+        tune=mode,
+        until=until or (datetime.fromisoformat(made.ends_at) if made and made.ends_at else None),
+    )
+    directory = state_folder(state_dir)
+    if made is not None:
+        request = request_for_plan(nornir, made, manner, is_rewaved=waves is not None)
+    else:
+        assert image is not None
+        request = request_for_image(nornir, Path(image), manner, state_directory=directory)
+    options = RunOptions(
+        device=DeviceOptions(
+            tune=mode is not TuneMode.NEVER,
+            remove_partial=remove_partial,
+            verify_signature=verify_signature,
+            any_image=any_image or (made is not None and made.any_image),
+            uncapped=uncapped or (made is not None and made.uncapped),
+            server_address=server_address,
+        ),
+        port=ftp_port,
+        vendor=published(md5, sha512),
+    )
+    job = StageJob(nornir=nornir, request=request, options=options)
+    pace_notices(job, directory)
+    return carry_out(job, state=directory, emit=emit, interrupted=interrupted)
+
+
+def _mode(tune: TuneMode | str | None, plan: FleetPlan | None) -> TuneMode:
+    if tune is None:
+        return plan.tune if plan is not None else TuneMode.AUTO
+    try:
+        return TuneMode(tune)
+    except ValueError:
+        known = ", ".join(mode.value for mode in TuneMode)
+        raise ConfigInvalid(f"tune: expected one of {known}, found {tune!r}") from None
