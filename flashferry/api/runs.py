@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from flashferry.api.options import state_folder
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.store.control import control_request, may_approve
 from flashferry.store.history import History
 from flashferry.store.reader import find_run
 from flashferry.store.run_lock import is_run_alive
 from flashferry.store.status import LATEST_RUNS, Status, read_status
-from flashferry.store.steering import may_approve, steered
 from flashferry.store.stored_run import read_run
 from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
 
 if TYPE_CHECKING:
+    from flashferry.store.control import ControlRequest
     from flashferry.store.history import Expectation
     from flashferry.store.measurement import Measurement
-    from flashferry.store.steering import RunControl
     from flashferry.store.stored_run import StoredRun
 
 
@@ -109,7 +109,7 @@ def _unknown(device: str, found: History) -> ConfigInvalid:
     )
 
 
-def stored_run(run: str = "latest", *, state: Path | str | None = None) -> tuple[StoredRun, RunControl]:
+def stored_run(run: str = "latest", *, state: Path | str | None = None) -> tuple[StoredRun, ControlRequest]:
     """Return where a run and each of its devices stand, and what operators want of it.
 
     Args:
@@ -120,7 +120,7 @@ def stored_run(run: str = "latest", *, state: Path | str | None = None) -> tuple
         ConfigInvalid: The run is unknown, or the journal cannot be read.
     """
     directory = state_folder(state)
-    return read_run(directory, run, with_transfers=False), steered(directory, run)
+    return read_run(directory, run, with_transfers=False), control_request(directory, run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class Steered:
     """
 
     run_id: str
-    control: RunControl
+    control: ControlRequest
     wave: int | None = None
 
 
@@ -171,7 +171,7 @@ def approve(run: str, wave: int | None = None, *, state: Path | str | None = Non
     directory = state_folder(state)
     run_id = _alive(directory, run)
     found = read_run(directory, run_id, with_transfers=False)
-    return _told(run_id, state, approved_wave=may_approve(found, steered(directory, run_id), wave))
+    return _told(run_id, state, approved_wave=may_approve(found, control_request(directory, run_id), wave))
 
 
 def _told(
