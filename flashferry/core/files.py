@@ -7,19 +7,13 @@ looked at again; folders are compared with all links followed.
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import json
-import logging
 import os
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
-
-from flashferry.core.errors import ConfigInvalid
+from typing import BinaryIO
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _KINDS = (
@@ -100,83 +94,3 @@ def _checked(status: os.stat_result, path: Path) -> os.stat_result:
     error = NotRegular(errno.EINVAL, f"expected a regular file, found {found}", str(path))
     error.found = found
     raise error
-
-
-# Writing a report to a file: whole or not at all.
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that whoever reads it sees the old text or the new one, never a part; on disk when this returns.
-
-    It gets the rights that a new file of this user gets: a report is there to be handed on.
-
-    Raises:
-        ConfigInvalid: It cannot be written.
-    """
-    try:
-        handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.", suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-            Path(name).chmod(0o666 & ~_umask())
-            Path(name).replace(path)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
-    except OSError as error:
-        raise ConfigInvalid(
-            f"--output {path}: cannot be written: {error.strerror or error}", hint="Give a file in a folder of yours"
-        ) from None
-
-
-def _umask() -> int:
-    present = os.umask(0o077)
-    os.umask(present)
-    return present
-
-
-# A small JSON file that may be missing, damaged or impossible to write: it costs time then, never a run.
-
-_LOG = logging.getLogger("flashferry.ftpserver")
-
-
-def load(path: Path, consequence: str) -> Any:
-    """Return what a file holds; None if there is none or it cannot be read, which is logged with its consequence."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        complain(path, error, consequence)
-        return None
-
-
-def complain(path: Path, error: Exception, consequence: str) -> None:
-    """Log that a file cannot be read, or holds something else than it should."""
-    _LOG.warning("%s cannot be read (%s); %s", path, error, consequence)
-
-
-def store(path: Path, data: Any, consequence: str) -> None:
-    """Write a file anew; where that fails, it is logged with its consequence."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _put(path, data)
-    except OSError as error:
-        _LOG.warning("%s cannot be written (%s); %s", path, error, consequence)
-
-
-def _put(path: Path, data: Any) -> None:
-    # Written beside and renamed, so that a crash leaves the old file and not half of a new one.
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(data, file)
-        Path(temporary).replace(path)
-    except BaseException:
-        # On a full disk each of them would take room that is wanted, and nobody would clear them away.
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise

@@ -18,6 +18,8 @@ from typing import IO, Any
 
 from flashferry.core.errors import ConfigInvalid
 
+_FOLDER = "scratch"
+_LOCK = ".lock"
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -93,17 +95,34 @@ def _open_itself(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-# Folders for files that a command needs only while it runs, below the state: what a kill leaves, the next one removes.
-#
-# A folder of the system's for temporary files is cleaned by nobody we know of, may be small, and others write there.
+def lock(file: IO[Any], *, is_shared: bool = False, waits: bool = False) -> bool:
+    """Take the lock of an open file, which ends when the file is closed, whatever ends its process.
 
-_FOLDER = "scratch"
-_LOCK = ".lock"
+    Args:
+        file: The file.
+        is_shared: Whether others may have it so too: for asking whether somebody has it alone.
+        waits: Whether to wait for who has it.
+
+    Returns:
+        Whether the lock is ours; False where another process, or another opening of this one, has it.
+
+    Raises:
+        OSError: The file cannot be locked.
+    """
+    kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(file, kind if waits else kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager
 def scratch_folder(directory: Path) -> Iterator[Path]:
     """Yield an empty folder below a state directory, which ends with the block, or with the next command.
+
+    For files that a command needs only while it runs. A folder of the system's for temporary files is cleaned by nobody
+    we know of, may be small, and others write there.
 
     Raises:
         ConfigInvalid: The state directory is not ours alone.
@@ -115,7 +134,7 @@ def scratch_folder(directory: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(dir=directory / _FOLDER))
     try:
         with open_private(folder / _LOCK, "w") as held:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(held)
             (folder / "files").mkdir()
             yield folder / "files"
     finally:
@@ -137,9 +156,8 @@ def _is_in_use(folder: Path) -> bool:
     """Tell whether a command that lives has a folder; one that is being made, and has no lock yet, counts as one."""
     try:
         with (folder / _LOCK).open("r") as probe:
-            fcntl.flock(probe, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return not lock(probe, is_shared=True)
     except FileNotFoundError:
         return any(folder.iterdir()) is False
     except OSError:
         return True
-    return False

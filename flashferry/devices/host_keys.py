@@ -7,7 +7,6 @@ it. Lines of others stay as they are.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.files import reading
+from flashferry.core.state_folder import lock
 from flashferry.devices.errors import HostKeyRefused
 from flashferry.devices.known_hosts import HostKey, KnownKey, damaged_lines, keys_of, line_for
 from inventory.access import HostKeyPolicy
@@ -122,8 +122,8 @@ def _shown(key: HostKey) -> str:
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock beside the file, which ssh-keygen -R replaces, and a lock on it with it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with path.with_name(path.name + ".lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with path.with_name(path.name + ".lock").open("a") as held:
+        lock(held, waits=True)
         yield
 
 

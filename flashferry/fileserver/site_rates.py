@@ -6,8 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.core import files as json_file
 from flashferry.core.codec import CodecError, decode, encode
+from flashferry.core.writing import JsonCache
 from flashferry.fileserver.tickets import plain_address
 from flashferry.tcp.link_rate import Delivery, LearnedRate, learned_rate, sustained_bytes_per_s
 
@@ -49,9 +49,9 @@ class SiteRates:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+        self._file = _file(path) if path is not None else None
         self._lock = threading.Lock()
-        self._sites = _load(path) if path is not None else {}
+        self._sites = _load(self._file) if self._file is not None else {}
 
     def sites(self) -> tuple[str, ...]:
         """Return the sites something is known of."""
@@ -69,9 +69,10 @@ class SiteRates:
             self._sites[site] = (*known, delivery)[-_MOST_DELIVERIES:]
             while len(self._sites) > _MOST_SITES:
                 del self._sites[next(iter(self._sites))]
-            if self._path is not None:
-                data = {name: [encode(one) for one in deliveries] for name, deliveries in self._sites.items()}
-                json_file.store(self._path, data, "link rates learned now are forgotten with this run")
+            if self._file is not None:
+                self._file.store(
+                    {name: [encode(one) for one in deliveries] for name, deliveries in self._sites.items()}
+                )
 
     def learned(self, site: str, now_s: float) -> LearnedRate | None:
         """Return the link rate of a site as its transfers showed it; None if none of late did."""
@@ -80,12 +81,19 @@ class SiteRates:
         return learned_rate(deliveries, now_s)
 
 
-def _load(path: Path) -> dict[str, tuple[Delivery, ...]]:
-    consequence = "link rates are learned anew"
-    data = json_file.load(path, consequence)
+def _file(path: Path) -> JsonCache:
+    return JsonCache(
+        path,
+        unread="link rates are learned anew",
+        unwritten="link rates learned now are forgotten with this run",
+    )
+
+
+def _load(file: JsonCache) -> dict[str, tuple[Delivery, ...]]:
+    data = file.load()
     try:
         return {str(site): tuple(decode(Delivery, one) for one in deliveries) for site, deliveries in data.items()}
     except (AttributeError, TypeError, ValueError, CodecError) as error:
         if data is not None:
-            json_file.complain(path, error, consequence)
+            file.complain(error)
         return {}

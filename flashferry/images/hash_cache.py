@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashferry.core import files as json_file
+from flashferry.core.writing import JsonCache
 from flashferry.images.digests import Digests
 
 _MOST_ENTRIES = 1000
@@ -33,9 +33,9 @@ class HashCache:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
+        self._file = _file(path) if path is not None else None
         self._lock = threading.Lock()
-        self._entries: dict[str, Contents] = _load(path) if path is not None else {}
+        self._entries: dict[str, Contents] = _load(self._file) if self._file is not None else {}
 
     def get(self, key: str) -> Contents | None:
         """Return what is kept for a key."""
@@ -48,18 +48,22 @@ class HashCache:
             self._entries[key] = contents
             while len(self._entries) > _MOST_ENTRIES:
                 del self._entries[next(iter(self._entries))]
-            if self._path is not None:
-                _store(self._path, self._entries)
+            if self._file is not None:
+                kept = {key: (one.digests.md5, one.digests.sha512, one.inside) for key, one in self._entries.items()}
+                self._file.store(kept)
 
 
-def _load(path: Path) -> dict[str, Contents]:
-    consequence = "images are hashed anew"
-    data = json_file.load(path, consequence)
+def _file(path: Path) -> JsonCache:
+    return JsonCache(path, unread="images are hashed anew", unwritten="images will be hashed again")
+
+
+def _load(file: JsonCache) -> dict[str, Contents]:
+    data = file.load()
     try:
         found = {str(key): _contents(*kept) for key, kept in data.items()}
     except (ValueError, TypeError, AttributeError) as error:
         if data is not None:
-            json_file.complain(path, error, consequence)
+            file.complain(error)
         return {}
     return {key: contents for key, contents in found.items() if contents is not None}
 
@@ -70,8 +74,3 @@ def _contents(md5: str, sha512: str, *more: str | None) -> Contents | None:
         return None
     (inside,) = more
     return Contents(digests=Digests(md5=str(md5), sha512=str(sha512)), inside=inside)
-
-
-def _store(path: Path, entries: dict[str, Contents]) -> None:
-    data = {key: (one.digests.md5, one.digests.sha512, one.inside) for key, one in entries.items()}
-    json_file.store(path, data, "images will be hashed again")

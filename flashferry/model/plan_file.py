@@ -14,10 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import types
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -27,6 +25,7 @@ from typing import Any, BinaryIO, Literal, TypeVar, Union, cast, get_args, get_o
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below, reading
 from flashferry.core.outside import json_text, told
+from flashferry.core.writing import write_whole
 from flashferry.images.digests import PlannedImage
 from flashferry.model.codec import to_json
 from flashferry.model.fleet_plan import SCHEMA, Action, FleetPlan
@@ -158,20 +157,9 @@ def save_plan(plan: FleetPlan, path: Path) -> None:
     Raises:
         ConfigInvalid: It cannot be written there.
     """
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.absolute().parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-        ) as file:
-            temporary = Path(file.name)  # made with mode 0600
-            file.write(plan_text(plan))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_whole(path, plan_text(plan), is_private=True)
     except OSError as error:
-        if temporary is not None:
-            with suppress(OSError):
-                temporary.unlink()
         raise ConfigInvalid(f"plan {path}: cannot be written: {error.strerror}") from None
 
 

@@ -143,7 +143,7 @@ def _steps(record: Node) -> tuple[StepTime, ...]:
     return tuple(
         StepTime(step=step, seconds=seconds)
         for step, found in record.at("seconds_by_step").items()
-        if (seconds := found.as_number()) is not None
+        if (seconds := found.number()) is not None
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flashferry.core.json_access import number, parsed, text, whole
+from flashferry.core.json_access import Node, parsed
 from flashferry.store.legacy import StoredTransfer, transfers_in
 from flashferry.store.measurement import Measurement
 from flashferry.store.reader import reading
@@ -92,7 +92,8 @@ def _read_legacy(row: RecordRow, found: HistoryRows) -> None:
 def _legacy(row: RecordRow, record: dict[str, Any]) -> Iterator[Measurement]:
     transfers = transfers_in(record, updated_at=row.updated_at)
     for one in transfers:
-        size_bytes, duration_s = whole(one.record, "bytes_acked"), number(one.record, "duration_s")
+        account = Node(one.record)
+        size_bytes, duration_s = account.whole("bytes_acked"), account.number("duration_s")
         if size_bytes is None or duration_s is None:
             continue
         yield Measurement(
@@ -104,21 +105,21 @@ def _legacy(row: RecordRow, record: dict[str, Any]) -> Iterator[Measurement]:
             to_null=one.target == NULL,
             size_bytes=size_bytes,
             duration_s=duration_s,
-            rate_bytes_per_s=number(one.record, "rate_bytes_per_s") or 0.0,
+            rate_bytes_per_s=account.number("rate_bytes_per_s") or 0.0,
             steady_bytes_per_s=_steady(record, one),
-            rtt_s=number(one.record, "min_rtt_s"),
-            window_bytes=whole(one.record, "max_window_bytes"),
-            congestion_control=text(one.record, "sender", "congestion_control"),
-            verdict=text(one.record, "verdict", "kind") or "unknown",
-            outcome=text(one.record, "outcome") or "unknown",
-            device_s=number(record, "pull", "device", "duration_s") if one is transfers[-1] else None,
+            rtt_s=account.number("min_rtt_s"),
+            window_bytes=account.whole("max_window_bytes"),
+            congestion_control=account.text("sender", "congestion_control"),
+            verdict=account.text("verdict", "kind") or "unknown",
+            outcome=account.text("outcome") or "unknown",
+            device_s=Node(record).number("pull", "device", "duration_s") if one is transfers[-1] else None,
             identity=row.identity,
-            model=text(record, "check", "facts", "model"),
+            model=Node(record).text("check", "facts", "model"),
         )
 
 
 def _steady(record: dict[str, Any], one: StoredTransfer) -> float | None:
     """Return the rate behind the start, which only a speed test of that time had worked out."""
     if one.target == NULL:
-        return number(record, "probe", "tuned" if one.tuned else "as_is", "steady_bytes_per_s")
+        return Node(record).number("probe", "tuned" if one.tuned else "as_is", "steady_bytes_per_s")
     return None

@@ -9,7 +9,6 @@ it; process numbers are reused, locks are not.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.state_folder import open_private
+from flashferry.core.state_folder import lock, open_private
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.codec import kept_json, to_json
 from flashferry.model.lease import DamagedEntry, JournalUnusable, LeasedDevice, leased_device
@@ -279,10 +278,8 @@ class Journal(JournalRuns):
             ConfigInvalid: Another recovery is running.
         """
         with open_private(self.directory / "recover.lock", "w") as held:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigInvalid("another 'flashferry recover' is running", hint="Wait for it to end") from None
+            if not lock(held):
+                raise ConfigInvalid("another 'flashferry recover' is running", hint="Wait for it to end")
             yield
 
     def record(self, run_id: str, host: str, record: object) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from flashferry.core.json_access import number, text
+from flashferry.core.json_access import Node
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.codec import kept_json
 from flashferry.model.states import State
@@ -120,11 +120,15 @@ def annotate(database: sqlite3.Connection, run_id: str, host: str, record: Any) 
 
     The device's clock counts flash writing; what a copy to flash takes is known by it alone.
     """
-    if (model := text(record, "check", "facts", "model")) is not None:
+    told = Node(record)
+    if (model := told.text("check", "facts", "model")) is not None:
         database.execute("UPDATE transfers SET model = ? WHERE run_id = ? AND host = ?", (model, run_id, host))
-    device_s, started_s = number(record, "pull", "device", "duration_s"), number(record, "transfer", "started_at")
+    device_s, started_s = (
+        told.number("pull", "device", "duration_s"),
+        told.number("transfer", "started_at"),
+    )
     if device_s is not None and started_s is not None:
         database.execute(
             "UPDATE transfers SET device_s = ? WHERE run_id = ? AND host = ? AND ticket_id = ? AND at = ?",
-            (device_s, run_id, host, text(record, "transfer", "ticket_id"), utc(started_s)),
+            (device_s, run_id, host, told.text("transfer", "ticket_id"), utc(started_s)),
         )

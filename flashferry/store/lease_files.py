@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from flashferry.core.state_folder import make_private_directory, open_private
+from flashferry.core.state_folder import check_regular, make_private_directory, open_private
+from flashferry.core.writing import sync_folder, write_whole
 from flashferry.model.lease import DamagedEntry, LeasedDevice, leased_device
 from flashferry.store.seals import seal_of
 
@@ -78,13 +78,9 @@ class LeaseFiles:
         kept = {"schema": SCHEMA} | row
         kept["seal"] = seal_of(*(kept[key] for key in sorted(kept)))
         path = self._path(row["run_id"], row["host"])
-        fresh = path.with_suffix(".new")
-        with open_private(fresh, "w") as file:
-            json.dump(kept, file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-        self._sync_folder()
+        check_regular(path)
+        write_whole(path, json.dumps(kept), is_private=True)
+        sync_folder(self._folder)
 
     def remove(self, run_id: str, host: str) -> None:
         """Remove a lease that ended; one that comes back by a power cut is found to be over."""
@@ -104,13 +100,6 @@ class LeaseFiles:
         if len(name) > _LONGEST_NAME:
             name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
         return self._folder / f"{name}.json"
-
-    def _sync_folder(self) -> None:
-        number = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
 
 
 def _read(path: Path) -> LeaseFile:

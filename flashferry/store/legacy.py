@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from flashferry.core.json_access import at, number, text
+from flashferry.core.json_access import Node
 from flashferry.store.tables import SampledRow
 from flashferry.store.transfer_row import NULL, PROBE_AS_IS, PROBE_TUNED, STAGE, unpacked, utc
 
@@ -60,26 +60,27 @@ def transfers_in(record: dict[str, Any], *, updated_at: str) -> tuple[StoredTran
         record: JSON of a DeviceRecord, of this release or of one before.
         updated_at: When it was written, for copies whose own time was not kept.
     """
-    if isinstance(at(record, "probe"), dict):
-        return tuple(_arms(record, updated_at))
-    account = at(record, "transfer")
+    told = Node(record)
+    if isinstance(told.at("probe").value, dict):
+        return tuple(_arms(told, updated_at))
+    account = told.at("transfer").value
     if not isinstance(account, dict):
         return ()
-    target = text(record, "pull", "target") or text(record, "verify", "path") or _planned_target(record, account)
+    target = told.text("pull", "target") or told.text("verify", "path") or _planned_target(told)
     return (_stored(account, STAGE, tuned=was_tuned(record), target=target, updated_at=updated_at),)
 
 
 def was_tuned(record: dict[str, Any]) -> bool:
     """Return whether lines that make a copy faster were set on the device, by its record."""
-    changes = at(record, "changes")
-    words = {text(change, "keyword") for change in changes} if isinstance(changes, list) else set()
-    return bool(at(record, "tune")) and bool(words & _TUNING)
+    told = Node(record)
+    words = {change.text("keyword") for change in told.list("changes")}
+    return bool(told.at("tune").value) and bool(words & _TUNING)
 
 
-def _arms(record: dict[str, Any], updated_at: str) -> Iterator[StoredTransfer]:
-    last = at(record, "transfer")
+def _arms(record: Node, updated_at: str) -> Iterator[StoredTransfer]:
+    last = record.at("transfer").value
     for name, kind in (("as_is", PROBE_AS_IS), ("tuned", PROBE_TUNED)):
-        arm = at(record, "probe", name)
+        arm = record.at("probe", name).value
         if isinstance(arm, dict):
             # The record's own transfer is the last copy of all; it has its samples, and so wins.
             account = last if isinstance(last, dict) and _is_same(last, arm) else _account_of(arm, last)
@@ -92,9 +93,9 @@ def _is_same(account: dict[str, Any], arm: dict[str, Any]) -> bool:
 
 def _account_of(arm: dict[str, Any], last: object) -> dict[str, Any]:
     """Return what an arm tells in the words of a transfer's record; it ended when the last copy began, or before."""
-    ended_s = number(last, "started_at")
+    ended_s = Node(last).number("started_at")
     return {
-        "started_at": None if ended_s is None else ended_s - (number(arm, "duration_s") or 0.0),
+        "started_at": None if ended_s is None else ended_s - (Node(arm).number("duration_s") or 0.0),
         "outcome": "delivered",
         "size_bytes": arm.get("size_bytes"),
         "bytes_acked": arm.get("size_bytes"),
@@ -108,17 +109,17 @@ def _account_of(arm: dict[str, Any], last: object) -> dict[str, Any]:
     }
 
 
-def _planned_target(record: dict[str, Any], account: dict[str, Any]) -> str:
-    return f"{text(record, 'check', 'file_system') or ''}{text(account, 'image_name') or ''}"
+def _planned_target(record: Node) -> str:
+    return f"{record.text('check', 'file_system') or ''}{record.text('transfer', 'image_name') or ''}"
 
 
 def _stored(account: dict[str, Any], kind: str, *, tuned: bool, target: str, updated_at: str) -> StoredTransfer:
-    started_s = number(account, "started_at")
+    started_s = Node(account).number("started_at")
     return StoredTransfer(
         at=updated_at if started_s is None else utc(started_s),
         kind=kind,
         tuned=tuned,
         target=target,
-        image=text(account, "image_name") or "",
+        image=Node(account).text("image_name") or "",
         record=account,
     )

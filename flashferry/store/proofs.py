@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashferry.core.json_access import at, text
+from flashferry.core.json_access import Node
 from flashferry.model.states import Restored
 
 
@@ -34,7 +34,7 @@ class RestoreSource:
     @property
     def restored(self) -> str | None:
         """Return whether the configuration is what it was, or None where nobody has told."""
-        return text(self.account, "restored")
+        return Node(self.account).text("restored")
 
 
 def restore_source(record: dict[str, Any], attempts: Sequence[dict[str, Any]] = ()) -> RestoreSource:
@@ -55,6 +55,6 @@ def restore_source(record: dict[str, Any], attempts: Sequence[dict[str, Any]] = 
 
 
 def _source(record: dict[str, Any], ago: int) -> RestoreSource:
-    recovery = at(record, "recovery")
+    recovery = Node(record).at("recovery").value
     by_recovery = isinstance(recovery, dict) and bool(recovery)
     return RestoreSource(account=recovery if by_recovery else record, record=record, by_recovery=by_recovery, ago=ago)

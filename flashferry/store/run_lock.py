@@ -1,15 +1,14 @@
-"""Whether a run lives: it holds a lock on a file while it does, whatever ends it."""
+"""Where a run stands, by its row and by the lock that it holds on a file while it lives, whatever ends it."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
-from flashferry.core.state_folder import open_private
+from flashferry.core.state_folder import lock, open_private
 
 _TRIES = 20
 _PAUSE_S = 0.01
@@ -29,13 +28,11 @@ def taken_lock(directory: Path, run_id: str) -> IO[str]:
     """
     for tries_left in reversed(range(_TRIES)):
         held = open_private(lock_of(directory, run_id), "a")
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(held):
             held.close()
             # Who merely asks whether the run lives holds the lock for an instant.
             if not tries_left:
-                raise
+                raise BlockingIOError(f"the lock of run {run_id} is taken")
             time.sleep(_PAUSE_S)
             continue
         if _is_in_place(held, lock_of(directory, run_id)):
@@ -55,12 +52,9 @@ def is_run_alive(directory: Path, run_id: str) -> bool:
     try:
         with open_private(lock_of(directory, run_id), "r") as probe:
             # Shared, so that two who ask at the same time don't take each other for the run.
-            fcntl.flock(probe, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return not lock(probe, is_shared=True)
     except FileNotFoundError:
         return False
-    except BlockingIOError:
-        return True
-    return False
 
 
 def locked_runs(directory: Path) -> tuple[str, ...]:
@@ -76,9 +70,6 @@ def _is_in_place(held: IO[str], path: Path) -> bool:
         return path.stat().st_ino == os.fstat(held.fileno()).st_ino
     except FileNotFoundError:
         return False
-
-
-# Where a run stands: by its row, and by the lock that it holds while it lives.
 
 
 class RunState(StrEnum):

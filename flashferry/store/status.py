@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashferry.core.json_access import number, text
+from flashferry.core.json_access import Node
 from flashferry.model.states import ENDED
 from flashferry.store.control import ControlRequest
 from flashferry.store.lease_files import LeaseFiles
@@ -218,18 +218,18 @@ def _run_status(run: StoredRun, control: ControlRequest) -> RunStatus:
 
 
 def _device_status(device: StoredDevice) -> DeviceStatus:
-    record = device.record
+    record = Node(device.record)
     return DeviceStatus(
         host=device.host,
         address=device.address,
         state=device.state,
         is_held=device.is_held,
         updated_at=device.updated_at,
-        outcome=text(record, "outcome"),
-        restored=restore_source(record, device.attempts).restored,
-        rate_bytes_per_s=number(record, "transfer", "rate_bytes_per_s"),
-        verdict=text(record, "transfer", "verdict", "kind"),
-        reason=text(record, "failure", "reason"),
+        outcome=record.text("outcome"),
+        restored=restore_source(device.record, device.attempts).restored,
+        rate_bytes_per_s=record.number("transfer", "rate_bytes_per_s"),
+        verdict=record.text("transfer", "verdict", "kind"),
+        reason=record.text("failure", "reason"),
         site=device.site,
         wave=device.wave,
         attempt=device.attempt,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flashferry.core.json_access import at, number, parsed, text
+from flashferry.core.json_access import Node, parsed
 from flashferry.store.legacy import StoredTransfer, transfers_in
 from flashferry.store.reader import find_run, reading, unknown_run
 from flashferry.store.run_lock import RunState, run_state
@@ -167,7 +167,7 @@ class _RunReader:
             address=row.address,
             site=row.site,
             wave=row.wave,
-            image=row.image or text(record, "transfer", "image_name"),
+            image=row.image or Node(record).text("transfer", "image_name"),
             state=row.state,
             attempt=row.attempt,
             is_held=bool(row.touched),
@@ -181,7 +181,8 @@ class _RunReader:
 
 def _whole(record: dict[str, Any], transfers: list[StoredTransfer]) -> dict[str, Any]:
     """Return a record with the samples of its transfer, which are kept apart from it."""
-    mine, started_s = at(record, "transfer"), number(record, "transfer", "started_at")
+    told = Node(record).at("transfer")
+    mine, started_s = told.value, told.number("started_at")
     if not isinstance(mine, dict) or mine.get("samples") or started_s is None:
         return record
     for one in transfers:

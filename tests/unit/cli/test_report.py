@@ -97,3 +97,10 @@ def test_reading_a_report_changes_no_journal(monkeypatch, capsys, run_id, tmp_pa
     before = (tmp_path / "journal.sqlite3").read_bytes()
     assert flashferry(monkeypatch, "report", run_id, "--format", "csv") == 0
     assert (tmp_path / "journal.sqlite3").read_bytes() == before
+
+
+def test_a_file_that_cannot_be_written_is_one_sentence(monkeypatch, capsys, run_id, tmp_path):
+    """A folder that is not there is the operator's to mend, and the option is named."""
+    missing = tmp_path / "none" / "report.html"
+    assert flashferry(monkeypatch, "report", run_id, "--format", "html", "--output", str(missing)) == 2
+    assert f"--output {missing}: cannot be written: No such file or directory" in capsys.readouterr().err

@@ -18,7 +18,6 @@ import pytest
 
 from flashferry.cli.view.report_table import report_text
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import write_whole
 from flashferry.reports.as_csv import COLUMNS, report_csv, safe
 from flashferry.reports.as_html import MOST_OPENED, report_html
 from flashferry.reports.as_json import report_document, report_json, report_schema
@@ -302,17 +301,6 @@ def test_the_table_names_what_needs_attention_first(three, report):
     assert lines[attention + 1].startswith("xe2: failed at verify: bootflash:isr-image")
     assert [line.split()[0] for line in lines[devices + 2 : devices + 5]] == ["xe1", "ios1", "xe2"]
     assert any(line.startswith("Checks: ") for line in lines)
-
-
-def test_a_report_is_written_whole_or_not_at_all(tmp_path):
-    """The new text replaces the old one; a folder that is not there is one sentence; nothing else is left."""
-    path = tmp_path / "report.html"
-    path.write_text("old")
-    write_whole(path, "new\r\n")
-    assert path.read_bytes() == b"new\r\n"
-    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
-    with pytest.raises(ConfigInvalid, match="cannot be written"):
-        write_whole(tmp_path / "none" / "report.html", "new")
 
 
 def test_the_last_words_of_a_failed_device(record, device, run, report):
