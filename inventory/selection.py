@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from flashferry.core.described import SHORTEST_SECRET
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import is_secret_key
 from inventory.platforms import platform_of
@@ -32,7 +33,6 @@ _PUBLIC = frozenset(
     }
 )
 """Keys whose values may be told; one of the operator's own may hold anything."""
-_SHORTEST_SECRET = 3
 _KEY = re.compile(r"[A-Za-z][A-Za-z_-]*[0-9]{0,2}")
 """What may be told as a key: `password:word`, without the blank, is one to YAML."""
 
@@ -139,7 +139,7 @@ def _seen(facts: dict[str, dict[str, set[str]]], wanted: dict[str, set[str]]) ->
     parts = []
     for key in wanted:
         values = sorted({value for one in facts.values() for value in one.get(key, set())})
-        is_public = key in _PUBLIC or all(len(value) < _SHORTEST_SECRET for value in values)
+        is_public = key in _PUBLIC or all(len(value) < SHORTEST_SECRET for value in values)
         told = _listed(values, " or ") if is_public else f"one of {len(values)} other values"
         parts.append(f"{key} is {told}")
     return "In the inventory " + "; ".join(parts)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import Platform, Setting, TcpSettings, ValueKind
+from flashferry.tcp.path import LARGEST_UNSCALED_BYTES
 from tasks.mark import is_mark, mark_of
 from templates.config_sections import global_lines
 
@@ -34,9 +35,6 @@ SOURCE_INTERFACE = "source-interface"
 
 EXTRAS = {name: one.keyword for platform in PLATFORMS for name, one in platform.tcp.extras.items()}
 """Optional settings: the name that the operator gives, and the keyword."""
-
-LARGEST_UNSCALED_BYTES = 65_535
-"""Largest window without scaling: the least that an automatic choice backs off to."""
 
 _SOURCE = Setting(
     keyword=SOURCE_INTERFACE,

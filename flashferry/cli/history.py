@@ -16,6 +16,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.history import History
 from flashferry.store.measurement import DELIVERED
+from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
 from flashferry.tcp.worth import spoken
 from inventory.access import state_directory
 
@@ -52,9 +53,6 @@ def blocks(speeds: Sequence[float]) -> str:
     top = max(speeds, default=0.0) or 1.0
     return "".join(_BLOCKS[min(int(speed / top * len(_BLOCKS)), len(_BLOCKS) - 1)] for speed in speeds)
 
-
-TYPICAL_IMAGE_BYTES = 500_000_000
-"""Size that the next copy is told for; the share of its start and its end shrinks with it."""
 
 _LAST = 20
 

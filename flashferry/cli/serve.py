@@ -40,7 +40,7 @@ from flashferry.images.errors import ImageError
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.server import free_ftp_port, port_notice
-from flashferry.tcp.link_rate import DEFAULT_CAP_SHARE
+from inventory.view import DEFAULT_CAP_SHARE
 
 
 def serve(

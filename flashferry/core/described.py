@@ -12,7 +12,9 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
-_SHORTEST_SECRET = 3
+SHORTEST_SECRET = 3
+"""Letters of the shortest text that is taken for a secret: of shorter ones everything would be one."""
+
 _IMAGE = re.compile(r"[\w./~+-]*\.(bin|pkg|tar|tgz|gz|zip|img|iso|ova|qcow2|smu|spa)", re.IGNORECASE | re.ASCII)
 _FILE = re.compile(r"[\w./~ +-]*\.(ya?ml|csv|tsv|txt|json|xlsx?|ods|toml|ini|conf|cfg)", re.IGNORECASE | re.ASCII)
 _LETTERS = re.compile(r"[A-Za-z][A-Za-z_-]*")
@@ -43,9 +45,9 @@ def described(value: object, known: Iterable[str] = ()) -> str:
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, int | float):
-        return str(value) if len(str(value)) <= _SHORTEST_SECRET else "a number"
+        return str(value) if len(str(value)) <= SHORTEST_SECRET else "a number"
     if isinstance(value, str):
-        is_public = len(value) < _SHORTEST_SECRET or value.lower() in known or _PUBLIC.fullmatch(value)
+        is_public = len(value) < SHORTEST_SECRET or value.lower() in known or _PUBLIC.fullmatch(value)
         return repr(value) if is_public else _text(value)
     if isinstance(value, Mapping):
         return f"a mapping with {counted(len(value), 'key')}"

@@ -25,12 +25,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from flashferry.core.described import SHORTEST_SECRET
+
 MASK = "***"
 
 LEAST_ANYWHERE = 6
 """Secrets of so many characters are masked anywhere, shorter ones as whole words."""
 
-LEAST_AT_ALL = 3
 LEAST_FRAGMENT = 8
 """So many characters of a random secret in a row are masked, also where the rest is missing."""
 
@@ -283,7 +284,7 @@ def _spellings(value: str) -> Iterator[str]:
     """Yield a secret as it may come back; a text of several lines line by line, too."""
     lines = value.splitlines()
     for one in dict.fromkeys((value, value.strip(), *(lines if len(lines) > 1 else ()))):
-        if len(one) < LEAST_AT_ALL or one.isspace() or one.lower() in _NO_SECRETS:
+        if len(one) < SHORTEST_SECRET or one.isspace() or one.lower() in _NO_SECRETS:
             continue
         yield from dict.fromkeys(
             (

@@ -6,7 +6,7 @@ transfers have moved together tells each what the others had of the link meanwhi
 
 from dataclasses import dataclass
 
-_LEAST_BYTES_PER_S = 1000
+from flashferry.tcp.pacing_figures import LEAST_BYTES_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class SiteCaps:
         cap = self._caps.get(site)
         if cap is None or transfers <= 1:
             return cap
-        part = max(_LEAST_BYTES_PER_S, cap.bytes_per_s // transfers)
+        part = max(LEAST_BYTES_PER_S, cap.bytes_per_s // transfers)
         source = f"1 of {transfers} shares of: {cap.source}"
         return Cap(bytes_per_s=part, source=source, shared_bytes_per_s=cap.bytes_per_s)
 

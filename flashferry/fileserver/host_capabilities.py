@@ -19,6 +19,8 @@ from flashferry.fileserver import sockets
 from flashferry.fileserver.errors import ServerStartFailed
 
 DESCRIPTORS_PER_SESSION = 4
+"""Control connection, data connection, passive listener, file."""
+
 MOST_SESSIONS = 4000
 """Sessions allowed where nobody asked for a number; each costs some 10 kB."""
 

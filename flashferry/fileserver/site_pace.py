@@ -11,6 +11,7 @@ Facts
 
 from typing import TYPE_CHECKING
 
+from flashferry.tcp.limiting_factor import WINDOW_FILLED
 from flashferry.tcp.pacing import LinkPacer, Pace, Phase
 from flashferry.tcp.path_sight import BaseRtt, PathReading
 
@@ -23,7 +24,6 @@ _RWND_LIMITED = 0.3
 """Of the time between two looks. The kernel shows about 0.47 under BBR for a flow entirely held by the window, and 0
 for one that is held by its pace."""
 
-_WINDOW_FILLED = 0.85
 _ROOM_FOR_HELD_BACK = 1.25
 _STALE_S = 2.0
 _REMEMBERED_S = 3600.0
@@ -246,4 +246,4 @@ def _is_held_back(before: "TcpInfo", info: "TcpInfo", span_s: float) -> bool:
     waited_us += (info.sndbuf_limited_us or 0) - (before.sndbuf_limited_us or 0)
     if waited_us > _RWND_LIMITED * span_s * 1e6 or (info.app_limited and not info.notsent_bytes):
         return True
-    return bool(info.snd_wnd_bytes) and info.in_flight_bytes >= _WINDOW_FILLED * (info.snd_wnd_bytes or 0)
+    return bool(info.snd_wnd_bytes) and info.in_flight_bytes >= WINDOW_FILLED * (info.snd_wnd_bytes or 0)

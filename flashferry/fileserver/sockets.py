@@ -9,7 +9,7 @@ import errno
 import socket
 import struct
 
-from flashferry.tcp.info import TcpInfo, parse_tcp_info
+from flashferry.tcp.info import NO_PACING_LIMIT, TcpInfo, parse_tcp_info
 from flashferry.tcp.syn import SynOptions, parse_saved_syn
 
 _TCP = socket.IPPROTO_TCP
@@ -20,7 +20,6 @@ _TCP_NOTSENT_LOWAT = 25
 _TCP_SAVE_SYN = 27
 _TCP_SAVED_SYN = 28
 _SO_MAX_PACING_RATE = 47
-_NO_PACING = 2**64 - 1
 
 STATE_CLOSE = 7
 """`TCP_CLOSE` of linux/tcp.h: reset, timed out, or closed on both sides."""
@@ -73,7 +72,7 @@ def set_congestion_control(connection: socket.socket, name: str) -> str:
 
 def set_cap(connection: socket.socket, cap_bytes_per_s: int | None) -> bool:
     """Set or lift the pacing cap (SO_MAX_PACING_RATE, bytes per second); works in mid-flow and without fq."""
-    value = _NO_PACING if cap_bytes_per_s is None else cap_bytes_per_s
+    value = NO_PACING_LIMIT if cap_bytes_per_s is None else cap_bytes_per_s
     try:
         connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("=Q", value))
     except OSError:
@@ -88,7 +87,7 @@ def cap(connection: socket.socket) -> int | None:
     except OSError:
         return None
     value = int.from_bytes(raw, "little" if struct.pack("=H", 1)[0] else "big")
-    return None if value in (_NO_PACING, 2**32 - 1) else value
+    return None if value in (NO_PACING_LIMIT, 2**32 - 1) else value
 
 
 def set_unacked_limit(connection: socket.socket, limit_s: float) -> bool:

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.fileserver import HostCapabilities, SiteRates, TransferRecord, network_of, probe_capabilities
+from flashferry.tcp.link_rate import HEADERS_BYTES, MTU_BYTES
 from flashferry.tcp.pacing_figures import HOLD_SHARE
 from inventory.sites import rate_missing
 from inventory.view import HostView
 
-# How much of a site's link a copy may take. Pure.
-
-MTU_BYTES = 1500
-HEADERS_BYTES = 40
-"""IPv4 and TCP header without options, as in every data segment to a device that does not use timestamps."""
+FILE = "link-rates.json"
+STATED = "stated in the inventory"
 
 
 def payload_cap_bytes_per_s(cap_bps: float | None) -> int | None:
@@ -30,10 +28,6 @@ def payload_cap_bytes_per_s(cap_bps: float | None) -> int | None:
         cap_bps: Bits per second on the link, IP headers included.
     """
     return None if cap_bps is None else int(cap_bps / 8 * (MTU_BYTES - HEADERS_BYTES) / MTU_BYTES)
-
-
-FILE = "link-rates.json"
-STATED = "stated in the inventory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

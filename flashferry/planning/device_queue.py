@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from flashferry.model.limits import Limits
 
-AHEAD = 3
+_AHEAD = 3
 """Devices that are checked ahead of a site's copy slots, with a quarter of the slots on top: a check takes seconds, and
 the more copies there are the sooner one of them ends."""
 
 
 def look_ahead(copies: int) -> int:
     """Return how many devices may be between their login and the end of their copy where so many may copy."""
-    return copies + AHEAD + copies // 4
+    return copies + _AHEAD + copies // 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

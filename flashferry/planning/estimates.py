@@ -10,7 +10,6 @@ from flashferry.model.fleet_plan import Action, PlannedDevice, TuneMode
 from flashferry.model.links import copy_share
 from flashferry.planning.gather import Found
 from flashferry.planning.rates import (
-    ASSUMED_RTT_S,
     Past,
     Subject,
     assumed_rate,
@@ -20,6 +19,7 @@ from flashferry.planning.rates import (
     measured_rate,
 )
 from flashferry.planning.scenario import LinkFacts, Prospect, Rate
+from flashferry.tcp.path import ASSUMED_RTT_S
 from inventory.sites import Site
 from inventory.time_window import TimeWindow, next_opening
 from inventory.view import HostView

@@ -16,10 +16,10 @@ from typing import Protocol
 
 from flashferry.planning.scenario import Rate
 from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.path import ASSUMED_RTT_S
 
 UNTUNED_WINDOW_BYTES = {"ios-xe": 14_900, "ios": 10_200}
 HASH_BYTES_PER_S = {"ios-xe": 2e9 / 480, "ios": 400e6 / 720}
-ASSUMED_RTT_S = 0.1
 
 _LINK = frozenset({VerdictKind.CAP, VerdictKind.BANDWIDTH})
 _LIKE = 0.9

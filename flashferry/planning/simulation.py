@@ -17,15 +17,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
 from flashferry.model.limits import MOST, Limits
+from flashferry.planning.device_queue import look_ahead
 from flashferry.planning.shared_link import SharedLink, Slots
 
 CHECK_S, CHECK_ROUND_TRIPS = 0.85, 20
 SETUP_S, SETUP_ROUND_TRIPS = 0.3, 19 + 6
 RESTORE_S, RESTORE_ROUND_TRIPS = 0.03, 7.4
-
-CHECKED_AHEAD = 3
-"""Devices of a site that are checked before a slot is free for them, and a quarter of its slots on top: as the run does
-(`flashferry.planning.device_queue`), so that no slot waits for a login."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +184,7 @@ class _Run:
         self._times = [_Times() for _ in self.jobs]
         self._states = {site: _LinkState(SharedLink(link.cap_bytes_per_s)) for site, link in links.items()}
         self._events = _Events()
-        self._ahead = Slots(MOST, lambda site: links[site].copies * 5 // 4 + CHECKED_AHEAD)
+        self._ahead = Slots(MOST, lambda site: look_ahead(links[site].copies))
         self._logins = Slots(limits.logins, lambda _: MOST)
         self._copies = Slots(limits.copies, lambda site: links[site].copies)
         self._hashes = Slots(limits.hashes, lambda _: MOST)

@@ -11,16 +11,13 @@ from flashferry.devices.platforms.platform import Platform
 from flashferry.images.digests import Digests
 from flashferry.model.links import LinkRate
 from flashferry.run.context import DeviceOptions
-from flashferry.tcp.path import WindowChoice, choose_window
+from flashferry.tcp.path import ASSUMED_RTT_S, WindowChoice, choose_window
 from inventory.view import HostView
 from tasks.check import CheckReport
 from tasks.copy import Source, command_for
 from tasks.restore_plan import plan_restore
 from tasks.tcp_config import Change, TcpLines, TunePlan, plan_tune
 from tasks.verify import commands_for
-
-ASSUMED_RTT_S = 0.1
-"""Round-trip time taken where the kernel measured none."""
 
 # Of the lengths that a ticket's have, so that a command that is too long is found before there is a ticket.
 _USERNAME = "x" * 8

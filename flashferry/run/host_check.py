@@ -6,13 +6,11 @@ import resource
 from dataclasses import dataclass
 
 from flashferry.fileserver import CongestionControl, HostCapabilities, may_bind, probe_capabilities
+from flashferry.fileserver.host_capabilities import DESCRIPTORS_PER_SESSION
 from flashferry.run.server import FTP_PORT
 
 SESSIONS_WANTED = 500
 """A fleet of this size is what one machine is meant for."""
-
-DESCRIPTORS_PER_SESSION = 4
-"""Control connection, data connection, passive listener, file."""
 
 SEND_BUFFER_WANTED_BYTES = 4_000_000
 """100 Mbit/s at 300 ms is 3.75 MB in flight, and the kernel keeps what was sent until it is acknowledged."""

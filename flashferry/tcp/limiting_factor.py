@@ -36,7 +36,9 @@ _CAP_REACHED = 0.9
 _RWND_LIMITED = 0.5
 # BBR shows about 0.47 for a flow entirely held by the window: believed only if the bytes in flight agree.
 _RWND_LIMITED_WHILE_PACED = 0.25
-_WINDOW_FILLED = 0.85
+WINDOW_FILLED = 0.85
+"""A window counts as full from this share of it on."""
+
 # A window below half of what was once offered, or filled only half on average, is a receiver that does not keep up.
 _SHRUNK = 0.5
 _MOSTLY_OPEN = 0.75
@@ -158,9 +160,9 @@ def _fills_window(span: "Interval") -> bool:
         return True
     if usable is None:
         return False
-    if span.end.in_flight_bytes >= _WINDOW_FILLED * usable:
+    if span.end.in_flight_bytes >= WINDOW_FILLED * usable:
         return True
-    return rwnd_share > _RWND_LIMITED_WHILE_PACED and span.mean_in_flight_bytes >= _WINDOW_FILLED * usable
+    return rwnd_share > _RWND_LIMITED_WHILE_PACED and span.mean_in_flight_bytes >= WINDOW_FILLED * usable
 
 
 def _narrowed_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
@@ -199,7 +201,7 @@ def _reads_late(span: "Interval", window_so_far_bytes: int) -> bool:
     if usable is None or (span.rwnd_share or 0.0) <= _RWND_LIMITED_WHILE_PACED or _holes_tell(span):
         return False
     # What a queue fills is full on average; of a window that is never the limit for long that is a matter of chance.
-    full = _WINDOW_FILLED if (span.rwnd_share or 0.0) > _RWND_LIMITED else _FULL_ON_AVERAGE
+    full = WINDOW_FILLED if (span.rwnd_share or 0.0) > _RWND_LIMITED else _FULL_ON_AVERAGE
     return _has_unread(span, window_so_far_bytes) or span.mean_in_flight_bytes < full * usable
 
 

@@ -24,15 +24,14 @@ if TYPE_CHECKING:
 
     from flashferry.tcp.sample import Sample
 
-DEFAULT_CAP_SHARE = 0.8
-"""Part of a stated link that copies may take where nobody said otherwise."""
+MTU_BYTES = 1500
+HEADERS_BYTES = 40
+"""IPv4 and TCP header without options, as in every data segment to a device that does not use timestamps."""
 
 MAX_AGE_S = 7 * 86400.0
 """After a week a rate is learned anew: links are changed."""
 
 _SUSTAINED_S = 5.0
-_HEADERS_BYTES = 40
-_USUAL_MSS_BYTES = 1460
 # A transfer beside another one is added only if it lay (nearly) within it: its mean rate is that of sharing then.
 _BESIDE = 0.9
 _SHOWS_THE_LINK = (VerdictKind.BANDWIDTH, VerdictKind.POLICER)
@@ -86,10 +85,6 @@ class LearnedRate:
         age = _age(max(0.0, now_s - self.learned_at))
         return f"{self.rate_bps / 1e6:.3g} Mbit/s, learned {age} ago from {self.peer_address} (verdict {self.kind})"
 
-    def cap_bytes_per_s(self, share: float = DEFAULT_CAP_SHARE) -> int:
-        """Return a share of the link as payload in segments of 1460 bytes, which is what the kernel paces by."""
-        return int(self.rate_bps * share / 8 * _USUAL_MSS_BYTES / (_USUAL_MSS_BYTES + _HEADERS_BYTES))
-
 
 def sustained_bytes_per_s(samples: "Sequence[Sample]", least_s: float = _SUSTAINED_S) -> float | None:
     """Return the highest rate of acknowledged payload that was kept up for at least `least_s`; None if none was."""
@@ -140,7 +135,7 @@ def _link_bps(delivery: Delivery, others: "Sequence[Delivery]") -> float:
         if other is not delivery and _overlap_s(delivery, other) >= _BESIDE * other.duration_s
     )
     payload = max(delivery.sustained_bytes_per_s or 0.0, together)
-    return payload * 8 * (delivery.mss_bytes + _HEADERS_BYTES) / delivery.mss_bytes
+    return payload * 8 * (delivery.mss_bytes + HEADERS_BYTES) / delivery.mss_bytes
 
 
 def _overlap_s(one: Delivery, other: Delivery) -> float:

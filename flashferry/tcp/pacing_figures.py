@@ -99,3 +99,4 @@ QUICK_LOOK_S = (0.02, 0.1)
 
 HOLD_LOOK_S = 0.5
 LEAST_BYTES_PER_S = 1000
+"""No pace and no share of a cap is below this, so that every copy moves."""

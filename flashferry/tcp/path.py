@@ -18,11 +18,17 @@ LARGEST_WINDOW_BYTES = 1_073_741_823
 SMALLEST_WINDOW_BYTES = 68
 """Least value `ip tcp window-size` accepts."""
 
-SMALLEST_CHOICE_BYTES = 65_536
+LARGEST_UNSCALED_BYTES = 65_535
+"""Largest window without scaling: the least that an automatic choice backs off to."""
+
+SMALLEST_CHOICE_BYTES = LARGEST_UNSCALED_BYTES + 1
 """Least window we choose ourselves: the first one for which IOS offers window scaling."""
 
 ASSUMED_LINK_RATE_BPS = 100e6
 """Link rate taken where nobody gave one: a window too large costs buffer memory, one too small costs speed."""
+
+ASSUMED_RTT_S = 0.1
+"""Round-trip time taken where the kernel measured none."""
 
 _ROUND_TO_BYTES = 10_000
 

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING
 
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.overview import LINK_IS_FULL, KnownLink, Overview
-from flashferry.tcp.path import LARGEST_WINDOW_BYTES
+from flashferry.tcp.path import LARGEST_UNSCALED_BYTES, LARGEST_WINDOW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_UNSCALED_WINDOW_BYTES = 65_535
 # BBR overruns a link by 1 to 2 %; more is a short queue or a policer, and a cap saves it.
 _MUCH_AGAIN = 0.02
 # As for a link that is full: a round trip so much above the least shows a queue.
@@ -198,5 +197,5 @@ def _window_advice(whole: Overview) -> str:
     window = whole.largest_window_bytes
     if window is None or window >= LARGEST_WINDOW_BYTES:
         return ""
-    state = "not tuned" if window <= _UNSCALED_WINDOW_BYTES else "tuned but full"
+    state = "not tuned" if window <= LARGEST_UNSCALED_BYTES else "tuned but full"
     return f"The window is {state}: set 'ip tcp window-size' to twice link rate x round trip, above {window} bytes."

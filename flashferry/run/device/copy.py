@@ -15,7 +15,8 @@ from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyOrder, CopyTraces, DeviceTickets
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot
-from flashferry.run.device_plan import ASSUMED_RTT_S, source_of
+from flashferry.run.device_plan import source_of
+from flashferry.tcp.path import ASSUMED_RTT_S
 from inventory.view import HostView
 from tasks.check import look_again
 from tasks.copy import CopyReport, ServerView, Source, copy_limits

@@ -93,13 +93,6 @@ def test_age_and_source_are_told(age_s: float, words: str) -> None:
     assert rate.describe(NOW_S) == f"48.2 Mbit/s, learned {words} ago from 192.0.2.9 (verdict bandwidth)"
 
 
-def test_the_usual_cap_is_four_fifths_of_the_link() -> None:
-    """As payload: 50 Mbit/s are 6.083 MB/s of it, and 80 % of that are paced."""
-    rate = LearnedRate(rate_bps=50e6, learned_at=NOW_S, peer_address="192.0.2.9", kind=VerdictKind.POLICER)
-    assert rate.cap_bytes_per_s() == 4_866_666
-    assert rate.cap_bytes_per_s(0.5) == 3_041_666
-
-
 @pytest.mark.parametrize("wrong", [{"duration_s": 0.0}, {"mss_bytes": 0}])
 def test_an_impossible_delivery_is_refused(wrong: dict[str, float]) -> None:
     """What would divide by zero later does not come into being."""
