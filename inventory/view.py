@@ -20,6 +20,7 @@ from inventory.values import INTERFACE, WORD
 __all__ = [
     "DEFAULT_CAP_SHARE",
     "INTERFACE",
+    "SSH_PORT",
     "WORD",
     "HostView",
     "InventoryHost",
@@ -27,6 +28,7 @@ __all__ = [
     "view",
 ]
 
+SSH_PORT = 22
 DEFAULT_CAP_SHARE = 0.8
 """Share of a site's link that copies may take unless the inventory says otherwise."""
 
@@ -132,7 +134,7 @@ def view(host: InventoryHost) -> HostView:
     return HostView(
         name=host.name,
         address=host.hostname,
-        port=host.port or 22,
+        port=host.port or SSH_PORT,
         platform=platform,
         site=read_key(host, "site", values.read_word, data),
         link_rate_bps=read_key(host, "link_rate_bps", values.read_rate, data),

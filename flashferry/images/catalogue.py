@@ -6,24 +6,19 @@ file. A file is identified by device, inode, size, modification and change time;
 another file with other digests.
 """
 
-import hashlib
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.images.digests import Digests, ImageFile
+from flashferry.images.contents import HashCache, read_contents
+from flashferry.images.digests import ImageFile
 from flashferry.images.errors import CatalogueInvalid, ImageUnknown, ImageUnreadable
 from flashferry.images.files import FileIdentity, open_in, place_of
-from flashferry.images.hash_cache import Contents, HashCache
-from flashferry.images.inside import NameFinder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-_READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +118,7 @@ class Catalogue:
             identity = _checked_identity(place, os.fstat(descriptor))
             contents = self._cache.get(identity.key)
             if contents is None:
-                contents = _read(_chunks(descriptor, identity.size_bytes), identity.size_bytes, on_progress)
+                contents = read_contents(descriptor, identity.size_bytes, on_progress)
                 if FileIdentity.of(os.fstat(descriptor)) != identity:
                     raise ImageUnreadable(f"{place} changed while it was hashed; copy it there first")
                 self._cache.put(identity.key, contents)
@@ -196,27 +191,3 @@ def _checked_identity(path: Path, status: os.stat_result) -> FileIdentity:
     if status.st_size == 0:
         raise ImageUnreadable(f"{path}: expected an image, found an empty file")
     return FileIdentity.of(status)
-
-
-def _chunks(descriptor: int, size_bytes: int) -> "Iterator[bytes]":
-    # Bounded by the size: a file that somebody keeps appending to would otherwise never end.
-    offset = 0
-    while chunk := os.pread(descriptor, min(_READ_BYTES, size_bytes - offset), offset):
-        offset += len(chunk)
-        yield chunk
-
-
-def _read(chunks: "Iterator[bytes]", size_bytes: int, on_progress: "Callable[[int, int], None] | None") -> Contents:
-    # MD5 only because old IOS verifies nothing better; it guards against damage, not against an attacker.
-    md5, sha512, finder, done = hashlib.md5(usedforsecurity=False), hashlib.sha512(), NameFinder(), 0
-    # Side by side, where there are two processors: hashing frees the interpreter for the rest.
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="sha512") as beside:
-        for chunk in chunks:
-            longer = beside.submit(sha512.update, chunk)
-            md5.update(chunk)
-            finder.feed(chunk)
-            longer.result()
-            done += len(chunk)
-            if on_progress is not None:
-                on_progress(done, size_bytes)
-    return Contents(digests=Digests(md5=md5.hexdigest(), sha512=sha512.hexdigest()), inside=finder.end())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
@@ -54,9 +54,38 @@ class WavePolicy:
             )
 
 
+class WaveMember(Protocol):
+    """What decides about a device's wave, as any form of a device has it; None where it is not known."""
+
+    @property
+    def host(self) -> str:
+        """Return its inventory name."""
+        ...
+
+    @property
+    def site(self) -> str | None:
+        """Return its site."""
+        ...
+
+    @property
+    def group(self) -> str | None:
+        """Return its first group."""
+        ...
+
+    @property
+    def model(self) -> str | None:
+        """Return its model."""
+        ...
+
+    @property
+    def image(self) -> str | None:
+        """Return the name of the image that it is to have."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveDevice:
-    """What decides about a device's wave; None where it is not known."""
+    """A device of a run without a plan, by what decides about its wave: see `WaveMember`."""
 
     host: str
     site: str | None = None
@@ -82,7 +111,7 @@ class Wave:
     is_canary: bool = False
 
 
-def waves(devices: Sequence[WaveDevice], policy: WavePolicy) -> tuple[Wave, ...]:
+def waves(devices: Sequence[WaveMember], policy: WavePolicy) -> tuple[Wave, ...]:
     """Return the waves of a run: each device in exactly one, none of them empty.
 
     Args:
@@ -126,7 +155,7 @@ def may_go_on(policy: WavePolicy, begun: int, failed: int, *, canaries_failed: i
     return None
 
 
-def _canaries(devices: Sequence[WaveDevice]) -> tuple[str, ...]:
+def _canaries(devices: Sequence[WaveMember]) -> tuple[str, ...]:
     """Return the first device of each model, and the first of those without one that get the same image."""
     first: dict[tuple[str, str | None], str] = {}
     for device in devices:
@@ -135,7 +164,7 @@ def _canaries(devices: Sequence[WaveDevice]) -> tuple[str, ...]:
     return tuple(first.values())
 
 
-def _name(device: WaveDevice, by: Grouping | None) -> str:
+def _name(device: WaveMember, by: Grouping | None) -> str:
     if by is None:
         return ALL
     value = device.site if by == "site" else device.group

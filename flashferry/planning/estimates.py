@@ -103,6 +103,7 @@ def prospects_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: 
                 site=planned.site,
                 group=planned.group,
                 model=planned.model,
+                image=planned.image,
                 size_bytes=subject.size_bytes,
                 rate=rates[tuned][planned.host],
                 tuned_rate=None if tuned else rates[True][planned.host],

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from flashferry.model.limits import Limits
 from flashferry.model.links import payload_cap_bytes_per_s
-from flashferry.model.waves import Wave, WaveDevice, WavePolicy, waves
+from flashferry.model.waves import Wave, WavePolicy, waves
 from flashferry.planning.deadline import MARGIN_S, WAIT_FOR_OPENING_S
 from flashferry.planning.simulation import Job, Link, Simulated, simulate
 
@@ -43,6 +43,7 @@ class Prospect:
         site: Its site, or None.
         group: Its first group, or None.
         model: Its model.
+        image: Name of its image.
         size_bytes: Size of its image.
         rate: How fast its copy is expected to be, as it is to be done.
         tuned_rate: The same were it tuned, or None where nobody knows, or where it is tuned anyway.
@@ -56,6 +57,7 @@ class Prospect:
     site: str | None
     group: str | None
     model: str | None
+    image: str | None = None
     size_bytes: int
     rate: Rate
     tuned_rate: Rate | None = None
@@ -160,10 +162,7 @@ class Played:
 
 def play(situation: Situation) -> Played:
     """Return what a run comes to."""
-    made = waves(
-        [WaveDevice(host=one.host, site=one.site, group=one.group, model=one.model) for one in situation.prospects],
-        situation.policy,
-    )
+    made = waves(situation.prospects, situation.policy)
     by_host = {one.host: one for one in situation.prospects}
     shut = tuple(host for host, one in by_host.items() if situation.links[one.link].opens_s > WAIT_FOR_OPENING_S)
     jobs = [[by_host[host].job for host in wave.hosts if host not in shut] for wave in made]

@@ -12,7 +12,7 @@ from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates
 from flashferry.model.record import Failure
 from flashferry.monitor.events import Emit
-from flashferry.planning.given_images import GivenImages
+from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.slots import Gates
 from flashferry.store.journal import Journal
 

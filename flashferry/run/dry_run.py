@@ -19,8 +19,8 @@ from flashferry.model.links import LinkRate, LinkRates
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
-from flashferry.planning.given_images import HINT as ONE_PLATFORM
-from flashferry.planning.given_images import GivenImages
+from flashferry.planning.image_platforms import HINT as ONE_PLATFORM
+from flashferry.planning.image_platforms import GivenImages
 from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import wanted_image
 from flashferry.run.device_plan import DevicePlan, plan_device

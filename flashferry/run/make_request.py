@@ -26,7 +26,7 @@ from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
 from inventory.platforms import platform_of
 from inventory.values import at_home
-from inventory.view import HostView, view
+from inventory.view import SSH_PORT, HostView, view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 # Devices of a plan that its run does not touch: entered all the same, so that the report has every device.
 
-_SSH_PORT = 22
 _WAYS = {
     Action.ALREADY_THERE: (Outcome.ALREADY_THERE, State.DONE),
     Action.STAYS: (Outcome.NOT_BEGUN, State.DONE),
@@ -60,10 +59,11 @@ def _moment(stamp: str) -> str:
 
 
 def _device(planned: PlannedDevice, host: Host) -> NewDevice:
+    """Return a device as the plan has it; the inventory may say what a run would refuse, and is not asked for more."""
     return NewDevice(
         host=planned.host,
         address=planned.address,
-        port=host.port or _SSH_PORT,
+        port=host.port or SSH_PORT,
         platform=platform_of(host.platform) or host.platform or "",
         site=planned.site,
         wave=planned.wave,
@@ -179,11 +179,7 @@ def request_for_plan(nornir: Nornir, plan: FleetPlan, manner: Manner, *, is_rewa
         )
     made = plan.waves
     if is_rewaved:
-        devices = [
-            WaveDevice(host=one.host, site=one.site, group=one.group, model=one.model, image=one.image)
-            for one in staged
-        ]
-        made = waves(devices, manner.policy)
+        made = waves(staged, manner.policy)
     always = manner.tune is TuneMode.ALWAYS
     return FleetRequest(
         images={one.host: paths[one.image] for one in staged if one.image is not None},

@@ -20,7 +20,7 @@ from flashferry.model.links import LinkRates
 from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline
-from flashferry.planning.given_images import GivenImages
+from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.context import RunContext
 from flashferry.run.control import Approve, Steering
 from flashferry.run.device.way import stage_device
@@ -217,15 +217,7 @@ class _Run:
             run = read_run(self._journal.directory, run_id, with_transfers=False)
             known = frozenset(one.host for one in run.devices)
         devices = [
-            NewDevice(
-                host=device.name,
-                address=device.address,
-                port=device.port,
-                platform=device.platform,
-                site=device.site,
-                wave=waves.get(device.name, 0),
-                image=images[device.name].name,
-            )
+            NewDevice.of(device, wave=waves.get(device.name, 0), image=images[device.name].name)
             for device in self._views.values()
         ]
         self._journal.add_devices(run_id, (one for one in devices if one.host not in known))

@@ -13,8 +13,7 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import check_regular, open_private
 from flashferry.model.lease import JournalUnusable
-from flashferry.store.schema import FILE, migrate
-from flashferry.store.seals import seal_writes
+from flashferry.store.schema import FILE, migrate, seal_writes
 
 
 def open_database(directory: Path) -> sqlite3.Connection:

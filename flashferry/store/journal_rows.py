@@ -18,6 +18,7 @@ from flashferry.model.states import State
 from flashferry.store.journal_runs import now
 from flashferry.store.tables import device_row
 from flashferry.store.transfer_row import COLUMNS, utc
+from inventory.view import HostView
 
 if TYPE_CHECKING:
     from flashferry.fileserver import TransferRecord
@@ -56,6 +57,19 @@ class NewDevice:
     site: str | None = None
     wave: int = 0
     image: str | None = None
+
+    @classmethod
+    def of(cls, device: HostView, *, wave: int, image: str) -> NewDevice:
+        """Return a device of the inventory as it is entered."""
+        return cls(
+            host=device.name,
+            address=device.address,
+            port=device.port,
+            platform=device.platform,
+            site=device.site,
+            wave=wave,
+            image=image,
+        )
 
 
 def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:

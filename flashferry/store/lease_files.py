@@ -18,7 +18,7 @@ from urllib.parse import quote
 from flashferry.core.state_folder import check_regular, make_private_directory, open_private
 from flashferry.core.writing import sync_folder, write_whole
 from flashferry.model.lease import DamagedEntry, LeasedDevice, leased_device
-from flashferry.store.seals import seal_of
+from flashferry.store.schema import seal_of
 
 SCHEMA = "flashferry.lease/1"
 FOLDER = "leases"

@@ -11,7 +11,7 @@ import sqlite3
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
-from flashferry.store.seals import TABLES, sound
+from flashferry.store.schema import TABLES, sound
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from flashferry.core.errors import Kind
 from flashferry.devices.identity import identity_of, member_serials
 from flashferry.model.record import Failure
 from flashferry.model.states import Outcome, State
-from flashferry.planning.given_images import HINT as ONE_PLATFORM
+from flashferry.planning.image_platforms import HINT as ONE_PLATFORM
 from flashferry.run.context import RunContext
 from flashferry.run.device.clearing import CopyClearing
 from flashferry.run.device.login import DeviceLogin

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from flashferry.images.inside import NameFinder
+from flashferry.images.contents import NameFinder
 
 IOS = b"CW_BEGIN$$\0CW_IMAGE$C870-ADVIPSERVICESK9-M$\0CW_FAMILY$C870$\0CW_VERSION$12.4(6)T5$\0CW_END$$"
 PACKAGE = (

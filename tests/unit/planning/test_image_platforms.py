@@ -9,8 +9,7 @@ import pytest
 from flashferry.images.fit import Fits, ImageFit
 from flashferry.model.fleet_plan import Action, PlannedDevice
 from flashferry.planning.gather import Found
-from flashferry.planning.given_images import HINT, GivenImages
-from flashferry.planning.image_platforms import refused_where_shared
+from flashferry.planning.image_platforms import HINT, GivenImages, refused_where_shared
 from inventory.view import HostView
 
 

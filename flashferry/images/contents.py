@@ -1,0 +1,158 @@
+"""What one reading of an image file tells: its digests, and the name that it carries in itself, whatever it is called.
+
+Both come from one pass, so that nobody reads a gigabyte twice, and are kept by the state of the file they belong to.
+`flashferry.images.fit` says where the name stands.
+"""
+
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashferry.core.writing import JsonCache
+from flashferry.images.digests import Digests
+
+_READ_BYTES = 1 << 20
+_MOST_ENTRIES = 1000
+_BLOCK = b"CW_BEGIN"
+_BLOCK_BYTES = 4096
+_NAME_INSIDE = re.compile(rb"CW_IMAGE=?\$([\w.-]{3,120})\$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What one reading of an image file told.
+
+    Attributes:
+        digests: Both of them.
+        inside: The name that it carries in itself, or None.
+    """
+
+    digests: Digests
+    inside: str | None
+
+
+def read_contents(descriptor: int, size_bytes: int, on_progress: Callable[[int, int], None] | None = None) -> Contents:
+    """Read an open file once and return what that tells.
+
+    Args:
+        descriptor: The file.
+        size_bytes: Its size; what somebody appends meanwhile is not read.
+        on_progress: Called with bytes read and size.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    # MD5 only because old IOS verifies nothing better; it guards against damage, not against an attacker.
+    md5, sha512, finder, done = hashlib.md5(usedforsecurity=False), hashlib.sha512(), NameFinder(), 0
+    # Side by side, where there are two processors: hashing frees the interpreter for the rest.
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="sha512") as beside:
+        for chunk in _chunks(descriptor, size_bytes):
+            longer = beside.submit(sha512.update, chunk)
+            md5.update(chunk)
+            finder.feed(chunk)
+            longer.result()
+            done += len(chunk)
+            if on_progress is not None:
+                on_progress(done, size_bytes)
+    return Contents(digests=Digests(md5=md5.hexdigest(), sha512=sha512.hexdigest()), inside=finder.end())
+
+
+def _chunks(descriptor: int, size_bytes: int) -> Iterator[bytes]:
+    # Bounded by the size: a file that somebody keeps appending to would otherwise never end.
+    offset = 0
+    while chunk := os.pread(descriptor, min(_READ_BYTES, size_bytes - offset), offset):
+        offset += len(chunk)
+        yield chunk
+
+
+class NameFinder:
+    """Looks for the name in a file that comes piece by piece."""
+
+    def __init__(self) -> None:
+        self._name: str | None = None
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next bytes of the file."""
+        if self._name is not None:
+            return
+        # What is left is seldom more than a border: not to copy every piece behind it saves a tenth of all hashing.
+        begins_before = self._rest.startswith(_BLOCK) or _BLOCK in self._rest + piece[: len(_BLOCK)]
+        is_joined = begins_before or len(piece) < len(_BLOCK)
+        self._rest = self._searched(self._rest + piece if is_joined else piece, is_whole=False)
+
+    def end(self) -> str | None:
+        """Return the name once the file is at its end; None where it carries none."""
+        if self._name is None:
+            self._searched(self._rest, is_whole=True)
+        return self._name
+
+    def _searched(self, data: bytes, *, is_whole: bool) -> bytes:
+        """Look through bytes and return those that may be the beginning of more."""
+        start = 0
+        while (at := data.find(_BLOCK, start)) >= 0:
+            if len(data) - at < _BLOCK_BYTES and not is_whole:
+                return data[at:]
+            if (found := _NAME_INSIDE.search(data, at, at + _BLOCK_BYTES)) is not None:
+                self._name = found[1].decode("ascii")
+                return b""
+            start = at + len(_BLOCK)
+        # The block's first bytes may stand at the end of this piece.
+        return data[max(start, len(data) - len(_BLOCK)) :]
+
+
+class HashCache:
+    """Contents by key, in memory and, if a path is given, in a JSON file.
+
+    The file holds `[md5, sha512, name inside]` by key. Earlier releases wrote the digests alone: those are read anew.
+
+    A cache file that cannot be read or written costs time, never a run: it is reported once and done without.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._file = _file(path) if path is not None else None
+        self._lock = threading.Lock()
+        self._entries: dict[str, Contents] = _load(self._file) if self._file is not None else {}
+
+    def get(self, key: str) -> Contents | None:
+        """Return what is kept for a key."""
+        with self._lock:
+            return self._entries.get(key)
+
+    def put(self, key: str, contents: Contents) -> None:
+        """Keep what was read for a key; the oldest go when there are more than a thousand."""
+        with self._lock:
+            self._entries[key] = contents
+            while len(self._entries) > _MOST_ENTRIES:
+                del self._entries[next(iter(self._entries))]
+            if self._file is not None:
+                kept = {key: (one.digests.md5, one.digests.sha512, one.inside) for key, one in self._entries.items()}
+                self._file.store(kept)
+
+
+def _file(path: Path) -> JsonCache:
+    return JsonCache(path, unread="images are hashed anew", unwritten="images will be hashed again")
+
+
+def _load(file: JsonCache) -> dict[str, Contents]:
+    data = file.load()
+    try:
+        found = {str(key): _contents(*kept) for key, kept in data.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        if data is not None:
+            file.complain(error)
+        return {}
+    return {key: contents for key, contents in found.items() if contents is not None}
+
+
+def _contents(md5: str, sha512: str, *more: str | None) -> Contents | None:
+    """Return an entry; None for one of an earlier release, which did not look for the name."""
+    if not more:
+        return None
+    (inside,) = more
+    return Contents(digests=Digests(md5=str(md5), sha512=str(sha512)), inside=inside)
