@@ -51,7 +51,7 @@ _READ_AGAIN = frozenset({"host", "image", "partial_file", "run_id", "ticket_id"}
 """What a run that is gone on with compares with what it finds."""
 
 
-def kept_json(value: object) -> Any:
+def stored_json(value: object) -> Any:
     """Return what the journal keeps of a record: JSON types without secrets, however they came into it."""
     return told(to_json(value), exact=_READ_AGAIN)
 

@@ -1,4 +1,4 @@
-"""When a run must have ended, as people say it: `05:00`, or a date and time. Pure."""
+"""How much of a run may go on at the same time, and when it must have ended. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from datetime import datetime, time, timedelta, tzinfo
 
 from flashferry.core.errors import ConfigInvalid
 
-# How much of a run may go on at the same time. Pure.
-
 MOST = 10_000
-"""More of anything at once is a slip of the finger; no controller carries it."""
+"""More of anything at once is a typing error; no controller carries it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +16,8 @@ class Limits:
     """Limits of one run, each from 1 to `MOST`.
 
     Attributes:
-        logins: SSH sessions that are being opened at the same time; a login costs a router seconds of CPU, and a server
-            of logins (TACACS+, RADIUS) has a limit of its own.
+        logins: SSH sessions that are being opened at the same time; a login costs a router seconds of CPU, and an AAA
+            server (TACACS+, RADIUS) has a limit of its own.
         copies: Copies at the same time in the whole run.
         site_copies: Copies at the same time at one site; they share the site's cap. A site may have a lower one in the
             inventory (`max_copies`).

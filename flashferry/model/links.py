@@ -2,6 +2,11 @@
 
 A rate that is learned serves plans and windows. It holds no copy back unless the inventory states a `cap_share`: where
 no rate is stated, copies find the link's rate anew for themselves (`flashferry.tcp.pacing`), and it may have changed.
+
+A rate that nobody stated is no reason to refuse. A copy without one finds the pace of its link by itself, all copies
+of a site share it, and beside somebody else's flow it goes on as fair as that flow. That takes BBR and a kernel that
+paces. Where this host grants neither, a copy would be CUBIC alone: it fills the queue of its link until it loses, in
+front of everybody else there. So that is refused, by `plan` and `stage` alike, unless somebody insists.
 """
 
 from __future__ import annotations
@@ -124,14 +129,6 @@ def _capped(rate: LinkRate, share: float) -> LinkCap:
 def _key(device: HostView, peer_address: str) -> str:
     return device.site or network_of(peer_address)
 
-
-# Whether the copies of a run are held to anything: a cap where a link's rate is stated, else a pace that they find.
-#
-# A rate that nobody stated is no reason to refuse. A copy without one finds the pace of its link by itself, all copies
-# of a site share it, and beside somebody else's flow it goes on as fair as that flow (`flashferry.tcp.pacing`). That
-# takes BBR and a kernel that paces. Where this host grants neither, a copy would be CUBIC alone: it fills the queue of
-# its link until it loses, in front of everybody else there. So that is refused, by `plan` and `stage` alike, unless
-# somebody insists.
 
 INSIST = "--uncapped"
 """The option that lets copies run with neither cap nor pace."""

@@ -1,4 +1,4 @@
-"""What a speed test of one device found."""
+"""What a speed test of one device found, and its attempt to fetch a tiny file from us (`check --reach`)."""
 
 from __future__ import annotations
 
@@ -97,9 +97,6 @@ def arm_of(pull: CopyReport | None, seen: TransferRecord, copies: int) -> Arm:
         verdict=seen.verdict,
         too_short=too_short(size_bytes=seen.bytes_acked, duration_s=seen.duration_s, rtt_s=seen.min_rtt_s),
     )
-
-
-# What a device's attempt to fetch a tiny file from us showed.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,12 +23,6 @@ from tasks.tcp_config import Change
 from tasks.tune import TuneReport
 from tasks.verify import VerifyReport
 
-# Three clocks on one copy: the device's, the server's and ours. Pure.
-#
-# They measure different things. The device's line counts from its open file to its closed one, flash writing included;
-# the server's from the first byte to the last acknowledgement; ours from the command to the prompt, the dialogue
-# included. Where they part by more than the dialogue explains, that is told, and in which direction.
-
 SHARE = 0.10
 LEAST_S = 2.0
 """Clocks disagree when they differ by more than both."""
@@ -36,7 +30,11 @@ LEAST_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """How long a copy took, in seconds; None where a clock has nothing to say.
+    """How long a copy took, in seconds, by the device's clock, the server's and ours; None where one does not say.
+
+    They measure different things. The device's line counts from its open file to its closed one, flash writing
+    included; the server's from the first byte to the last acknowledgement; ours from the command to the prompt, the
+    dialogue included. Where they part by more than the dialogue explains, that is told, and in which direction.
 
     Attributes:
         device_s: By the device's `bytes copied` line.

@@ -127,14 +127,14 @@ def _minutes(seconds: float) -> str:
     return f"{max(seconds, 0.0):.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-# Telling once that devices wait for their time: a run that begins tonight must not look as if it hung.
-
 Tell = Callable[[str, str | None], None]
 """Takes what is waited for, with its time, and the site that is meant or None."""
 
 
 class Opening:
     """Asks a deadline whether devices fit, and tells what is waited for: once for the run, a site and each opening.
+
+    A run that begins tonight must not look as if it hung.
 
     Args:
         deadline: The ends to keep.

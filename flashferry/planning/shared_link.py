@@ -3,7 +3,8 @@
 This is what the server does with a site's cap, and what BBR and CUBIC flows of one link come to, roughly. A copy whose
 own limit is below the level runs at its limit; all others run at the level, which is what is left divided by them. For
 those a clock is kept that advances by the bytes that each of them has got, so that a change of the level touches none
-of them: an event costs a logarithm, not a walk over all copies.
+of them: an event costs a logarithm, not a walk over all copies. Slots of the run are handed out in the order in which
+they were asked for, each site within a limit of its own.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ from bisect import bisect_left, insort
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
-# Slots of a run by the forecast: who asked first is served first, each site has a limit of its own. Pure.
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, open_private
 from flashferry.devices.errors import DeviceRefused
-from flashferry.model.codec import kept_json, to_json
+from flashferry.model.codec import stored_json, to_json
 from flashferry.model.lease import DamagedEntry, JournalUnusable, LeasedDevice, leased_device
 from flashferry.model.states import ENDED, State, is_allowed
 from flashferry.store.journal_rows import (
@@ -39,7 +39,7 @@ from flashferry.store.journal_runs import JournalRuns, now
 from flashferry.store.lease_files import COLUMNS, LeaseFile, LeaseFiles
 from flashferry.store.run_lock import lock_of
 from flashferry.store.tables import device_row, lease_row, lease_rows, other_identities, unsound_devices
-from flashferry.store.transfer_row import KeptTransfer, row_of
+from flashferry.store.transfer_row import TransferEntry, row_of
 from inventory.access import state_directory
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change
@@ -106,7 +106,7 @@ class Journal(JournalRuns):
             (run_id, one.host, one.address, one.port, one.platform, one.site, one.wave, one.image, record.state.value)
             for one, record in devices
         ]
-        records = [(json.dumps(kept_json(record)), run_id, one.host) for one, record in devices]
+        records = [(json.dumps(stored_json(record)), run_id, one.host) for one, record in devices]
 
         def enter(database: sqlite3.Connection) -> None:
             database.executemany(INSERT_DEVICE, ((*row, at) for row in rows))
@@ -260,7 +260,7 @@ class Journal(JournalRuns):
             lock_of(self.directory, run_id).unlink(missing_ok=True)
 
     def _recovery(self, run_id: str, host: str, state: State, record: object) -> None:
-        kept = None if record is None else json.dumps(kept_json(record))
+        kept = None if record is None else json.dumps(stored_json(record))
         self._write(
             "UPDATE devices SET touched = 0, state = ?, updated_at = ?, "
             "record = CASE WHEN ? IS NULL THEN record "
@@ -286,11 +286,11 @@ class Journal(JournalRuns):
         """Keep a device's record as JSON."""
         self._end(run_id, host, "record = COALESCE(?, record)", record)
 
-    def keep_transfer(self, run_id: str, host: str, kept: KeptTransfer) -> None:
+    def add_transfer(self, run_id: str, host: str, entry: TransferEntry) -> None:
         """Keep a transfer with its samples, delivered or not; the same one again replaces what was kept of it."""
-        row = row_of(run_id, host, kept)
+        row = row_of(run_id, host, entry)
         self._change(lambda database: keep(database, row))
-        self._kept.add(key_of(run_id, host, kept.record))
+        self._kept.add(key_of(run_id, host, entry.record))
 
     def _end(self, run_id: str, host: str, assignments: str, record: object) -> None:
         """Write a device's record, and beside its transfers what the record knows of them."""

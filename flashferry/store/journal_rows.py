@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from flashferry.core.json_access import Node
 from flashferry.devices.errors import DeviceRefused
-from flashferry.model.codec import kept_json
+from flashferry.model.codec import stored_json
 from flashferry.model.states import State
 from flashferry.store.journal_runs import now
-from flashferry.store.tables import device_row
-from flashferry.store.transfer_row import COLUMNS, utc
+from flashferry.store.tables import SampledRow, device_row
+from flashferry.store.transfer_row import utc
 from inventory.view import HostView
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ def begin_anew(database: sqlite3.Connection, run_id: str, host: str) -> None:
 Key = tuple[str, str, str, str]
 """Run, host, ticket and time of a transfer."""
 
-_INSERT = f"INSERT OR REPLACE INTO transfers ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 -- our own words
+_COLUMNS = tuple(field.name for field in fields(SampledRow))
+_INSERT = f"INSERT OR REPLACE INTO transfers ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 -- our own words
 
 
 def key_of(run_id: str, host: str, record: TransferRecord) -> Key:
@@ -113,9 +114,9 @@ def key_of(run_id: str, host: str, record: TransferRecord) -> Key:
     return run_id, host, record.ticket_id, utc(record.started_at)
 
 
-def keep(database: sqlite3.Connection, row: tuple[Any, ...]) -> None:
+def keep(database: sqlite3.Connection, row: SampledRow) -> None:
     """Write a transfer; the same one again replaces what was known of it."""
-    database.execute(_INSERT, row)
+    database.execute(_INSERT, astuple(row))
 
 
 def slim(run_id: str, host: str, record: object, kept: Collection[Key]) -> Any:
@@ -125,8 +126,8 @@ def slim(run_id: str, host: str, record: object, kept: Collection[Key]) -> Any:
     """
     transfer = getattr(record, "transfer", None)
     if transfer is None or key_of(run_id, host, transfer) not in kept:
-        return kept_json(record)
-    return kept_json(replace(cast("DeviceRecord", record), transfer=replace(transfer, samples=())))
+        return stored_json(record)
+    return stored_json(replace(cast("DeviceRecord", record), transfer=replace(transfer, samples=())))
 
 
 def annotate(database: sqlite3.Connection, run_id: str, host: str, record: Any) -> None:

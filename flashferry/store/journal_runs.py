@@ -69,7 +69,7 @@ class JournalRuns:
             held.close()
 
     def reopen_run(self, run_id: str) -> None:
-        """Go on with a run that died or ended: its lock is ours; wishes to pause or stop it are forgotten.
+        """Go on with a run that died or ended: its lock is ours; requests to pause or stop it are forgotten.
 
         What was approved stays approved.
 

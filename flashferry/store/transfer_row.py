@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from flashferry.model.codec import kept_json
+from flashferry.model.codec import stored_json
+from flashferry.store.tables import SampledRow
 
 if TYPE_CHECKING:
     from flashferry.fileserver import TransferRecord
@@ -20,33 +21,9 @@ PROBE_TUNED = "probe tuned"
 NULL = "null:"
 """Target of a copy that writes no flash."""
 
-COLUMNS = (
-    "run_id",
-    "host",
-    "at",
-    "identity",
-    "kind",
-    "tuned",
-    "target",
-    "image",
-    "ticket_id",
-    "outcome",
-    "size_bytes",
-    "bytes_acked",
-    "duration_s",
-    "rate_bytes_per_s",
-    "steady_bytes_per_s",
-    "rtt_s",
-    "window_bytes",
-    "congestion_control",
-    "verdict",
-    "record",
-)
-"""What `row_of` returns, in this order."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptTransfer:
+class TransferEntry:
     """A transfer, delivered or not, with what the server's account of it does not know.
 
     Attributes:
@@ -68,30 +45,32 @@ class KeptTransfer:
     steady_bytes_per_s: float | None = None
 
 
-def row_of(run_id: str, host: str, kept: KeptTransfer) -> tuple[Any, ...]:
-    """Return the values of COLUMNS for a transfer."""
-    record = kept.record
-    return (
-        run_id,
-        host,
-        utc(record.started_at),
-        kept.identity,
-        kept.kind,
-        int(kept.tuned),
-        kept.target,
-        kept.image,
-        record.ticket_id,
-        record.outcome,
-        record.size_bytes,
-        record.bytes_acked,
-        record.duration_s,
-        record.rate_bytes_per_s,
-        kept.steady_bytes_per_s,
-        record.min_rtt_s,
-        record.max_window_bytes,
-        record.sender.congestion_control,
-        record.verdict.kind.value,
-        packed(kept_json(record)),
+def row_of(run_id: str, host: str, entry: TransferEntry) -> SampledRow:
+    """Return a transfer as its row; what only the device's record knows is not in it yet."""
+    record = entry.record
+    return SampledRow(
+        run_id=run_id,
+        host=host,
+        at=utc(record.started_at),
+        identity=entry.identity,
+        kind=entry.kind,
+        tuned=int(entry.tuned),
+        target=entry.target,
+        image=entry.image,
+        ticket_id=record.ticket_id,
+        outcome=record.outcome,
+        size_bytes=record.size_bytes,
+        bytes_acked=record.bytes_acked,
+        duration_s=record.duration_s,
+        rate_bytes_per_s=record.rate_bytes_per_s,
+        steady_bytes_per_s=entry.steady_bytes_per_s,
+        rtt_s=record.min_rtt_s,
+        window_bytes=record.max_window_bytes,
+        congestion_control=record.sender.congestion_control,
+        verdict=record.verdict.kind.value,
+        device_s=None,
+        model=None,
+        record=packed(stored_json(record)),
     )
 
 

@@ -13,7 +13,7 @@ from flashferry.run.device.copy_recovery import has_begun
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.tuning import DeviceTuning
-from flashferry.store.transfer_row import STAGE, KeptTransfer
+from flashferry.store.transfer_row import STAGE, TransferEntry
 from flashferry.tcp.probing import steady_bytes_per_s
 from inventory.view import HostView
 from tasks.source_address import own_addresses
@@ -130,7 +130,7 @@ class DeviceTickets:
         """Keep the server's account at once: the next plan predicts from it, also where the copy failed."""
         order, is_tuned = self._traces.order, self._tuning.is_tuned
         assert order is not None
-        kept = KeptTransfer(
+        kept = TransferEntry(
             identity=identity_of(self._keeper.checked.facts),
             kind=order.kind_tuned if is_tuned else order.kind,
             tuned=is_tuned,
@@ -139,4 +139,4 @@ class DeviceTickets:
             record=record,
             steady_bytes_per_s=steady_bytes_per_s(record.samples),
         )
-        self._context.journal.keep_transfer(self._context.run_id, self._host.name, kept)
+        self._context.journal.add_transfer(self._context.run_id, self._host.name, kept)

@@ -65,7 +65,7 @@ from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
-from flashferry.store.transfer_row import KeptTransfer
+from flashferry.store.transfer_row import TransferEntry
 from inventory.releases import VersionCondition
 from tests.some import some
 from tests.unit.cli.hostile import (
@@ -325,8 +325,8 @@ def journal(ground: Path) -> Path:
         opened.add_device(
             run_id, host=HOST, address=HOSTILE, port=22, platform="ios", site=HOSTILE, wave=1, image=HOSTILE
         )
-        kept = KeptTransfer(identity=HOSTILE, kind="stage", tuned=True, target=HOSTILE, image=HOSTILE, record=transfer)
-        opened.keep_transfer(run_id, HOST, kept)
+        kept = TransferEntry(identity=HOSTILE, kind="stage", tuned=True, target=HOSTILE, image=HOSTILE, record=transfer)
+        opened.add_transfer(run_id, HOST, kept)
         opened.record(run_id, HOST, whole)
         opened.leave_out(run_id, [(NewDevice(host="left", address="x", port=22, platform="ios"), record())])
         opened.add_device(run_id, host="held", address="192.0.2.2", port=22, platform="ios")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.fileserver import SenderReport, TransferRecord
-from flashferry.store.transfer_row import STAGE, KeptTransfer
+from flashferry.store.transfer_row import STAGE, TransferEntry
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import Verdict
@@ -72,15 +72,15 @@ def transfer() -> TransferRecord:
 
 
 @pytest.fixture
-def kept() -> Callable[..., KeptTransfer]:
+def kept() -> Callable[..., TransferEntry]:
     """Return a maker of kept transfers; what it is given of a TransferRecord goes there."""
 
     def make(
         kind: str = STAGE, *, tuned: bool = True, target: str = "flash:x.bin", verdict: str = "bandwidth", **of_record
-    ) -> KeptTransfer:
+    ) -> TransferEntry:
         steady = of_record.pop("steady_bytes_per_s", None)
         record = replace(TRANSFER, **of_record, verdict=replace(TRANSFER.verdict, kind=VerdictKind(verdict)))
-        return KeptTransfer(
+        return TransferEntry(
             identity="SN1/r1",
             kind=kind,
             tuned=tuned,

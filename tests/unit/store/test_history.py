@@ -249,7 +249,7 @@ def test_what_a_run_keeps_is_in_the_history(journal, enter, kept, transfer):
     """The server's account from the transfer, model and the device's clock from the record that followed it."""
     run_id = journal.begin_run("stage")
     enter(journal, run_id, "r1")
-    journal.keep_transfer(run_id, "r1", kept(verdict="cap", steady_bytes_per_s=2.1e6))
+    journal.add_transfer(run_id, "r1", kept(verdict="cap", steady_bytes_per_s=2.1e6))
     record = DeviceRecord(host="r1", outcome=Outcome.DONE, transfer=transfer, seconds_by_step={})
     journal.record(run_id, "r1", record)
     (one,) = History.read(journal.directory).of("r1")

@@ -22,7 +22,7 @@ def test_a_run_under_way_is_told(journal, enter, touch, kept):
     run_id = journal.begin_run("stage", {"images": ["x.bin"]})
     enter(journal, run_id, "r1", "r2", site="branch", wave=1, image="x.bin")
     touch(journal, run_id, "r1")
-    journal.keep_transfer(run_id, "r1", kept())
+    journal.add_transfer(run_id, "r1", kept())
     run = read_run(journal.directory, "latest")
     assert (run.run_id, run.verb, run.state, run.request) == (run_id, "stage", RunState.ALIVE, {"images": ["x.bin"]})
     first, second = run.devices
@@ -34,7 +34,7 @@ def test_a_transfer_comes_back_with_its_samples(journal, enter, kept, transfer):
     """What was compressed is what was kept; the columns beside it say the same."""
     run_id = journal.begin_run("stage")
     enter(journal, run_id, "r1")
-    journal.keep_transfer(run_id, "r1", kept())
+    journal.add_transfer(run_id, "r1", kept())
     ((one,),) = (device.transfers for device in read_run(journal.directory, run_id).devices)
     assert (one.kind, one.tuned, one.image, one.at) == ("stage", True, "x.bin", "2026-05-28T20:26:40.000+00:00")
     assert one.record["samples"] == [asdict(sample) for sample in transfer.samples]
@@ -49,7 +49,7 @@ def test_a_record_is_written_without_the_samples_and_read_with_them(journal, ent
     journal.record(run_id, "r1", record)
     (before,) = journal._db.execute("SELECT record FROM devices").fetchone()
     assert "snd_cwnd_segments" in before
-    journal.keep_transfer(run_id, "r1", kept())
+    journal.add_transfer(run_id, "r1", kept())
     journal.record(run_id, "r1", record)
     (after,) = journal._db.execute("SELECT record FROM devices").fetchone()
     assert "snd_cwnd_segments" not in after
@@ -61,7 +61,7 @@ def test_a_run_can_be_read_without_its_transfers(journal, enter, kept):
     """Who asks how a run stands needs no samples."""
     run_id = journal.begin_run("stage")
     enter(journal, run_id, "r1")
-    journal.keep_transfer(run_id, "r1", kept())
+    journal.add_transfer(run_id, "r1", kept())
     assert read_run(journal.directory, run_id, with_transfers=False).devices[0].transfers == ()
 
 
@@ -69,9 +69,9 @@ def test_the_same_transfer_again_replaces_what_was_kept(journal, enter, kept):
     """A broken copy's account may grow; a second try of its ticket is another one."""
     run_id = journal.begin_run("stage")
     enter(journal, run_id, "r1")
-    journal.keep_transfer(run_id, "r1", kept(outcome="reset", bytes_acked=1))
-    journal.keep_transfer(run_id, "r1", kept(outcome="reset", bytes_acked=2))
-    journal.keep_transfer(run_id, "r1", kept(started_at=1_780_000_100.0))
+    journal.add_transfer(run_id, "r1", kept(outcome="reset", bytes_acked=1))
+    journal.add_transfer(run_id, "r1", kept(outcome="reset", bytes_acked=2))
+    journal.add_transfer(run_id, "r1", kept(started_at=1_780_000_100.0))
     (device,) = read_run(journal.directory, run_id).devices
     assert [one.record["bytes_acked"] for one in device.transfers] == [2, 20_000_000]
 
@@ -82,7 +82,7 @@ def test_transfers_of_a_speed_test_stand_in_their_order(journal, enter, kept):
     enter(journal, run_id, "r1")
     tuned = kept(PROBE_TUNED, target="null:", ticket_id="t2", started_at=1_780_000_100.0)
     for one in (tuned, kept(PROBE_AS_IS, tuned=False, target="null:")):
-        journal.keep_transfer(run_id, "r1", one)
+        journal.add_transfer(run_id, "r1", one)
     (device,) = read_run(journal.directory, run_id).devices
     assert [(one.kind, one.tuned) for one in device.transfers] == [(PROBE_AS_IS, False), (PROBE_TUNED, True)]
 
@@ -106,7 +106,7 @@ def test_what_is_damaged_is_told_and_hides_nothing(journal, enter, kept):
         journal.record(run_id, host, {"outcome": "failed"})
         journal.again(run_id, host)
         journal.record(run_id, host, {"outcome": "done"})
-        journal.keep_transfer(run_id, host, kept())
+        journal.add_transfer(run_id, host, kept())
     for damage in (
         "UPDATE devices SET record = '[1' WHERE host = 'r2'",
         "UPDATE attempts SET record = 'x' WHERE host = 'r2'",
