@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.api.options import state_folder
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.files import write_whole
+from flashferry.core.writing import write_whole
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -95,12 +95,17 @@ def check_is_no_plan(output: Path, variable: str) -> None:
 
 
 def write_report(text: str, output: Path) -> None:
-    """Write a report to a file, whole or not at all.
+    """Write a report to a file, whole or not at all; others may read it, for it is there to be handed on.
 
     Raises:
         ConfigInvalid: It cannot be written.
     """
-    write_whole(output, text)
+    try:
+        write_whole(output, text, is_private=False)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"--output {output}: cannot be written: {error.strerror or error}", hint="Give a file in a folder of yours"
+        ) from None
 
 
 def report_exit_code(found: Report, thresholds: Sequence[Threshold] = ()) -> ExitCode:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flashferry.api.reporting import write_report
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOption, is_typed
 from flashferry.cli.terminal.output import printed, say
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.writing import write_whole
 from flashferry.model.exit_codes import ExitCode
 from flashferry.reports.build import read_report
 from flashferry.reports.thresholds import THRESHOLDS, Status, Threshold, parse_threshold, worst
@@ -91,24 +91,10 @@ def report(
         if output is None:
             is_out = printed(lambda: _write(text, form))
         else:
-            _save(text, output)
+            write_report(text, output)
             say(f"run {found.run_id}: {form.value} report written to {output}, {len(text.encode()):,} bytes")
     code = ExitCode.DEVICES_FAILED if check and worst(found, thresholds) is not Status.PASSED else ExitCode.OK
     raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
-
-
-def _save(text: str, output: Path) -> None:
-    """Write a report to a file, which others may read: it is there to be handed on.
-
-    Raises:
-        ConfigInvalid: It cannot be written.
-    """
-    try:
-        write_whole(output, text, is_private=False)
-    except OSError as error:
-        raise ConfigInvalid(
-            f"--output {output}: cannot be written: {error.strerror or error}", hint="Give a file in a folder of yours"
-        ) from None
 
 
 def _check_is_no_plan(output: Path) -> None:
