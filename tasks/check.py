@@ -44,6 +44,7 @@ from tasks.hashing import hash_limits
 from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
 from tasks.source_address import interface_refusal, vrf_refusal
+from tasks.step import Step, Stretch
 from tasks.verify import VerifyReport, verify_image, verify_signature
 from templates.rows import ArchiveSection, DirError, DirFile, DirTotals, ExclusiveMode, first, rows
 from templates.version import parse_version
@@ -51,6 +52,16 @@ from templates.version import parse_version
 __all__ = ["CheckReport", "ReturnPath", "Wanted", "check", "check_device"]
 
 STEP = "check"
+CHECK = Step(
+    word=STEP,
+    doing="checking",
+    state="checked",
+    record_field="check",
+    seconds=0.85,
+    round_trips=20,
+    stretch=Stretch.CHECK,
+    ends_way=True,
+)
 
 
 def check(

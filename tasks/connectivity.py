@@ -22,9 +22,11 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, TransferStalled
 from flashferry.devices.session import DeviceSession
 from tasks.copy import CopyLimits, ServerView, Source, copy_image
+from tasks.step import Step
 from templates.rows import CopyResult
 
 STEP = "reach"
+REACH = Step(word=STEP)
 _NAMED = 3
 
 LIMITS = CopyLimits(start_s=20.0, stall_s=12.0, end_s=12.0, total_s=30.0)

@@ -13,9 +13,20 @@ from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefuse
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue, CopyOutcome, Question, copy_command
 from tasks.copy_watch import CopyLimits, CopyWatch, ServerView, copy_limits, reason_of_silence
+from tasks.step import Step, Stretch
 from templates.rows import CopyResult, Refusal, first
 
 STEP = "pull"
+COPY = Step(
+    word=STEP,
+    doing="copying",
+    state="copied",
+    record_field="pull",
+    round_trips=6,
+    stretch=Stretch.SET_UP,
+    is_delivery=True,
+)
+"""Its round trips are what a flow's start costs on top of its rate."""
 
 __all__ = [
     "CopyLimits",

@@ -21,9 +21,11 @@ from flashferry.devices.connection import session_of
 from flashferry.devices.dialogue import Dialogue, Question
 from flashferry.devices.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
 from flashferry.devices.session import DeviceSession
+from tasks.step import Step
 from templates.rows import DirError, DirFile, Refusal, first, rows
 
 STEP = "remove"
+REMOVE = Step(word=STEP)
 LIMIT_S = 120.0
 """Deleting half a gigabyte from class-C flash takes some ten seconds; twice a minute ends our patience."""
 

@@ -24,10 +24,21 @@ from tasks.line_state import match_lines
 from tasks.readings import READINGS, Configured, read_running, read_startup
 from tasks.restore_plan import ForeignChange, RestorePlan, plan_restore
 from tasks.snapshot import Snapshot
+from tasks.step import Step, Stretch
 from tasks.tcp_config import Change, TcpLines
 from tasks.threats import Threat, archived_lines, holds_ours, pending_change
 
 STEP = "restore"
+RESTORE = Step(
+    word=STEP,
+    doing="restoring",
+    state="restored",
+    record_field="restore",
+    seconds=0.03,
+    round_trips=7.4,
+    stretch=Stretch.RESTORE,
+    goes_on_when_stopped=True,
+)
 
 SETTLE_S = 0.25
 """So long after the last line was sent a device that showed our lines at once is looked at again."""

@@ -13,10 +13,12 @@ from flashferry.devices.session import DeviceSession
 from tasks.configuration import Fingerprint, fingerprint
 from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
+from tasks.step import Step
 from tasks.tcp_config import TcpLines
 from tasks.threats import archives, pending_change
 
 STEP = "snapshot"
+SNAPSHOT = Step(word=STEP, doing="checking", ends_way=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

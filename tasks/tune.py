@@ -18,6 +18,7 @@ from tasks.mark import first_mark, in_other_hands, is_mark, mark_of
 from tasks.readings import Configured, read_running
 from tasks.restore_plan import plan_restore
 from tasks.snapshot import Snapshot
+from tasks.step import Step, Stretch
 from tasks.tcp_config import (
     EXTRAS,
     SOURCE_INTERFACE,
@@ -30,6 +31,17 @@ from tasks.tcp_config import (
 )
 
 STEP = "tune"
+TUNE = Step(
+    word=STEP,
+    doing="tuning",
+    state="tuned",
+    record_field="tune",
+    seconds=0.3,
+    round_trips=19,
+    stretch=Stretch.SET_UP,
+    is_delivery=True,
+)
+"""What it costs has the snapshot before it and the login at our server behind it in it: they were measured as one."""
 
 LATE_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
 """Pauses between looks for our lines: a device may show its configuration as it was some seconds ago."""

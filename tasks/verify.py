@@ -15,9 +15,11 @@ from flashferry.images.digests import Digests
 from tasks.file_system import same_file
 from tasks.hashing import HashLimits, hash_limits, run_verify
 from tasks.signature import Signature, SignatureReport, read_signature
+from tasks.step import Step
 from templates.rows import Refusal, first, rows
 
 STEP = "verify"
+VERIFY = Step(word=STEP, doing="verifying", state="verified", record_field="verify", is_delivery=True)
 MEASURABLE_S = 1.0
 """A shorter hash is mostly round trips and tells nothing about the device's speed."""
 

@@ -9,6 +9,7 @@ from enum import IntEnum
 from statistics import median
 
 from flashferry.monitor.progress import Device, Phase
+from tasks.verify import VERIFY
 
 STALLED_AFTER_S = 10.0
 """Our server measures every second; ten without an acknowledgement are no hiccup on any link."""
@@ -90,7 +91,7 @@ def need_of(device: Device, usual_bytes_per_s: float | None, now_s: float) -> Ne
     if device.has_failed:
         return Need.RESTORING
     if not device.is_copying:
-        return Need.VERIFY if device.step == "verify" else Need.OTHER
+        return Need.VERIFY if device.step == VERIFY.word else Need.OTHER
     if device.acked_bytes < device.size_bytes and now_s - device.moved_s >= STALLED_AFTER_S:
         return Need.STALLED
     may_be_slow = usual_bytes_per_s is not None and not device.has_all

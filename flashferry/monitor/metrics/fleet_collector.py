@@ -10,17 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from flashferry.monitor.progress import Device, Fleet, Phase, Tally
+from tasks.steps import STEPS
 
-_STATES = {
-    "connect": "checking",
-    "check": "checking",
-    "snapshot": "checking",
-    "tune": "tuning",
-    "pull": "copying",
-    "reconcile": "reconciling",
-    "verify": "verifying",
-    "restore": "restoring",
-}
+_STATES = {step.word: step.doing for step in STEPS if step.doing is not None}
 STATES = (
     "queued",
     *dict.fromkeys(_STATES.values()),

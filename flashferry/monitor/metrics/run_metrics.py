@@ -15,6 +15,7 @@ from flashferry.monitor.metrics.endpoint import endpoint
 from flashferry.monitor.metrics.fleet_collector import FleetCollector
 from flashferry.monitor.metrics.instruments import RunInstruments
 from flashferry.monitor.progress import Fleet, Roster
+from tasks.verify import VERIFY
 
 
 @contextmanager
@@ -71,9 +72,9 @@ class RunMetrics:
         elif (waited := self._waits_from.pop(host, None)) is not None:
             step, from_s = waited
             self._instruments.wait_seconds.labels(step=step).observe(max(0.0, event.at_s - from_s))
-        if event.step == "verify" and event.status == "started":
+        if event.step == VERIFY.word and event.status == "started":
             self._hash_from[host] = event.at_s
-        elif event.step == "verify" and event.status == "done" and host in self._hash_from:
+        elif event.step == VERIFY.word and event.status == "done" and host in self._hash_from:
             self._instruments.hash_seconds.observe(max(0.0, event.at_s - self._hash_from.pop(host)))
 
     def _count(self, event: Event, site: str) -> None:

@@ -8,6 +8,9 @@ from enum import StrEnum
 
 from flashferry.core.outside import shown
 from flashferry.monitor.events import Event
+from tasks.check import CHECK
+from tasks.copy import COPY
+from tasks.steps import STEPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ SETTLING_S = 3.0
 """So long after a site's cap was shared anew its rates are shown as they are read: smoothed, a copy would be shown with
 what it had before beside what another one has of that by now."""
 
-_ENDS_EARLY = frozenset({"check", "connect", "snapshot"})
+_ENDS_EARLY = frozenset(step.word for step in STEPS if step.ends_way)
 
 
 class Phase(StrEnum):
@@ -186,7 +189,7 @@ class Device:
 
     def _begin(self, event: Event, now_s: float) -> None:
         step = event.text if event.step == "probe" else event.step
-        if event.step == "pull" and ":" in self.step:
+        if event.step == COPY.word and ":" in self.step:
             step = self.step  # the arm of a speed test says more than `pull`
         self.step, self.since_s = step, now_s
         self.waits, self.is_retrying = "", False
@@ -217,7 +220,7 @@ class Device:
             # One that is refused, not reached or could not be read never comes to the last step.
             return event.step == self._last_step or event.step in _ENDS_EARLY
         # A check that is done, and then told once more, was all: the image is there already.
-        is_all = event.step == "check" and self.step == "check" and was_done
+        is_all = event.step == self.step == CHECK.word and was_done
         return is_all or event.step == self._last_step
 
     def _end(self, event: Event, now_s: float) -> None:

@@ -16,7 +16,7 @@ from flashferry.run.device.tickets import CopyTraces
 from flashferry.run.device.waiting import HashSlot
 from flashferry.store.leases import lease_by_name, lease_on, leases
 from inventory.view import HostView
-from tasks.check import CheckReport, Wanted, check
+from tasks.check import CHECK, CheckReport, Wanted, check
 from tasks.partial_file import file_at, in_words
 
 
@@ -59,7 +59,7 @@ class DeviceCheck:
         report = self._look()
         if report.refusal and self._remove_own_leftover(report):
             report = self._look()
-        self._keeper.move(State.CHECKED)
+        self._keeper.passed(CHECK)
         self.decide(report)
 
     def come_back(self) -> None:
@@ -74,14 +74,14 @@ class DeviceCheck:
         if refusal:
             self._keeper.update(
                 outcome=Outcome.REFUSED,
-                failure=Failure(step="check", reason=refusal, hint=hint, kind=Kind.POLICY_VIOLATION),
+                failure=Failure(step=CHECK.word, reason=refusal, hint=hint, kind=Kind.POLICY_VIOLATION),
             )
-            self._events.tell("check", "failed", f"refused: {refusal}")
+            self._events.tell(CHECK.word, "failed", f"refused: {refusal}")
         elif report.already_there:
             self._keeper.move(State.DONE)
             self._keeper.update(outcome=Outcome.ALREADY_THERE)
             name = self._context.image.name
-            self._events.tell("check", "done", f"{report.file_system}{name} is there already, hash proven")
+            self._events.tell(CHECK.word, "done", f"{report.file_system}{name} is there already, hash proven")
 
     def _look(self) -> CheckReport:
         image, to_null = self._context.image, self._context.options.to_null
@@ -89,16 +89,16 @@ class DeviceCheck:
         if not to_null:
             wanted = Wanted.of(image, is_insisted=self._context.options.any_image)
         report: CheckReport = self._steps.run(
-            "check",
+            CHECK,
             check,
             wanted=wanted,
             signature=self._context.options.verify_signature,
             interrupted=self._context.interrupted,
             hashing=self._hash_slot.in_check,
         )
-        self._keeper.update(check=report)
+        self._keeper.keep(CHECK, report)
         for note in report.notes:
-            self._events.tell("check", "note", f"note: {note}")
+            self._events.tell(CHECK.word, "note", f"note: {note}")
         return report
 
     def _remove_own_leftover(self, report: CheckReport) -> bool:

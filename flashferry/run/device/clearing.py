@@ -10,7 +10,9 @@ from flashferry.run.device.copy_recovery import Case, reconcile
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyOrder, CopyTraces, DeviceTickets
-from tasks.partial_file import remove
+from tasks.copy import COPY
+from tasks.partial_file import REMOVE, remove
+from tasks.steps import RECONCILE
 
 
 class CopyClearing:
@@ -39,13 +41,13 @@ class CopyClearing:
         """Wait until nothing writes to the target of the last copy any more."""
         order, ticket = self._traces.order, self._traces.ticket
         if self._traces.may_be_writing and order is not None and ticket is not None:
-            self._steps.run("reconcile", reconcile, case=self._case(order, ticket, may_repeat=False))
+            self._steps.run(RECONCILE, reconcile, case=self._case(order, ticket, may_repeat=False))
             self._traces.may_be_writing = False
 
     def remove(self, target: str) -> None:
         """Remove what a copy left, and nothing that could still be written to."""
         self._tickets.revoke()
-        self._steps.run("remove", remove, path=target, no_larger_than_bytes=self._traces.sent_bytes)
+        self._steps.run(REMOVE, remove, path=target, no_larger_than_bytes=self._traces.sent_bytes)
         self._traces.began = False
 
     def _find_out(self, order: CopyOrder, *, may_repeat: bool) -> Judgement:
@@ -53,16 +55,14 @@ class CopyClearing:
         ticket = self._traces.ticket
         if ticket is None:
             raise DeviceUnreachable(
-                "the session was lost before the copy began", host=self._keeper.record.host, step="pull"
+                "the session was lost before the copy began", host=self._keeper.record.host, step=COPY.word
             )
-        found: Judgement = self._steps.run(
-            "reconcile", reconcile, case=self._case(order, ticket, may_repeat=may_repeat)
-        )
+        found: Judgement = self._steps.run(RECONCILE, reconcile, case=self._case(order, ticket, may_repeat=may_repeat))
         self._traces.may_be_writing = False
         self._tickets.take_account(self._context.server.progress(ticket.ticket_id))
         self._keeper.update(reconciled=(*self._keeper.record.reconciled, found))
         self._keeper.compare_clocks()
-        self._events.tell("reconcile", "done", f"{found.reason}: {found.decision.value}")
+        self._events.tell(RECONCILE.word, "done", f"{found.reason}: {found.decision.value}")
         return found
 
     def _case(self, order: CopyOrder, ticket: Ticket, *, may_repeat: bool) -> Case:

@@ -19,7 +19,7 @@ from flashferry.run.device_plan import source_of
 from flashferry.tcp.path import ASSUMED_RTT_S
 from inventory.view import HostView
 from tasks.check import look_again
-from tasks.copy import CopyReport, ServerView, Source, copy_limits
+from tasks.copy import COPY, CopyReport, ServerView, Source, copy_limits
 from tasks.copy import copy as copy_task
 from tasks.copy_watch import least_rate_bytes_per_s
 
@@ -71,13 +71,13 @@ class DeviceCopy:
                 found = self._clearing.clear(order, may_repeat=may_repeat)
                 if found.decision is Decision.GIVE_UP:
                     message = f"{lost.message}; {found.reason}"
-                    raise DeviceUnreachable(message, host=lost.host, step="pull", hint=lost.hint) from None
+                    raise DeviceUnreachable(message, host=lost.host, step=COPY.word, hint=lost.hint) from None
                 if found.decision is Decision.DONE:
                     break
                 self._tuning.set_again()
             else:
                 break
-        self._keeper.move(State.COPIED)
+        self._keeper.passed(COPY)
 
     def _attempt(self, order: CopyOrder) -> None:
         context, traces = self._context, self._traces
@@ -104,7 +104,7 @@ class DeviceCopy:
         finally:
             self._tickets.take_account(context.server.wait(ticket.ticket_id, LAST_ACCOUNT_S))
         traces.may_be_writing = False
-        self._keeper.update(pull=done)
+        self._keeper.keep(COPY, done)
         self._keeper.compare_clocks()
 
     def _pull(self, order: CopyOrder, source: Source) -> CopyReport:
@@ -114,7 +114,7 @@ class DeviceCopy:
             tuned=self._tuning.sets_window,
         )
         done: CopyReport = self._steps.run(
-            "pull",
+            COPY,
             copy_task,
             source=source,
             target=order.target,
@@ -136,7 +136,7 @@ class DeviceCopy:
         refusal = look_again(self._login.session(), self._keeper.checked.file_system, order.image)
         if refusal is not None:
             self._traces.is_theirs = True
-            raise DeviceRefused(f"since the check: {refusal}", host=self._keeper.record.host, step="pull")
+            raise DeviceRefused(f"since the check: {refusal}", host=self._keeper.record.host, step=COPY.word)
 
     def witness(self) -> ServerView:
         """Return the server's account of the copy under way, and tell who watches."""
@@ -152,7 +152,7 @@ class DeviceCopy:
             )
             text = f"{seen.bytes_acked / max(size_bytes, 1):.0%} acknowledged{rate}"
             limited_by = seen.limited_by.value if seen.limited_by else None
-            self._events.tell("pull", "progress", text, progress=so_far, verdict=limited_by)
+            self._events.tell(COPY.word, "progress", text, progress=so_far, verdict=limited_by)
             # A speed test has another copy before it.
             if not self._context.options.to_null:
                 self._slot.copied(so_far)

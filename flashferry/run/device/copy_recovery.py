@@ -14,6 +14,7 @@ from flashferry.fileserver import TransferProgress, TransferState
 from flashferry.model.recovery_rules import Decision, Evidence, Judgement, decide_recovery
 from tasks.copy_watch import SLOWEST_BYTES_PER_S, copy_limits
 from tasks.partial_file import FlashFile, file_at
+from tasks.steps import RECONCILE
 
 RECONNECT_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
 """Pauses behind attempts to log in again: a router that reboots takes minutes, one whose vty lines are full seconds."""
@@ -134,4 +135,4 @@ def _pause(case: Case, seconds: float) -> None:
 
 def _check_interrupted(case: Case) -> None:
     if case.interrupted():
-        raise Interrupted("stopped by the operator while looking for what became of the copy", step="reconcile")
+        raise Interrupted("stopped by the operator while looking for what became of the copy", step=RECONCILE.word)

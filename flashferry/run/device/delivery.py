@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flashferry.core.errors import FlashferryError
 from flashferry.devices.errors import ImageCorrupt
-from flashferry.model.states import Outcome, State
+from flashferry.model.states import Outcome
 from flashferry.run.context import RunContext
 from flashferry.run.device.copy import DeviceCopy
 from flashferry.run.device.login import DeviceLogin
@@ -14,9 +14,13 @@ from flashferry.run.device.tickets import CopyOrder
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot, HashSlot
 from flashferry.run.device_plan import DevicePlan
+from tasks.copy import COPY
 from tasks.partial_file import file_at
 from tasks.snapshot import Snapshot
-from tasks.verify import verify
+from tasks.step import Delivered, Step
+from tasks.steps import DELIVERY
+from tasks.tune import TUNE
+from tasks.verify import VERIFY, verify
 
 
 class Delivery:
@@ -35,35 +39,52 @@ class Delivery:
     ) -> None:
         self._context, self._keeper, self._steps, self._login = context, keeper, steps, login
         self._slot, self._hash_slot, self._tuning, self._copy = slot, hash_slot, tuning, copy
+        # What a step of the list takes beyond its own task.
+        self._ways = {TUNE.word: self._tune, COPY.word: self._bring, VERIFY.word: self._prove}
 
     def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
-        """Tune, copy and verify; whatever it raises, the caller restores."""
+        """Go through the steps of a delivery in the order of their list; whatever one raises, the caller restores."""
+        for step in DELIVERY:
+            self._ways.get(step.word, self._by_itself)(step, plan, before)
+        self._keeper.update(outcome=Outcome.DONE)
+
+    def _tune(self, _step: Step, plan: DevicePlan, before: Snapshot) -> None:
         if plan.tune.changes:
             self._tuning.tune(plan.tune, before)
+
+    def _bring(self, _step: Step, plan: DevicePlan, _before: Snapshot) -> None:
         self._copy.copy(CopyOrder(image=self._context.image, target=plan.target))
         self._slot.free()
-        if not self._context.options.to_null:
-            with self._hash_slot.held():
-                self.verify(plan.target)
-            self._keeper.move(State.VERIFIED)
-        self._keeper.update(outcome=Outcome.DONE)
+
+    def _prove(self, step: Step, plan: DevicePlan, _before: Snapshot) -> None:
+        if self._context.options.to_null:
+            return
+        with self._hash_slot.held():
+            self.verify(plan.target)
+        self._keeper.passed(step)
+
+    def _by_itself(self, step: Step, plan: DevicePlan, _before: Snapshot) -> None:
+        """Do a step that needs nothing of the run."""
+        assert step.task is not None, f"{step.word}: a step of a delivery has a task, or a way of its own here"
+        given = Delivered(image=self._context.image, target=plan.target, interrupted=self._context.interrupted)
+        self._keeper.keep(step, self._steps.run(step, step.task, given=given))
+        self._keeper.passed(step)
 
     def verify(self, target: str) -> None:
         """Have the device prove what it copied."""
         image = self._context.image
-        self._keeper.update(
-            verify=self._steps.run(
-                "verify",
-                verify,
-                path=target,
-                md5=image.md5,
-                sha512=image.sha512,
-                size_bytes=image.size_bytes,
-                signature=self._context.options.verify_signature,
-                known_bytes_per_s=self._context.hash_speeds.get(self._keeper.record.host),
-                interrupted=self._context.interrupted,
-            )
+        report = self._steps.run(
+            VERIFY,
+            verify,
+            path=target,
+            md5=image.md5,
+            sha512=image.sha512,
+            size_bytes=image.size_bytes,
+            signature=self._context.options.verify_signature,
+            known_bytes_per_s=self._context.hash_speeds.get(self._keeper.record.host),
+            interrupted=self._context.interrupted,
         )
+        self._keeper.keep(VERIFY, report)
 
     def look_once_more(self, target: str) -> None:
         """See that the image is there in the end: somebody may have taken it, or a stack's `flash:` lead elsewhere.
@@ -84,7 +105,7 @@ class Delivery:
                 f"{target} was proven by its hash; in the end expected {self._context.image.size_bytes:,} bytes there, "
                 f"found {seen}",
                 host=self._keeper.record.host,
-                step="verify",
+                step=VERIFY.word,
                 hint="Find out who else works there, or which member of a stack became active; then stage again",
             )
         )

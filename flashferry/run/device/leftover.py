@@ -12,7 +12,7 @@ from flashferry.run.device.clearing import CopyClearing
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.tickets import CopyTraces, DeviceTickets
-from tasks.partial_file import CANNOT_TELL, FlashFile, advice, describe_partial_file, file_at, in_words
+from tasks.partial_file import CANNOT_TELL, REMOVE, FlashFile, advice, describe_partial_file, file_at, in_words
 
 
 class Leftover:
@@ -60,7 +60,7 @@ class Leftover:
         except FlashferryError as error:
             if self._keeper.record.partial_file is None:
                 self._name(f"{CANNOT_TELL}{sentence_of(error)}")
-            self._events.tell("remove", "failed", f"could not see to what the copy left: {sentence_of(error)}")
+            self._events.tell(REMOVE.word, "failed", f"could not see to what the copy left: {sentence_of(error)}")
 
     def _ask_server(self) -> bool:
         """Note whether a copy was begun, and end what is left of it; tell whether the server could say so."""

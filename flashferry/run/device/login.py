@@ -11,6 +11,7 @@ from flashferry.model.record import sentence_of
 from flashferry.run.context import RunContext
 from flashferry.run.device.record_keeper import DeviceEvents
 from flashferry.run.device.step_runner import StepRunner
+from tasks.steps import CONNECT
 
 
 class DeviceLogin:
@@ -32,10 +33,10 @@ class DeviceLogin:
     def connect(self) -> None:
         """Open the session, with not too many others at the same time."""
         context = self._context
-        self._steps.heed("connect")
+        self._steps.heed(CONNECT)
         with (
-            context.gates.logins.slot(interrupted=context.interrupted, on_wait=self._events.queued("connect")),
-            self._steps.telling("connect"),
+            context.gates.logins.slot(interrupted=context.interrupted, on_wait=self._events.queued(CONNECT.word)),
+            self._steps.telling(CONNECT),
         ):
             session_of(self._task)
             remark(self._task, f"run {context.run_id}, {context.verb}, attempt {context.attempt}")
@@ -47,7 +48,7 @@ class DeviceLogin:
         try:
             self._task.host.close_connections()
         except Exception as error:  # noqa: BLE001 -- a session that cannot be ended is not used any more either
-            self._events.tell("connect", "note", f"note: logging out: {sentence_of(error)}")
+            self._events.tell(CONNECT.word, "note", f"note: logging out: {sentence_of(error)}")
 
     def forget(self) -> None:
         """Hang up, so that the next attempt logs in anew: whatever state the session was in is not to be trusted."""
@@ -60,4 +61,4 @@ class DeviceLogin:
         try:
             self._task.host.close_connections()
         except Exception as error:  # noqa: BLE001 -- the session goes with the process at the latest
-            self._events.tell("connect", "failed", sentence_of(error))
+            self._events.tell(CONNECT.word, "failed", sentence_of(error))

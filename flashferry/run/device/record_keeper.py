@@ -20,6 +20,7 @@ from flashferry.monitor.events import Event
 from flashferry.run.context import RunContext
 from inventory.view import view
 from tasks.check import CheckReport
+from tasks.step import Step
 
 
 class DeviceEvents:
@@ -86,6 +87,16 @@ class RecordKeeper:
     def update(self, **values: Any) -> None:
         """Put values into fields of the record."""
         self._record = replace(self._record, **values)
+
+    def keep(self, step: Step, report: object) -> None:
+        """Keep what a step returned in its field of the record, where it has one."""
+        if step.record_field is not None:
+            self.update(**{step.record_field: report})
+
+    def passed(self, step: Step) -> None:
+        """Have the device where it stands behind a step; see `move`."""
+        if step.state is not None:
+            self.move(State(step.state))
 
     def note(self, text: str) -> None:
         """Add what a reader should know besides."""

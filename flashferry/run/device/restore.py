@@ -16,7 +16,7 @@ from flashferry.run.device.leftover import Leftover
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
-from tasks.restore import SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport, restore
+from tasks.restore import RESTORE, SETTLE_S, UNKNOWN_SETTLE_S, RestoreReport, restore
 from tasks.snapshot import Snapshot
 
 RESTORE_PAUSES_S = (1.0, 3.0, 10.0, 20.0, 40.0, 60.0)
@@ -49,7 +49,7 @@ class DeviceRestore:
         for pause_s in (*RESTORE_PAUSES_S, None) if is_changed else (None,):
             try:
                 report: RestoreReport = self._steps.run(
-                    "restore",
+                    RESTORE,
                     restore,
                     before=before,
                     changes=self._keeper.record.changes,
@@ -77,7 +77,7 @@ class DeviceRestore:
 
     def succeeded(self, report: RestoreReport, *, is_changed: bool) -> None:
         """Take what restoring found into record and journal: its lease ends, unless our lines may come back."""
-        self._keeper.update(restore=report)
+        self._keeper.keep(RESTORE, report)
         if report.held_by is not None and is_changed:
             self._keep_lease(report, report.held_by)
             return
@@ -86,21 +86,23 @@ class DeviceRestore:
         if has_failed:
             self._leftover.name_so_far()
         self._context.journal.release(self._context.run_id, self._keeper.record.host, self._keeper.record)
-        self._keeper.move(State.RESTORED)
+        self._keeper.passed(RESTORE)
         self._keeper.move(State.FAILED if has_failed else State.DONE)
 
     def _keep_lease(self, report: RestoreReport, held_by: str) -> None:
         """Have the journal keep the device, for another look: our lines are gone and may come back."""
         self._keeper.update(
-            restore_failure=Failure(step="restore", reason=held_by, hint=report.held_hint, kind=Kind.RESTORE_INCOMPLETE)
+            restore_failure=Failure(
+                step=RESTORE.word, reason=held_by, hint=report.held_hint, kind=Kind.RESTORE_INCOMPLETE
+            )
         )
-        self._events.tell("restore", "note", f"note: {held_by}")
+        self._events.tell(RESTORE.word, "note", f"note: {held_by}")
         if self._keeper.record.failure is not None:
             self._leftover.name_so_far()
         self._keeper.move_to_failed()
 
     def _failed(self, error: Exception, *, is_changed: bool) -> None:
-        self._keeper.update(restore_failure=failure_of("restore", error, recent_of(self._task).lines()))
+        self._keeper.update(restore_failure=failure_of(RESTORE.word, error, recent_of(self._task).lines()))
         if not is_changed:
             # Nothing was set, so nothing is left: only the proof is missing.
             self._context.journal.release(self._context.run_id, self._keeper.record.host)

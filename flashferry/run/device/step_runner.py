@@ -15,6 +15,7 @@ from flashferry.devices.errors import Interrupted
 from flashferry.model.record import sentence_of
 from flashferry.run.context import RunContext
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
+from tasks.step import Step
 
 
 class StepRunner:
@@ -24,48 +25,50 @@ class StepRunner:
         self._task, self._context = task, context
         self._events, self._keeper = events, keeper
 
-    def run(self, step: str, task: Callable[..., Result], **arguments: Any) -> Any:
-        """Run one step and return its typed result.
+    def run(self, step: Step, task: Callable[..., Result], **arguments: Any) -> Any:
+        """Run one step and return its typed result; what is kept of it is the caller's to say.
 
         Raises:
             Interrupted: The run is to stop; whatever happens, restoring goes on.
         """
-        if step != "restore":
+        word = step.word
+        if not step.goes_on_when_stopped:
             self.heed(step)
-        self._events.tell(step, "started", "")
+        self._events.tell(word, "started", "")
         started = time.monotonic()
         try:
-            result = self._task.run(task=task, name=step, **arguments)[0].result
+            result = self._task.run(task=task, name=word, **arguments)[0].result
         except NornirSubTaskError as wrapped:
             cause = wrapped.result[0].exception
             if isinstance(cause, FlashferryError):
-                cause.at(host=self._task.host.name, step=step)
-            self._events.tell(step, "failed", sentence_of(cause))
+                cause.at(host=self._task.host.name, step=word)
+            self._events.tell(word, "failed", sentence_of(cause))
             raise cause from None
         finally:
-            self._keeper.spent(step, time.monotonic() - started)
-        self._events.tell(step, "done", f"{time.monotonic() - started:.1f} s")
+            self._keeper.spent(word, time.monotonic() - started)
+        self._events.tell(word, "done", f"{time.monotonic() - started:.1f} s")
         return result
 
     @contextmanager
-    def telling(self, step: str) -> Iterator[None]:
+    def telling(self, step: Step) -> Iterator[None]:
         """Tell a step that is no Nornir task, and take its time."""
-        self._events.tell(step, "started", "")
+        word = step.word
+        self._events.tell(word, "started", "")
         started = time.monotonic()
         try:
             yield
         except Exception as error:
-            self._events.tell(step, "failed", sentence_of(error))
+            self._events.tell(word, "failed", sentence_of(error))
             raise
         finally:
-            self._keeper.spent(step, time.monotonic() - started)
-        self._events.tell(step, "done", f"{time.monotonic() - started:.1f} s")
+            self._keeper.spent(word, time.monotonic() - started)
+        self._events.tell(word, "done", f"{time.monotonic() - started:.1f} s")
 
-    def heed(self, step: str) -> None:
+    def heed(self, step: Step) -> None:
         """Stop before a step where the run is to stop.
 
         Raises:
             Interrupted: It is.
         """
         if self._context.interrupted():
-            raise Interrupted("stopped by the operator before this step", host=self._task.host.name, step=step)
+            raise Interrupted("stopped by the operator before this step", host=self._task.host.name, step=step.word)

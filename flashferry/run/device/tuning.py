@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from flashferry.model.states import State
 from flashferry.run.context import RunContext
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import WINDOW_SIZE, Change, TunePlan, marks_in
-from tasks.tune import set_again, step_down, tune
+from tasks.tune import TUNE, set_again, step_down, tune
 
 
 class DeviceTuning:
@@ -26,18 +25,18 @@ class DeviceTuning:
         """Set the plan's lines; these, or a smaller window where the device takes no other, are on disk beforehand."""
         self._remember(plan.changes)
         self._context.guard.marks = marks_in(plan.changes)
-        self._keeper.update(tune=self._steps.run("tune", tune, plan=plan, before=before, remember=self._remember))
+        self._keeper.keep(TUNE, self._steps.run(TUNE, tune, plan=plan, before=before, remember=self._remember))
         self._tell_tuned()
-        self._keeper.move(State.TUNED)
+        self._keeper.passed(TUNE)
 
     def step_down(self) -> None:
         """Set a window that needs no scaling, for a device that failed with the larger one."""
-        self._keeper.update(tune=self._steps.run("tune", step_down, changes=self.in_force, remember=self._remember))
+        self._keeper.keep(TUNE, self._steps.run(TUNE, step_down, changes=self.in_force, remember=self._remember))
 
     def set_again(self) -> None:
         """Set our lines again where they are gone: a device that restarted is as it was before."""
         if self.in_force:
-            self._keeper.update(tune=self._steps.run("tune", set_again, changes=self.in_force, remember=self._remember))
+            self._keeper.keep(TUNE, self._steps.run(TUNE, set_again, changes=self.in_force, remember=self._remember))
 
     @property
     def is_tuned(self) -> bool:
@@ -69,4 +68,4 @@ class DeviceTuning:
         if not found.is_marked:
             words.append("note: no mark could be left: another controller would not see that this run has the device")
         for text in words:
-            self._events.tell("tune", "note", text)
+            self._events.tell(TUNE.word, "note", text)

@@ -15,6 +15,9 @@ from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents
 from flashferry.run.slots import is_nearly_over, is_soon_over
+from tasks.check import CHECK
+from tasks.copy import COPY
+from tasks.verify import VERIFY
 
 PATIENCE_S = 60.0
 """Who waits longer is logged out, and logged in again when it is its turn."""
@@ -51,7 +54,7 @@ class CopySlot:
         Args:
             come_back: Logs in again; called where it was logged out and the slot is about to come.
         """
-        queued = self._events.queued("pull")
+        queued = self._events.queued(COPY.word)
 
         def make_ready() -> None:
             if self._login.is_logged_out:
@@ -117,7 +120,7 @@ class HashSlot:
         gate = self._context.gates.hashes
         gate.enter(
             interrupted=self._context.interrupted,
-            on_wait=self._events.queued("verify"),
+            on_wait=self._events.queued(VERIFY.word),
             patience_s=PATIENCE_S,
             on_patience=self._login.log_out,
         )
@@ -131,4 +134,4 @@ class HashSlot:
     def in_check(self) -> AbstractContextManager[None]:
         """Hold the slot inside a dialogue that goes on behind it: the session stays open."""
         gate = self._context.gates.hashes
-        return gate.slot(interrupted=self._context.interrupted, on_wait=self._events.queued("check"))
+        return gate.slot(interrupted=self._context.interrupted, on_wait=self._events.queued(CHECK.word))

@@ -21,7 +21,7 @@ from flashferry.run.context import RunContext
 from flashferry.run.device.parts import DeviceParts, parts_of
 from flashferry.run.device_plan import DevicePlan, plan_device
 from tasks.mark import mark_line
-from tasks.snapshot import Snapshot, snapshot
+from tasks.snapshot import SNAPSHOT, Snapshot, snapshot
 from tasks.tcp_config import TcpLines
 
 Deliver = Callable[[DevicePlan, Snapshot], None]
@@ -111,7 +111,7 @@ class DeviceRun:
     def _stage(self) -> None:
         """Take the device in hand, deliver, and give it back as it was, whatever happened in between."""
         parts = self.parts
-        before: Snapshot = parts.steps.run("snapshot", snapshot)
+        before: Snapshot = parts.steps.run(SNAPSHOT, snapshot)
         # From the snapshot, not from the check: what somebody set in between is theirs and comes back.
         plan = self._planned(before.running)
         self._take_in_hand(plan, before)

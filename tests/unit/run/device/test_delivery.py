@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+from flashferry.model.states import Outcome
+from flashferry.run.device import delivery
 from flashferry.run.device.parts import parts_of
+from tasks.step import Step
 from tests.unit.run.device.scripted import Steps, context
 
 
@@ -16,3 +20,16 @@ def test_a_hash_takes_no_longer_than_what_was_learned_of_the_device_allows():
         steps.host.name = host
         parts_of(steps, replace(context(), hash_speeds={"r1": 7e6})).delivery.verify("flash:x.bin")
     assert given == [7e6, None]
+
+
+def test_a_step_that_needs_nothing_of_the_run_is_done_by_itself(monkeypatch):
+    """In its place of the list: it is told, what it returns is kept, and it gets the image and where that went."""
+    given, events = [], []
+    extra = Step(word="extra", record_field="verify", task=lambda task, given: None)
+    monkeypatch.setattr(delivery, "DELIVERY", (extra,))
+    steps = Steps(extra=lambda task, **arguments: given.append(arguments["given"]) or "report")
+    parts = parts_of(steps, replace(context(), emit=events.append))
+    parts.delivery.deliver(SimpleNamespace(target="flash:x.bin"), None)
+    assert [(one.image.name, one.target) for one in given] == [("x.bin", "flash:x.bin")]
+    assert [(event.step, event.status) for event in events] == [("extra", "started"), ("extra", "done")]
+    assert (parts.keeper.record.verify, parts.keeper.record.outcome) == ("report", Outcome.DONE)

@@ -38,7 +38,7 @@ def way(*, fails=None, deliver=None, outcome=Outcome.ERROR):
     parts = {name: Part(name, done, **(fails or {}).get(name, {})) for name in names}
     real.keeper.update(outcome=outcome)
     scripted = SimpleNamespace(
-        run=lambda step, task: done.append(step) or SimpleNamespace(running=None),
+        run=lambda step, task: done.append(step.word) or SimpleNamespace(running=None),
     )
     real.keeper.update(check=SimpleNamespace(running=None))
     run = DeviceRun(replace(real, steps=scripted, **parts), deliver or (lambda plan, before: done.append("deliver")))

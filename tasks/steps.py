@@ -1,0 +1,30 @@
+"""All steps of a device's way, in their order: a step is known to the house by standing in this list."""
+
+from __future__ import annotations
+
+from tasks.check import CHECK
+from tasks.connectivity import REACH
+from tasks.copy import COPY
+from tasks.partial_file import REMOVE
+from tasks.restore import RESTORE
+from tasks.snapshot import SNAPSHOT
+from tasks.step import Step, Stretch
+from tasks.tune import TUNE
+from tasks.verify import VERIFY
+
+CONNECT = Step(word="connect", doing="checking", ends_way=True)
+"""Logging in. It has no file here: `flashferry.devices` does it, for whichever step needs the session."""
+
+RECONCILE = Step(word="reconcile", doing="reconciling")
+"""Finding out what became of a copy whose session was lost. It takes the server's account too, so the run does it."""
+
+STEPS = (CONNECT, CHECK, SNAPSHOT, TUNE, COPY, RECONCILE, REMOVE, VERIFY, RESTORE, REACH)
+
+DELIVERY = tuple(step for step in STEPS if step.is_delivery)
+"""What stands between journal and restore of a device that is staged, in this order."""
+
+
+def cost(stretch: Stretch) -> tuple[float, float]:
+    """Return what the steps of a stretch take: seconds of their own, and round trips on top."""
+    steps = [step for step in STEPS if step.stretch is stretch]
+    return sum(step.seconds for step in steps), sum(step.round_trips for step in steps)
