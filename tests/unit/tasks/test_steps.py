@@ -37,7 +37,8 @@ def test_every_file_that_describes_a_step_is_in_the_list():
 
 def test_the_order_of_a_delivery():
     """Tuned before it copies, proven behind."""
-    assert [step.word for step in DELIVERY] == ["tune", "pull", "verify"]
+    words = [step.word for step in DELIVERY]
+    assert words.index("tune") < words.index("pull") < words.index("verify")
 
 
 @pytest.mark.parametrize(
