@@ -15,10 +15,10 @@ from tasks.verify import VERIFY
 CONNECT = Step(word="connect", doing="checking", ends_way=True)
 """Logging in. It has no file here: `flashferry.devices` does it, for whichever step needs the session."""
 
-RECONCILE = Step(word="reconcile", doing="reconciling")
+COPY_RECOVERY = Step(word="reconcile", doing="reconciling")
 """Finding out what became of a copy whose session was lost. It takes the server's account too, so the run does it."""
 
-STEPS = (CONNECT, CHECK, SNAPSHOT, TUNE, COPY, RECONCILE, REMOVE, VERIFY, RESTORE, REACH)
+STEPS = (CONNECT, CHECK, SNAPSHOT, TUNE, COPY, COPY_RECOVERY, REMOVE, VERIFY, RESTORE, REACH)
 
 DELIVERY = tuple(step for step in STEPS if step.is_delivery)
 """What stands between journal and restore of a device that is staged, in this order."""

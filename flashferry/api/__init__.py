@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from flashferry.model.plan_file import load_plan, save_plan
     from flashferry.planning.fleet_planner import PlanRequest
     from flashferry.reports.thresholds import parse_threshold
-    from flashferry.run.context import DeviceOptions
-    from flashferry.run.options import RunOptions
+    from flashferry.run.options import DeviceOptions, RunOptions
 
 _PLACES = {
     "checking": ("CheckResult", "ProbeOptions", "ServerPlace", "check", "probe", "read_image"),
@@ -67,8 +66,7 @@ _PLACES = {
     "flashferry.model.plan_file": ("load_plan", "save_plan"),
     "flashferry.planning.fleet_planner": ("PlanRequest",),
     "flashferry.reports.thresholds": ("parse_threshold",),
-    "flashferry.run.context": ("DeviceOptions",),
-    "flashferry.run.options": ("RunOptions",),
+    "flashferry.run.options": ("DeviceOptions", "RunOptions"),
 }
 """Public names by the module that has them: one of this package, or of a room below it."""
 

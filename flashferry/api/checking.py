@@ -99,8 +99,7 @@ def check(
     folder = state_folder(state)
     if reach:
         from flashferry.run.connectivity import reach_fleet
-        from flashferry.run.context import DeviceOptions
-        from flashferry.run.options import RunOptions
+        from flashferry.run.options import DeviceOptions, RunOptions
 
         place = server or ServerPlace()
         options = RunOptions(verb="check", device=DeviceOptions(server_address=place.address), port=place.port)
@@ -156,15 +155,16 @@ def probe(
         ConfigInvalid: The inventory is wrong, or the server cannot start; no device was touched.
         JournalUnusable: The journal cannot be opened; no device was touched.
     """
-    from flashferry.run.context import DeviceOptions
-    from flashferry.run.options import RunOptions
-    from flashferry.run.probe import ProbeWish, probe_fleet
+    from flashferry.run.options import DeviceOptions, RunOptions
+    from flashferry.run.probe import SpeedTestOptions, probe_fleet
 
     asked = options or ProbeOptions()
     if not (asked.as_is or asked.tuned):
         raise ConfigInvalid("probe: expected a copy as the devices are, one while tuned, or both, found neither")
-    wish = ProbeWish(as_is=asked.as_is, tuned=asked.tuned, image_bytes=asked.image_bytes, target_s=asked.seconds)
+    probe = SpeedTestOptions(
+        as_is=asked.as_is, tuned=asked.tuned, image_bytes=asked.image_bytes, target_s=asked.seconds
+    )
     place = asked.server
     run = RunOptions(verb="probe", device=DeviceOptions(server_address=place.address), port=place.port)
     with journal_in(state) as journal:
-        return probe_fleet(nornir, wish, run, journal=journal, emit=emit, interrupted=interrupted)
+        return probe_fleet(nornir, probe, run, journal=journal, emit=emit, interrupted=interrupted)

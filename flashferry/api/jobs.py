@@ -14,7 +14,7 @@ from flashferry.images.files import checked_image
 from flashferry.model.fleet_plan import FleetPlan, TuneMode
 from flashferry.model.links import LinkRates, told_pace
 from flashferry.model.retry import RetryPolicy
-from flashferry.run.make_request import Manner, request_for_image, request_for_plan
+from flashferry.run.make_request import RunPolicy, request_for_image, request_for_plan
 from flashferry.run.options import RunOptions
 from flashferry.run.recover import pending
 from flashferry.run.request import FleetRequest
@@ -100,9 +100,9 @@ def job_for_image(
     Raises:
         ConfigInvalid: Inventory, image or options are wrong.
     """
-    manner = Manner(
+    policy = RunPolicy(
         limits=options.overrides.limits(),
-        policy=options.overrides.policy(),
+        waves=options.overrides.policy(),
         retry=options.retry,
         tune=_tune(options),
         until=options.overrides.until,
@@ -110,7 +110,7 @@ def job_for_image(
     request = request_for_image(
         nornir,
         checked_image(image),
-        manner,
+        policy,
         state_directory=state_folder(state),
         folders=() if inventory is None else (_folder(inventory),),
     )
@@ -147,14 +147,14 @@ def job_for_plan(
                 hint="Give another end with --until, or make the plan anew",
             )
     tune = options.tune or plan.tune
-    manner = Manner(
+    policy = RunPolicy(
         limits=options.overrides.limits(plan.limits),
-        policy=options.overrides.policy(plan.policy),
+        waves=options.overrides.policy(plan.policy),
         retry=options.retry,
         tune=tune,
         until=until,
     )
-    request = request_for_plan(nornir, plan, manner, is_rewaved=options.overrides.makes_waves)
+    request = request_for_plan(nornir, plan, policy, is_rewaved=options.overrides.makes_waves)
     device = options.run.device
     insisted = replace(
         device,

@@ -20,10 +20,9 @@ from flashferry.model.record import RunReport
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Emit, silent
-from flashferry.run.context import DeviceOptions
 from flashferry.run.dry_run import DryRecord, dry_run_fleet
-from flashferry.run.make_request import Manner, request_for_image, request_for_plan
-from flashferry.run.options import RunOptions
+from flashferry.run.make_request import RunPolicy, request_for_image, request_for_plan
+from flashferry.run.options import DeviceOptions, RunOptions
 from flashferry.run.run import run_waves
 
 if TYPE_CHECKING:
@@ -210,19 +209,19 @@ def stage_fleet(
         raise ConfigInvalid("stage_fleet: expected either an image or a plan")
     made = load_plan(Path(plan)) if isinstance(plan, Path | str) else plan
     mode = _mode(tune, made)
-    manner = Manner(
+    policy = RunPolicy(
         limits=limits or (made.limits if made else Limits()),
-        policy=waves or (made.policy if made else WavePolicy()),
+        waves=waves or (made.policy if made else WavePolicy()),
         retry=RetryPolicy(times=retries),
         tune=mode,
         until=until or (datetime.fromisoformat(made.ends_at) if made and made.ends_at else None),
     )
     directory = state_folder(state_dir)
     if made is not None:
-        request = request_for_plan(nornir, made, manner, is_rewaved=waves is not None)
+        request = request_for_plan(nornir, made, policy, is_rewaved=waves is not None)
     else:
         assert image is not None
-        request = request_for_image(nornir, Path(image), manner, state_directory=directory)
+        request = request_for_image(nornir, Path(image), policy, state_directory=directory)
     options = RunOptions(
         device=DeviceOptions(
             tune=mode is not TuneMode.NEVER,

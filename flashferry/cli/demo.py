@@ -15,7 +15,7 @@ from flashferry.cli.view.probe_table import print_probe
 from flashferry.model.exit_codes import ExitCode, exit_code, run_exit_code
 from flashferry.planning.local_images import random_image
 from flashferry.run.connectivity import reach_fleet
-from flashferry.run.probe import ProbeWish, probe_fleet
+from flashferry.run.probe import SpeedTestOptions, probe_fleet
 from flashferry.run.run import RunOptions, run_fleet, selected
 from flashferry.store.journal import Journal
 from flashferry.store.status import last_as_is
@@ -138,7 +138,7 @@ class _Demo:
         with watching("restore", devices=len(IMAGES)) as emit, graceful_interrupt(emit.say) as stop:
             report = probe_fleet(
                 self._fleet(),
-                ProbeWish(target_s=PROBE_S),
+                SpeedTestOptions(target_s=PROBE_S),
                 RunOptions(verb="probe"),
                 journal=self._journal,
                 emit=emit,

@@ -192,7 +192,7 @@ def _excluded(job: StageJob) -> Iterator[str]:
     """Yield how many devices a plan does not have touched; why stands in the report."""
     from flashferry.cli.view.layout import names
 
-    if excluded := job.request.left_out:
+    if excluded := job.request.excluded:
         count, hosts = len(excluded), names([device.host for device, _ in excluded])
         yield f"the plan leaves {counted(count, 'device')} alone: {hosts}; the report says why"
 

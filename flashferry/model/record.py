@@ -13,7 +13,7 @@ from flashferry.fileserver import TransferRecord
 from flashferry.images.digests import Image
 from flashferry.model.links import LinkRate
 from flashferry.model.probe_result import ProbeResult
-from flashferry.model.recovery_rules import Judgement
+from flashferry.model.recovery_rules import RecoveryDecision
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.tcp.path import WindowChoice
 from tasks.check import CheckReport
@@ -143,7 +143,7 @@ class DeviceRecord:
     tune: TuneReport | None = None
     pull: CopyReport | None = None
     transfer: TransferRecord | None = None
-    reconciled: tuple[Judgement, ...] = ()
+    reconciled: tuple[RecoveryDecision, ...] = ()
     clocks: Clocks | None = None
     verify: VerifyReport | None = None
     restore: RestoreReport | None = None

@@ -59,14 +59,14 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class RecoveryDecision:
     """A decision and the reason in a sentence."""
 
     decision: Decision
     reason: str
 
 
-def decide_recovery(seen: Evidence) -> Judgement:
+def decide_recovery(seen: Evidence) -> RecoveryDecision:
     """Return what to do, by the first rule that fits."""
     if seen.transferring:
         return _say(Decision.WAIT, "the device goes on copying without its session")
@@ -74,7 +74,7 @@ def decide_recovery(seen: Evidence) -> Judgement:
         # A speed test is worth nothing without the device's own line, and repeating it leaves nothing behind.
         return _repeat(seen, "the copy to null: lost its session")
     if seen.busy:
-        return _judge_busy(seen)
+        return _decide_busy(seen)
     if seen.flash_bytes == seen.image_bytes:
         return _say(Decision.DONE, "the file on flash has the image's size; its hash decides")
     if seen.flash_bytes is not None and seen.flash_bytes > seen.image_bytes:
@@ -83,16 +83,16 @@ def decide_recovery(seen: Evidence) -> Judgement:
         return _say(Decision.WAIT, "the device may still be writing")
     if seen.delivered and not seen.waited:
         return _say(Decision.WAIT, "the device has every byte, and may still be writing or checking them")
-    return _judge_partial(seen) if seen.flash_bytes is not None else _repeat(seen, "no file is left on flash")
+    return _decide_partial(seen) if seen.flash_bytes is not None else _repeat(seen, "no file is left on flash")
 
 
-def _judge_busy(seen: Evidence) -> Judgement:
+def _decide_busy(seen: Evidence) -> RecoveryDecision:
     if seen.waited:
         return _say(Decision.GIVE_UP, "the device keeps the file open and does not tell its size")
     return _say(Decision.WAIT, "the device has the file open")
 
 
-def _judge_partial(seen: Evidence) -> Judgement:
+def _decide_partial(seen: Evidence) -> RecoveryDecision:
     found = f"{seen.flash_bytes} of {seen.image_bytes} bytes are on flash"
     if not seen.began:
         return _say(Decision.GIVE_UP, f"{found}, though our copy never began: not ours")
@@ -103,11 +103,11 @@ def _judge_partial(seen: Evidence) -> Judgement:
     return _say(Decision.REMOVE_AND_AGAIN, found)
 
 
-def _repeat(seen: Evidence, reason: str) -> Judgement:
+def _repeat(seen: Evidence, reason: str) -> RecoveryDecision:
     if seen.may_repeat:
         return _say(Decision.AGAIN, reason)
     return _say(Decision.GIVE_UP, f"{reason}, at the second attempt")
 
 
-def _say(decision: Decision, reason: str) -> Judgement:
-    return Judgement(decision=decision, reason=reason)
+def _say(decision: Decision, reason: str) -> RecoveryDecision:
+    return RecoveryDecision(decision=decision, reason=reason)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from flashferry.core.errors import Kind
-from flashferry.planning.device_queue import Bar
+from flashferry.planning.device_queue import Hold
 from inventory.time_window import TimeWindow, closes_at, next_opening
 from inventory.view import HostView
 
@@ -47,26 +47,26 @@ class Deadline:
     margin_s: float = MARGIN_S
     now: Callable[[], datetime] = now_utc
 
-    def over(self) -> Bar | None:
+    def over(self) -> Hold | None:
         """Return why no device may begin any more, or None: also a run that is paused, or not approved, has an end."""
         if self.until is None or (self.until - self.now()).total_seconds() > self.margin_s:
             return None
         text = f"the run's time ends {_spoken(self.until)}, and {_minutes(self.margin_s)} are kept to restore"
-        return Bar(kind=Kind.WINDOW_CLOSED, reason=text, for_good=True)
+        return Hold(kind=Kind.WINDOW_CLOSED, reason=text, for_good=True)
 
-    def fit(self, host: str) -> Bar | None:
+    def fit(self, host: str) -> Hold | None:
         """Return why a device may not begin now, or None where it may."""
         now, windows = self.now(), self.windows.get(host, ())
         if self.since is not None and now < self.since:
             is_late = (self.since - now).total_seconds() > WAIT_FOR_OPENING_S
             text = f"the run begins {_spoken(self.since)}"
-            return Bar(kind=Kind.WINDOW_CLOSED, reason=text, for_good=is_late, of_run=True)
+            return Hold(kind=Kind.WINDOW_CLOSED, reason=text, for_good=is_late, of_run=True)
         if windows and _open_until(windows, now) is None:
             opens = _opens(windows, now.replace(microsecond=0))
             is_late = (opens - now).total_seconds() > WAIT_FOR_OPENING_S or (
                 self.until is not None and opens >= self.until
             )
-            return Bar(
+            return Hold(
                 kind=Kind.WINDOW_CLOSED,
                 reason=f"its time window is closed, and opens {_spoken(opens)}",
                 for_good=is_late,
@@ -79,7 +79,7 @@ class Deadline:
         if left_s > needed_s:
             return None
         wants = f"it would take about {_minutes(needed_s)}" if needed_s else "nothing is begun so late"
-        return Bar(
+        return Hold(
             kind=Kind.WINDOW_CLOSED,
             reason=f"does not fit any more: its time ends {_spoken(end)}, in {_minutes(left_s + self.margin_s)}; "
             f"{wants}, and {_minutes(self.margin_s)} are kept to restore",
@@ -131,7 +131,7 @@ Tell = Callable[[str, str | None], None]
 """Takes what is waited for, with its time, and the site that is meant or None."""
 
 
-class Opening:
+class WindowNotice:
     """Asks a deadline whether devices fit, and tells what is waited for: once for the run, a site and each opening.
 
     A run that begins tonight must not look as if it hung.
@@ -146,14 +146,14 @@ class Opening:
         self._deadline, self._views, self._tell = deadline, views, tell
         self._told: set[tuple[str, str]] = set()
 
-    def fit(self, host: str) -> Bar | None:
+    def fit(self, host: str) -> Hold | None:
         """Return why a device may not begin now, or None where it may; called by one thread."""
-        bar = self._deadline.fit(host)
-        if bar is not None and not bar.for_good:
+        hold = self._deadline.fit(host)
+        if hold is not None and not hold.for_good:
             site = self._views[host].site
             # Devices without a site have windows of their own.
-            who = "" if bar.of_run else f"site {site}: " if site is not None else f"{host}: "
-            if (who, bar.reason) not in self._told:
-                self._told.add((who, bar.reason))
-                self._tell(f"waits: {who}{bar.reason}", None if bar.of_run else site)
-        return bar
+            who = "" if hold.of_run else f"site {site}: " if site is not None else f"{host}: "
+            if (who, hold.reason) not in self._told:
+                self._told.add((who, hold.reason))
+                self._tell(f"waits: {who}{hold.reason}", None if hold.of_run else site)
+        return hold

@@ -1,4 +1,4 @@
-"""The line of a wave: who begins next, and who has to wait. No I/O, no clock of its own.
+"""The queue of a wave: who begins next, and who has to wait. No I/O, no clock of its own.
 
 A device that is logged in holds a vty line and a session of ours. So no more of them are checked ahead than the copy
 slots of their site will soon take: enough that a slot never stays empty, few enough that nobody waits long.
@@ -25,13 +25,13 @@ def look_ahead(copies: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A device in the line.
+class QueuedDevice:
+    """A device that waits for its turn.
 
     Attributes:
         host: Inventory name.
         site: Its site, or None.
-        again_s: Where it was tried before, in an earlier wave: when it is tried again, by the line's clock; else None.
+        again_s: Where it was tried before, in an earlier wave: when it is tried again, by the queue's clock; else None.
     """
 
     host: str
@@ -40,7 +40,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class Hold:
     """Why a device, or any device, may not begin.
 
     Attributes:
@@ -56,71 +56,71 @@ class Bar:
     of_run: bool = False
 
 
-class Line:
+class DeviceQueue:
     """The devices of one wave, in the order in which they begin. Safe to use from all threads.
 
     Args:
-        places: The devices, in their order.
+        devices: The devices, in their order.
         limits: How much may go on at the same time.
         site_copies: Copies at a time at a site.
-        bar: Returns why nothing may begin at present, or None; asked with every `take`, by one thread.
+        hold: Returns why nothing may begin at present, or None; asked with every `take`, by one thread.
         fits: Returns why a device may not begin (its time window), or None.
-        may_leave: Tells, once nobody is left but those who wait to be tried again, whether the line may end without
+        may_leave: Tells, once nobody is left but those who wait to be tried again, whether the queue may end without
             them: they are then in `left_over`.
         clock: Seconds, going up.
     """
 
     def __init__(
         self,
-        places: tuple[Place, ...],
+        devices: tuple[QueuedDevice, ...],
         limits: Limits,
         *,
         site_copies: Callable[[str], int],
-        bar: Callable[[], Bar | None] = lambda: None,
-        fits: Callable[[str], Bar | None] = lambda host: None,  # noqa: ARG005 -- the signature
+        hold: Callable[[], Hold | None] = lambda: None,
+        fits: Callable[[str], Hold | None] = lambda host: None,  # noqa: ARG005 -- the signature
         may_leave: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._site = {place.host: place.site for place in places}
+        self._site = {device.host: device.site for device in devices}
         self._left: dict[str | None, deque[str]] = {}
         self._again: dict[str, float] = {}
-        for place in places:
-            if place.again_s is not None:
-                self._again[place.host] = place.again_s
+        for device in devices:
+            if device.again_s is not None:
+                self._again[device.host] = device.again_s
             else:
-                self._left.setdefault(place.site, deque()).append(place.host)
+                self._left.setdefault(device.site, deque()).append(device.host)
         self._may_leave = may_leave
         self._limits = limits
         self._site_copies = site_copies
-        self._bar, self._fits, self._clock = bar, fits, clock
+        self._hold, self._fits, self._clock = hold, fits, clock
         self._before_copied: set[str] = set()
         self._before_by_site: Counter[str | None] = Counter()
         self._under_way: set[str] = set()
-        self._not_begun: dict[str, Bar] = {}
+        self._not_begun: dict[str, Hold] = {}
         # One that waits for a hash run is tuned: no more are begun than those runs will soon take.
         self._most = look_ahead(limits.copies) + limits.hashes
         self._changed = threading.Condition()
         self._news = False
 
     @property
-    def not_begun(self) -> dict[str, Bar]:
+    def not_begun(self) -> dict[str, Hold]:
         """Return the devices that never began, each with the reason."""
         with self._changed:
             return dict(self._not_begun)
 
     @property
-    def left_over(self) -> tuple[Place, ...]:
-        """Return the devices that still wait to be tried again: for the line of the next wave."""
+    def left_over(self) -> tuple[QueuedDevice, ...]:
+        """Return the devices that still wait to be tried again: for the queue of the next wave."""
         with self._changed:
-            return tuple(Place(host=host, site=self._site[host], again_s=at) for host, at in self._again.items())
+            return tuple(QueuedDevice(host=host, site=self._site[host], again_s=at) for host, at in self._again.items())
 
     def take(self) -> str | None:
         """Return the device that begins now, or None."""
-        bar = self._bar()
+        hold = self._hold()
         with self._changed:
-            if bar is not None:
-                if bar.for_good:
-                    self._end(bar)
+            if hold is not None:
+                if hold.for_good:
+                    self._end(hold)
                 return None
             if len(self._under_way) >= self._most or len(self._before_copied) >= look_ahead(self._limits.copies):
                 return None
@@ -136,7 +136,7 @@ class Line:
             self._wake()
 
     def again(self, host: str, pause_s: float) -> None:
-        """Put a device that is under way in the line again, not before a pause is over."""
+        """Put a device that is under way in the queue again, not before a pause is over."""
         with self._changed:
             self._again[host] = self._clock() + pause_s
             self._wake()
@@ -208,23 +208,23 @@ class Line:
         return None
 
     def _first_of(self, site: str | None) -> str | None:
-        line = self._left[site]
-        for _ in range(len(line)):
-            host = line.popleft()
+        queue = self._left[site]
+        for _ in range(len(queue)):
+            host = queue.popleft()
             fit = self._fits(host)
             if fit is None:
                 return host
             if fit.for_good:
                 self._not_begun[host] = fit
             else:
-                line.append(host)
+                queue.append(host)
         return None
 
     def _has_room(self, site: str | None) -> bool:
         return site is None or self._before_by_site[site] < look_ahead(self._site_copies(site))
 
-    def _end(self, bar: Bar) -> None:
-        for line in self._left.values():
-            self._not_begun.update(dict.fromkeys(line, bar))
-            line.clear()
+    def _end(self, hold: Hold) -> None:
+        for queue in self._left.values():
+            self._not_begun.update(dict.fromkeys(queue, hold))
+            queue.clear()
         self._again.clear()

@@ -18,7 +18,7 @@ from flashferry.planning.rates import (
     hash_rate,
     measured_rate,
 )
-from flashferry.planning.scenario import LinkFacts, Prospect, Rate
+from flashferry.planning.scenario import Estimate, LinkFacts, Rate
 from flashferry.tcp.path import ASSUMED_RTT_S
 from inventory.sites import Site
 from inventory.time_window import TimeWindow, next_opening
@@ -85,19 +85,19 @@ def _window(windows: tuple[TimeWindow, ...], starts_at: datetime) -> tuple[float
     return max((opens - starts_at).total_seconds(), 0.0), (closes - starts_at).total_seconds()
 
 
-def prospects_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: Known) -> tuple[Prospect, ...]:
+def estimates_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: Known) -> tuple[Estimate, ...]:
     """Return the devices that are to be staged, each with what may be expected of it."""
     staged = [one for one in found if one.planned.action is Action.STAGE]
     subjects = {one.planned.host: _subject(one, links[link_of(one.view)]) for one in staged}
     models = {host: subject.model for host, subject in subjects.items()}
     rates = {tuned: _rates(subjects, known.past, tuned=tuned) for tuned in (True, False)}
-    prospects = []
+    estimates = []
     for one in staged:
         subject, planned = subjects[one.planned.host], one.planned
         tuned = not known.not_tuned_because(planned.host)
         speed, is_seen = hash_rate(subject, known.hash_speeds, models)
-        prospects.append(
-            Prospect(
+        estimates.append(
+            Estimate(
                 host=planned.host,
                 link=link_of(one.view),
                 site=planned.site,
@@ -112,22 +112,22 @@ def prospects_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: 
                 rtt_s=subject.rtt_s or ASSUMED_RTT_S,
             )
         )
-    return tuple(prospects)
+    return tuple(estimates)
 
 
-def decided(found: Found, prospect: Prospect | None, known: Known) -> PlannedDevice:
+def decided(found: Found, estimate: Estimate | None, known: Known) -> PlannedDevice:
     """Return a device of the plan with what is expected of it and whether it is tuned."""
-    if prospect is None:
+    if estimate is None:
         return replace(found.planned, tune=False)
-    reason = known.not_tuned_because(prospect.host)
+    reason = known.not_tuned_because(estimate.host)
     return replace(
         found.planned,
         tune=not reason,
         tune_reason=reason,
-        expected_bytes_per_s=round(prospect.rate.bytes_per_s, 1),
-        expected_source=prospect.rate.source,
-        is_assumed=prospect.rate.is_assumed,
-        hash_bytes_per_s=round(prospect.hash_bytes_per_s, 1),
+        expected_bytes_per_s=round(estimate.rate.bytes_per_s, 1),
+        expected_source=estimate.rate.source,
+        is_assumed=estimate.rate.is_assumed,
+        hash_bytes_per_s=round(estimate.hash_bytes_per_s, 1),
     )
 
 

@@ -17,12 +17,12 @@ from flashferry.model.limits import Limits
 from flashferry.model.links import LinkRates, told_pace
 from flashferry.model.waves import WavePolicy
 from flashferry.monitor.events import Emit, never_failing, silent
-from flashferry.planning.estimates import Known, decided, links_of, prospects_of
+from flashferry.planning.estimates import Known, decided, estimates_of, links_of
 from flashferry.planning.forecast import Forecast, forecast
-from flashferry.planning.gather import Found, Looking, gather
-from flashferry.planning.image_hasher import ImageShelf, image_shelf
+from flashferry.planning.gather import Found, Inspection, gather
+from flashferry.planning.image_hasher import ImageHasher, image_hasher
 from flashferry.planning.image_platforms import refused_where_shared
-from flashferry.planning.scenario import Situation
+from flashferry.planning.scenario import Scenario
 from flashferry.store.history import History
 from flashferry.store.leases import leases
 from flashferry.store.status import last_hash_speeds
@@ -102,14 +102,14 @@ def plan_fleet(
     )
     links_seen = links_of(found, sites, starts_at)
     until_s = None if request.until is None else (request.until - starts_at).total_seconds()
-    situation = Situation(
-        prospects=prospects_of(found, links_seen, known),
+    scenario = Scenario(
+        estimates=estimates_of(found, links_seen, known),
         links=links_seen,
         limits=request.limits,
         policy=request.policy,
         until_s=until_s,
     )
-    made = _plan(request, situation, found, known, images, starts_at, now)
+    made = _plan(request, scenario, found, known, images, starts_at, now)
     return replace(made, assumptions=(*made.assumptions, pace)) if pace else made
 
 
@@ -137,35 +137,35 @@ def _gathered(
     if request.image is not None:
         # What the operator names is where it is, also where it is a link.
         folders = (*folders, request.image.parent, request.image.resolve().parent)
-    with image_shelf(folders, request.vendor, is_insisted=request.any_image) as shelf:
-        _begin_early(shelf, everyone, request.rules, views)
-        looking = Looking(
+    with image_hasher(folders, request.vendor, is_insisted=request.any_image) as hasher:
+        _begin_early(hasher, everyone, request.rules, views)
+        inspection = Inspection(
             rules=request.rules,
             everyone=everyone,
-            shelf=shelf,
+            hasher=hasher,
             links=links,
             held=leases(request.state_directory),
             logins=request.limits.logins,
             emit=never_failing(emit),
             interrupted=interrupted,
         )
-        found, images = gather(nornir, looking), shelf.images()
+        found, images = gather(nornir, inspection), hasher.images()
         if not request.any_image:
             found = refused_where_shared(found)
-        return found, _Images(images=images, folders=shelf.folders_of(images))
+        return found, _Images(images=images, folders=hasher.folders_of(images))
 
 
 def _plan(
     request: PlanRequest,
-    situation: Situation,
+    scenario: Scenario,
     found: tuple[Found, ...],
     known: Known,
     images: _Images,
     starts_at: datetime,
     now: datetime,
 ) -> FleetPlan:
-    told = forecast(situation, starts_at)
-    by_host = {one.host: one for one in situation.prospects}
+    told = forecast(scenario, starts_at)
+    by_host = {one.host: one for one in scenario.estimates}
     devices = (decided(one, by_host.get(one.planned.host), known) for one in found)
     return FleetPlan(
         created_at=now.astimezone(UTC).isoformat(timespec="seconds"),
@@ -199,16 +199,16 @@ def _left_out(found: tuple[Found, ...]) -> tuple[str, ...]:
 def _timed(device: PlannedDevice, told: Forecast) -> PlannedDevice:
     """Return a device with its wave and its times by the forecast."""
     wave = next((wave.number for wave in told.waves if device.host in wave.hosts), -1)
-    passage = told.devices.get(device.host)
-    if passage is None:
+    timeline = told.devices.get(device.host)
+    if timeline is None:
         return replace(device, wave=wave)
     return replace(
         device,
         wave=wave,
-        starts_s=round(passage.begins_s, 1),
-        copy_s=round(passage.copied_s - passage.copies_from_s, 1),
-        hash_s=round(passage.hashed_s - passage.hashes_from_s, 1),
-        total_s=round(passage.ends_s - passage.begins_s, 1),
+        starts_s=round(timeline.begins_s, 1),
+        copy_s=round(timeline.copied_s - timeline.copies_from_s, 1),
+        hash_s=round(timeline.hashed_s - timeline.hashes_from_s, 1),
+        total_s=round(timeline.ends_s - timeline.begins_s, 1),
     )
 
 
@@ -229,18 +229,18 @@ def _start(request: PlanRequest, views: Mapping[str, HostView], now: datetime) -
 
 
 def _begin_early(
-    shelf: ImageShelf, everyone: ImageChoice | None, rules: ImageRules, views: Mapping[str, HostView]
+    hasher: ImageHasher, everyone: ImageChoice | None, rules: ImageRules, views: Mapping[str, HostView]
 ) -> None:
     """Begin to hash what is needed in any case, and find out now what is missing."""
     if everyone is not None and any(one.image is None for one in views.values()):
-        shelf.begin(shelf.find(everyone))
+        hasher.begin(hasher.find(everyone))
     for explicit in {one.image: None for one in views.values()}:
         if explicit is not None:
-            shelf.begin(shelf.find(rules.choose(_ANY, explicit=explicit)))
+            hasher.begin(hasher.find(rules.choose(_ANY, explicit=explicit)))
     for rule in rules.rules:
         path = image_path(rule.image, rules.source) if rule.image is not None else None
         if path is not None:
-            shelf.confine(path)
+            hasher.confine(path)
 
 
 def first_opening(views: Iterable[HostView], now: datetime) -> datetime:

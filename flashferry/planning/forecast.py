@@ -11,8 +11,8 @@ from flashferry.model.fleet_plan import Fit, Remedy, SiteForecast
 from flashferry.model.waves import Wave
 from flashferry.planning.deadline import MARGIN_S
 from flashferry.planning.remedies import remedies
-from flashferry.planning.scenario import LinkFacts, Played, Prospect, Situation, play
-from flashferry.planning.simulation import Passage
+from flashferry.planning.scenario import Estimate, LinkFacts, Scenario, ScenarioOutcome, play
+from flashferry.planning.simulation import Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,60 +29,60 @@ class Forecast:
     """
 
     waves: tuple[Wave, ...]
-    devices: dict[str, Passage]
+    devices: dict[str, Timeline]
     sites: tuple[SiteForecast, ...]
     duration_s: float
     fit: Fit
     assumptions: tuple[str, ...]
 
 
-def forecast(situation: Situation, starts_at: datetime) -> Forecast:
+def forecast(scenario: Scenario, starts_at: datetime) -> Forecast:
     """Return what is to be expected.
 
     Args:
-        situation: What the run has before it.
+        scenario: What the run has before it.
         starts_at: When it begins, in the time zone in which people are told.
     """
-    played = play(situation)
+    outcome = play(scenario)
     return Forecast(
-        waves=played.waves,
-        devices=dict(played.run.devices),
-        sites=tuple(_site(situation, played, link, starts_at) for link in situation.links if link in played.run.links),
-        duration_s=played.run.ends_s,
-        fit=_fit(situation, played, starts_at),
-        assumptions=assumptions(situation.prospects),
+        waves=outcome.waves,
+        devices=dict(outcome.run.devices),
+        sites=tuple(_site(scenario, outcome, link, starts_at) for link in scenario.links if link in outcome.run.links),
+        duration_s=outcome.run.ends_s,
+        fit=_fit(scenario, outcome, starts_at),
+        assumptions=assumptions(scenario.estimates),
     )
 
 
-def assumptions(prospects: Sequence[Prospect]) -> tuple[str, ...]:
+def assumptions(estimates: Sequence[Estimate]) -> tuple[str, ...]:
     """Return where something was assumed, in sentences, the most frequent rate first."""
     found: dict[str, list[str]] = {}
-    for one in prospects:
+    for one in estimates:
         if one.rate.is_assumed:
             # What was measured stands before it, and differs with each device.
             _, mark, what = one.rate.source.partition("assumed: ")
             found.setdefault(mark + what or one.rate.source, []).append(one.host)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
-    told = [f"{len(hosts)} of {counted(len(prospects), 'device')}: {source}" for source, hosts in ordered]
-    if guessed := [one for one in prospects if one.is_hash_assumed]:
+    told = [f"{len(hosts)} of {counted(len(estimates), 'device')}: {source}" for source, hosts in ordered]
+    if guessed := [one for one in estimates if one.is_hash_assumed]:
         speeds = " or ".join(sorted({f"{one.hash_bytes_per_s / 1e6:.2g} MB/s" for one in guessed}))
-        whose = f"{len(guessed)} of {counted(len(prospects), 'device')}"
+        whose = f"{len(guessed)} of {counted(len(estimates), 'device')}"
         told.append(f"{whose}: assumed: they hash {speeds}, as was reported of their platforms")
     return tuple(told)
 
 
-def _site(situation: Situation, played: Played, link: str, starts_at: datetime) -> SiteForecast:
-    facts: LinkFacts = situation.links[link]
-    use, cap = played.run.links[link], facts.cap_bytes_per_s
+def _site(scenario: Scenario, outcome: ScenarioOutcome, link: str, starts_at: datetime) -> SiteForecast:
+    facts: LinkFacts = scenario.links[link]
+    use, cap = outcome.run.links[link], facts.cap_bytes_per_s
     closes = None if facts.closes_s is None else starts_at + timedelta(seconds=facts.closes_s)
     return SiteForecast(
         site=link,
-        devices=sum(one.link == link for one in situation.prospects),
+        devices=sum(one.link == link for one in scenario.estimates),
         link_rate_bps=facts.rate_bps,
         link_source=facts.source,
         cap_share=facts.cap_share,
         cap_bytes_per_s=cap,
-        copies=situation.copies_at(link),
+        copies=scenario.copies_at(link),
         peak_copies=use.peak_copies,
         load_share=round(use.carried_bytes / use.busy_s / cap, 4) if cap and use.busy_s else None,
         busy_s=round(use.busy_s, 1),
@@ -93,52 +93,52 @@ def _site(situation: Situation, played: Played, link: str, starts_at: datetime) 
     )
 
 
-def _fit(situation: Situation, played: Played, starts_at: datetime) -> Fit:
-    found: tuple[Remedy, ...] = remedies(situation, played)
+def _fit(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime) -> Fit:
+    found: tuple[Remedy, ...] = remedies(scenario, outcome)
     return Fit(
-        fits=not played.late if situation.has_end else None,
-        sentence=_sentence(situation, played, starts_at),
-        late=played.late,
+        fits=not outcome.late if scenario.has_end else None,
+        sentence=_sentence(scenario, outcome, starts_at),
+        late=outcome.late,
         remedies=found,
     )
 
 
-def _sentence(situation: Situation, played: Played, starts_at: datetime) -> str:
-    length = f"the run takes {duration(played.run.ends_s)}"
-    if not situation.prospects:
+def _sentence(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime) -> str:
+    length = f"the run takes {duration(outcome.run.ends_s)}"
+    if not scenario.estimates:
         return "nothing is to be staged"
-    if not situation.has_end:
+    if not scenario.has_end:
         return f"{length}; no end is given, neither by --until nor by the sites' windows"
-    end = clock(starts_at, played.run.ends_s)
-    by_host = {one.host: one for one in situation.prospects}
-    if played.late:
-        who = f"{len(played.late)} of {counted(len(situation.prospects), 'device')}"
-        return f"it does not fit: {who} would not be done in time; {_latest(situation, played, starts_at)}"
+    end = clock(starts_at, outcome.run.ends_s)
+    by_host = {one.host: one for one in scenario.estimates}
+    if outcome.late:
+        who = f"{len(outcome.late)} of {counted(len(scenario.estimates), 'device')}"
+        return f"it does not fit: {who} would not be done in time; {_latest(scenario, outcome, starts_at)}"
     spare = min(
-        limit - played.run.devices[host].ends_s
+        limit - outcome.run.devices[host].ends_s
         for host, one in by_host.items()
-        if (limit := situation.ends_s(one)) is not None
+        if (limit := scenario.ends_s(one)) is not None
     )
     return f"it fits: {length} and ends at {end}; the tightest device has {duration(spare)} to spare"
 
 
-def _latest(situation: Situation, played: Played, starts_at: datetime) -> str:
-    begun = [host for host in played.late if host not in played.shut]
+def _latest(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime) -> str:
+    begun = [host for host in outcome.late if host not in outcome.shut]
     if not begun:
-        return f"{played.shut[0]}'s site opens too long after the run begins"
-    last = max(begun, key=lambda host: played.run.devices[host].ends_s)
-    prospect = next(one for one in situation.prospects if one.host == last)
-    done = clock(starts_at, played.run.devices[last].ends_s)
+        return f"{outcome.shut[0]}'s site opens too long after the run begins"
+    last = max(begun, key=lambda host: outcome.run.devices[host].ends_s)
+    estimate = next(one for one in scenario.estimates if one.host == last)
+    done = clock(starts_at, outcome.run.devices[last].ends_s)
     kept = f"of which {duration(MARGIN_S)} are kept to restore"
-    return f"{last} would be done at {done}, and {_closing(situation, prospect, starts_at)}, {kept}"
+    return f"{last} would be done at {done}, and {_closing(scenario, estimate, starts_at)}, {kept}"
 
 
-def _closing(situation: Situation, prospect: Prospect, starts_at: datetime) -> str:
-    closes = situation.links[prospect.link].closes_s
-    if closes is not None and (situation.until_s is None or closes < situation.until_s):
+def _closing(scenario: Scenario, estimate: Estimate, starts_at: datetime) -> str:
+    closes = scenario.links[estimate.link].closes_s
+    if closes is not None and (scenario.until_s is None or closes < scenario.until_s):
         return f"its site closes at {clock(starts_at, closes)}"
-    assert situation.until_s is not None, "a device is late for an end"
-    return f"the run is to end at {clock(starts_at, situation.until_s)}"
+    assert scenario.until_s is not None, "a device is late for an end"
+    return f"the run is to end at {clock(starts_at, scenario.until_s)}"
 
 
 def duration(seconds: float) -> str:

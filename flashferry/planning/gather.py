@@ -24,7 +24,7 @@ from flashferry.model.links import LinkRate, LinkRates
 from flashferry.model.record import Failure, failure_of
 from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event
-from flashferry.planning.image_hasher import ImageShelf
+from flashferry.planning.image_hasher import ImageHasher
 from flashferry.planning.inspection import CheckRecord, look
 from flashferry.store.leases import Lease
 from inventory.image_rules import ImageChoice, ImageRules, Traits
@@ -55,13 +55,13 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looking:
-    """What all looks share.
+class Inspection:
+    """What the looks at all devices share.
 
     Attributes:
         rules: Which image for which device.
         everyone: The image of all that have no explicit one, in place of rules; or None.
-        shelf: The image files.
+        hasher: The image files.
         links: What is known of the links.
         held: Devices that runs have in hand, or left.
         logins: Logins at the same time.
@@ -71,7 +71,7 @@ class Looking:
 
     rules: ImageRules
     everyone: ImageChoice | None
-    shelf: ImageShelf
+    hasher: ImageHasher
     links: LinkRates
     held: tuple[Lease, ...]
     logins: int
@@ -86,10 +86,10 @@ class Looking:
 
     def is_over(self) -> bool:
         """Return whether nobody needs to be looked at any more."""
-        return self.shelf.error is not None or self.interrupted()
+        return self.hasher.error is not None or self.interrupted()
 
 
-def gather(nornir: Nornir, looking: Looking) -> tuple[Found, ...]:
+def gather(nornir: Nornir, inspection: Inspection) -> tuple[Found, ...]:
     """Look at every device; return what was found in the order of the inventory. A device's fault is in its entry.
 
     Raises:
@@ -99,21 +99,23 @@ def gather(nornir: Nornir, looking: Looking) -> tuple[Found, ...]:
     started = time.monotonic()
 
     def one(task: Task) -> Result:
-        found = _found(task, views[task.host.name], looking)
+        found = _found(task, views[task.host.name], inspection)
         task.host.close_connections()
         is_wrong = found.planned.action in {Action.REFUSED, Action.UNREACHABLE}
         status = "failed" if is_wrong else "done"
         at_s = time.monotonic() - started
-        looking.emit(Event(host=found.planned.host, step="plan", status=status, text=found.planned.reason, at_s=at_s))
+        inspection.emit(
+            Event(host=found.planned.host, step="plan", status=status, text=found.planned.reason, at_s=at_s)
+        )
         return Result(host=task.host, result=found)
 
-    results = nornir.with_runner(ThreadedRunner(num_workers=looking.logins)).run(task=one, name="plan")
-    if looking.shelf.error is not None:
-        raise looking.shelf.error
+    results = nornir.with_runner(ThreadedRunner(num_workers=inspection.logins)).run(task=one, name="plan")
+    if inspection.hasher.error is not None:
+        raise inspection.hasher.error
     return tuple(results[name][0].result for name in views)
 
 
-def _found(task: Task, device: HostView, looking: Looking) -> Found:
+def _found(task: Task, device: HostView, inspection: Inspection) -> Found:
     base = PlannedDevice(
         host=device.name,
         address=device.address,
@@ -123,18 +125,18 @@ def _found(task: Task, device: HostView, looking: Looking) -> Found:
     )
     traits: Traits | None = None
     try:
-        if looking.is_over():
+        if inspection.is_over():
             raise Interrupted("stopped by the operator before this device", host=device.name, step="check")
         session = session_of(task)
         traits = traits_of(session)
-        choice = _chosen(looking, traits, device)
-        wanted = looking.shelf.wanted(looking.shelf.find(choice))
+        choice = _chosen(inspection, traits, device)
+        wanted = inspection.hasher.wanted(inspection.hasher.find(choice))
     except _NoImage as found:
         return _without_image(base, device, traits, found)
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' plan
         return Found(planned=_failed(base, failure_of("check", error)), view=device)
-    seen = look(task, wanted, looking.is_over, held=looking.held)
-    link = looking.links.of(device, session.peer_address)
+    seen = look(task, wanted, inspection.is_over, held=inspection.held)
+    link = inspection.links.of(device, session.peer_address)
     planned = _planned(base, seen, wanted, choice)
     fit = seen.check.image if seen.check is not None else None
     return Found(planned=planned, view=device, platform=traits.platform, wanted=wanted, link_rate=link, fit=fit)
@@ -149,11 +151,11 @@ class _NoImage(Exception):
         self.action = action
 
 
-def _chosen(looking: Looking, traits: Traits, device: HostView) -> ImageChoice:
+def _chosen(inspection: Inspection, traits: Traits, device: HostView) -> ImageChoice:
     try:
-        return looking.choose(traits, device.image)
+        return inspection.choose(traits, device.image)
     except ConfigInvalid as error:
-        action = Action.STAYS if _stays(looking.rules, traits) else Action.REFUSED
+        action = Action.STAYS if _stays(inspection.rules, traits) else Action.REFUSED
         raise _NoImage(error, action) from None
 
 

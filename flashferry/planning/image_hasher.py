@@ -20,7 +20,7 @@ from tasks.check import Wanted
 _HINT = "Put it there, or give its folder too, with --image-dir"
 
 
-class ImageShelf:
+class ImageHasher:
     """Image files by their path. Safe to use from all threads.
 
     Args:
@@ -124,12 +124,12 @@ class ImageShelf:
 
 
 @contextmanager
-def image_shelf(
+def image_hasher(
     folders: Iterable[Path] = (), vendor: Digests | None = None, *, is_insisted: bool = False
-) -> Iterator[ImageShelf]:
-    """Yield a shelf; files that nobody waits for any more are not begun when the block ends."""
+) -> Iterator[ImageHasher]:
+    """Yield an image hasher; files that nobody waits for any more are not begun when the block ends."""
     pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="hash")
     try:
-        yield ImageShelf(pool, folders, vendor, is_insisted=is_insisted)
+        yield ImageHasher(pool, folders, vendor, is_insisted=is_insisted)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from flashferry.core.described import counted
 from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import MOST, Limits
-from flashferry.planning.scenario import Played, Situation, play
+from flashferry.planning.scenario import Scenario, ScenarioOutcome, play
 
 WORTH_TELLING = 0.98
 """A change that leaves more than this of the run's length is not worth a line."""
@@ -20,80 +20,80 @@ SIDE_BY_SIDE = "all sites side by side instead of one after the other (--wave-by
 NAMES = 6
 
 
-def remedies(situation: Situation, now: Played) -> tuple[Remedy, ...]:
+def remedies(scenario: Scenario, now: ScenarioOutcome) -> tuple[Remedy, ...]:
     """Return what would make a run fit, those that do first; where it fits, what would make it much shorter.
 
     Args:
-        situation: The run as it is planned.
+        scenario: The run as it is planned.
         now: What it comes to.
     """
     if not now.late:
-        return _faster(situation, now)
-    single = [one for one in _changes(situation) if one[1] is not None]
+        return _faster(scenario, now)
+    single = [one for one in _changes(scenario) if one[1] is not None]
     told = [_told(change, changed) for change, changed in single if changed is not None]
     useful = [one for one in told if one.fits or one.ends_s < now.run.ends_s * WORTH_TELLING]
     if not any(one.fits for one in useful) and len(useful) > 1:
-        useful.append(_together(situation, useful))
-    useful.extend(_fewer(situation, now))
+        useful.append(_together(scenario, useful))
+    useful.extend(_fewer(scenario, now))
     return tuple(sorted(useful, key=lambda one: not one.fits))
 
 
-def _faster(situation: Situation, now: Played) -> tuple[Remedy, ...]:
+def _faster(scenario: Scenario, now: ScenarioOutcome) -> tuple[Remedy, ...]:
     """Return the one choice that makes a run long without need: sites that wait for each other share no link."""
-    changed = _side_by_side(situation)
+    changed = _side_by_side(scenario)
     if changed is None:
         return ()
     found = _told(SIDE_BY_SIDE, changed)
     return (found,) if found.fits and found.ends_s < now.run.ends_s * MUCH_SHORTER else ()
 
 
-def _changes(situation: Situation) -> Iterator[tuple[str, Situation | None]]:
+def _changes(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
     """Yield each change by itself, the ones that cost least first."""
-    yield SIDE_BY_SIDE, _side_by_side(situation)
-    yield from _more_copies(situation)
-    yield from _more_hashes(situation)
-    yield "tuning the devices that are not tuned (--tune always)", _tuned(situation)
-    yield from _wider(situation)
+    yield SIDE_BY_SIDE, _side_by_side(scenario)
+    yield from _more_copies(scenario)
+    yield from _more_hashes(scenario)
+    yield "tuning the devices that are not tuned (--tune always)", _tuned(scenario)
+    yield from _wider(scenario)
 
 
-def _side_by_side(situation: Situation) -> Situation | None:
-    policy = situation.policy
-    return None if policy.by is None else replace(situation, policy=replace(policy, by=None, size=None))
+def _side_by_side(scenario: Scenario) -> Scenario | None:
+    policy = scenario.policy
+    return None if policy.by is None else replace(scenario, policy=replace(policy, by=None, size=None))
 
 
-def _more_copies(situation: Situation) -> Iterator[tuple[str, Situation | None]]:
+def _more_copies(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
     """Yield the least doubling of the copies per site that fits, else the one beyond which nothing is won."""
-    most = max((sum(one.link == link for one in situation.prospects) for link in situation.links), default=0)
-    best: tuple[str, Situation] | None = None
-    copies, length = _fewest_copies(situation), play(situation).run.ends_s
+    most = max((sum(one.link == link for one in scenario.estimates) for link in scenario.links), default=0)
+    best: tuple[str, Scenario] | None = None
+    copies, length = _fewest_copies(scenario), play(scenario).run.ends_s
     while copies < most:
         copies = min(copies * 2, most, MOST)
-        changed = _with_copies(situation, copies)
+        changed = _with_copies(scenario, copies)
         result = play(changed)
         if result.run.ends_s < length * WORTH_TELLING:
-            best, length = (_copies_in_words(situation, changed), changed), result.run.ends_s
+            best, length = (_copies_in_words(scenario, changed), changed), result.run.ends_s
         if not result.late:
             break
     if best is not None:
         yield best
 
 
-def _with_copies(situation: Situation, copies: int) -> Situation:
-    limits = situation.limits
-    in_all = max(limits.copies, min(copies * len(situation.links), MOST))
+def _with_copies(scenario: Scenario, copies: int) -> Scenario:
+    limits = scenario.limits
+    in_all = max(limits.copies, min(copies * len(scenario.links), MOST))
     links = {
         name: replace(link, max_copies=None if link.max_copies is None else max(link.max_copies, copies))
-        for name, link in situation.links.items()
+        for name, link in scenario.links.items()
     }
     wider = replace(limits, site_copies=max(limits.site_copies, copies), copies=in_all)
-    return replace(situation, links=links, limits=wider)
+    return replace(scenario, links=links, limits=wider)
 
 
-def _fewest_copies(situation: Situation) -> int:
-    return min((situation.copies_at(link) for link in situation.links), default=1)
+def _fewest_copies(scenario: Scenario) -> int:
+    return min((scenario.copies_at(link) for link in scenario.links), default=1)
 
 
-def _copies_in_words(before: Situation, after: Situation) -> str:
+def _copies_in_words(before: Scenario, after: Scenario) -> str:
     old, new = before.limits, after.limits
     ways = []
     if new.site_copies != old.site_copies:
@@ -108,42 +108,42 @@ def _copies_in_words(before: Situation, after: Situation) -> str:
     )
 
 
-def _more_hashes(situation: Situation) -> Iterator[tuple[str, Situation | None]]:
-    limits: Limits = situation.limits
-    wanted = min(len(situation.prospects), MOST)
+def _more_hashes(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
+    limits: Limits = scenario.limits
+    wanted = min(len(scenario.estimates), MOST)
     if wanted > limits.hashes:
-        changed = replace(situation, limits=replace(limits, hashes=wanted))
+        changed = replace(scenario, limits=replace(limits, hashes=wanted))
         yield f"{wanted} hash runs at once instead of {limits.hashes} (--max-hashes {wanted})", changed
 
 
-def _tuned(situation: Situation) -> Situation | None:
+def _tuned(scenario: Scenario) -> Scenario | None:
     changed = tuple(
         one if one.tuned_rate is None else replace(one, rate=one.tuned_rate, tuned_rate=None)
-        for one in situation.prospects
+        for one in scenario.estimates
     )
-    return None if changed == situation.prospects else replace(situation, prospects=changed)
+    return None if changed == scenario.estimates else replace(scenario, estimates=changed)
 
 
-def _wider(situation: Situation) -> Iterator[tuple[str, Situation | None]]:
+def _wider(scenario: Scenario) -> Iterator[tuple[str, Scenario | None]]:
     """Yield the least cap share that fits, in steps of 5 %, else the whole link."""
-    capped = [link.cap_share for link in situation.links.values() if link.rate_bps is not None]
+    capped = [link.cap_share for link in scenario.links.values() if link.rate_bps is not None]
     if not capped or min(capped) >= 1:
         return
     steps = [percent for percent in range(5, 101, 5) if percent / 100 > min(capped)]
-    found = next((one for one in steps if not play(_with_share(situation, one / 100)).late), steps[-1])
+    found = next((one for one in steps if not play(_with_share(scenario, one / 100)).late), steps[-1])
     before = " to ".join(sorted({f"{share:.0%}" for share in (min(capped), max(capped))}, key=len))
     text = f"{found}% of the links for copies instead of {before} (cap_share in the inventory)"
-    yield text, _with_share(situation, found / 100)
+    yield text, _with_share(scenario, found / 100)
 
 
-def _with_share(situation: Situation, share: float) -> Situation:
-    links = {name: replace(link, cap_share=max(link.cap_share, share)) for name, link in situation.links.items()}
-    return replace(situation, links=links)
+def _with_share(scenario: Scenario, share: float) -> Scenario:
+    links = {name: replace(link, cap_share=max(link.cap_share, share)) for name, link in scenario.links.items()}
+    return replace(scenario, links=links)
 
 
-def _together(situation: Situation, useful: list[Remedy]) -> Remedy:
+def _together(scenario: Scenario, useful: list[Remedy]) -> Remedy:
     """Return all of the useful changes at once."""
-    changed, names = situation, {one.change for one in useful}
+    changed, names = scenario, {one.change for one in useful}
     side_by_side = _side_by_side(changed)
     if side_by_side is not None and any("--wave-by" in name for name in names):
         changed = side_by_side
@@ -156,47 +156,47 @@ def _together(situation: Situation, useful: list[Remedy]) -> Remedy:
     return _told("all of these together", changed)
 
 
-def _fewer(situation: Situation, now: Played) -> Iterator[Remedy]:
+def _fewer(scenario: Scenario, now: ScenarioOutcome) -> Iterator[Remedy]:
     """Yield what leaves devices to another night: those that are late, or fewer if they are the slowest."""
-    everyone = frozenset(one.host for one in situation.prospects)
+    everyone = frozenset(one.host for one in scenario.estimates)
     late = frozenset(now.late)
     if early := everyone - late:
-        nights, never = _nights(situation, late)
+        nights, never = _nights(scenario, late)
         text = f"{1 + nights} nights: leave {_names(now.late)} for {'the second' if nights == 1 else 'the later ones'}"
         if never:
             text = f"leaving out {_names(now.late)}; {_names(never)} fit into no night of this length"
-        yield _told(text, situation.of(early))
-    slowest = _slowest_to_leave(situation)
+        yield _told(text, scenario.of(early))
+    slowest = _slowest_to_leave(scenario)
     if slowest is not None and len(slowest) < len(late):
-        yield _told(f"without the slowest: {_names(slowest)}", situation.of(everyone - frozenset(slowest)))
+        yield _told(f"without the slowest: {_names(slowest)}", scenario.of(everyone - frozenset(slowest)))
 
 
-def _nights(situation: Situation, left: frozenset[str]) -> tuple[int, tuple[str, ...]]:
+def _nights(scenario: Scenario, left: frozenset[str]) -> tuple[int, tuple[str, ...]]:
     """Return how many further nights the devices left need, and those that no night is long enough for."""
     nights = 0
     while left:
-        still = play(situation.of(left)).late
+        still = play(scenario.of(left)).late
         if len(still) == len(left):
             return nights, still
         left, nights = frozenset(still), nights + 1
     return nights, ()
 
 
-def _slowest_to_leave(situation: Situation) -> tuple[str, ...] | None:
+def _slowest_to_leave(scenario: Scenario) -> tuple[str, ...] | None:
     """Return the fewest of the slowest devices without which the run fits, or None where it never does."""
-    alone = sorted(situation.prospects, key=lambda one: one.size_bytes / one.rate.bytes_per_s, reverse=True)
+    alone = sorted(scenario.estimates, key=lambda one: one.size_bytes / one.rate.bytes_per_s, reverse=True)
     names = [one.host for one in alone]
     low, high = 1, len(names)
     while low < high:
         middle = (low + high) // 2
-        if play(situation.of(frozenset(names[middle:]))).late:
+        if play(scenario.of(frozenset(names[middle:]))).late:
             low = middle + 1
         else:
             high = middle
     return tuple(names[:low]) if low < len(names) else None
 
 
-def _told(change: str, changed: Situation) -> Remedy:
+def _told(change: str, changed: Scenario) -> Remedy:
     result = play(changed)
     return Remedy(change=change, fits=not result.late, ends_s=round(result.run.ends_s, 1))
 

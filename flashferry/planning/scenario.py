@@ -1,6 +1,6 @@
 """What a forecast is made from: devices to be staged, their links, how the run is to be done. Pure.
 
-The same situation with one thing changed shows what that would bring.
+The same scenario with one thing changed shows what that would bring.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prospect:
+class Estimate:
     """A device that is to be staged.
 
     Attributes:
@@ -107,36 +107,36 @@ class LinkFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class Scenario:
     """What a run has before it.
 
     Attributes:
-        prospects: The devices to be staged, in the order of the inventory.
+        estimates: The devices to be staged, in the order of the inventory.
         links: Their links.
         limits: How much goes on at the same time.
         policy: How waves are made.
         until_s: When the run must have ended, in seconds from its start, or None.
     """
 
-    prospects: tuple[Prospect, ...]
+    estimates: tuple[Estimate, ...]
     links: Mapping[str, LinkFacts]
     limits: Limits
     policy: WavePolicy
     until_s: float | None = None
 
-    def ends_s(self, prospect: Prospect) -> float | None:
+    def ends_s(self, estimate: Estimate) -> float | None:
         """Return when a device must be done: at the run's end or its site's, less the time kept to restore; or None."""
-        ends = [end for end in (self.until_s, self.links[prospect.link].closes_s) if end is not None]
+        ends = [end for end in (self.until_s, self.links[estimate.link].closes_s) if end is not None]
         return min(ends) - MARGIN_S if ends else None
 
     @property
     def has_end(self) -> bool:
         """Return whether any device has an end to keep."""
-        return any(self.ends_s(prospect) is not None for prospect in self.prospects)
+        return any(self.ends_s(estimate) is not None for estimate in self.estimates)
 
-    def of(self, hosts: frozenset[str]) -> Situation:
+    def of(self, hosts: frozenset[str]) -> Scenario:
         """Return the same for some of the devices only."""
-        return replace(self, prospects=tuple(one for one in self.prospects if one.host in hosts))
+        return replace(self, estimates=tuple(one for one in self.estimates if one.host in hosts))
 
     def copies_at(self, link: str) -> int:
         """Return how many copies may run over a link at once."""
@@ -144,8 +144,8 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """A situation played through.
+class ScenarioOutcome:
+    """A scenario played through.
 
     Attributes:
         waves: The waves, of all devices.
@@ -160,25 +160,25 @@ class Played:
     late: tuple[str, ...]
 
 
-def play(situation: Situation) -> Played:
+def play(scenario: Scenario) -> ScenarioOutcome:
     """Return what a run comes to."""
-    made = waves(situation.prospects, situation.policy)
-    by_host = {one.host: one for one in situation.prospects}
-    shut = tuple(host for host, one in by_host.items() if situation.links[one.link].opens_s > WAIT_FOR_OPENING_S)
+    made = waves(scenario.estimates, scenario.policy)
+    by_host = {one.host: one for one in scenario.estimates}
+    shut = tuple(host for host, one in by_host.items() if scenario.links[one.link].opens_s > WAIT_FOR_OPENING_S)
     jobs = [[by_host[host].job for host in wave.hosts if host not in shut] for wave in made]
-    run = simulate(jobs, _links(situation), situation.limits)
-    ends = {host: situation.ends_s(one) for host, one in by_host.items() if host not in shut}
+    run = simulate(jobs, _links(scenario), scenario.limits)
+    ends = {host: scenario.ends_s(one) for host, one in by_host.items() if host not in shut}
     late = [host for host, end in ends.items() if end is not None and run.devices[host].ends_s > end]
     late.sort(key=lambda host: run.devices[host].begins_s)
-    return Played(waves=made, run=run, shut=shut, late=(*late, *shut))
+    return ScenarioOutcome(waves=made, run=run, shut=shut, late=(*late, *shut))
 
 
-def _links(situation: Situation) -> dict[str, Link]:
+def _links(scenario: Scenario) -> dict[str, Link]:
     return {
         link: Link(
             cap_bytes_per_s=math.inf if facts.cap_bytes_per_s is None else facts.cap_bytes_per_s,
-            copies=situation.copies_at(link),
+            copies=scenario.copies_at(link),
             opens_s=facts.opens_s,
         )
-        for link, facts in situation.links.items()
+        for link, facts in scenario.links.items()
     }

@@ -59,7 +59,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class Timeline:
     """A device's way through the run, in seconds from its start.
 
     Attributes:
@@ -96,7 +96,7 @@ class LinkUse:
 class Simulated:
     """A run played through: each device by name, each link by key, and the end of each wave and of all."""
 
-    devices: Mapping[str, Passage]
+    devices: Mapping[str, Timeline]
     links: Mapping[str, LinkUse]
     wave_ends_s: tuple[float, ...]
     ends_s: float
@@ -128,7 +128,7 @@ def simulate(waves: Sequence[Sequence[Job]], links: Mapping[str, Link], limits: 
     ends: list[float] = []
     for wave in run.waves:
         ends.append(run.play(wave, ends[-1] if ends else 0.0))
-    devices = {job.host: run.passage(number) for number, job in enumerate(run.jobs)}
+    devices = {job.host: run.timeline(number) for number, job in enumerate(run.jobs)}
     used = {site: run.use_of(site) for site in links if run.of_site.get(site)}
     return Simulated(devices=devices, links=used, wave_ends_s=tuple(ends), ends_s=ends[-1] if ends else 0.0)
 
@@ -258,10 +258,10 @@ class _Run:
         if (at_s := state.link.next_end_s()) is not None:
             self._events.put(at_s, _Step.COPIED, site=site, version=state.version)
 
-    def passage(self, number: int) -> Passage:
+    def timeline(self, number: int) -> Timeline:
         """Return a device's way."""
         times = self._times[number]
-        return Passage(
+        return Timeline(
             begins_s=times.begins,
             copies_from_s=times.copies_from,
             copied_s=times.copied,

@@ -1,4 +1,4 @@
-"""What all devices of a run share: the image, the server, the journal, and how devices are to be treated."""
+"""What all devices of a run share: the image, the server, the journal, and what is known of links and images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from flashferry.model.links import LinkRates
 from flashferry.model.record import Failure
 from flashferry.monitor.events import Emit
 from flashferry.planning.image_platforms import GivenImages
-from flashferry.run.slots import Gates
+from flashferry.run.options import DeviceOptions
+from flashferry.run.slots import SlotPools
 from flashferry.store.journal import Journal
 
 
@@ -47,33 +48,6 @@ class Server(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceOptions:
-    """How devices are to be treated.
-
-    Attributes:
-        tune: Whether the TCP configuration may be changed.
-        to_null: Copy to `null:`, which writes no flash: a speed test.
-        window_bytes: Window to set, or None: from the round-trip time and the link rate.
-        extras: Names of further lines to switch on, see `tasks.tcp_config.EXTRAS`.
-        remove_partial: Whether what a broken copy of ours left may be removed from flash.
-        verify_signature: Whether devices are to verify the vendor's signature inside the image.
-        server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
-        any_image: Whether an image is staged also on a platform that it is not for, or on several.
-        uncapped: Whether copies may run with neither a cap nor a pace.
-    """
-
-    tune: bool = True
-    to_null: bool = False
-    window_bytes: int | None = None
-    extras: tuple[str, ...] = ()
-    remove_partial: bool = False
-    verify_signature: bool = False
-    server_address: str | None = None
-    any_image: bool = False
-    uncapped: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """What a device's run has to do with: most of it is shared by all devices of the run, some is the device's own.
 
@@ -89,7 +63,7 @@ class RunContext:
         links: What the links carry.
         hash_speeds: Bytes per second by device, as learned in earlier runs.
         verb: `stage` or `probe`.
-        gates: Where devices wait for a slot.
+        slots: Where devices wait for a slot.
         copied: Told once the device has its copy behind it, or will have none.
         closing: Tells why the device's time is over, or None while it is not.
         untuned_because: Why the device is not tuned although others are, or None.
@@ -114,7 +88,7 @@ class RunContext:
     links: LinkRates = field(default_factory=LinkRates)
     hash_speeds: Mapping[str, float] = field(default_factory=dict)
     verb: str = "stage"
-    gates: Gates = field(default_factory=lambda: Gates(Limits()))
+    slots: SlotPools = field(default_factory=lambda: SlotPools(Limits()))
     copied: Callable[[], None] = lambda: None
     closing: Callable[[], str | None] = lambda: None
     untuned_because: str | None = None

@@ -9,13 +9,13 @@ from contextlib import suppress
 from flashferry.core.described import counted
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.waves import Wave
-from flashferry.planning.device_queue import Bar
+from flashferry.planning.device_queue import Hold
 from flashferry.store.control import ControlRequest
 from flashferry.store.journal import Journal
 
 LOOK_EVERY_S = 1.0
 
-_STOPPED = Bar(reason="the run was stopped before this device", for_good=True)
+_STOPPED = Hold(reason="the run was stopped before this device", for_good=True)
 
 Tell = Callable[[str, str, str], None]
 """Takes step, status and text of an event of the run."""
@@ -24,7 +24,7 @@ Approve = Callable[[Wave], bool | None]
 """Asks whether a wave may begin; None where nobody can be asked here."""
 
 
-class Steering:
+class RunControl:
     """Looks at the journal's wishes at most once a second; everybody else asks it.
 
     Args:
@@ -77,20 +77,20 @@ class Steering:
         if now.stopping and not before.stopping:
             self._tell("run", "stopping", "ending what is under way and restoring every device")
 
-    def bar(self) -> Bar | None:
+    def hold(self) -> Hold | None:
         """Return why nothing may begin at present, or None."""
         wishes = self.look()
         if self.is_stopping():
             return _STOPPED
         if wishes.paused:
-            return Bar(reason="paused", for_good=False)
+            return Hold(reason="paused", for_good=False)
         return None
 
     def stop(self) -> None:
         """End everything under way: the run itself cannot go on."""
         self._is_stopped = True
 
-    def may_begin(self, wave: Wave, over: Callable[[], Bar | None] = lambda: None) -> Bar | None:
+    def may_begin(self, wave: Wave, over: Callable[[], Hold | None] = lambda: None) -> Hold | None:
         """Wait until a wave is approved; return why it may not begin, or None.
 
         At a terminal the operator is asked; elsewhere `flashferry run approve` is waited for.
@@ -109,8 +109,8 @@ class Steering:
             while not self.is_stopping():
                 if self.look().approved_wave >= wave.number:
                     return None
-                if (bar := over()) is not None:
-                    return bar
+                if (hold := over()) is not None:
+                    return hold
                 answer = self._approve(wave) if self._approve is not None else None
                 if answer is not None:
                     return self._answered(wave, is_approved=answer)
@@ -119,9 +119,9 @@ class Steering:
         finally:
             self._note_waiting(None)
 
-    def _answered(self, wave: Wave, *, is_approved: bool) -> Bar | None:
+    def _answered(self, wave: Wave, *, is_approved: bool) -> Hold | None:
         if not is_approved:
-            return Bar(reason=f"wave {wave.number} ({wave.name}) was not approved", for_good=True)
+            return Hold(reason=f"wave {wave.number} ({wave.name}) was not approved", for_good=True)
         # A run that dies in this wave and is gone on with does not ask for it again.
         with suppress(JournalUnusable):
             self._journal.set_control(self._run_id, approved_wave=wave.number)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from flashferry.devices.platforms.platform import Platform
 from flashferry.images.digests import Digests
 from flashferry.model.links import LinkRate
-from flashferry.run.context import DeviceOptions
+from flashferry.run.options import DeviceOptions
 from flashferry.tcp.path import ASSUMED_RTT_S, WindowChoice, choose_window
 from inventory.view import HostView
 from tasks.check import CheckReport

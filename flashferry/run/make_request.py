@@ -44,7 +44,7 @@ _WAYS = {
 """What a report says of them. Out of reach is a failure: the device was to have its image, and has not."""
 
 
-def left_out_of(plan: FleetPlan, hosts: Mapping[str, Host]) -> tuple[tuple[NewDevice, DeviceRecord], ...]:
+def excluded_by(plan: FleetPlan, hosts: Mapping[str, Host]) -> tuple[tuple[NewDevice, DeviceRecord], ...]:
     """Return the devices that a plan does not stage, as far as they are among some hosts, with their records."""
     return tuple(
         (_device(one, hosts[one.host]), _record(one, _moment(plan.created_at)))
@@ -105,33 +105,33 @@ OVERHEAD_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class RunPolicy:
     """How a run goes about its devices.
 
     Attributes:
         limits: How much goes on at the same time.
-        policy: How waves are made and when the run stops.
+        waves: How waves are made and when the run stops.
         retry: Which failures are tried again.
         tune: Which devices are tuned; of `NEVER` the device options take care.
         until: When the run must have ended, or None.
     """
 
     limits: Limits
-    policy: WavePolicy
+    waves: WavePolicy
     retry: RetryPolicy
     tune: TuneMode = TuneMode.AUTO
     until: datetime | None = None
 
 
 def request_for_image(
-    nornir: Nornir, image: Path, manner: Manner, *, state_directory: Path, folders: Iterable[Path] = ()
+    nornir: Nornir, image: Path, policy: RunPolicy, *, state_directory: Path, folders: Iterable[Path] = ()
 ) -> FleetRequest:
     """Return the request to give all devices an image; one that names its own in the inventory gets that.
 
     Args:
         nornir: The devices.
         image: The image of all others.
-        manner: How the run goes about it.
+        policy: How the run goes about it.
         state_directory: Where history is; read only.
         folders: Where an image is looked for that an inventory names, besides the folder of `image`; it may be nowhere
             else, however it is written and whatever links lead there.
@@ -143,27 +143,27 @@ def request_for_image(
     images = {one.name: _image_of(one, image, (image.parent, *folders)) for one in views}
     history, speeds = History.read(state_directory), last_hash_speeds(state_directory)
     untuned = {}
-    if manner.tune is TuneMode.AUTO:
+    if policy.tune is TuneMode.AUTO:
         untuned = {one.name: why for one in views if (why := history.shown_not_to_gain(one.name)) is not None}
     return FleetRequest(
         images=images,
-        waves=waves([_wave_device(one, images[one.name], history) for one in views], manner.policy),
-        limits=manner.limits,
-        policy=manner.policy,
-        retry=manner.retry,
+        waves=waves([_wave_device(one, images[one.name], history) for one in views], policy.waves),
+        limits=policy.limits,
+        policy=policy.waves,
+        retry=policy.retry,
         untuned=untuned,
         expected_s=_expected(images, history, speeds, untuned),
-        until=manner.until,
+        until=policy.until,
     )
 
 
-def request_for_plan(nornir: Nornir, plan: FleetPlan, manner: Manner, *, is_rewaved: bool = False) -> FleetRequest:
+def request_for_plan(nornir: Nornir, plan: FleetPlan, policy: RunPolicy, *, is_rewaved: bool = False) -> FleetRequest:
     """Return the request to carry a plan out: the devices that it stages, each checked again by the run.
 
     Args:
         nornir: The devices; of those planned, the ones that are missing here take no part.
         plan: The plan.
-        manner: How the run goes about it: the plan's own way, but for what the operator overrode.
+        policy: How the run goes about it: the plan's own way, but for what the operator overrode.
         is_rewaved: Whether waves are to be made anew, since the operator wants others.
 
     Raises:
@@ -179,20 +179,20 @@ def request_for_plan(nornir: Nornir, plan: FleetPlan, manner: Manner, *, is_rewa
         )
     made = plan.waves
     if is_rewaved:
-        made = waves(staged, manner.policy)
-    always = manner.tune is TuneMode.ALWAYS
+        made = waves(staged, policy.waves)
+    always = policy.tune is TuneMode.ALWAYS
     return FleetRequest(
         images={one.host: paths[one.image] for one in staged if one.image is not None},
         waves=made,
-        limits=manner.limits,
-        policy=manner.policy,
-        retry=manner.retry,
+        limits=policy.limits,
+        policy=policy.waves,
+        retry=policy.retry,
         untuned={} if always else {one.host: one.tune_reason for one in staged if not one.tune},
         expected_s={one.host: one.total_s for one in staged if one.total_s is not None},
         identities={one.host: one.identity for one in staged if one.identity is not None},
         since=datetime.fromisoformat(plan.starts_at),
-        until=manner.until,
-        left_out=left_out_of(plan, nornir.inventory.hosts),
+        until=policy.until,
+        excluded=excluded_by(plan, nornir.inventory.hosts),
     )
 
 

@@ -1,12 +1,38 @@
-"""How a run is to be done: the part of it that is the same for every device."""
+"""How a run is to be done, and how its devices are to be treated: what does not differ from device to device."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from flashferry.images.digests import Digests
-from flashferry.run.context import DeviceOptions
 from flashferry.run.server import ANY_ADDRESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceOptions:
+    """How devices are to be treated.
+
+    Attributes:
+        tune: Whether the TCP configuration may be changed.
+        to_null: Copy to `null:`, which writes no flash: a speed test.
+        window_bytes: Window to set, or None: from the round-trip time and the link rate.
+        extras: Names of further lines to switch on, see `tasks.tcp_config.EXTRAS`.
+        remove_partial: Whether what a broken copy of ours left may be removed from flash.
+        verify_signature: Whether devices are to verify the vendor's signature inside the image.
+        server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
+        any_image: Whether an image is staged also on a platform that it is not for, or on several.
+        uncapped: Whether copies may run with neither a cap nor a pace.
+    """
+
+    tune: bool = True
+    to_null: bool = False
+    window_bytes: int | None = None
+    extras: tuple[str, ...] = ()
+    remove_partial: bool = False
+    verify_signature: bool = False
+    server_address: str | None = None
+    any_image: bool = False
+    uncapped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,8 @@ from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, silent
 from flashferry.planning.probe_files import ProbeFiles, probe_files
 from flashferry.run.context import RunContext
-from flashferry.run.device.parts import DeviceParts, parts_of
 from flashferry.run.device.tickets import CopyOrder
-from flashferry.run.device.way import DeviceRun, run_device
+from flashferry.run.device.way import DeviceParts, DeviceRun, parts_of, run_device
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.history import Expectation, History
@@ -41,7 +40,7 @@ SAMPLE_INTERVAL_S = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeWish:
+class SpeedTestOptions:
     """What a speed test is to find out.
 
     Attributes:
@@ -59,7 +58,7 @@ class ProbeWish:
 
 def probe_fleet(
     nornir: Nornir,
-    wish: ProbeWish,
+    probe: SpeedTestOptions,
     options: RunOptions,
     *,
     journal: Journal,
@@ -67,13 +66,13 @@ def probe_fleet(
     interrupted: Callable[[], bool] = lambda: False,
 ) -> RunReport:
     """Test every device of an inventory; each record has a ProbeResult. Arguments and errors as in `run_fleet`."""
-    device = replace(options.device, tune=wish.tuned, to_null=True)
+    device = replace(options.device, tune=probe.tuned, to_null=True)
     history = History.read(journal.directory)
     with probe_files(journal.directory) as files:
 
         def probe_device(task: Task, context: RunContext) -> Result:
             parts = parts_of(task, context)
-            return run_device(DeviceRun(parts, SpeedTest(parts, wish, files, history).deliver))
+            return run_device(DeviceRun(parts, SpeedTest(parts, probe, files, history).deliver))
 
         return run_fleet(
             nornir,
@@ -90,21 +89,23 @@ def probe_fleet(
 class SpeedTest:
     """What a speed test does to a device between journal and restore: copies to `null:`, as it is and then tuned."""
 
-    def __init__(self, parts: DeviceParts, wish: ProbeWish, files: ProbeFiles, history: History | None = None) -> None:
+    def __init__(
+        self, parts: DeviceParts, probe: SpeedTestOptions, files: ProbeFiles, history: History | None = None
+    ) -> None:
         self._context, self._host, self._keeper, self._events = parts.context, parts.host, parts.keeper, parts.events
         self._tuning, self._copy = parts.tuning, parts.copy
-        self._wish, self._files, self._history = wish, files, history or History(())
+        self._probe, self._files, self._history = probe, files, history or History(())
 
     def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
         """Time both arms; whatever it raises, the caller restores."""
         changes = plan.tune.changes
-        self._keeper.update(probe=ProbeResult(image_bytes=self._wish.image_bytes))
+        self._keeper.update(probe=ProbeResult(image_bytes=self._probe.image_bytes))
         # Without this line the device does not reach us, so it belongs to neither arm.
         path = tuple(change for change in changes if not change.is_tuning)
         has_tuning = len(changes) > len(path)
         if not any(change.keyword == SOURCE_INTERFACE for change in path):
             path = ()
-        if self._wish.as_is or not has_tuning:
+        if self._probe.as_is or not has_tuning:
             if path:
                 self._tuning.tune(TunePlan(changes=path), before)
             arm = self._arm("as it is", plan.target, expected_bytes_per_s=None)
@@ -118,7 +119,7 @@ class SpeedTest:
 
     def _arm(self, name: str, target: str, *, expected_bytes_per_s: float | None) -> Arm:
         """Copy until a copy was long enough to count, and return what that one found."""
-        size_bytes: int | None = first_size(expected_bytes_per_s, self._wish.target_s)
+        size_bytes: int | None = first_size(expected_bytes_per_s, self._probe.target_s)
         copies = 0
         while size_bytes is not None:
             copies += 1
@@ -129,7 +130,7 @@ class SpeedTest:
                 rtt_s=arm.rtt_s,
                 window_bytes=self._window_bytes,
             )
-            size_bytes = next_size(seen, ceiling_bytes_per_s=self._link_bytes_per_s, target_s=self._wish.target_s)
+            size_bytes = next_size(seen, ceiling_bytes_per_s=self._link_bytes_per_s, target_s=self._probe.target_s)
         return arm
 
     def _timed(self, name: str, target: str, size_bytes: int, copies: int) -> Arm:
@@ -161,7 +162,7 @@ class SpeedTest:
     def _forecast(self, arm: Arm) -> float | None:
         """Return how long the image takes: no flash is written by the test, so what is known of it bounds the rate."""
         to_flash = self._to_flash(arm)
-        return None if to_flash is None else predicted_seconds(self._wish.image_bytes, to_flash, arm.rtt_s or 0.0)
+        return None if to_flash is None else predicted_seconds(self._probe.image_bytes, to_flash, arm.rtt_s or 0.0)
 
     def _to_flash(self, arm: Arm) -> float | None:
         """Return the rate to flash to expect; None where the arm was too short to carry one."""
@@ -178,7 +179,7 @@ class SpeedTest:
     def _decide(self, *, has_tuning: bool) -> None:
         found = self._keeper.record.probe
         assert found is not None
-        if self._wish.tuned and not has_tuning:
+        if self._probe.tuned and not has_tuning:
             self._found(worth=nothing_to_tune())
             return
         as_is = self._to_flash(found.as_is) if found.as_is else None

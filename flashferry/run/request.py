@@ -35,7 +35,7 @@ class FleetRequest:
         more_images: What else the server offers.
         stored: What is needed to resume the run, as JSON types, without any secret.
         resumed: The run that is gone on with, or None.
-        left_out: Devices that the run does not touch, and what its report says of each; none of them is in `images`.
+        excluded: Devices that the run does not touch, and what its report says of each; none of them is in `images`.
     """
 
     images: Mapping[str, Path]
@@ -51,7 +51,7 @@ class FleetRequest:
     more_images: tuple[Path, ...] = ()
     stored: Mapping[str, object] = field(default_factory=dict)
     resumed: Resumed | None = None
-    left_out: tuple[tuple[NewDevice, DeviceRecord], ...] = ()
+    excluded: tuple[tuple[NewDevice, DeviceRecord], ...] = ()
 
     @property
     def in_waves(self) -> tuple[Wave, ...]:

@@ -22,16 +22,16 @@ from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.deadline import Deadline
 from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.context import RunContext
-from flashferry.run.control import Approve, Steering
+from flashferry.run.control import Approve, RunControl
 from flashferry.run.device.way import stage_device
 from flashferry.run.options import RunOptions
 from flashferry.run.request import FleetRequest
 from flashferry.run.resume import with_earlier
 from flashferry.run.runner import share_arenas
-from flashferry.run.scheduler import Fleet, WaveLoop
+from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.run.second_look import look_again
 from flashferry.run.server import port_notice, serving, site_caps
-from flashferry.run.slots import Gates
+from flashferry.run.slots import SlotPools
 from flashferry.run.stored_request import to_stored
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
@@ -169,18 +169,18 @@ class _Run:
             for image in dict.fromkeys(images.values()):
                 text = f"offers {image.name}, {image.size_bytes:,} bytes, on FTP port {server.port}"
                 self._tell("server", "done", text)
-            steering = Steering(self._journal, run_id, interrupted=interrupted, tell=self._tell, approve=approve)
+            control = RunControl(self._journal, run_id, interrupted=interrupted, tell=self._tell, approve=approve)
             fleet = Fleet(nornir=self._nornir, views=self._views, images=images)
-            context = self._context(run_id, server, fleet, steering)
-            loop = WaveLoop(fleet, self._request, context, device_task, steering, self._deadline())
-            records = loop.run()
+            context = self._context(run_id, server, fleet, control)
+            scheduler = WaveScheduler(fleet, self._request, context, device_task, control, self._deadline())
+            records = scheduler.run()
             with suppress(JournalUnusable):
                 self._journal.finish_run(run_id)
         with suppress(JournalUnusable):
             records = look_again(
-                self._nornir, self._journal, run_id, records, emit=self._emit, interrupted=steering.is_stopping
+                self._nornir, self._journal, run_id, records, emit=self._emit, interrupted=control.is_stopping
             )
-        return self._report(run_id, images, records, stopped=loop.stopped, is_stopped=steering.is_stopping())
+        return self._report(run_id, images, records, stopped=scheduler.stopped, is_stopped=control.is_stopping())
 
     def _nothing_left(self, is_stopped: bool) -> RunReport:
         """Return the report of a run that was taken up again when all was done already: no server is needed."""
@@ -222,11 +222,11 @@ class _Run:
         ]
         self._journal.add_devices(run_id, (one for one in devices if one.host not in known))
         self._journal.update_devices(run_id, (one for one in devices if one.host in known))
-        if self._request.left_out:
-            self._journal.leave_out(run_id, self._request.left_out)
+        if self._request.excluded:
+            self._journal.exclude(run_id, self._request.excluded)
         return run_id
 
-    def _context(self, run_id: str, server: FileServer, fleet: Fleet, steering: Steering) -> RunContext:
+    def _context(self, run_id: str, server: FileServer, fleet: Fleet, control: RunControl) -> RunContext:
         return RunContext(
             run_id=run_id,
             image=next(iter(fleet.images.values())),
@@ -234,14 +234,14 @@ class _Run:
             journal=self._journal,
             options=self._options.device,
             emit=self._emit,
-            interrupted=steering.is_stopping,
+            interrupted=control.is_stopping,
             started_s=self._started,
             links=self._links,
             hash_speeds=self._hash_speeds,
             verb=self._options.verb,
             owner=local_owner(),
             given=GivenImages(),
-            gates=Gates(self._request.limits, site_copies=fleet.site_copies(self._request)),
+            slots=SlotPools(self._request.limits, site_copies=fleet.site_copies(self._request)),
         )
 
     def _deadline(self) -> Deadline:

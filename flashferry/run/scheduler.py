@@ -22,10 +22,10 @@ from flashferry.model.retry import pause_before_retry
 from flashferry.model.states import Outcome, Restored
 from flashferry.model.waves import Wave, may_go_on
 from flashferry.monitor.events import Event
-from flashferry.planning.deadline import Deadline, Opening
-from flashferry.planning.device_queue import Bar, Line, Place
+from flashferry.planning.deadline import Deadline, WindowNotice
+from flashferry.planning.device_queue import DeviceQueue, Hold, QueuedDevice
 from flashferry.run.context import RunContext
-from flashferry.run.control import Steering
+from flashferry.run.control import RunControl
 from flashferry.run.request import FleetRequest
 from flashferry.run.runner import FleetRunner
 from inventory.view import HostView
@@ -56,7 +56,7 @@ class Fleet:
         return lambda site: limits.of_site(own.get(site))
 
 
-class WaveLoop:
+class WaveScheduler:
     """One run through all its waves.
 
     Args:
@@ -64,7 +64,7 @@ class WaveLoop:
         request: What the run is to do.
         context: What all devices share; image, options and the like are filled in per device.
         device_task: What is done with each device; its result is a DeviceRecord.
-        steering: What the operator wants.
+        control: What the operator wants.
         deadline: The ends to keep.
     """
 
@@ -74,12 +74,12 @@ class WaveLoop:
         request: FleetRequest,
         context: RunContext,
         device_task: DeviceTask,
-        steering: Steering,
+        control: RunControl,
         deadline: Deadline,
     ) -> None:
         self._fleet, self._request, self._context = fleet, request, context
-        self._device_task, self._steering, self._deadline = device_task, steering, deadline
-        self._opening = Opening(deadline, fleet.views, self._tell_waiting)
+        self._device_task, self._control, self._deadline = device_task, control, deadline
+        self._notice = WindowNotice(deadline, fleet.views, self._tell_waiting)
         self._site_copies = fleet.site_copies(request)
         self._dice = request.retry.dice()
         self._lock = threading.Lock()
@@ -88,14 +88,14 @@ class WaveLoop:
         self._guards: dict[str, LoginGuard] = {}
         self._to_retry: set[str] = set()
         # Who waits to be tried again when their wave is over: they go with the next one, and count as their own's.
-        self._late: tuple[Place, ...] = ()
+        self._late: tuple[QueuedDevice, ...] = ()
         self._wave_of = {host: wave for wave in request.in_waves for host in wave.hosts}
         before = request.resumed.before if request.resumed is not None else {}
         self._failed_before = frozenset(host for host, record in before.items() if record.outcome in _FAILED)
         self._begun = len(before)
         # Of the whole run: one that an earlier process could not restore is no canary that is well.
         self._canaries = frozenset(host for wave in request.waves if wave.is_canary for host in wave.hosts)
-        self._stopped: Bar | None = None
+        self._stopped: Hold | None = None
 
     @property
     def stopped(self) -> str | None:
@@ -107,11 +107,11 @@ class WaveLoop:
         waves = self._request.in_waves
         for place, wave in enumerate(waves):
             if self._stopped is None and self._is_asked_for(wave, place):
-                self._stopped = self._steering.may_begin(wave, self._deadline.over)
+                self._stopped = self._control.may_begin(wave, self._deadline.over)
             if self._stopped is None:
                 self._run_wave(wave, is_last=place == len(waves) - 1)
             else:
-                self._leave_out(dict.fromkeys(wave.hosts, self._stopped), wave)
+                self._record_not_begun(dict.fromkeys(wave.hosts, self._stopped), wave)
         return dict(self._records)
 
     def _is_asked_for(self, wave: Wave, place: int) -> bool:
@@ -123,21 +123,21 @@ class WaveLoop:
 
     def _run_wave(self, wave: Wave, *, is_last: bool) -> None:
         late, self._late = self._late, ()
-        line = Line(
-            (*late, *(Place(host=host, site=self._fleet.views[host].site) for host in wave.hosts)),
+        queue = DeviceQueue(
+            (*late, *(QueuedDevice(host=host, site=self._fleet.views[host].site) for host in wave.hosts)),
             self._request.limits,
             site_copies=self._site_copies,
-            bar=self._bar,
-            fits=self._opening.fit,
+            hold=self._hold,
+            fits=self._notice.fit,
             may_leave=lambda: not is_last and self._may_go_before_retries(wave),
         )
         self._tell(wave, "started", f"{wave.name}, {_devices(len(wave.hosts))}")
-        runner = FleetRunner(source=line, on_abort=self._steering.stop)
+        runner = FleetRunner(source=queue, on_abort=self._control.stop)
         self._over((*wave.hosts, *(place.host for place in late))).with_runner(runner).run(
-            task=self._one, name=self._context.verb, raise_on_error=False, line=line
+            task=self._one, name=self._context.verb, raise_on_error=False, queue=queue
         )
-        self._late = line.left_over
-        self._leave_out(line.not_begun, wave)
+        self._late = queue.left_over
+        self._record_not_begun(queue.not_begun, wave)
         failed = sum(self._records[host].outcome in _FAILED for host in wave.hosts)
         again = f", {_devices(len(self._late))} to be tried again meanwhile" if self._late else ""
         self._tell(wave, "done", f"{wave.name}, {failed} of {_devices(len(wave.hosts))} failed{again}")
@@ -167,10 +167,10 @@ class WaveLoop:
             processors=chosen.processors,
         )
 
-    def _bar(self) -> Bar | None:
+    def _hold(self) -> Hold | None:
         """Return why nothing may begin at present; a reason that holds for good holds for the waves behind, too."""
         # Looked at always: where nothing new begins any more, what is under way can still be stopped.
-        wished = self._steering.bar()
+        wished = self._control.hold()
         if self._stopped is None:
             if wished is None or not wished.for_good:
                 wished = self._deadline.over() or wished or self._server_gone() or self._too_many_failed()
@@ -179,7 +179,7 @@ class WaveLoop:
             self._stopped = wished
         return self._stopped
 
-    def _server_gone(self) -> Bar | None:
+    def _server_gone(self) -> Hold | None:
         """Tell whether our server has died for good: what copies fails and is restored, and nothing more begins.
 
         Asking for its port starts a new process where one may still take its place. That is bounded: what killed it may
@@ -188,10 +188,10 @@ class WaveLoop:
         try:
             _ = self._context.server.port
         except FileServerError as error:
-            return Bar(reason=f"our FTP server has ended: {error.message}", for_good=True, kind=Kind.SERVER_GONE)
+            return Hold(reason=f"our FTP server has ended: {error.message}", for_good=True, kind=Kind.SERVER_GONE)
         return None
 
-    def _too_many_failed(self, *, with_retries: bool = False) -> Bar | None:
+    def _too_many_failed(self, *, with_retries: bool = False) -> Hold | None:
         with self._lock:
             failed = {
                 host
@@ -202,9 +202,9 @@ class WaveLoop:
             begun = self._begun
         canaries = len(failed & self._canaries)
         reason = may_go_on(self._request.policy, begun, len(failed), canaries_failed=canaries)
-        return Bar(reason=reason, for_good=True, kind=Kind.TOO_MANY_FAILED) if reason else None
+        return Hold(reason=reason, for_good=True, kind=Kind.TOO_MANY_FAILED) if reason else None
 
-    def _one(self, task: Task, line: Line) -> Result:
+    def _one(self, task: Task, queue: DeviceQueue) -> Result:
         """Take a device through one attempt; see to the next one."""
         host = task.host.name
         wave = self._wave_of[host]
@@ -212,9 +212,9 @@ class WaveLoop:
             attempt = self._attempts[host] = self._attempts.get(host, self._first(host) - 1) + 1
             before = self._records.get(host)
             self._begun += before is None
-        record = self._attempted(task, self._context_of(host, line, wave, before, attempt), before)
+        record = self._attempted(task, self._context_of(host, queue, wave, before, attempt), before)
         pause_s = None
-        if not self._steering.is_stopping():
+        if not self._control.is_stopping():
             tries = attempt - self._first(host) + 1
             pause_s = pause_before_retry(record, tries, self._request.retry, self._dice)
         with self._lock:
@@ -227,7 +227,7 @@ class WaveLoop:
         if pause_s is not None and record.failure is not None:
             text = f"in {pause_s:.0f} s, attempt {attempt + 1}: {record.failure.reason}"
             self._emit(Event(host=host, step="device", status="retry", text=text, at_s=self._at_s, wave=wave.number))
-            line.again(host, pause_s)
+            queue.again(host, pause_s)
         return Result(host=task.host, result=record, changed=record.transfer is not None)
 
     def _first(self, host: str) -> int:
@@ -248,8 +248,10 @@ class WaveLoop:
         assert isinstance(found, DeviceRecord)
         return found
 
-    def _context_of(self, host: str, line: Line, wave: Wave, before: DeviceRecord | None, attempt: int) -> RunContext:
-        closing, steering, shared = self._deadline.closing(host), self._steering, self._context
+    def _context_of(
+        self, host: str, queue: DeviceQueue, wave: Wave, before: DeviceRecord | None, attempt: int
+    ) -> RunContext:
+        closing, control, shared = self._deadline.closing(host), self._control, self._context
         reason = self._request.untuned.get(host)
         resumed = self._request.resumed
         earlier = (*before.earlier, before.failure) if before is not None and before.failure is not None else ()
@@ -264,43 +266,43 @@ class WaveLoop:
             identity=self._request.identities.get(host),
             guard=self._guards.setdefault(host, LoginGuard()),
             leftover=resumed.leftovers.get(host) if resumed is not None else None,
-            interrupted=lambda: steering.is_stopping() or closing() is not None,
+            interrupted=lambda: control.is_stopping() or closing() is not None,
             closing=closing,
-            copied=lambda: line.copied(host),
+            copied=lambda: queue.copied(host),
         )
 
-    def _leave_out(self, hosts: Mapping[str, Bar], wave: Wave) -> None:
-        records = {host: self._not_begun(host, bar) for host, bar in hosts.items()}
+    def _record_not_begun(self, hosts: Mapping[str, Hold], wave: Wave) -> None:
+        records = {host: self._not_begun(host, hold) for host, hold in hosts.items()}
         self._records |= records
         if records:
             with suppress(JournalUnusable):  # the report outweighs its copy in the journal
                 self._context.journal.record_all(self._context.run_id, records)
-        for host, bar in hosts.items():
+        for host, hold in hosts.items():
             self._emit(
                 Event(
                     host=host,
                     step="device",
                     status="failed",
-                    text=f"not begun: {bar.reason}",
+                    text=f"not begun: {hold.reason}",
                     at_s=self._at_s,
                     site=self._fleet.views[host].site,
                     wave=wave.number,
                     outcome=records[host].outcome.value,
                     restored=records[host].restored.value,
-                    failure=bar.kind,
+                    failure=hold.kind,
                 )
             )
 
-    def _not_begun(self, host: str, bar: Bar) -> DeviceRecord:
+    def _not_begun(self, host: str, hold: Hold) -> DeviceRecord:
         return DeviceRecord(
             host=host,
             image=self._fleet.images[host].name,
             outcome=Outcome.NOT_BEGUN,
             failure=Failure(
                 step="wave",
-                reason=f"not begun: {bar.reason}",
+                reason=f"not begun: {hold.reason}",
                 hint=f"Go on with 'flashferry stage --resume {self._context.run_id}'",
-                kind=bar.kind,
+                kind=hold.kind,
             ),
             seconds_by_step={},
         )

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from flashferry.devices.errors import Interrupted
 from flashferry.model.limits import Limits
 
-# When a copy's slot is handed on: a little before its end, so that its site's link does not stand idle. Pure.
+# When a copy's slot is released early: a little before its end, so that its site's link does not stand idle. Pure.
 #
 # Behind a slot a device is snapshotted, tuned and told to copy, which takes seconds; one that was logged out while it
 # waited has to be logged in and checked before that. Copies of a site that share its cap end at about the same time,
 # and without this the link would wait for all of their followers at once.
 
-HAND_OVER_S = 10.0
+EARLY_RELEASE_S = 10.0
 """What a follower takes from its slot to its first byte where many do so at once: some ten commands in turn."""
 
 EXPECT_S = 45.0
@@ -31,21 +31,21 @@ EXPECT_S = 45.0
 than the time after which one who waits is logged out."""
 
 _LEAST_SHARE = 0.8
-"""Of the image, acknowledged: a small one is not handed on from its first second ..."""
+"""Of the image, acknowledged: a small one is not released from its first second ..."""
 
 _LEAST_SHARE_EXPECTED = 0.5
 """... nor are its followers told to make ready."""
 
 
 def is_nearly_over(acked_bytes: int, size_bytes: int, rate_bytes_per_s: float) -> bool:
-    """Tell whether a copy is about to end: its slot is handed on.
+    """Tell whether a copy is about to end: its slot is released early.
 
     Args:
         acked_bytes: What the device has.
         size_bytes: Size of the image.
         rate_bytes_per_s: Rate at present; 0 where it is not known or nothing moves.
     """
-    return _ends_within(HAND_OVER_S, _LEAST_SHARE, acked_bytes, size_bytes, rate_bytes_per_s)
+    return _ends_within(EARLY_RELEASE_S, _LEAST_SHARE, acked_bytes, size_bytes, rate_bytes_per_s)
 
 
 def is_soon_over(acked_bytes: int, size_bytes: int, rate_bytes_per_s: float) -> bool:
@@ -78,7 +78,7 @@ class _Waiting:
     is_in: threading.Event = field(default_factory=threading.Event)
 
 
-class Gate:
+class SlotPool:
     """So many at a time, in all and per key. Safe to use from all threads.
 
     Args:
@@ -251,15 +251,15 @@ class Gate:
         return f"waits for a {self.name} slot: {self._total} at a time"
 
 
-class Gates:
-    """The gates of a run.
+class SlotPools:
+    """The slot pools of a run: for logins, copies and hash runs.
 
     Args:
-        limits: How many go through each of them at a time.
+        limits: How many hold a slot of each at a time.
         site_copies: Returns how many copies may run at a site; None: as many as the limits say.
     """
 
     def __init__(self, limits: Limits, site_copies: Callable[[str], int] | None = None) -> None:
-        self.logins = Gate("login", limits.logins)
-        self.copies = Gate("copy", limits.copies, site_copies or (lambda site: limits.site_copies))  # noqa: ARG005
-        self.hashes = Gate("hash run", limits.hashes)
+        self.logins = SlotPool("login", limits.logins)
+        self.copies = SlotPool("copy", limits.copies, site_copies or (lambda site: limits.site_copies))  # noqa: ARG005
+        self.hashes = SlotPool("hash run", limits.hashes)

@@ -15,8 +15,7 @@ from flashferry.model.codec import to_json
 from flashferry.model.limits import Limits
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.run.context import DeviceOptions
-from flashferry.run.options import RunOptions
+from flashferry.run.options import DeviceOptions, RunOptions
 from flashferry.run.request import FleetRequest
 
 SCHEMA = "flashferry.request/1"

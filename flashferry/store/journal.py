@@ -99,7 +99,7 @@ class Journal(JournalRuns):
         ]
         self._change(lambda database: database.executemany(INSERT_DEVICE, rows))
 
-    def leave_out(self, run_id: str, devices: Sequence[tuple[NewDevice, DeviceRecord]]) -> None:
+    def exclude(self, run_id: str, devices: Sequence[tuple[NewDevice, DeviceRecord]]) -> None:
         """Enter devices that a run does not touch, each with what its report says of it: all of them or none."""
         at = now()
         rows = [

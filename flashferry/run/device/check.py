@@ -8,7 +8,7 @@ from flashferry.model.record import Failure
 from flashferry.model.states import Outcome, State
 from flashferry.planning.image_platforms import HINT as ONE_PLATFORM
 from flashferry.run.context import RunContext
-from flashferry.run.device.clearing import CopyClearing
+from flashferry.run.device.copy_recovery import CopyRecovery
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
@@ -33,11 +33,11 @@ class DeviceCheck:
         login: DeviceLogin,
         hash_slot: HashSlot,
         traces: CopyTraces,
-        clearing: CopyClearing,
+        recovery: CopyRecovery,
     ) -> None:
         self._context, self._host, self._events, self._keeper = context, host, events, keeper
         self._steps, self._login, self._hash_slot = steps, login, hash_slot
-        self._traces, self._clearing = traces, clearing
+        self._traces, self._recovery = traces, recovery
 
     def ask_lease(self) -> None:
         """Ask who has the device in hand before anything is said of it: what a dead run left tuned may even be done.
@@ -116,7 +116,7 @@ class DeviceCheck:
         assert file.size_bytes is not None
         # By the record of the run's former process, to the byte.
         self._traces.sent_bytes = file.size_bytes
-        self._clearing.remove(target)
+        self._recovery.remove(target)
         self._keeper.note(f"removed what this run's broken copy had left: {in_words(file)}")
         return True
 

@@ -8,7 +8,7 @@ from flashferry.model.recovery_rules import Decision
 from flashferry.model.states import State
 from flashferry.monitor.events import Progress
 from flashferry.run.context import RunContext
-from flashferry.run.device.clearing import CopyClearing
+from flashferry.run.device.copy_recovery import CopyRecovery
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
@@ -42,11 +42,11 @@ class DeviceCopy:
         tuning: DeviceTuning,
         traces: CopyTraces,
         tickets: DeviceTickets,
-        clearing: CopyClearing,
+        recovery: CopyRecovery,
     ) -> None:
         self._context, self._host, self._events, self._keeper = context, host, events, keeper
         self._steps, self._login, self._slot, self._tuning = steps, login, slot, tuning
-        self._traces, self._tickets, self._clearing = traces, tickets, clearing
+        self._traces, self._tickets, self._recovery = traces, tickets, recovery
 
     def copy(self, order: CopyOrder) -> None:
         """Copy, and once more where the session was lost or the device failed with our window, if that is safe."""
@@ -58,7 +58,7 @@ class DeviceCopy:
             except DeviceOverloaded:
                 if not (may_repeat and self._tuning.may_step_down) or self._context.interrupted():
                     raise
-                decision = self._clearing.clear(order, may_repeat=True).decision
+                decision = self._recovery.clear(order, may_repeat=True).decision
                 if decision is Decision.GIVE_UP:
                     raise
                 if decision is Decision.DONE:
@@ -68,7 +68,7 @@ class DeviceCopy:
                 self._login.forget()
                 if self._context.interrupted():
                     raise
-                found = self._clearing.clear(order, may_repeat=may_repeat)
+                found = self._recovery.clear(order, may_repeat=may_repeat)
                 if found.decision is Decision.GIVE_UP:
                     message = f"{lost.message}; {found.reason}"
                     raise DeviceUnreachable(message, host=lost.host, step=COPY.word, hint=lost.hint) from None

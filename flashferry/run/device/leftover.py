@@ -8,7 +8,7 @@ from flashferry.core.errors import FlashferryError, Kind
 from flashferry.fileserver import FileServerError
 from flashferry.model.record import sentence_of
 from flashferry.run.context import RunContext
-from flashferry.run.device.clearing import CopyClearing
+from flashferry.run.device.copy_recovery import CopyRecovery
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.tickets import CopyTraces, DeviceTickets
@@ -26,10 +26,10 @@ class Leftover:
         login: DeviceLogin,
         traces: CopyTraces,
         tickets: DeviceTickets,
-        clearing: CopyClearing,
+        recovery: CopyRecovery,
     ) -> None:
         self._context, self._events, self._keeper, self._login = context, events, keeper, login
-        self._traces, self._tickets, self._clearing = traces, tickets, clearing
+        self._traces, self._tickets, self._recovery = traces, tickets, recovery
 
     def name_so_far(self) -> None:
         """Name what a failed copy left so far, before the lease ends.
@@ -102,11 +102,11 @@ class Leftover:
 
     def _remove_worthless(self, target: str) -> None:
         """Remove what is there once nothing writes to it any more, if it is worthless for certain."""
-        self._clearing.settle()
+        self._recovery.settle()
         file = file_at(self._login.session(), target)
         self._name(in_words(file))
         if self._is_worthless(file):
-            self._clearing.remove(target)
+            self._recovery.remove(target)
             self._keeper.update(partial_advice=None, partial_removed=True)
 
     def _is_worthless(self, file: FlashFile) -> bool:

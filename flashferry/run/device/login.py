@@ -35,7 +35,7 @@ class DeviceLogin:
         context = self._context
         self._steps.heed(CONNECT)
         with (
-            context.gates.logins.slot(interrupted=context.interrupted, on_wait=self._events.queued(CONNECT.word)),
+            context.slots.logins.slot(interrupted=context.interrupted, on_wait=self._events.queued(CONNECT.word)),
             self._steps.telling(CONNECT),
         ):
             session_of(self._task)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flashferry.devices.identity import identity_of
-from flashferry.fileserver import ImageFile, Ticket, TicketRequest, TransferProgress, TransferRecord
+from flashferry.fileserver import ImageFile, Ticket, TicketRequest, TransferProgress, TransferRecord, TransferState
 from flashferry.model.links import LinkCap, payload_cap_bytes_per_s
 from flashferry.monitor.events import TransferEnd
 from flashferry.run.context import RunContext
-from flashferry.run.device.copy_recovery import has_begun
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.tuning import DeviceTuning
@@ -19,6 +18,9 @@ from inventory.view import HostView
 from tasks.source_address import own_addresses
 
 TICKET_LIFETIME_S = 24 * 3600
+
+RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
+"""States of a transfer that goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,3 +142,8 @@ class DeviceTickets:
             steady_bytes_per_s=steady_bytes_per_s(record.samples),
         )
         self._context.journal.add_transfer(self._context.run_id, self._host.name, kept)
+
+
+def has_begun(seen: TransferProgress) -> bool:
+    """Tell whether the device began to fetch the image: then a file at the target is our copy's."""
+    return seen.record is not None or seen.state in RUNNING

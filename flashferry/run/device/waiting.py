@@ -61,7 +61,7 @@ class CopySlot:
                 come_back()
                 queued("logged in again, its copy slot comes soon")
 
-        self._context.gates.copies.enter(
+        self._context.slots.copies.enter(
             self._site,
             interrupted=self._context.interrupted,
             on_wait=queued,
@@ -83,7 +83,7 @@ class CopySlot:
         """Tell who waits for the slot to make ready, once."""
         if self._state is SlotState.HELD:
             self._state = SlotState.LEAVING
-            self._context.gates.copies.expect(self._site)
+            self._context.slots.copies.expect(self._site)
 
     def _release_early(self) -> None:
         """Give the slot to who waits for it, before the copy is over."""
@@ -97,14 +97,14 @@ class CopySlot:
         Beside whoever has it now: the device is tuned, and so never waits.
         """
         if self._state is SlotState.RELEASED_EARLY:
-            self._context.gates.copies.enter_beside(self._site)
+            self._context.slots.copies.enter_beside(self._site)
             self._state = SlotState.HELD
 
     def free(self) -> None:
         """Give the slot back, once; let another device be looked at."""
         if self.is_held:
             was_leaving, self._state = self._state is SlotState.LEAVING, SlotState.NOT_HELD
-            self._context.gates.copies.leave(self._site, was_expected=was_leaving)
+            self._context.slots.copies.leave(self._site, was_expected=was_leaving)
             self._context.copied()
 
 
@@ -117,8 +117,8 @@ class HashSlot:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the slot for as long as the block lasts, with a session that is open."""
-        gate = self._context.gates.hashes
-        gate.enter(
+        pool = self._context.slots.hashes
+        pool.enter(
             interrupted=self._context.interrupted,
             on_wait=self._events.queued(VERIFY.word),
             patience_s=PATIENCE_S,
@@ -129,9 +129,9 @@ class HashSlot:
                 self._login.connect()
             yield
         finally:
-            gate.leave()
+            pool.leave()
 
     def in_check(self) -> AbstractContextManager[None]:
         """Hold the slot inside a dialogue that goes on behind it: the session stays open."""
-        gate = self._context.gates.hashes
-        return gate.slot(interrupted=self._context.interrupted, on_wait=self._events.queued(CHECK.word))
+        pool = self._context.slots.hashes
+        return pool.slot(interrupted=self._context.interrupted, on_wait=self._events.queued(CHECK.word))

@@ -8,21 +8,114 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nornir.core.task import Result, Task
 
-from flashferry.devices.identity import identity_of, member_serials
+from flashferry.devices.identity import guard_logins, identity_of, member_serials
 from flashferry.fileserver import FileServerError
 from flashferry.model.lease import JournalUnusable
 from flashferry.model.record import DeviceRecord, failure_of
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.run.context import RunContext
-from flashferry.run.device.parts import DeviceParts, parts_of
+from flashferry.run.device.check import DeviceCheck
+from flashferry.run.device.copy import DeviceCopy
+from flashferry.run.device.copy_recovery import CopyRecovery
+from flashferry.run.device.delivery import Delivery
+from flashferry.run.device.leftover import Leftover
+from flashferry.run.device.login import DeviceLogin
+from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
+from flashferry.run.device.restore import DeviceRestore
+from flashferry.run.device.step_runner import StepRunner
+from flashferry.run.device.tickets import CopyTraces, DeviceTickets
+from flashferry.run.device.tuning import DeviceTuning
+from flashferry.run.device.waiting import CopySlot, HashSlot
 from flashferry.run.device_plan import DevicePlan, plan_device
+from inventory.view import HostView, view
 from tasks.mark import mark_line
 from tasks.snapshot import SNAPSHOT, Snapshot, snapshot
 from tasks.tcp_config import TcpLines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceParts:
+    """What works on one device of a run. Each part knows only those that it needs.
+
+    Attributes:
+        task: The Nornir task that the device's run is.
+        context: What it shares with the other devices, and what is the device's own.
+        host: The inventory's view.
+        events: Tells what happens.
+        keeper: Keeps the record.
+        steps: Runs the steps.
+        login: Has the session.
+        slot: Has the slot for the copy.
+        hash_slot: Has the slot for a hash run.
+        tuning: Sets our lines.
+        traces: What the copies have done so far.
+        tickets: Issues credentials, and keeps the server's account.
+        recovery: Finds out what became of a copy, and clears up behind it.
+        copy: Copies.
+        check: Looks and decides.
+        delivery: Tunes, copies, verifies.
+        leftover: Sees to what a failed copy left.
+        restore: Brings the configuration back.
+    """
+
+    task: Task
+    context: RunContext
+    host: HostView
+    events: DeviceEvents
+    keeper: RecordKeeper
+    steps: StepRunner
+    login: DeviceLogin
+    slot: CopySlot
+    hash_slot: HashSlot
+    tuning: DeviceTuning
+    traces: CopyTraces
+    tickets: DeviceTickets
+    recovery: CopyRecovery
+    copy: DeviceCopy
+    check: DeviceCheck
+    delivery: Delivery
+    leftover: Leftover
+    restore: DeviceRestore
+
+
+def parts_of(task: Task, context: RunContext) -> DeviceParts:
+    """Return the parts of a device's run, and have its logins held against who answered first."""
+    host = view(task.host)
+    events, keeper, traces = DeviceEvents(task, context), RecordKeeper(task, context), CopyTraces()
+    steps = StepRunner(task, context, events, keeper)
+    login = DeviceLogin(task, context, events, steps)
+    slot, hash_slot = CopySlot(host.site, context, events, login), HashSlot(context, events, login)
+    tuning = DeviceTuning(context, events, keeper, steps)
+    tickets = DeviceTickets(context, host, login, events, keeper, tuning, traces)
+    recovery = CopyRecovery(context, events, keeper, steps, traces, tickets)
+    copy = DeviceCopy(context, host, events, keeper, steps, login, slot, tuning, traces, tickets, recovery)
+    leftover = Leftover(context, events, keeper, login, traces, tickets, recovery)
+    guard_logins(task, context.guard)
+    return DeviceParts(
+        task=task,
+        context=context,
+        host=host,
+        events=events,
+        keeper=keeper,
+        steps=steps,
+        login=login,
+        slot=slot,
+        hash_slot=hash_slot,
+        tuning=tuning,
+        traces=traces,
+        tickets=tickets,
+        recovery=recovery,
+        copy=copy,
+        check=DeviceCheck(context, host, events, keeper, steps, login, hash_slot, traces, recovery),
+        delivery=Delivery(context, keeper, steps, login, slot, hash_slot, tuning, copy),
+        leftover=leftover,
+        restore=DeviceRestore(task, context, events, keeper, steps, login, leftover),
+    )
+
 
 Deliver = Callable[[DevicePlan, Snapshot], None]
 """What is done to a device between journal and restore, given what is planned and what it was; it may raise."""

@@ -11,7 +11,7 @@ from flashferry.fileserver import FileServer, Ticket, TicketRequest
 from flashferry.lab.control import ask
 from flashferry.model.codec import to_json
 from flashferry.monitor.events import Event
-from flashferry.run.context import DeviceOptions
+from flashferry.run.options import DeviceOptions
 from flashferry.run.recover import recover
 from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.journal import Journal

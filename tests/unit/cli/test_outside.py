@@ -328,7 +328,7 @@ def journal(ground: Path) -> Path:
         kept = TransferEntry(identity=HOSTILE, kind="stage", tuned=True, target=HOSTILE, image=HOSTILE, record=transfer)
         opened.add_transfer(run_id, HOST, kept)
         opened.record(run_id, HOST, whole)
-        opened.leave_out(run_id, [(NewDevice(host="left", address="x", port=22, platform="ios"), record())])
+        opened.exclude(run_id, [(NewDevice(host="left", address="x", port=22, platform="ios"), record())])
         opened.add_device(run_id, host="held", address="192.0.2.2", port=22, platform="ios")
         opened.acquire_lease(run_id, "held", identity=HOSTILE, snapshot=SNAPSHOT, changes=CHANGES, target="flash:x.bin")
         opened.recovered(run_id, "held", BUILT.one(RecoveryRecord, host="held"))

@@ -38,11 +38,11 @@ def test_without_an_end_everything_fits():
 def test_what_does_not_fit_any_more_is_not_begun():
     """50 minutes are left and it takes an hour: left out for good, with both figures."""
     found = deadline(at(4, 10), until=at(5), expected_s={"r1": 3600.0})
-    bar = found.fit("r1")
-    assert bar.for_good
-    assert bar.kind == "WindowClosed"
-    assert "in 50 min" in bar.reason
-    assert "about 60 min" in bar.reason
+    hold = found.fit("r1")
+    assert hold.for_good
+    assert hold.kind == "WindowClosed"
+    assert "in 50 min" in hold.reason
+    assert "about 60 min" in hold.reason
 
 
 def test_a_device_nobody_knows_is_begun_until_the_margin():
@@ -79,8 +79,8 @@ def test_what_is_under_way_is_ended_before_the_end():
 
 def test_a_run_that_is_to_begin_later_waits():
     """A plan for tonight begins tonight, not at once."""
-    bar = deadline(at(21, 30), since=at(22)).fit("r1")
-    assert (bar.for_good, bar.reason) == (False, "the run begins 2026-03-02 22:00+00:00")
+    hold = deadline(at(21, 30), since=at(22)).fit("r1")
+    assert (hold.for_good, hold.reason) == (False, "the run begins 2026-03-02 22:00+00:00")
 
 
 def test_devices_of_a_site_share_one_look_at_its_windows(monkeypatch):

@@ -10,7 +10,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import Image
 from flashferry.model.fleet_plan import Action, PlannedDevice, TuneMode
 from flashferry.model.links import STATED, LinkRate
-from flashferry.planning.estimates import Known, decided, links_of, prospects_of
+from flashferry.planning.estimates import Known, decided, estimates_of, links_of
 from flashferry.planning.fleet_planner import PlanRequest, first_opening, plan_fleet
 from flashferry.planning.gather import Found
 from inventory.load import open_inventory
@@ -76,10 +76,10 @@ def _sites(*found: Found) -> dict[str, Site]:
 def test_a_device_that_gains_nothing_is_tuned_only_when_asked(mode: TuneMode, rate: float, tune: bool) -> None:
     """Its rate is that of how it will be copied, and the reason stands in the plan."""
     found, known = _found("r1"), Known(past=_Past(), tune=mode)
-    (prospect,) = prospects_of([found], links_of([found], _sites(found), NIGHT), known)
-    planned = decided(found, prospect, known)
-    assert (prospect.rate.bytes_per_s, planned.tune, bool(planned.tune_reason)) == (rate, tune, not tune)
-    assert (prospect.tuned_rate is None) is tune
+    (estimate,) = estimates_of([found], links_of([found], _sites(found), NIGHT), known)
+    planned = decided(found, estimate, known)
+    assert (estimate.rate.bytes_per_s, planned.tune, bool(planned.tune_reason)) == (rate, tune, not tune)
+    assert (estimate.tuned_rate is None) is tune
 
 
 def test_only_devices_to_be_staged_are_before_the_run() -> None:
@@ -87,7 +87,7 @@ def test_only_devices_to_be_staged_are_before_the_run() -> None:
     everyone = [_found(f"r{number}", action, site=action.name) for number, action in enumerate(Action)]
     links = links_of(everyone, _sites(*everyone), NIGHT)
     assert list(links) == ["STAGE"]
-    assert [one.host for one in prospects_of(everyone, links, Known(past=_Past()))] == ["r0"]
+    assert [one.host for one in estimates_of(everyone, links, Known(past=_Past()))] == ["r0"]
 
 
 def test_a_device_without_a_site_has_a_link_of_its_own() -> None:

@@ -10,14 +10,14 @@ from flashferry.model.limits import Limits
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.waves import WavePolicy
 from flashferry.planning.forecast import duration, forecast
-from flashferry.planning.scenario import LinkFacts, Prospect, Rate, Situation, play
+from flashferry.planning.scenario import Estimate, LinkFacts, Rate, Scenario, play
 
 NIGHT = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)
 OF_LINK = Rate(bytes_per_s=1e6, source="measured", is_of_link=True)
 
 
-def _prospect(host: str, site: str = "a", *, rate: Rate = OF_LINK, megabytes: int = 100) -> Prospect:
-    return Prospect(
+def _estimate(host: str, site: str = "a", *, rate: Rate = OF_LINK, megabytes: int = 100) -> Estimate:
+    return Estimate(
         host=host,
         link=site,
         site=site,
@@ -30,10 +30,10 @@ def _prospect(host: str, site: str = "a", *, rate: Rate = OF_LINK, megabytes: in
     )
 
 
-def _situation(*prospects: Prospect, until_s: float | None = None, by: str | None = None) -> Situation:
-    sites = dict.fromkeys(one.link for one in prospects)
-    return Situation(
-        prospects=prospects,
+def _scenario(*estimates: Estimate, until_s: float | None = None, by: str | None = None) -> Scenario:
+    sites = dict.fromkeys(one.link for one in estimates)
+    return Scenario(
+        estimates=estimates,
         links={site: LinkFacts(name=site, rate_bps=10e6, source="stated", cap_share=0.8) for site in sites},
         limits=Limits(),
         policy=WavePolicy(canary=False, by=by),  # type: ignore[arg-type]
@@ -47,8 +47,8 @@ def _remedy(found: tuple[Remedy, ...], word: str) -> Remedy:
 
 def test_a_run_takes_as_long_as_its_bytes_need_and_a_little_more() -> None:
     """Ten images over one link take the time of their bytes at the cap, and no more than 5 % on top."""
-    situation = _situation(*(_prospect(f"r{number}") for number in range(10)))
-    told = forecast(situation, NIGHT)
+    scenario = _scenario(*(_estimate(f"r{number}") for number in range(10)))
+    told = forecast(scenario, NIGHT)
     cap = payload_cap_bytes_per_s(8e6)
     assert cap is not None
     assert 1e9 / cap < told.duration_s < 1.05 * 1e9 / cap
@@ -59,7 +59,7 @@ def test_a_run_takes_as_long_as_its_bytes_need_and_a_little_more() -> None:
 
 def test_a_run_that_fits_says_when_it_ends_and_what_is_to_spare() -> None:
     """The end and the spare time of the tightest device stand in the sentence; nothing is proposed."""
-    told = forecast(_situation(_prospect("r1", megabytes=1000), until_s=7200), NIGHT)
+    told = forecast(_scenario(_estimate("r1", megabytes=1000), until_s=7200), NIGHT)
     assert told.fit.fits is True
     assert told.fit.sentence == (
         "it fits: the run takes 19 min and ends at 22:19; the tightest device has 99 min to spare"
@@ -69,16 +69,16 @@ def test_a_run_that_fits_says_when_it_ends_and_what_is_to_spare() -> None:
 
 def test_two_minutes_are_kept_for_restoring() -> None:
     """A device that is done within the last two minutes is late, for the run would not begin it."""
-    situation = _situation(_prospect("r1"))
-    end = play(situation).run.ends_s
-    assert play(replace(situation, until_s=end + 121)).late == ()
-    assert play(replace(situation, until_s=end + 119)).late == ("r1",)
+    scenario = _scenario(_estimate("r1"))
+    end = play(scenario).run.ends_s
+    assert play(replace(scenario, until_s=end + 121)).late == ()
+    assert play(replace(scenario, until_s=end + 119)).late == ("r1",)
 
 
 def test_sites_one_after_another_are_put_side_by_side() -> None:
     """Where waves by site make a run too long, all sites at once is proposed first, and it fits."""
-    prospects = [_prospect(f"{site}{number}", site) for site in "abcd" for number in range(4)]
-    told = forecast(_situation(*prospects, until_s=900, by="site"), NIGHT)
+    estimates = [_estimate(f"{site}{number}", site) for site in "abcd" for number in range(4)]
+    told = forecast(_scenario(*estimates, until_s=900, by="site"), NIGHT)
     assert told.fit.fits is False
     assert told.fit.remedies[0].change.startswith("all sites side by side")
     assert told.fit.remedies[0].fits
@@ -87,22 +87,22 @@ def test_sites_one_after_another_are_put_side_by_side() -> None:
 
 def test_a_run_that_fits_is_told_what_makes_it_much_shorter() -> None:
     """Sites that wait for each other cost the night for nothing; where little is won nothing is proposed."""
-    prospects = [_prospect(f"{site}{number}", site) for site in "abcd" for number in range(4)]
-    told = forecast(_situation(*prospects, until_s=7200, by="site"), NIGHT)
+    estimates = [_estimate(f"{site}{number}", site) for site in "abcd" for number in range(4)]
+    told = forecast(_scenario(*estimates, until_s=7200, by="site"), NIGHT)
     assert told.fit.fits is True
     (found,) = told.fit.remedies
     assert "--wave-by all" in found.change
     assert found.ends_s < 0.5 * told.duration_s
-    uneven = [_prospect("a1", "a"), _prospect("b1", "b", megabytes=1000)]
-    assert forecast(_situation(*uneven, until_s=7200, by="site"), NIGHT).fit.remedies == ()
-    assert forecast(_situation(*prospects, until_s=7200), NIGHT).fit.remedies == ()
+    uneven = [_estimate("a1", "a"), _estimate("b1", "b", megabytes=1000)]
+    assert forecast(_scenario(*uneven, until_s=7200, by="site"), NIGHT).fit.remedies == ()
+    assert forecast(_scenario(*estimates, until_s=7200), NIGHT).fit.remedies == ()
 
 
 def test_slow_devices_ask_for_more_copies_at_once() -> None:
     """Where the devices and not the link are slow, more copies at once make the run fit, and the number is told."""
     slow = Rate(bytes_per_s=50e3, source="measured")
-    prospects = [_prospect(f"r{number}", rate=slow) for number in range(32)]
-    told = forecast(_situation(*prospects, until_s=2 * 3600), NIGHT)
+    estimates = [_estimate(f"r{number}", rate=slow) for number in range(32)]
+    told = forecast(_scenario(*estimates, until_s=2 * 3600), NIGHT)
     found = _remedy(told.fit.remedies, "copies at once per site")
     assert found.fits
     assert "--site-copies 16" in found.change
@@ -112,15 +112,15 @@ def test_slow_devices_ask_for_more_copies_at_once() -> None:
 def test_a_limit_of_the_inventory_is_named_where_it_is_in_the_way() -> None:
     """More copies at a site with max_copies need a change of the inventory too."""
     slow = Rate(bytes_per_s=50e3, source="measured")
-    situation = _situation(*(_prospect(f"r{number}", rate=slow) for number in range(8)), until_s=2 * 3600)
-    links = {name: replace(link, max_copies=2) for name, link in situation.links.items()}
-    told = forecast(replace(situation, links=links), NIGHT)
+    scenario = _scenario(*(_estimate(f"r{number}", rate=slow) for number in range(8)), until_s=2 * 3600)
+    links = {name: replace(link, max_copies=2) for name, link in scenario.links.items()}
+    told = forecast(replace(scenario, links=links), NIGHT)
     assert "max_copies in the inventory" in _remedy(told.fit.remedies, "copies at once per site").change
 
 
 def test_a_full_link_asks_for_a_larger_share() -> None:
     """Where the link is full the least share that fits is told, in steps of 5 %."""
-    told = forecast(_situation(*(_prospect(f"r{number}") for number in range(10)), until_s=1150), NIGHT)
+    told = forecast(_scenario(*(_estimate(f"r{number}") for number in range(10)), until_s=1150), NIGHT)
     found = _remedy(told.fit.remedies, "cap_share")
     assert found.fits
     assert found.change.startswith("85%")
@@ -129,13 +129,13 @@ def test_a_full_link_asks_for_a_larger_share() -> None:
 def test_tuning_is_proposed_where_it_helps() -> None:
     """Untuned devices whose tuned speed is known are proposed for tuning."""
     slow = Rate(bytes_per_s=100e3, source="probed as it is")
-    told = forecast(_situation(replace(_prospect("r1", rate=slow), tuned_rate=OF_LINK), until_s=600), NIGHT)
+    told = forecast(_scenario(replace(_estimate("r1", rate=slow), tuned_rate=OF_LINK), until_s=600), NIGHT)
     assert _remedy(told.fit.remedies, "--tune always").fits
 
 
 def test_what_does_not_fit_into_one_night_is_divided_over_several() -> None:
     """The late devices are named, with how many nights all of them need."""
-    told = forecast(_situation(*(_prospect(f"r{number}") for number in range(20)), until_s=1000), NIGHT)
+    told = forecast(_scenario(*(_estimate(f"r{number}") for number in range(20)), until_s=1000), NIGHT)
     found = _remedy(told.fit.remedies, "nights")
     assert found.fits
     assert found.change.startswith("3 nights: leave ")
@@ -144,17 +144,17 @@ def test_what_does_not_fit_into_one_night_is_divided_over_several() -> None:
 def test_a_device_that_no_night_is_long_enough_for_is_named() -> None:
     """One slow device is told as what it is: waiting for another night does not help it."""
     crawling = Rate(bytes_per_s=2e3, source="measured")
-    prospects = [_prospect("slow", rate=crawling), *(_prospect(f"r{number}") for number in range(3))]
-    told = forecast(_situation(*prospects, until_s=3600), NIGHT)
+    estimates = [_estimate("slow", rate=crawling), *(_estimate(f"r{number}") for number in range(3))]
+    told = forecast(_scenario(*estimates, until_s=3600), NIGHT)
     assert told.fit.late == ("slow",)
     assert _remedy(told.fit.remedies, "leaving out slow; slow fit into no night of this length").fits
 
 
 def test_a_site_that_opens_hours_later_is_not_waited_for() -> None:
     """The run does not wait more than an hour for a window, so such a device is told as late and holds nobody up."""
-    situation = _situation(_prospect("r1"), _prospect("r2", "b"), until_s=36_000)
-    links = {**situation.links, "b": replace(situation.links["b"], opens_s=7200.0)}
-    told = forecast(replace(situation, links=links), NIGHT)
+    scenario = _scenario(_estimate("r1"), _estimate("r2", "b"), until_s=36_000)
+    links = {**scenario.links, "b": replace(scenario.links["b"], opens_s=7200.0)}
+    told = forecast(replace(scenario, links=links), NIGHT)
     assert told.fit.late == ("r2",)
     assert set(told.devices) == {"r1"}
     assert "opens too long after the run begins" in told.fit.sentence
@@ -162,22 +162,22 @@ def test_a_site_that_opens_hours_later_is_not_waited_for() -> None:
 
 def test_the_earlier_of_two_ends_is_named() -> None:
     """A site that closes before the run's end is what a device is late for."""
-    situation = _situation(_prospect("r1", megabytes=2000), until_s=36_000)
-    links = {name: replace(link, closes_s=600.0) for name, link in situation.links.items()}
-    assert "its site closes at 22:10" in forecast(replace(situation, links=links), NIGHT).fit.sentence
+    scenario = _scenario(_estimate("r1", megabytes=2000), until_s=36_000)
+    links = {name: replace(link, closes_s=600.0) for name, link in scenario.links.items()}
+    assert "its site closes at 22:10" in forecast(replace(scenario, links=links), NIGHT).fit.sentence
 
 
 def test_assumptions_are_told_with_how_many_devices_they_are_about() -> None:
     """What nobody measured stands in a sentence of its own."""
     guess = replace(OF_LINK, is_assumed=True, source="assumed: as fast as the link")
     other = replace(guess, source="staged 3 days ago; assumed: as fast as the link")
-    told = forecast(_situation(_prospect("r1", rate=guess), _prospect("r2", rate=other), _prospect("r3")), NIGHT)
+    told = forecast(_scenario(_estimate("r1", rate=guess), _estimate("r2", rate=other), _estimate("r3")), NIGHT)
     assert told.assumptions == ("2 of 3 devices: assumed: as fast as the link",)
 
 
 def test_nothing_to_stage_is_no_run() -> None:
     """A plan of a fleet that has its images is told as such."""
-    assert forecast(_situation(), NIGHT).fit.sentence == "nothing is to be staged"
+    assert forecast(_scenario(), NIGHT).fit.sentence == "nothing is to be staged"
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(48, "48 s"), (600, "10 min"), (7500, "2 h 05 min")])

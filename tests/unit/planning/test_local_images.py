@@ -15,13 +15,13 @@ from flashferry.model.limits import Limits
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import WavePolicy
 from flashferry.planning.fleet_planner import PlanRequest, plan_fleet
-from flashferry.planning.image_hasher import image_shelf
+from flashferry.planning.image_hasher import image_hasher
 from flashferry.planning.local_images import wanted_image
-from flashferry.run.make_request import Manner, request_for_image
+from flashferry.run.make_request import RunPolicy, request_for_image
 from inventory.image_rules import ImageRules, rules_beside
 from inventory.load import open_inventory
 
-MANNER = Manner(limits=Limits(), policy=WavePolicy(), retry=RetryPolicy(times=0))
+POLICY = RunPolicy(limits=Limits(), waves=WavePolicy(), retry=RetryPolicy(times=0))
 ELSEWHERE = (
     "/etc/passwd",
     "OUTSIDE/secret.bin",
@@ -62,7 +62,7 @@ def staged(ground: Path, image: str) -> Path:
     nornir = open_inventory(ground / "inventory")
     given = ground / "images" / "all.bin"
     folders = (ground / "inventory",)
-    return request_for_image(nornir, given, MANNER, state_directory=ground, folders=folders).images["r1"]
+    return request_for_image(nornir, given, POLICY, state_directory=ground, folders=folders).images["r1"]
 
 
 @pytest.mark.parametrize("image", ELSEWHERE)
@@ -142,10 +142,10 @@ def make_odd(path: Path, kind: str) -> None:
 
 def test_the_folders_of_a_plan_are_those_of_its_images(ground: Path):
     """Links followed, each once: what a reader of the plan holds its paths against."""
-    with image_shelf((ground / "images", ground / "inventory", ground / "outside")) as shelf:
-        shelf.wanted(ground / "images" / "own.bin")
-        shelf.wanted(ground / "images" / "sub" / "deep.bin")
-        assert shelf.folders_of(shelf.images()) == (str((ground / "images").resolve()),)
+    with image_hasher((ground / "images", ground / "inventory", ground / "outside")) as hasher:
+        hasher.wanted(ground / "images" / "own.bin")
+        hasher.wanted(ground / "images" / "sub" / "deep.bin")
+        assert hasher.folders_of(hasher.images()) == (str((ground / "images").resolve()),)
 
 
 def test_a_secret_in_the_place_of_an_image_is_not_told(ground: Path):

@@ -10,8 +10,8 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.devices.session import Facts
 from flashferry.model.links import STATED, LinkRate
-from flashferry.run.context import DeviceOptions
 from flashferry.run.device_plan import DevicePlan, after, plan_device
+from flashferry.run.options import DeviceOptions
 from inventory.view import HostView
 from tasks.check import CheckReport
 from tasks.tcp_config import TcpLines

@@ -12,7 +12,7 @@ from flashferry.model.limits import Limits
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.reports.build import build_report
-from flashferry.run.make_request import Manner, request_for_plan
+from flashferry.run.make_request import RunPolicy, request_for_plan
 from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 
@@ -58,8 +58,8 @@ def fleet(*names):
 
 
 def request(plan, *names):
-    manner = Manner(limits=Limits(), policy=WavePolicy(), retry=RetryPolicy())
-    return request_for_plan(fleet(*names), plan, manner)
+    policy = RunPolicy(limits=Limits(), waves=WavePolicy(), retry=RetryPolicy())
+    return request_for_plan(fleet(*names), plan, policy)
 
 
 def test_the_report_has_every_device_of_the_plan(plan, journal):
@@ -67,7 +67,7 @@ def test_the_report_has_every_device_of_the_plan(plan, journal):
     wanted = request(plan, *NAMES)
     assert set(wanted.images) == {"staged"}
     run_id = journal.begin_run("stage", {})
-    journal.leave_out(run_id, wanted.left_out)
+    journal.exclude(run_id, wanted.excluded)
     journal.finish_run(run_id)
     run = read_run(journal.directory, run_id)
     found = {one.host: one for one in build_report(run, written_at="", written_by="", before={}).devices}
@@ -88,11 +88,11 @@ def test_the_report_has_every_device_of_the_plan(plan, journal):
 def test_while_the_run_is_under_way_they_are_through(plan, journal):
     """They wait for nothing."""
     run_id = journal.begin_run("stage", {})
-    journal.leave_out(run_id, request(plan, *NAMES).left_out)
+    journal.exclude(run_id, request(plan, *NAMES).excluded)
     report = build_report(read_run(journal.directory, run_id), written_at="", written_by="", before={})
     assert [one.outcome for one in report.devices] == ["already there", "not begun", "refused", "failed"]
 
 
 def test_devices_that_were_not_chosen_are_not_told(plan):
     """With --host, or an inventory that has fewer, the report is about those."""
-    assert [device.host for device, _ in request(plan, "staged", "away").left_out] == ["away"]
+    assert [device.host for device, _ in request(plan, "staged", "away").excluded] == ["away"]

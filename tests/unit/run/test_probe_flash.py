@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 from flashferry.model.probe_result import ProbeResult
-from flashferry.run.probe import ProbeWish, SpeedTest
+from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History
 from flashferry.store.measurement import Measurement
 from flashferry.store.transfer_row import STAGE
@@ -54,7 +54,7 @@ def advice(*measurements):
     keeper = SimpleNamespace(record=SimpleNamespace(host="r1", probe=found), checked=checked)
     keeper.update = lambda **values: vars(keeper.record).update(values)
     parts = SimpleNamespace(context=None, host=None, keeper=keeper, events=None, tuning=None, copy=None)
-    test = SpeedTest(parts, ProbeWish(), files=None, history=History(measurements, now=NOW))
+    test = SpeedTest(parts, SpeedTestOptions(), files=None, history=History(measurements, now=NOW))
     test._decide(has_tuning=True)
     return keeper.record.probe.worth, test._forecast(found.tuned)
 

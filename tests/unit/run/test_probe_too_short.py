@@ -12,7 +12,7 @@ from flashferry.fileserver import SenderReport
 from flashferry.model.probe_result import Arm, ProbeResult
 from flashferry.model.record import DeviceRecord, RunReport
 from flashferry.model.states import Outcome, Restored, State
-from flashferry.run.probe import ProbeWish, SpeedTest
+from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History
 from flashferry.store.measurement import Measurement
 from flashferry.store.transfer_row import PROBE_AS_IS
@@ -55,7 +55,7 @@ def speed_test(as_is: list[Arm], tuned: list[Arm]) -> ProbeResult:
     keeper.update = lambda **values: vars(record).update(values)
     tuning = SimpleNamespace(tune=lambda plan, before: None)
     parts = SimpleNamespace(context=None, host=None, keeper=keeper, events=None, tuning=tuning, copy=None)
-    test = SpeedTest(parts, ProbeWish(), files=None)
+    test = SpeedTest(parts, SpeedTestOptions(), files=None)
     left = {"as it is": list(as_is), "tuned": list(tuned)}
     test._timed = lambda name, target, size_bytes, copies: replace(
         left[name].pop(0) if len(left[name]) > 1 else left[name][0], copies=copies

@@ -15,8 +15,7 @@ from flashferry.model.record import DeviceRecord, Failure
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.run.context import DeviceOptions
-from flashferry.run.options import RunOptions
+from flashferry.run.options import DeviceOptions, RunOptions
 from flashferry.run.recover import RecoveryRecord
 from flashferry.run.request import FleetRequest
 from flashferry.run.resume import is_done, kept_request, resumed

@@ -20,10 +20,11 @@ from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.planning.deadline import Deadline
-from flashferry.run.context import DeviceOptions, RunContext
-from flashferry.run.control import Steering
+from flashferry.run.context import RunContext
+from flashferry.run.control import RunControl
+from flashferry.run.options import DeviceOptions
 from flashferry.run.request import FleetRequest, Resumed
-from flashferry.run.scheduler import Fleet, WaveLoop
+from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.store.control import ControlRequest
 
 IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
@@ -114,12 +115,12 @@ class Play:
             interrupted=self.stop.is_set,
             started_s=0.0,
         )
-        steering = Steering(
+        control = RunControl(
             self.journal, "run", interrupted=self.stop.is_set, tell=lambda *words: None, approve=approve
         )
         fleet = Fleet(nornir=Nornir(inventory=inventory), views=views, images=dict.fromkeys(hosts, IMAGE))
         deadline = Deadline(until=until, windows={}, expected_s={}, since=begins)
-        self.loop = WaveLoop(fleet, self.request, context, self.device, steering, deadline)
+        self.scheduler = WaveScheduler(fleet, self.request, context, self.device, control, deadline)
 
     def device(self, task, context):
         name = task.host.name
@@ -134,7 +135,7 @@ class Play:
         return Result(host=task.host, result=ended(name, kind, context))
 
     def outcomes(self):
-        return {name: record.outcome.value for name, record in self.loop.run().items()}
+        return {name: record.outcome.value for name, record in self.scheduler.run().items()}
 
 
 def ended(name, kind, context):
@@ -170,7 +171,7 @@ def test_a_failed_canary_stops_the_run():
     failure = play.journal.records["a3"].failure
     assert failure.reason == "not begun: 1 of the first devices (canaries) failed, none may"
     assert "--resume run" in failure.hint
-    assert play.loop.stopped is not None
+    assert play.scheduler.stopped is not None
 
 
 def test_a_refused_canary_does_not():
@@ -191,7 +192,7 @@ def test_what_may_pass_is_tried_again_in_its_wave():
     """Two failures, then done: the record says why the attempts before it failed, and the journal began it anew."""
     retry = RetryPolicy(times=2, pause_s=0.0)
     play = Play(CANARY, SITE_A, retry=retry, script={"a1": ["DeviceUnreachable", "TransferStalled"]})
-    record = play.loop.run()["a1"]
+    record = play.scheduler.run()["a1"]
     assert record.outcome is Outcome.DONE
     assert play.journal.anew == ["a1", "a1"]
     assert [one.attempt for one in play.contexts if one.earlier or one.attempt == 1][:1] == [1]
@@ -203,15 +204,15 @@ def test_what_may_pass_is_tried_again_in_its_wave():
 
 def test_a_failure_that_is_being_tried_again_stops_nothing():
     """While a canary is at its second try the first one does not count: asked at that moment, the run may go on."""
-    bars = []
+    holds = []
 
     def second_try(play):
-        bars.append(play.loop._bar())
+        holds.append(play.scheduler._hold())
 
     retry = RetryPolicy(times=1, pause_s=0.0)
     play = Play(CANARY, SITE_A, retry=retry, script={"a1": ["DeviceUnreachable", second_try]})
     assert set(play.outcomes().values()) == {"done"}
-    assert bars == [None]
+    assert holds == [None]
 
 
 SOON = RetryPolicy(times=1, pause_s=0.3, jitter=0.0)
@@ -266,7 +267,7 @@ def test_tries_come_to_an_end():
 def test_a_fault_of_ours_fails_one_device():
     """Told as an error of which the configuration is not proven; the others go on."""
     play = Play(SITE_A, script={"a2": ["bug"]})
-    records = play.loop.run()
+    records = play.scheduler.run()
     assert (records["a2"].outcome, records["a2"].restored) == (Outcome.ERROR, Restored.INCOMPLETE)
     assert "ZeroDivisionError" in records["a2"].failure.reason
     assert records["a3"].outcome is Outcome.DONE
@@ -281,7 +282,7 @@ def test_a_dead_server_begins_nothing_more():
 
     play = Play(Wave(number=0, name="site a", hosts=("a2",)), SITE_B, script={"a2": [dies]})
     assert play.outcomes() == {"a2": "failed", "b2": "not begun", "b3": "not begun"}
-    assert "killed by signal 9" in play.loop.stopped
+    assert "killed by signal 9" in play.scheduler.stopped
 
 
 def test_a_stop_leaves_the_rest():
@@ -323,7 +324,7 @@ def test_a_wave_is_approved_from_elsewhere():
 def test_a_device_that_is_not_tuned_knows_why():
     """Shown not to gain: its options say so, and those of the others do not."""
     play = Play(SITE_A, untuned={"a2": "its flash is slow"})
-    play.loop.run()
+    play.scheduler.run()
     found = {one.untuned_because: one.options.tune for one in play.contexts}
     assert found == {"its flash is slow": False, None: True}
 
@@ -331,7 +332,7 @@ def test_a_device_that_is_not_tuned_knows_why():
 def test_a_yes_is_kept():
     """A run that dies in a wave that was approved at the terminal does not ask for it again."""
     play = Play(CANARY, SITE_A, policy=WavePolicy(approve=True), approve=lambda wave: True)
-    play.loop.run()
+    play.scheduler.run()
     assert play.journal.wishes.approved_wave == 1
 
 
@@ -354,7 +355,7 @@ def test_a_canary_that_could_not_be_restored_stops_the_run_that_is_taken_up_agai
     stuck = DeviceRecord(host="a1", outcome=Outcome.FAILED, restored=Restored.INCOMPLETE, seconds_by_step={})
     play = Play(CANARY, SITE_A, hosts=SITE_A.hosts, resumed=Resumed(run_id="run", before={"a1": stuck}))
     assert set(play.outcomes().values()) == {"not begun"}
-    assert "canaries" in play.loop.stopped
+    assert "canaries" in play.scheduler.stopped
 
 
 def test_a_stop_is_heeded_where_nothing_new_begins_any_more():
@@ -371,7 +372,7 @@ def test_a_stop_is_heeded_where_nothing_new_begins_any_more():
         return "ImageCorrupt"
 
     def copies(play):
-        until(lambda: play.loop.stopped is not None)
+        until(lambda: play.scheduler.stopped is not None)
         play.journal.wishes = ControlRequest(stopping=True)
         return None if until(play.contexts[0].interrupted) else "CopyFailed"
 
@@ -384,7 +385,7 @@ def test_a_run_that_is_paused_ends_with_its_time():
     journal = Journal(wishes=ControlRequest(paused=True))
     play = Play(SITE_A, journal=journal, until=datetime.now(UTC) + timedelta(seconds=60))
     assert set(play.outcomes().values()) == {"not begun"}
-    assert "time ends" in play.loop.stopped
+    assert "time ends" in play.scheduler.stopped
 
 
 def test_a_wave_that_nobody_approves_ends_with_the_runs_time():
@@ -392,7 +393,7 @@ def test_a_wave_that_nobody_approves_ends_with_the_runs_time():
     begun = datetime.now(UTC)
     play = Play(CANARY, SITE_A, policy=WavePolicy(approve=True), until=begun + timedelta(seconds=121))
     assert play.outcomes() == {"a1": "done", "b1": "done", "a2": "not begun", "a3": "not begun"}
-    assert "time ends" in play.loop.stopped
+    assert "time ends" in play.scheduler.stopped
 
 
 def test_a_journal_that_is_full_costs_no_report():
@@ -406,7 +407,7 @@ def test_a_journal_that_is_full_costs_no_report():
 def test_what_failed_in_the_users_own_tasks_takes_part(raises):
     """Nornir's memory of failures is the user's: a device in it is staged, and none is added to it."""
     play = Play(SITE_A, script={"a3": ["bug"]})
-    nornir = play.loop._fleet.nornir
+    nornir = play.scheduler._fleet.nornir
     nornir.data.failed_hosts.add("a2")
     nornir.config.core.raise_on_error = raises
     assert play.outcomes() == {"a2": "done", "a3": "error"}
@@ -445,7 +446,7 @@ def test_a_run_that_breaks_off_waits_for_what_it_has_in_hand(monkeypatch):
 
     play.script["a2"] = [copies]
     with pytest.raises(KeyboardInterrupt):
-        play.loop.run()
+        play.scheduler.run()
     assert ended_well == [True]
 
 

@@ -7,8 +7,8 @@ import pytest
 from flashferry.cli.view.dry_run import print_dry_run
 from flashferry.images.digests import Digests
 from flashferry.model.states import Outcome
-from flashferry.run.context import DeviceOptions
 from flashferry.run.dry_run import DryRecord
+from flashferry.run.options import DeviceOptions
 from tests.unit.run.test_device_plan import plan
 
 

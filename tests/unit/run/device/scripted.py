@@ -11,9 +11,10 @@ from nornir.core.inventory import Defaults, Host
 
 from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.fileserver import TransferState
-from flashferry.run.context import DeviceOptions, RunContext
-from flashferry.run.device.parts import parts_of
+from flashferry.run.context import RunContext
 from flashferry.run.device.tickets import CopyOrder
+from flashferry.run.device.way import parts_of
+from flashferry.run.options import DeviceOptions
 from tasks.partial_file import FlashFile
 
 IMAGE_BYTES = 1000

@@ -8,11 +8,11 @@ from flashferry.run.device import copy_recovery
 from tests.unit.run.device.scripted import IMAGE_BYTES, Clock, Flash, Steps, account
 
 
-def reconciled(case):
-    return copy_recovery.reconcile(Steps(), case).result
+def recovered(lost):
+    return copy_recovery.recover_copy(Steps(), lost).result
 
 
-def case(server_account, **values):
+def lost_copy(server_account, **values):
     given = {
         "target": "flash:x.bin",
         "image_bytes": IMAGE_BYTES,
@@ -23,14 +23,14 @@ def case(server_account, **values):
         "end_transfer": lambda: None,
         "interrupted": lambda: False,
     }
-    return copy_recovery.Case(**(given | values))
+    return copy_recovery.LostCopy(**(given | values))
 
 
 def test_slow_flash_behind_the_last_byte_is_waited_for(monkeypatch):
     """The server delivered everything; the device takes a minute without a sign to finish the file."""
     clock = Clock(monkeypatch, copy_recovery)
     Flash(monkeypatch, lambda: IMAGE_BYTES if clock.now_s > 60 else 900, copy_recovery)
-    found = reconciled(case(account()))
+    found = recovered(lost_copy(account()))
     assert found.decision is Decision.DONE
 
 
@@ -38,7 +38,7 @@ def test_a_file_that_stays_short_is_partial_in_the_end(monkeypatch):
     """Nothing is waited for without end: behind the copy's own limit the file is judged as it is."""
     clock = Clock(monkeypatch, copy_recovery)
     Flash(monkeypatch, lambda: 900, copy_recovery)
-    assert reconciled(case(account())).decision is Decision.REMOVE_AND_AGAIN
+    assert recovered(lost_copy(account())).decision is Decision.REMOVE_AND_AGAIN
     assert 120 <= clock.now_s < 140
 
 
@@ -46,6 +46,6 @@ def test_a_busy_file_is_looked_at_again(monkeypatch):
     """Busy is neither there nor absent: it is waited for, and given up on at the limit, never removed."""
     clock = Clock(monkeypatch, copy_recovery)
     Flash(monkeypatch, lambda: IMAGE_BYTES if clock.now_s > 30 else FlashBusy("busy"), copy_recovery)
-    assert reconciled(case(account())).decision is Decision.DONE
+    assert recovered(lost_copy(account())).decision is Decision.DONE
     Flash(monkeypatch, lambda: FlashBusy("busy"), copy_recovery)
-    assert reconciled(case(account())).decision is Decision.GIVE_UP
+    assert recovered(lost_copy(account())).decision is Decision.GIVE_UP

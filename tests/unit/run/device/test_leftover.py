@@ -41,8 +41,8 @@ def flash(monkeypatch, at):
 def failed_run(error, *, server_account, may_be_writing=True, may_remove=True):
     """Return the parts of a run whose copy was begun and which failed with an error."""
 
-    def decided(task, case):
-        return copy_recovery.reconcile(Steps(), case).result
+    def decided(task, lost):
+        return copy_recovery.recover_copy(Steps(), lost).result
 
     steps = Steps(remove=lambda task, **given: None, reconcile=decided)
     parts = checked(steps, context(remove_partial=may_remove))

@@ -10,8 +10,8 @@ from flashferry.devices.errors import DeviceUnreachable, HostKeyRefused, LoginRe
 from flashferry.model.record import failure_of
 from flashferry.model.states import Restored
 from flashferry.run.device import leftover, restore
-from flashferry.run.device.parts import parts_of
 from flashferry.run.device.restore import RESTORE_PAUSES_S
+from flashferry.run.device.way import parts_of
 from tests.unit.run.device.scripted import Clock, Steps, account, checked, context, order
 
 

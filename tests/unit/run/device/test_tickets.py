@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.fileserver import TransferState
-from flashferry.run.device.parts import parts_of
+from flashferry.run.device.way import parts_of
 from tests.unit.run.device.scripted import Steps, account, context
 
 

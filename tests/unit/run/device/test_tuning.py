@@ -10,7 +10,7 @@ import pytest
 from flashferry.devices.errors import DeviceOverloaded, DeviceUnreachable
 from flashferry.devices.platforms.ios_xe import IOS_XE
 from flashferry.model.recovery_rules import Decision
-from flashferry.run.probe import ProbeWish, SpeedTest
+from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from tasks.tcp_config import plan_tune, tcp_lines
 from tasks.tune import apply_plan, reapply, without_scaling
 from tests.unit.run.device.scripted import Router, Steps, checked, context, order
@@ -52,8 +52,8 @@ def speed_test(error, found="copy again", **changes):
     """Return the parts of a speed test of which the first copy, as it is, fails; its router, copies and plan."""
     router = Router()
     pull = FirstCopyFails(router, error)
-    judgement = SimpleNamespace(decision=Decision(found), reason="gone")
-    steps = Steps(tune=tuning(router), pull=pull, reconcile=lambda task, case: judgement)
+    decision = SimpleNamespace(decision=Decision(found), reason="gone")
+    steps = Steps(tune=tuning(router), pull=pull, reconcile=lambda task, lost: decision)
     plan = plan_tune(
         tcp_lines("", IOS_XE),
         platform=IOS_XE,
@@ -64,9 +64,9 @@ def speed_test(error, found="copy again", **changes):
     return checked(steps, replace(context(to_null=True), **changes)), router, pull, plan
 
 
-def run_arms(parts, plan, wish=None):
+def run_arms(parts, plan, probe=None):
     """Have each arm be one copy; return the journal's lines at each, as they are added."""
-    on_disk, test = [], SpeedTest(parts, wish or ProbeWish(), files=SimpleNamespace())
+    on_disk, test = [], SpeedTest(parts, probe or SpeedTestOptions(), files=SimpleNamespace())
 
     def arm(name, target, *, expected_bytes_per_s):
         on_disk.append(parts.context.journal.changes)
@@ -101,7 +101,7 @@ def test_an_overloaded_device_is_not_given_a_window_in_the_arm_as_it_is():
 def test_what_is_in_force_is_on_disk_after_stepping_down():
     """The tuned arm fails with our window: the smaller one, and no other, is in force and on disk."""
     parts, router, pull, plan = speed_test(DeviceOverloaded("I/O error"))
-    run_arms(parts, plan, ProbeWish(as_is=False))
+    run_arms(parts, plan, SpeedTestOptions(as_is=False))
     assert pull.seen == [{PATH, WINDOW, SACK}, {PATH, SACK, "ip tcp window-size 65535"}]
     assert set(parts.context.journal.changes) == set(router.lines.values())
 

@@ -14,14 +14,14 @@ from flashferry.devices.errors import DeviceUnreachable, Interrupted
 from flashferry.fileserver import TransferState
 from flashferry.model.limits import Limits
 from flashferry.model.recovery_rules import Decision
-from flashferry.run import slots as gates
-from flashferry.run.context import DeviceOptions, RunContext
+from flashferry.run import slots as slot_pools
+from flashferry.run.context import RunContext
 from flashferry.run.device import login as device_login
 from flashferry.run.device import waiting as slots_of_device
-from flashferry.run.device.parts import parts_of
 from flashferry.run.device.tickets import CopyOrder
-from flashferry.run.device.way import DeviceRun
-from flashferry.run.slots import Gates
+from flashferry.run.device.way import DeviceRun, parts_of
+from flashferry.run.options import DeviceOptions
+from flashferry.run.slots import SlotPools
 
 
 class Steps:
@@ -37,11 +37,11 @@ class Watched:
     """A device's run whose steps only note that they were taken; its site has one slot for copies."""
 
     def __init__(self, monkeypatch):
-        monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.005)
+        monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.005)
         monkeypatch.setattr(device_login, "session_of", lambda task: self.done.append("login"))
         self.done, self.events, self.copied = [], [], []
         self.stop = threading.Event()
-        self.gates = Gates(Limits(site_copies=1))
+        self.slots = SlotPools(Limits(site_copies=1))
         host = Host(name="r1", hostname="192.0.2.1", platform="ios", data={"site": "a"}, defaults=Defaults())
         monkeypatch.setattr(Host, "close_connections", lambda host: self.done.append("logout"))
         context = RunContext(
@@ -53,7 +53,7 @@ class Watched:
             emit=self.events.append,
             interrupted=self.stop.is_set,
             started_s=0.0,
-            gates=self.gates,
+            slots=self.slots,
             copied=lambda: self.copied.append(1),
         )
         self.parts = parts_of(Steps(host), context)
@@ -103,7 +103,7 @@ def until(condition):
 
 def logged_out_in_line(watched):
     """Have the device wait behind another one until it is logged out; return its thread."""
-    watched.gates.copies.enter("a")
+    watched.slots.copies.enter("a")
     waiting = threading.Thread(target=watched.run.wait_and_stage)
     waiting.start()
     until(lambda: watched.done == ["logout"])
@@ -114,14 +114,14 @@ def test_a_free_slot_is_taken_without_a_word(watched):
     """Staged in it, and it is given back once; another device may be looked at."""
     watched.run.wait_and_stage()
     assert watched.done == ["stage"]
-    assert (watched.queued(), watched.copied, watched.gates.copies.inside) == ([], [1], 0)
+    assert (watched.queued(), watched.copied, watched.slots.copies.inside) == ([], [1], 0)
 
 
 def test_who_waits_long_is_logged_out_and_looked_at_again(watched, monkeypatch):
     """Untouched while it waits; when the slot comes it logs in and checks anew before anything is set."""
     monkeypatch.setattr(slots_of_device, "PATIENCE_S", 0.0)
     waiting = logged_out_in_line(watched)
-    watched.gates.copies.leave("a")
+    watched.slots.copies.leave("a")
     waiting.join(10)
     assert watched.done == ["logout", "login", "check", "stage"]
     assert watched.queued() == ["waits for a copy slot at site a: 1 at a time"]
@@ -129,12 +129,12 @@ def test_who_waits_long_is_logged_out_and_looked_at_again(watched, monkeypatch):
 
 def test_a_stop_ends_the_wait(watched):
     """Nothing was done to the device, and no slot is held."""
-    watched.gates.copies.enter("a")
+    watched.slots.copies.enter("a")
     watched.stop.set()
     with pytest.raises(Interrupted):
         watched.run.wait_and_stage()
     assert watched.done == []
-    assert (watched.gates.copies.inside, watched.gates.copies.waiting) == (1, 0)
+    assert (watched.slots.copies.inside, watched.slots.copies.waiting) == (1, 0)
 
 
 def test_a_slot_is_given_back_when_staging_fails(watched):
@@ -146,7 +146,7 @@ def test_a_slot_is_given_back_when_staging_fails(watched):
     watched.run._stage = fails
     with pytest.raises(ZeroDivisionError):
         watched.run.wait_and_stage()
-    assert watched.gates.copies.inside == 0
+    assert watched.slots.copies.inside == 0
     assert watched.copied == [1]
 
 
@@ -154,9 +154,9 @@ def test_who_was_logged_out_is_back_before_its_slot_comes(watched, monkeypatch):
     """When a copy before it nears its end it logs in and checks, and stages at once when the slot is its own."""
     monkeypatch.setattr(slots_of_device, "PATIENCE_S", 0.5)
     waiting = logged_out_in_line(watched)
-    watched.gates.copies.expect("a")
+    watched.slots.copies.expect("a")
     until(lambda: watched.done == ["logout", "login", "check"])
-    watched.gates.copies.leave("a", was_expected=True)
+    watched.slots.copies.leave("a", was_expected=True)
     waiting.join(10)
     assert watched.done == ["logout", "login", "check", "stage"]
     assert watched.queued()[1:] == ["logged in again, its copy slot comes soon"]
@@ -168,7 +168,7 @@ def test_a_copy_releases_its_slot_early(watched, acked_bytes, to_null, inside):
     parts = watched.copying(acked_bytes, to_null=to_null)
     for _ in range(2):
         assert parts.copy.witness().acked_bytes == acked_bytes
-    assert watched.gates.copies.inside == inside
+    assert watched.slots.copies.inside == inside
     assert len(watched.copied) == 1 - inside
 
 
@@ -180,26 +180,26 @@ def test_a_copy_that_is_repeated_holds_its_slot_again(watched, monkeypatch):
         held.append(parts.slot.is_held)
         if len(held) == 1:
             parts.copy.witness()
-            watched.gates.copies.enter("a")
+            watched.slots.copies.enter("a")
             raise DeviceUnreachable("lost", host="r1", step="pull")
 
     monkeypatch.setattr(parts.copy, "_attempt", attempt)
     monkeypatch.setattr(parts.login, "forget", lambda: None)
     again = SimpleNamespace(decision=Decision.REMOVE_AND_AGAIN)
-    monkeypatch.setattr(parts.clearing, "clear", lambda order, *, may_repeat: again)
+    monkeypatch.setattr(parts.recovery, "clear", lambda order, *, may_repeat: again)
     monkeypatch.setattr(parts.keeper, "move", lambda state: None)
     parts.copy.copy(parts.traces.order)
-    assert (held, watched.gates.copies.inside) == ([True, True], 2)
+    assert (held, watched.slots.copies.inside) == ([True, True], 2)
     parts.slot.free()
-    assert watched.gates.copies.inside == 1
+    assert watched.slots.copies.inside == 1
 
 
 @pytest.mark.parametrize(("acked_bytes", "told"), [(500, []), (600, ["a"]), (950, [])])
 def test_a_copy_near_its_end_has_the_next_one_make_ready(watched, monkeypatch, acked_bytes, told):
-    """Once, half a minute or so before, and the gate is told of it when the slot is given back."""
+    """Once, half a minute or so before, and the pool is told of it when the slot is given back."""
     parts, expected, left = watched.copying(acked_bytes), [], []
-    monkeypatch.setattr(watched.gates.copies, "expect", expected.append)
-    monkeypatch.setattr(watched.gates.copies, "leave", lambda site, *, was_expected: left.append(was_expected))
+    monkeypatch.setattr(watched.slots.copies, "expect", expected.append)
+    monkeypatch.setattr(watched.slots.copies, "leave", lambda site, *, was_expected: left.append(was_expected))
     for _ in range(2):
         parts.copy.witness()
     parts.slot.free()

@@ -11,8 +11,7 @@ from flashferry.core.errors import kind_of
 from flashferry.devices.errors import DeviceRefused, DeviceUnreachable
 from flashferry.fileserver import FileServerError
 from flashferry.model.states import Outcome
-from flashferry.run.device.parts import parts_of
-from flashferry.run.device.way import DeviceRun
+from flashferry.run.device.way import DeviceRun, parts_of
 from tests.unit.run.device.scripted import Steps, context
 
 

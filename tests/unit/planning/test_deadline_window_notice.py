@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
-from flashferry.planning.deadline import Deadline, Opening
+from flashferry.planning.deadline import Deadline, WindowNotice
 from inventory.time_window import TimeWindow
 
 NIGHT = (TimeWindow(opens="22:00", closes="05:00"),)
@@ -22,9 +22,9 @@ def told(hour, minute=0, *, windows=None, since=None):
     now = datetime(2026, 3, 2, hour, minute, tzinfo=UTC)
     found = []
     deadline = Deadline(until=None, windows=windows or {}, expected_s={}, since=since, now=lambda: now)
-    opening = Opening(deadline, VIEWS, lambda text, site: found.append((text, site)))
+    notice = WindowNotice(deadline, VIEWS, lambda text, site: found.append((text, site)))
     for _ in range(3):
-        assert [opening.fit(host) for host in VIEWS] == [deadline.fit(host) for host in VIEWS]
+        assert [notice.fit(host) for host in VIEWS] == [deadline.fit(host) for host in VIEWS]
     return found
 
 

@@ -1,4 +1,4 @@
-"""When a copy's slot is handed on."""
+"""When a copy's slot is released early."""
 
 import pytest
 

@@ -9,16 +9,16 @@ import pytest
 
 from flashferry.devices.errors import Interrupted
 from flashferry.model.limits import Limits
-from flashferry.run import slots as gates
-from flashferry.run.slots import Gate, Gates
+from flashferry.run import slots as slot_pools
+from flashferry.run.slots import SlotPool, SlotPools
 
 
 class Visitor(threading.Thread):
-    """Enters a gate and stays until told to leave."""
+    """Takes a slot and stays until told to leave."""
 
-    def __init__(self, gate, key=None, order=None, **options):
+    def __init__(self, pool, key=None, order=None, **options):
         super().__init__(daemon=True)
-        self.gate, self.key, self.options = gate, key, options
+        self.pool, self.key, self.options = pool, key, options
         self.order = order if order is not None else []
         self.told: list[str] = []
         self.inside, self.leave, self.error = threading.Event(), threading.Event(), None
@@ -26,14 +26,14 @@ class Visitor(threading.Thread):
 
     def run(self):
         try:
-            self.gate.enter(self.key, on_wait=self.told.append, **self.options)
+            self.pool.enter(self.key, on_wait=self.told.append, **self.options)
         except Interrupted as error:
             self.error = error
             return
         self.order.append(self)
         self.inside.set()
         self.leave.wait(10)
-        self.gate.leave(self.key)
+        self.pool.leave(self.key)
 
 
 def until(condition):
@@ -43,21 +43,21 @@ def until(condition):
         time.sleep(0.002)
 
 
-def waiting(gate, count, **options):
+def waiting(pool, count, **options):
     """Return visitors that wait, in the order in which they came."""
     found = []
     for _ in range(count):
-        found.append(Visitor(gate, **options))
-        until(lambda: gate.waiting == len(found))
+        found.append(Visitor(pool, **options))
+        until(lambda: pool.waiting == len(found))
     return found
 
 
 def test_no_more_than_the_total_are_inside():
     """The third of two waits, and has the slot as soon as one leaves; it is told once what it waits for."""
-    gate = Gate("copy", 2)
-    first, second = Visitor(gate), Visitor(gate)
-    until(lambda: gate.inside == 2)
-    (third,) = waiting(gate, 1)
+    pool = SlotPool("copy", 2)
+    first, second = Visitor(pool), Visitor(pool)
+    until(lambda: pool.inside == 2)
+    (third,) = waiting(pool, 1)
     assert not third.inside.is_set()
     first.leave.set()
     assert third.inside.wait(10)
@@ -67,30 +67,30 @@ def test_no_more_than_the_total_are_inside():
 
 def test_the_order_of_arrival_holds():
     """Whoever came first goes first."""
-    gate, order = Gate("copy", 1), []
-    holder = Visitor(gate)
+    pool, order = SlotPool("copy", 1), []
+    holder = Visitor(pool)
     assert holder.inside.wait(10)
-    line = waiting(gate, 5, order=order)
+    line = waiting(pool, 5, order=order)
     holder.leave.set()
     for visitor in line:
         assert visitor.inside.wait(10)
         visitor.leave.set()
-    until(lambda: gate.inside == 0)
+    until(lambda: pool.inside == 0)
     assert order == line
 
 
 def test_a_full_site_holds_no_other_up():
     """The first in the line is of a full site and holds no slot of the fleet meanwhile; another site's goes on."""
-    gate = Gate("copy", 2, lambda site: 1)
-    a1 = Visitor(gate, "a")
+    pool = SlotPool("copy", 2, lambda site: 1)
+    a1 = Visitor(pool, "a")
     assert a1.inside.wait(10)
-    (a2,) = waiting(gate, 1, key="a")
+    (a2,) = waiting(pool, 1, key="a")
     assert a2.told == ["waits for a copy slot at site a: 1 at a time"]
-    b1 = Visitor(gate, "b")
+    b1 = Visitor(pool, "b")
     assert b1.inside.wait(10)
     assert not a2.inside.is_set()
     b1.leave.set()
-    until(lambda: gate.inside == 1)
+    until(lambda: pool.inside == 1)
     assert not a2.inside.is_set()
     a1.leave.set()
     assert a2.inside.wait(10)
@@ -98,55 +98,55 @@ def test_a_full_site_holds_no_other_up():
 
 def test_who_enters_beside_the_others_keeps_the_next_one_waiting():
     """It never waits itself; the line moves on only when so many are inside as may be."""
-    gate = Gate("copy", 2, lambda site: 1)
-    holder = Visitor(gate, "a")
+    pool = SlotPool("copy", 2, lambda site: 1)
+    holder = Visitor(pool, "a")
     assert holder.inside.wait(10)
-    (next_one,) = waiting(gate, 1, key="a")
-    gate.enter_beside("a")
-    assert gate.inside == 2
+    (next_one,) = waiting(pool, 1, key="a")
+    pool.enter_beside("a")
+    assert pool.inside == 2
     holder.leave.set()
-    until(lambda: gate.inside == 1)
+    until(lambda: pool.inside == 1)
     assert not next_one.inside.is_set()
-    gate.leave("a")
+    pool.leave("a")
     assert next_one.inside.wait(10)
 
 
 def test_who_is_to_stop_waits_no_longer_and_holds_nothing(monkeypatch):
     """An interruption ends the wait with an error; the slot goes to the next one in the line."""
-    monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.01)
-    gate, stop = Gate("copy", 1), threading.Event()
-    holder = Visitor(gate)
+    monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.01)
+    pool, stop = SlotPool("copy", 1), threading.Event()
+    holder = Visitor(pool)
     assert holder.inside.wait(10)
-    (gives_up,) = waiting(gate, 1, interrupted=stop.is_set)
+    (gives_up,) = waiting(pool, 1, interrupted=stop.is_set)
     stop.set()
     until(lambda: gives_up.error is not None)
-    patient = Visitor(gate)
+    patient = Visitor(pool)
     holder.leave.set()
     assert patient.inside.wait(10)
-    assert (gate.inside, gate.waiting) == (1, 0)
+    assert (pool.inside, pool.waiting) == (1, 0)
 
 
 def test_who_is_next_is_told_that_a_slot_will_come(monkeypatch):
     """As many as leave soon, of the same site, in the order of arrival, once each; then it is over."""
-    monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.005)
-    gate, soon = Gate("copy", 3, lambda site: 2), []
-    gate.enter("a")
-    gate.enter("a")
+    monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.005)
+    pool, soon = SlotPool("copy", 3, lambda site: 2), []
+    pool.enter("a")
+    pool.enter("a")
     line = []
     for name in ("first", "second", "third"):
-        line.append(Visitor(gate, "a", on_soon=lambda name=name: soon.append(name)))
-        until(lambda: gate.waiting == len(line))
-    gate.expect("a")
+        line.append(Visitor(pool, "a", on_soon=lambda name=name: soon.append(name)))
+        until(lambda: pool.waiting == len(line))
+    pool.expect("a")
     until(lambda: soon)
     time.sleep(0.05)
     assert soon == ["first"]
-    gate.leave("a", was_expected=True)
+    pool.leave("a", was_expected=True)
     assert line[0].inside.wait(10)
     time.sleep(0.05)
     assert soon == ["first"]
-    gate.expect("a")
+    pool.expect("a")
     until(lambda: soon == ["first", "second"])
-    gate.leave("a", was_expected=True)
+    pool.leave("a", was_expected=True)
     for visitor in line:
         visitor.leave.set()
         assert visitor.inside.wait(10)
@@ -154,14 +154,14 @@ def test_who_is_next_is_told_that_a_slot_will_come(monkeypatch):
 
 def test_patience_begins_anew_when_a_slot_is_near(monkeypatch):
     """Logged in again for a slot that then does not come after all: it is logged out again in time."""
-    monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.005)
-    gate, told = Gate("copy", 1), []
-    holder = Visitor(gate)
+    monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.005)
+    pool, told = SlotPool("copy", 1), []
+    holder = Visitor(pool)
     assert holder.inside.wait(10)
     options = {"on_patience": lambda: told.append("out"), "on_soon": lambda: told.append("in")}
-    waits = Visitor(gate, patience_s=0.1, **options)
+    waits = Visitor(pool, patience_s=0.1, **options)
     until(lambda: told == ["out"])
-    gate.expect()
+    pool.expect()
     until(lambda: told == ["out", "in", "out"])
     holder.leave.set()
     assert waits.inside.wait(10)
@@ -170,25 +170,25 @@ def test_patience_begins_anew_when_a_slot_is_near(monkeypatch):
 
 def test_a_slot_that_came_at_the_moment_of_giving_up_is_not_lost():
     """Let in and interrupted at once: the slot goes back."""
-    gate = Gate("copy", 1)
+    pool = SlotPool("copy", 1)
 
     def fails(text):
-        gate.leave()  # lets the one in that is about to fail
+        pool.leave()  # lets the one in that is about to fail
         raise Interrupted("now")
 
-    gate.enter()
+    pool.enter()
     with pytest.raises(Interrupted):
-        gate.enter(on_wait=fails)
-    assert (gate.inside, gate.waiting) == (0, 0)
+        pool.enter(on_wait=fails)
+    assert (pool.inside, pool.waiting) == (0, 0)
 
 
 def test_patience_ends_once(monkeypatch):
     """Who waits long is told so once, and goes on waiting in its place."""
-    monkeypatch.setattr(gates, "LOOK_EVERY_S", 0.005)
-    gate, tired = Gate("copy", 1), []
-    holder = Visitor(gate)
+    monkeypatch.setattr(slot_pools, "LOOK_EVERY_S", 0.005)
+    pool, tired = SlotPool("copy", 1), []
+    holder = Visitor(pool)
     assert holder.inside.wait(10)
-    (visitor,) = waiting(gate, 1, patience_s=0.0, on_patience=lambda: tired.append(1))
+    (visitor,) = waiting(pool, 1, patience_s=0.0, on_patience=lambda: tired.append(1))
     until(lambda: tired)
     holder.leave.set()
     assert visitor.inside.wait(10)
@@ -197,11 +197,11 @@ def test_patience_ends_once(monkeypatch):
 
 def test_a_site_has_the_lower_of_its_own_limit_and_the_runs():
     """The run's limit of copies per site holds where nothing else is said."""
-    gate = Gates(Limits(copies=5, site_copies=2)).copies
-    gate.enter("a")
-    gate.enter("a")
-    (third,) = waiting(gate, 1, key="a")
+    pool = SlotPools(Limits(copies=5, site_copies=2)).copies
+    pool.enter("a")
+    pool.enter("a")
+    (third,) = waiting(pool, 1, key="a")
     assert "2 at a time" in third.told[0]
     for _ in range(3):
-        gate.enter(None)
-    assert gate.inside == 5
+        pool.enter(None)
+    assert pool.inside == 5
