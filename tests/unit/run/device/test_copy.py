@@ -1,0 +1,83 @@
+"""The copy of a device: what it leaves to be known when it fails, and what becomes of a session that is lost."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from flashferry.devices.errors import CopyFailed, DeviceRefused, DeviceUnreachable, FileInTheWay
+from flashferry.fileserver import TransferState
+from flashferry.model.recovery_rules import Decision
+from flashferry.model.states import State
+from flashferry.run.device import copy as device_copy
+from tests.unit.run.device.scripted import Steps, account, checked, context, order
+
+
+@pytest.fixture(autouse=True)
+def nothing_in_the_way(monkeypatch):
+    monkeypatch.setattr(device_copy, "look_again", lambda session, file_system, image: None)
+
+
+def copying(*, pull, found=None):
+    """Return the parts of a device's run whose copies end as the script says; what recovery finds of a lost one."""
+    decision = SimpleNamespace(decision=found, reason="found")
+    parts = checked(Steps(pull=pull, reconcile=lambda task, lost: decision), context())
+    parts.context.server.account = account(TransferState.TRANSFERRING, 500)
+    return parts
+
+
+def raising(*errors):
+    """Return a script that raises these one after the other, then succeeds."""
+    left = list(errors)
+
+    def pull(task, **given):
+        if left:
+            raise left.pop(0)
+        return SimpleNamespace(device=SimpleNamespace(duration_s=1.0), wall_s=1.0)
+
+    return pull
+
+
+def test_a_copy_that_is_done_is_kept():
+    """The device is behind it, nothing writes any more, and the ticket is still there to be asked about."""
+    parts = copying(pull=raising())
+    parts.copy.copy(order(parts.context))
+    assert (parts.keeper.record.state, parts.keeper.record.pull.wall_s) == (State.COPIED, 1.0)
+    assert (parts.traces.began, parts.traces.may_be_writing) == (True, False)
+
+
+@pytest.mark.parametrize(("error", "is_theirs"), [(CopyFailed("I/O"), False), (FileInTheWay("exists"), True)])
+def test_a_device_that_is_back_at_its_prompt_writes_nothing(error, is_theirs):
+    """What the server saw is known all the same; a file in the way is somebody else's."""
+    parts = copying(pull=raising(error))
+    with pytest.raises(type(error)):
+        parts.copy.copy(order(parts.context))
+    assert (parts.traces.began, parts.traces.may_be_writing, parts.traces.is_theirs) == (True, False, is_theirs)
+
+
+def test_a_file_that_came_since_the_check_is_left_alone(monkeypatch):
+    """No ticket is issued, nothing is told to the device."""
+    monkeypatch.setattr(device_copy, "look_again", lambda session, file_system, image: "x.bin is there")
+    parts = copying(pull=raising())
+    with pytest.raises(DeviceRefused, match=r"since the check: x\.bin is there"):
+        parts.copy.copy(order(parts.context))
+    assert parts.traces.is_theirs
+    assert parts.context.server.requests == []
+
+
+@pytest.mark.parametrize(("found", "copies"), [(Decision.DONE, 1), (Decision.AGAIN, 2)])
+def test_a_lost_session_is_no_lost_copy(found, copies):
+    """What recovery finds decides: the file is there, or it is copied once more."""
+    parts = copying(pull=raising(DeviceUnreachable("lost")), found=found)
+    parts.copy.copy(order(parts.context))
+    assert parts.task.done.count("pull") == copies
+    assert parts.keeper.record.state is State.COPIED
+
+
+def test_a_copy_that_is_given_up_says_what_was_found():
+    """Both in one sentence, and the device may write no more."""
+    parts = copying(pull=raising(DeviceUnreachable("lost")), found=Decision.GIVE_UP)
+    with pytest.raises(DeviceUnreachable, match="lost; found"):
+        parts.copy.copy(order(parts.context))
+    assert not parts.traces.may_be_writing
