@@ -33,15 +33,14 @@ if TYPE_CHECKING:
 
     from nornir.core.inventory import Host
 
-# Devices of a plan that its run does not touch: entered all the same, so that the report has every device.
-
-_WAYS = {
+_EXCLUDED = {
     Action.ALREADY_THERE: (Outcome.ALREADY_THERE, State.DONE),
     Action.STAYS: (Outcome.NOT_BEGUN, State.DONE),
     Action.REFUSED: (Outcome.REFUSED, State.FAILED),
     Action.UNREACHABLE: (Outcome.FAILED, State.FAILED),
 }
-"""What a report says of them. Out of reach is a failure: the device was to have its image, and has not."""
+"""What a report says of devices that a run does not touch by its plan: they are entered all the same, so that it has
+every device. Out of reach is a failure: the device was to have its image, and has not."""
 
 
 def excluded_by(plan: FleetPlan, hosts: Mapping[str, Host]) -> tuple[tuple[NewDevice, DeviceRecord], ...]:
@@ -49,7 +48,7 @@ def excluded_by(plan: FleetPlan, hosts: Mapping[str, Host]) -> tuple[tuple[NewDe
     return tuple(
         (_device(one, hosts[one.host]), _record(one, _moment(plan.created_at)))
         for one in plan.devices
-        if one.action in _WAYS and one.host in hosts
+        if one.action in _EXCLUDED and one.host in hosts
     )
 
 
@@ -72,7 +71,7 @@ def _device(planned: PlannedDevice, host: Host) -> NewDevice:
 
 
 def _record(planned: PlannedDevice, looked_at: str) -> DeviceRecord:
-    outcome, state = _WAYS[planned.action]
+    outcome, state = _EXCLUDED[planned.action]
     why, notes = None, planned.notes
     if planned.action is Action.ALREADY_THERE:
         notes = (*notes, f"the plan found the image there at {looked_at}; this run did not look again")

@@ -1,4 +1,7 @@
-"""Find what dead runs left tuned, restore it and prove it: from a fresh process, also when the inventory changed."""
+"""Find what dead runs left tuned, restore it and prove it: from a fresh process, also when the inventory changed.
+
+A device that no recovery will set right any more, since it is gone or was set right by hand, is forgotten by name.
+"""
 
 from __future__ import annotations
 
@@ -312,9 +315,6 @@ def _fleet(nornir: Nornir, devices: dict[str, LeasedDevice]) -> Nornir:
         )
     inventory = Inventory(hosts=hosts, groups=nornir.inventory.groups, defaults=nornir.inventory.defaults)
     return Nornir(inventory=inventory, runner=nornir.runner, config=nornir.config)
-
-
-# Ends leases by hand: of devices that no recovery will set right any more, since they are gone or were set right.
 
 
 def forget(journal: Journal, names: Iterable[str]) -> tuple[RecoveryRecord, ...]:

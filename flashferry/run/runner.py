@@ -2,6 +2,10 @@
 
 Which device begins next, and when, is somebody else's decision: see `Source`. By itself, as a plugin of a user's own
 Nornir, it takes the hosts in their order, so many at a time.
+
+Hundreds of waiting threads are kept small: glibc's malloc gives each thread that allocates while another one does a
+region (arena) of its own, up to eight per core (mallopt(3), M_ARENA_MAX), and each of them keeps free memory that the
+others cannot use. Our threads wait, and hold Python's lock while they do not: two regions serve them as well.
 """
 
 from __future__ import annotations
@@ -15,12 +19,6 @@ from typing import Protocol
 
 from nornir.core.inventory import Host
 from nornir.core.task import AggregatedResult, MultiResult, Task
-
-# Keeping hundreds of waiting threads small: glibc's malloc gives threads regions of their own unless told otherwise.
-#
-# Each thread that allocates while another one does gets a region (arena) of its own, up to eight per core (mallopt(3),
-# M_ARENA_MAX), and each of them keeps free memory that the others cannot use. Our threads wait, and hold Python's lock
-# while they do not: two regions serve them as well.
 
 _M_ARENA_MAX = -8  # malloc.h
 _ARENAS = 2

@@ -2,6 +2,11 @@
 
 Whoever waits is served in the order of arrival; one whose site is full holds nobody of another site up. Both slots of a
 copy, the fleet's and the site's, are taken in one step: nobody holds one while it waits for the other.
+
+A copy's slot is released early, a little before its end, so that its site's link does not stand idle: behind a slot a
+device is snapshotted, tuned and told to copy, which takes seconds; one that was logged out while it waited has to be
+logged in and checked before that. Copies of a site that share its cap end at about the same time, and without this the
+link would wait for all of their followers at once.
 """
 
 from __future__ import annotations
@@ -16,12 +21,6 @@ from dataclasses import dataclass, field
 
 from flashferry.devices.errors import Interrupted
 from flashferry.model.limits import Limits
-
-# When a copy's slot is released early: a little before its end, so that its site's link does not stand idle. Pure.
-#
-# Behind a slot a device is snapshotted, tuned and told to copy, which takes seconds; one that was logged out while it
-# waited has to be logged in and checked before that. Copies of a site that share its cap end at about the same time,
-# and without this the link would wait for all of their followers at once.
 
 EARLY_RELEASE_S = 10.0
 """What a follower takes from its slot to its first byte where many do so at once: some ten commands in turn."""
