@@ -18,6 +18,7 @@ _MAPPINGS = ("data", "connection_options")
 _KEYS = (*_TEXT, *_MAPPINGS, "port", "groups")
 
 _SHOWN = 10
+_BELOW = "Write what belongs to it below it, one key a line and further to the right"
 
 DATA_KEYS = tuple(READERS)
 """What flashferry reads of `data`."""
@@ -64,12 +65,12 @@ class _Entry:
         entry = self._entry
         for key in entry:
             if key not in _KEYS:
-                raise self._wrong((key,), unknown_key(key, _KEYS))
+                raise self._wrong((key,), unknown_key(key, _KEYS), "Keys of your own stand below 'data'")
         self._check_text(entry)
         self._check_port(entry.get("port"))
         for key in _MAPPINGS:
             if not isinstance(entry.get(key) or {}, dict):
-                raise self._wrong((key,), f"key '{key}': expected a mapping, found {described(entry[key])}")
+                raise self._wrong((key,), f"key '{key}': expected a mapping, found {described(entry[key])}", _BELOW)
         for number, (kind, options) in enumerate((entry.get("connection_options") or {}).items(), start=1):
             self._check_connection(kind, kind if is_word(kind) else f"number {number}", options)
         self._check_groups(entry.get("groups"), groups_file, known_groups)
@@ -91,27 +92,39 @@ class _Entry:
 
     def _check_port(self, port: object) -> None:
         if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535):
-            raise self._wrong(("port",), f"key 'port': expected 1 to 65535, found {described(port)}")
+            raise self._wrong(
+                ("port",),
+                f"key 'port': expected 1 to 65535, found {described(port)}",
+                "It is SSH's; 22 is taken without",
+            )
 
     def _check_connection(self, kind: str, told: str, options: object) -> None:
         """Check the options of one kind of connection; `told` is what it is called in a complaint."""
         above, where = ("connection_options", kind), f"connection_options: {told}: "
         if not isinstance(options, dict):
-            raise self._wrong(above, f"{where}expected a mapping, found {type(options).__name__}")
+            raise self._wrong(above, f"{where}expected a mapping, found {type(options).__name__}", _BELOW)
         self._check_text(options, above, where)
         extras = options.get("extras")
         if not isinstance(extras or {}, dict):
-            raise self._wrong((*above, "extras"), f"{where}key 'extras': expected a mapping, found {described(extras)}")
+            raise self._wrong(
+                (*above, "extras"), f"{where}key 'extras': expected a mapping, found {described(extras)}", _BELOW
+            )
 
     def _check_groups(self, groups: object, file: Path, known: frozenset[str]) -> None:
         if groups is None:
             return
         if not isinstance(groups, list):
             found = described(groups)
-            raise self._wrong(("groups",), f"key 'groups': expected a list such as [branch], found {found}")
+            raise self._wrong(
+                ("groups",),
+                f"key 'groups': expected a list such as [branch], found {found}",
+                "Put one group in brackets, too",
+            )
         for number, group in enumerate(groups, start=1):
             if not isinstance(group, str) or group not in known:
-                raise self._wrong(("groups",), unknown_group(group, number, file, known))
+                raise self._wrong(
+                    ("groups",), unknown_group(group, number, file, known), f"Define it in {file.name}, or leave it out"
+                )
 
     def _check_data(self, data: Mapping[Any, Any]) -> None:
         for key in data:
@@ -119,10 +132,12 @@ class _Entry:
                 continue
             before, colon, _ = key.partition(":") if isinstance(key, str) else ("", "", "")
             if meant_key(key, DATA_KEYS) is not None or (colon and before in DATA_KEYS):
-                raise self._wrong(("data", key), f"data key: {unknown_key(key, DATA_KEYS)}")
+                raise self._wrong(
+                    ("data", key), f"data key: {unknown_key(key, DATA_KEYS)}", "Give a key of your own another name"
+                )
         check_values(data, where=str(self._path), name=self._name, line=lambda key: self._line("data", key))
 
-    def _wrong(self, keys: tuple[str, ...], message: str, hint: str | None = None) -> ConfigInvalid:
+    def _wrong(self, keys: tuple[str, ...], message: str, hint: str | None) -> ConfigInvalid:
         return ConfigInvalid(f"{self._path}: {message}{self._line(*keys)}", host=self._name, hint=hint)
 
     def _line(self, *keys: str) -> str:

@@ -196,7 +196,7 @@ def _clock(number: int, key: str, value: object) -> str:
     if isinstance(value, str):
         text = "00:00" if value == "24:00" and key == "until" else value
         return text.zfill(5) if re.fullmatch(r"\d:\d\d", text) else text
-    hint = "Put it in quotes" if isinstance(value, int) else None
+    hint = "Put it in quotes" if isinstance(value, int) else "Write hours and minutes, in quotes"
     raise ConfigInvalid(
         f"window {number}: {key}: expected a time such as {_CLOCKS[key]}, found {described(value)}", hint=hint
     )

@@ -154,7 +154,11 @@ class DryCommand(Dialogue):
             OutputNotUnderstood: The prompt did not come back in time.
         """
         if time.monotonic() > self._deadline:
-            raise OutputNotUnderstood(f"'{self._command}': no prompt within {LIMIT_S:.0f} s", host=self._host)
+            raise OutputNotUnderstood(
+                f"'{self._command}': no prompt within {LIMIT_S:.0f} s",
+                host=self._host,
+                hint="Give the command by hand and look at what the device asks",
+            )
 
     @property
     def refusal(self) -> str | None:

@@ -333,7 +333,12 @@ def look_again(session: DeviceSession, file_system: str, image: Image) -> str | 
 def _listing(session: DeviceSession, file_system: str) -> str:
     listing = session.ask(session.platform.list_command(file_system), limit_s=60)
     if (error := first(DirError, listing)) is not None and not rows(DirTotals, listing):
-        raise DeviceRefused(f"'dir {error.subject}': {error.reason}", host=session.name, step=STEP)
+        raise DeviceRefused(
+            f"'dir {error.subject}': {error.reason}",
+            host=session.name,
+            step=STEP,
+            hint="Look at the file system with 'dir' by hand: it may be absent, unformatted or in use",
+        )
     return listing
 
 
@@ -341,7 +346,9 @@ def _present(session: DeviceSession, listing: str, image: Image) -> DirFile | No
     try:
         return file_named(listing, image.name)
     except ValueError as error:
-        raise OutputNotUnderstood(f"'dir': {error}", host=session.name, step=STEP) from None
+        raise OutputNotUnderstood(
+            f"'dir': {error}", host=session.name, step=STEP, hint="Give 'dir' by hand and look at what the device shows"
+        ) from None
 
 
 def _image_refusal(file_system: str, listing: str, image: Image, present: DirFile | None) -> str | None:

@@ -154,30 +154,50 @@ def _checked_result(
     host, overload = session.name, session.platform.copying.overload
     outcome: CopyOutcome = dialogue.outcome()
     if outcome.refused is Question.OVERWRITE:
-        raise FileInTheWay(f"{target} exists; nothing is overwritten", host=host, step=STEP)
+        raise FileInTheWay(
+            f"{target} exists; nothing is overwritten",
+            host=host,
+            step=STEP,
+            hint="Find out who put it there; delete or rename it if nobody needs it, then stage again",
+        )
     if outcome.refused is not None:
         raise DeviceRefused(
-            f"the device asked {outcome.refused.name.lower().replace('_', ' ')!r} and was told no", host=host, step=STEP
+            f"the device asked {outcome.refused.name.lower().replace('_', ' ')!r} and was told no",
+            host=host,
+            step=STEP,
+            hint="Give the copy by hand if what it asks is meant",
         )
     if outcome.result is None and not outcome.error and (words := first(Refusal, dialogue.transcript)) is not None:
-        raise DeviceRefused(f"the device does not take the copy command: {words.text}", host=host, step=STEP)
+        raise DeviceRefused(
+            f"the device does not take the copy command: {words.text}",
+            host=host,
+            step=STEP,
+            hint="Give 'copy ?' by hand as that user: the user may not copy, or the release lacks the protocol",
+        )
     if outcome.result is None:
         kind = DeviceOverloaded if outcome.error and overload.search(outcome.error) else CopyFailed
-        raise kind(_why(outcome, dialogue, seen), host=host, step=STEP)
+        reason, hint = _why(outcome, dialogue, seen)
+        raise kind(reason, host=host, step=STEP, hint=hint)
     if outcome.result.size_bytes != size_bytes:
         raise CopyFailed(
-            f"expected {size_bytes} bytes, the device copied {outcome.result.size_bytes}", host=host, step=STEP
+            f"expected {size_bytes} bytes, the device copied {outcome.result.size_bytes}",
+            host=host,
+            step=STEP,
+            hint=f"Delete {target} on the device and stage again; do not boot from it",
         )
     return outcome.result
 
 
-def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView) -> str:
+def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView) -> tuple[str, str | None]:
+    """Return why the copy failed, and what to do where more is known than the failure's kind."""
     if outcome.error:
         if seen.acked_bytes == 0:
-            return f"the device says: {outcome.error} ({reason_of_silence(seen)})"
+            reason, hint = reason_of_silence(seen)
+            return f"the device says: {outcome.error} ({reason})", hint
         ours = f"; our server says: {seen.failure}" if seen.failure else ""
-        return f"the device says: {outcome.error} after {seen.acked_bytes} bytes{ours}"
-    return f"the device came back to its prompt without a word on the copy: {dialogue.transcript[-160:].strip()!r}"
+        return f"the device says: {outcome.error} after {seen.acked_bytes} bytes{ours}", None
+    said = dialogue.transcript[-160:].strip()
+    return f"the device came back to its prompt without a word on the copy: {said!r}", "Give the copy by hand and look"
 
 
 def _host(source: Source) -> str:

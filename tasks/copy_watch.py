@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from flashferry.devices.dialogue import STUCK_S
 from flashferry.devices.errors import (
+    SESSION_LOST,
     CopyStopped,
     DeviceUnreachable,
     DialogueDisturbed,
@@ -179,7 +180,8 @@ class CopyWatch:
     def _check_progress(self, seen: ServerView, now: float) -> None:
         if not self._acked_bytes:
             if now - self._started > self._limits.start_s:
-                raise self._stalled(f"no byte was taken within {self._limits.start_s:.0f} s: {reason_of_silence(seen)}")
+                reason, hint = reason_of_silence(seen)
+                raise self._stalled(f"no byte was taken within {self._limits.start_s:.0f} s: {reason}", hint)
             return
         # Flash is written behind the last byte: the device's own marks are progress too.
         silent_s = now - max(self._progress_at, self._heard_at)
@@ -189,6 +191,7 @@ class CopyWatch:
                     f"the image was delivered, but the session has been silent for {silent_s:.0f} s",
                     host=self._host,
                     step=STEP,
+                    hint=SESSION_LOST,
                 )
         elif silent_s > self._limits.stall_s:
             raise self._stalled(f"no progress for {self._limits.stall_s:.0f} s after {self._acked_bytes} bytes")
@@ -203,16 +206,16 @@ class CopyWatch:
             self._total_s = max(self._limits.total_s, measured)
         return self._total_s or self._limits.total_s
 
-    def _stalled(self, reason: str) -> TransferStalled:
-        return TransferStalled(reason, host=self._host, step=STEP)
+    def _stalled(self, reason: str, hint: str | None = None) -> TransferStalled:
+        return TransferStalled(reason, host=self._host, step=STEP, hint=hint)
 
 
-def reason_of_silence(seen: ServerView) -> str:
-    """Return why no byte flows, by how far the device came with us, and what to do about it."""
+def reason_of_silence(seen: ServerView) -> tuple[str, str | None]:
+    """Return why no byte flows, by how far the device came with us, and what to do about it, where that is known."""
     if seen.failure:
-        return seen.failure
+        return seen.failure, None
     if not seen.client_seen:
-        return "the device did not reach our FTP port. Check route, access lists, VRF and source interface"
+        return "the device did not reach our FTP port", "Check route, access lists, VRF and source interface"
     if not seen.logged_in:
-        return "the device came but did not log in. Check that nothing between us rewrites FTP"
-    return "the device logged in but opened no data connection. Check that our passive ports are reachable"
+        return "the device came but did not log in", "Check that nothing between us rewrites FTP"
+    return "the device logged in but opened no data connection", "Check that our passive ports are reachable"

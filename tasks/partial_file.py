@@ -98,6 +98,7 @@ def remove_file(session: DeviceSession, path: str, *, no_larger_than_bytes: int)
             "stays",
             host=session.name,
             step=STEP,
+            hint="Find out whose it is; delete it by hand if nobody needs it",
         )
     command = session.platform.delete_command(path)
     dialogue = DeleteDialogue(
@@ -155,7 +156,12 @@ class DeleteDialogue(Dialogue):
         if reason is None and time.monotonic() > self._deadline:
             reason = self.stuck_at or f"no prompt within {LIMIT_S:.0f} s"
         if reason is not None:
-            raise OutputNotUnderstood(f"'{self._command}': {reason}", host=self._host, step=STEP)
+            raise OutputNotUnderstood(
+                f"'{self._command}': {reason}",
+                host=self._host,
+                step=STEP,
+                hint="Delete it by hand and look at what the device asks",
+            )
 
     @property
     def words(self) -> str:

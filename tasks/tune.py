@@ -139,6 +139,7 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
             f"{window[0].ours!r} could not be taken back for a smaller one" if window else "there is no window of ours",
             host=session.name,
             step=STEP,
+            hint="Somebody may have changed its 'ip tcp' lines meanwhile: look at them, or stage it with --no-tune",
         )
     remember(smaller.changes)
     return apply_plan(session, smaller, remember=remember)

@@ -162,6 +162,7 @@ def verify_signature(
             f"'{command}': expected a word on the signature, found {done.text[-200:].strip()!r}",
             host=session.name,
             step=STEP,
+            hint=f"Give 'verify {path}' by hand and look at what the device says",
         )
     return report
 
@@ -202,7 +203,12 @@ def _digest(
     found = _attempt(session, path, algorithm, limits, interrupted)
     if isinstance(found, Refusal):
         command = session.platform.digest_command(algorithm, "").strip()
-        raise DeviceRefused(f"'{command}': {found.text}", host=session.name, step=STEP)
+        raise DeviceRefused(
+            f"'{command}': {found.text}",
+            host=session.name,
+            step=STEP,
+            hint=f"Give '{command}' by hand as that user: the user may not give it, or the release does not have it",
+        )
     return found
 
 
@@ -226,11 +232,19 @@ def _attempt(
         md5 = digest if algorithm == "md5" else ""
         return VerifyReport(path=path, md5=md5, duration_s=done.duration_s, algorithm=algorithm, digest=digest)
     if (error := first(grammar.error, done.text)) is not None:
-        raise DeviceRefused(f"{path}: {error.reason}", host=session.name, step=STEP)
+        raise DeviceRefused(
+            f"{path}: {error.reason}",
+            host=session.name,
+            step=STEP,
+            hint="Look at the file with 'dir' by hand, and at the console for errors of the flash",
+        )
     if (refusal := first(Refusal, done.text)) is not None:
         return refusal
     raise OutputNotUnderstood(
-        f"'{command}': expected a digest, found {done.text[-200:].strip()!r}", host=session.name, step=STEP
+        f"'{command}': expected a digest, found {done.text[-200:].strip()!r}",
+        host=session.name,
+        step=STEP,
+        hint=f"Give '{command}' by hand and look at what the device says",
     )
 
 

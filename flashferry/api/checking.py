@@ -160,7 +160,10 @@ def probe(
 
     asked = options or ProbeOptions()
     if not (asked.as_is or asked.tuned):
-        raise ConfigInvalid("probe: expected a copy as the devices are, one while tuned, or both, found neither")
+        raise ConfigInvalid(
+            "probe: expected a copy as the devices are, one while tuned, or both, found neither",
+            hint="Ask for at least one of the two",
+        )
     probe = SpeedTestOptions(
         as_is=asked.as_is, tuned=asked.tuned, image_bytes=asked.image_bytes, target_s=asked.seconds
     )

@@ -206,7 +206,7 @@ def stage_fleet(
         ConfigInvalid: Something given is wrong; no device was touched.
     """
     if (image is None) == (plan is None):
-        raise ConfigInvalid("stage_fleet: expected either an image or a plan")
+        raise ConfigInvalid("stage_fleet: expected either an image or a plan", hint="Give one of the two")
     made = load_plan(Path(plan)) if isinstance(plan, Path | str) else plan
     mode = _mode(tune, made)
     policy = RunPolicy(
@@ -246,4 +246,6 @@ def _mode(tune: TuneMode | str | None, plan: FleetPlan | None) -> TuneMode:
         return TuneMode(tune)
     except ValueError:
         known = ", ".join(mode.value for mode in TuneMode)
-        raise ConfigInvalid(f"tune: expected one of {known}, found {tune!r}") from None
+        raise ConfigInvalid(
+            f"tune: expected one of {known}, found {tune!r}", hint="Give one of these words, or a TuneMode"
+        ) from None

@@ -45,9 +45,12 @@ def check(
     from flashferry.cli.view.device_tables import print_check_notes, print_checks
 
     if not reach and (is_typed(ctx, "server_address") or is_typed(ctx, "ftp_port")):
-        raise ConfigInvalid("--address and --port are for --reach: without it no device comes to us")
+        raise ConfigInvalid(
+            "--address and --port are for --reach: without it no device comes to us",
+            hint="Give --reach too, or leave them out",
+        )
     if image is None and (md5 is not None or sha512 is not None):
-        raise ConfigInvalid("--md5 and --sha512 are hashes of an image: give --image too")
+        raise ConfigInvalid("--md5 and --sha512 are hashes of an image", hint="Give --image too")
     nornir = fleet(which)
     wanted = api.read_image(image, md5=md5, sha512=sha512) if image else None
     server = api.ServerPlace(address=server_address, port=ftp_port)

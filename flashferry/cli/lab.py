@@ -105,7 +105,7 @@ def ssh(name: Annotated[str, typer.Argument(help="Name of a device of the lab.")
     device = next((one for one in state.devices if one.name == name), None)
     if device is None:
         known = ", ".join(one.name for one in state.devices)
-        raise ConfigInvalid(f"unknown device {name!r}: the lab has {known}")
+        raise ConfigInvalid(f"unknown device {name!r}: the lab has {known}", hint="Give one of these names")
     # The stand-in's host key is made anew with every lab: remembering it would only raise alarms.
     keys = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
     typer.echo(f"password: {device.password}", err=True)
@@ -159,7 +159,9 @@ def _enter(command: list[str]) -> None:
     from flashferry.lab.errors import LabError
 
     if shutil.which(command[0]) is None:
-        raise ConfigInvalid(f"{command[0]}: expected a program, found none of that name")
+        raise ConfigInvalid(
+            f"{command[0]}: expected a program, found none of that name", hint="Install it, or give its whole path"
+        )
     try:
         enter_core(_running().core_pid)
     except LabError as error:
@@ -168,7 +170,10 @@ def _enter(command: list[str]) -> None:
 
 
 def _not_a_program(name: str, error: OSError) -> ConfigInvalid:
-    return ConfigInvalid(f"{name}: expected a program, found what the system cannot run: {error.strerror}")
+    return ConfigInvalid(
+        f"{name}: expected a program, found what the system cannot run: {error.strerror}",
+        hint="Check that the file is a program for this machine, and that you may run it",
+    )
 
 
 def _running() -> LabState:

@@ -77,7 +77,10 @@ def experiment(
     from flashferry.lab.experiment.tables import conditions
 
     if size_mb is not None and not loss:
-        raise ConfigInvalid("--size-mb: expected beside --loss; the article's file has 52.4 MB")
+        raise ConfigInvalid(
+            "--size-mb: expected beside --loss; the article's file has 52.4 MB",
+            hint="Give --loss too, or leave --size-mb out",
+        )
     cells = _experiment_cells(runs, full=full, arm=arm, server=server, loss=loss, size_mb=size_mb)
     size = None if size_mb is None else [size_mb]
     given = {"--arm": arm, "--server": server, "--loss": loss, "--size-mb": size}
@@ -128,7 +131,10 @@ def _experiment_cells(
     if not cells:
         arms = ", ".join(each.name for each in published.ARMS)
         servers = ", ".join(each.name for each in published.SENDERS)
-        raise ConfigInvalid(f"--arm, --server: expected part of an arm ({arms}) and a server ({servers}), found none")
+        raise ConfigInvalid(
+            f"--arm, --server: expected part of an arm ({arms}) and a server ({servers}), found none",
+            hint="Give part of one of these names, or leave both out for all",
+        )
     return cells
 
 
@@ -184,7 +190,10 @@ def sweep(
     from flashferry.lab.experiment.sweep_report import write_sweep
 
     if unknown := [each for each in window or () if each not in grid.WINDOWS]:
-        raise ConfigInvalid(f"--window: expected one of {', '.join(grid.WINDOWS)}, found {unknown[0]!r}")
+        raise ConfigInvalid(
+            f"--window: expected one of {', '.join(grid.WINDOWS)}, found {unknown[0]!r}",
+            hint="Give one of these words, or leave it out for all",
+        )
     cells = grid.cells(
         range(1, runs + 1),
         seconds=seconds,
@@ -226,7 +235,9 @@ def fairness(
     from flashferry.lab.experiment.servers import vsftpd_path
 
     if vsftpd_path() is None:
-        raise ConfigInvalid("vsftpd is not installed, which sends the other flow; apt install vsftpd")
+        raise ConfigInvalid(
+            "vsftpd is not installed, which sends the other flow", hint="Install it: apt install vsftpd"
+        )
     command = f"flashferry lab fairness --runs {runs} --seconds {seconds:g}"
     plan = study.Plan(folder=output, links=links, minutes=None, command=command)
     cells = pairs.cells(range(1, runs + 1), seconds=seconds)

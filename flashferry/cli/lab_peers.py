@@ -44,7 +44,9 @@ def peers(
     from flashferry.lab.experiment.servers import vsftpd_path
 
     if vsftpd_path() is None:
-        raise ConfigInvalid("vsftpd is not installed, from which the peers' devices pull; apt install vsftpd")
+        raise ConfigInvalid(
+            "vsftpd is not installed, from which the peers' devices pull", hint="Install it: apt install vsftpd"
+        )
     plan = Plan(python=python, size_bytes=int(size_mb * 1e6), ceiling_s=ceiling, parallel=parallel)
     installed = _installed(tool, python)
     wanted = [

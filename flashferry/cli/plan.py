@@ -82,9 +82,12 @@ def plan(
 ) -> None:
     """Plan a run over a fleet: images, waves, minutes, load on the links, does it fit. Changes nothing."""
     if image is not None and images is not None:
-        raise ConfigInvalid("--image cannot be combined with --image-rules: one image for all, or rules for each")
+        raise ConfigInvalid(
+            "--image cannot be combined with --image-rules: one image for all, or rules for each",
+            hint="Leave one of them out",
+        )
     if image is None and (md5 is not None or sha512 is not None):
-        raise ConfigInvalid("--md5 and --sha512 are hashes of an image: give --image too")
+        raise ConfigInvalid("--md5 and --sha512 are hashes of an image", hint="Give --image too")
     from flashferry.cli.view.plan_table import PlanProgress, print_plan
     from flashferry.model.plan_file import plan_document
 
@@ -121,7 +124,7 @@ def _span(window: str | None, waves: Overrides, now: datetime) -> tuple[datetime
     if window is None:
         return None, waves.until
     if waves.until is not None:
-        raise ConfigInvalid("--window cannot be combined with --until: a window has its end")
+        raise ConfigInvalid("--window cannot be combined with --until: a window has its end", hint="Leave --until out")
     opens, closes = parse_window(window, now)
     return opens.astimezone(now.tzinfo), closes.astimezone(now.tzinfo)
 

@@ -68,7 +68,7 @@ def probe(
 
 def _image_bytes(image: Path | None, image_mb: float | None) -> int:
     if image is not None and image_mb is not None:
-        raise ConfigInvalid("--image and --image-mb both give a size; give one")
+        raise ConfigInvalid("--image and --image-mb both give a size", hint="Give one of them")
     if image is not None:
         return api.checked_image(image).stat().st_size
     return TYPICAL_IMAGE_BYTES if image_mb is None else round(image_mb * 1e6)

@@ -44,7 +44,8 @@ def recover(
 
     if gone and vouched:
         raise ConfigInvalid(
-            "--forget cannot be combined with --device-is: one lets go of a device, the other restores it"
+            "--forget cannot be combined with --device-is: one lets go of a device, the other restores it",
+            hint="Give one of them",
         )
     if gone:
         found = api.forget(gone, state=state_dir)

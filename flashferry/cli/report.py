@@ -129,7 +129,9 @@ def _form(given: Format | None, *, json: bool, is_typed: bool) -> Format:
     if given is None:
         return Format.JSON if json else Format.TABLE
     if is_typed and given is not Format.JSON:
-        raise ConfigInvalid(f"--json cannot be combined with --format {given}: it means --format json")
+        raise ConfigInvalid(
+            f"--json cannot be combined with --format {given}: it means --format json", hint="Leave one of them out"
+        )
     return given
 
 

@@ -205,7 +205,10 @@ def _cap_bps(cap_mbps: float | None, link_mbps: float | None) -> float | None:
         ConfigInvalid: Both were given.
     """
     if cap_mbps is not None and link_mbps is not None:
-        raise ConfigInvalid("--cap-mbps and --link-mbps: expected one of them; --link-mbps caps at 80 % of the link")
+        raise ConfigInvalid(
+            "--cap-mbps and --link-mbps: expected one of them; --link-mbps caps at 80 % of the link",
+            hint="Leave one of them out",
+        )
     if cap_mbps is not None:
         return cap_mbps * 1e6
     return None if link_mbps is None else link_mbps * 1e6 * DEFAULT_CAP_SHARE

@@ -226,7 +226,10 @@ def fixed_login(
     password = os.environ.pop(PASSWORD_VARIABLE, None)
     if password is None:
         if not sys.stdin.isatty():
-            raise ConfigInvalid(f"--user {user}: expected its password in {PASSWORD_VARIABLE}, found nothing")
+            raise ConfigInvalid(
+                f"--user {user}: expected its password in {PASSWORD_VARIABLE}, found nothing",
+                hint=f"Set {PASSWORD_VARIABLE}, or start it on a terminal, where the password is asked for",
+            )
         password = getpass.getpass(f"Password of the FTP user {user}: ")
     return FixedLogin(
         username=user, password=password, source_addresses=allow, site=site, link_bytes_per_s=link_bytes_per_s
@@ -243,7 +246,10 @@ def parsed_ports(text: str | None) -> tuple[int, int] | None:
         return None
     first, dash, last = text.partition("-")
     if not (dash and first.isdecimal() and last.isdecimal()):
-        raise ConfigInvalid(f"passive ports: expected FIRST-LAST such as 50000-50100, found {text!r}")
+        raise ConfigInvalid(
+            f"passive ports: expected FIRST-LAST such as 50000-50100, found {text!r}",
+            hint="Give the first and the last port of a range that firewalls let through, 1024 to 65535",
+        )
     return int(first), int(last)
 
 

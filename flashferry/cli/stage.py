@@ -243,14 +243,21 @@ def _check_one_job(image: Path | None, plan: Path | None, resume: str | None) ->
 
 def _tune(tune: TuneMode | None, *, no_tune: bool) -> TuneMode | None:
     if no_tune and tune not in (None, TuneMode.NEVER):
-        raise ConfigInvalid(f"--no-tune cannot be combined with --tune {tune}: it means --tune never")
+        raise ConfigInvalid(
+            f"--no-tune cannot be combined with --tune {tune}: it means --tune never", hint="Leave one of them out"
+        )
     return TuneMode.NEVER if no_tune else tune
 
 
 def _extras(names: list[str] | None, *, tune: bool) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(names or ()))
     if unknown := [name for name in found if name not in EXTRAS]:
-        raise ConfigInvalid(f"--extra: expected {' or '.join(EXTRAS)}, found {unknown[0]!r}")
+        raise ConfigInvalid(
+            f"--extra: expected {' or '.join(EXTRAS)}, found {unknown[0]!r}",
+            hint="Give one of these words; 'flashferry stage --help' says what each does",
+        )
     if found and not tune:
-        raise ConfigInvalid("--no-tune cannot be combined with --extra: an extra is tuning")
+        raise ConfigInvalid(
+            "--no-tune cannot be combined with --extra: an extra is tuning", hint="Leave one of them out"
+        )
     return found

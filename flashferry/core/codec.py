@@ -23,6 +23,7 @@ class CodecError(FlashferryError, ValueError):
     """The other side sent something that is not of the agreed shape."""
 
     kind: ClassVar[Kind] = Kind.CODEC_ERROR
+    advice: ClassVar[str | None] = "Report it: two parts of flashferry do not understand each other"
 
 
 def encode(value: Any) -> Any:

@@ -84,6 +84,10 @@ class FlashferryError(Exception):
     """
 
     kind: ClassVar[Kind] = Kind.FLASHFERRY_ERROR
+    advice: ClassVar[str | None] = None
+    """What to do about an error of the class that brings no hint of its own."""
+    no_advice: ClassVar[str | None] = None
+    """Why nobody can do anything about such an error, where that is so."""
 
     def __init__(
         self, message: str, *, host: str | None = None, step: str | None = None, hint: str | None = None
@@ -92,7 +96,7 @@ class FlashferryError(Exception):
         self.message = message
         self.host = host
         self.step = step
-        self.hint = hint
+        self.hint = hint if hint is not None else self.advice
 
     def __str__(self) -> str:
         """Return `host: step: message. hint`, leaving out what is not known, and secrets, wherever they came from."""

@@ -137,7 +137,12 @@ def _check_files(name: str, optional_args: dict[str, Any]) -> None:
                 check_regular(Path(str(optional_args[key])).expanduser())
         except (OSError, ValueError, RuntimeError) as error:
             found = error.strerror if isinstance(error, OSError) else "expected the path of a file"
-            raise ConfigInvalid(f"optional_args: {key}: {found}", host=name, step=STEP) from None
+            raise ConfigInvalid(
+                f"optional_args: {key}: {found}",
+                host=name,
+                step=STEP,
+                hint=f"Correct '{key}' below optional_args in the inventory, or leave it out",
+            ) from None
 
 
 def session_of(task: Task) -> DeviceSession:

@@ -6,6 +6,9 @@ from typing import ClassVar
 
 from flashferry.core.errors import FlashferryError, Kind
 
+SESSION_LOST = "Look whether the device reloaded, its line's limits ended the session, or the path to it broke"
+"""What to do about a session that was there and is gone."""
+
 
 class DeviceUnreachable(FlashferryError):
     """The network or the device's SSH service must be mended: no session could be opened, or it was lost.
@@ -47,6 +50,7 @@ class OutputNotUnderstood(FlashferryError):
     """The device answered something that we have no reading for; nothing is guessed."""
 
     kind: ClassVar[Kind] = Kind.OUTPUT_NOT_UNDERSTOOD
+    advice: ClassVar[str | None] = "Give the command by hand and look at what the device says"
 
 
 class QuestionLeft(OutputNotUnderstood):
@@ -59,12 +63,16 @@ class FlashBusy(OutputNotUnderstood):
     """The device has the file open and tells nothing of it: only another look, later, can tell."""
 
     kind: ClassVar[Kind] = Kind.FLASH_BUSY
+    advice: ClassVar[str | None] = "Look again in a while: something on the device still has the file open"
 
 
 class DialogueDisturbed(OutputNotUnderstood):
     """Somebody's text stands behind a question, so that nothing could be typed into it: the next time may go well."""
 
     kind: ClassVar[Kind] = Kind.DIALOGUE_DISTURBED
+    advice: ClassVar[str | None] = (
+        "Stage it again; where it comes often, keep log lines off the vty lines ('no logging monitor')"
+    )
 
 
 class FileInTheWay(DeviceRefused):
@@ -77,18 +85,25 @@ class CopyFailed(FlashferryError):
     """The device ended the copy with an error, or without the bytes."""
 
     kind: ClassVar[Kind] = Kind.COPY_FAILED
+    advice: ClassVar[str | None] = "Look at the device's log and flash; 'dir' shows what it left there"
 
 
 class DeviceOverloaded(CopyFailed):
     """The device ended the copy with an I/O error or for want of memory, as with a window too large for it."""
 
     kind: ClassVar[Kind] = Kind.DEVICE_OVERLOADED
+    advice: ClassVar[str | None] = (
+        "Look at its memory and flash; '--window-bytes' gives it a smaller window, '--no-tune' none of ours"
+    )
 
 
 class TransferStalled(FlashferryError):
     """The network or the device stopped taking bytes for longer than the limit."""
 
     kind: ClassVar[Kind] = Kind.TRANSFER_STALLED
+    advice: ClassVar[str | None] = (
+        "Look for loss or an overload on the way, and at the device's flash; 'flashferry probe' times both"
+    )
 
 
 class ImageCorrupt(FlashferryError):
@@ -107,6 +122,8 @@ class Stopped(FlashferryError):
     """Nobody must act: the operator ended this step, or the device's time was over. Nothing else was wrong."""
 
     kind: ClassVar[Kind] = Kind.STOPPED
+    advice: ClassVar[str | None] = None
+    no_advice: ClassVar[str | None] = "it was meant; how to go on is said once for the run, not for each device"
 
 
 class CopyStopped(Stopped, TransferStalled):

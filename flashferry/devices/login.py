@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.errors import DeviceUnreachable, LoginRefused
+from flashferry.devices.errors import SESSION_LOST, DeviceUnreachable, LoginRefused
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.transcript import Recent, Recorder
 from inventory.values import check_login
@@ -289,5 +289,5 @@ def _enabling(login: Login) -> Iterator[None]:
         ) from None
     except lost():
         raise DeviceUnreachable(
-            f"the SSH session with {login.address} was lost", host=login.name, step="connect"
+            f"the SSH session with {login.address} was lost", host=login.name, step="connect", hint=SESSION_LOST
         ) from None

@@ -97,9 +97,14 @@ class CommandSource:
         try:
             self._words = shlex.split(command)
         except ValueError as error:
-            raise ConfigInvalid(f"--secrets-command: {error}") from None
+            raise ConfigInvalid(
+                f"--secrets-command: {error}", hint="Quote it as for a shell; every quote that opens must close"
+            ) from None
         if not self._words:
-            raise ConfigInvalid("--secrets-command: expected a program, found nothing")
+            raise ConfigInvalid(
+                "--secrets-command: expected a program, found nothing",
+                hint="Give the program and its arguments in one pair of quotes; the device's name is put behind them",
+            )
 
     def look_up(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
         """Return what the program says of a device.

@@ -16,7 +16,7 @@ from flashferry.core.described import counted
 from flashferry.core.errors import FlashferryError
 from flashferry.devices.conversation import Exchange, await_echo, hold
 from flashferry.devices.dialogue import Dialogue
-from flashferry.devices.errors import DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
+from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreachable, OutputNotUnderstood, QuestionLeft
 from flashferry.devices.login import Login, failed, lost, open_driver, too_late
 from flashferry.devices.platforms import recognize
 from flashferry.devices.platforms.platform import Platform
@@ -198,6 +198,7 @@ class DeviceSession:
         raise OutputNotUnderstood(
             f"'{command}': expected a configuration that ends with 'end', found {counted(len(lines), 'line')}",
             host=self.name,
+            hint="Give the command by hand: the user must be allowed to see all of it",
         )
 
     def ask(self, command: str, *, limit_s: float = 30.0) -> str:
@@ -219,7 +220,11 @@ class DeviceSession:
             output = str(self._driver.device.exchange(command, limit_s=limit_s).text)
         # A refusal is all that the device says, so only a short answer can be one.
         if len(output) < SHORT_ANSWER_CHARS and (refusal := refusal_in(output)) is not None:
-            raise DeviceRefused(f"'{command}': {refusal}", host=self.name)
+            raise DeviceRefused(
+                f"'{command}': {refusal}",
+                host=self.name,
+                hint="Give the command by hand as that user: the release may not have it, or the user may not give it",
+            )
         return output
 
     def configure(self, lines: tuple[str, ...]) -> str:
@@ -237,7 +242,11 @@ class DeviceSession:
         with self._exchange("configure terminal"):
             answers = [device.exchange("configure terminal", limit_s=30)]
             if not answers[0].is_configuring:
-                raise DeviceRefused(f"'configure terminal': {_in_a_line(answers[0].text)}", host=self.name)
+                raise DeviceRefused(
+                    f"'configure terminal': {_in_a_line(answers[0].text)}",
+                    host=self.name,
+                    hint="Give it by hand as that user: the configuration may be locked, or the user may not give it",
+                )
             try:
                 answers += [device.exchange(line, limit_s=30) for line in (*lines, "end")]
             except BaseException:
@@ -315,7 +324,9 @@ class DeviceSession:
         with self._exchange("a dialogue"):
             text = str(self._driver.device.read_channel())
         if not text and not self.alive:
-            raise DeviceUnreachable("the SSH session was lost in the middle of a dialogue", host=self.name)
+            raise DeviceUnreachable(
+                "the SSH session was lost in the middle of a dialogue", host=self.name, hint=SESSION_LOST
+            )
         return text
 
     def wait_for_text(self, limit_s: float) -> None:
@@ -325,7 +336,7 @@ class DeviceSession:
 
     def _socket(self) -> socket.socket:
         if not self.alive:
-            raise DeviceUnreachable("the SSH session is lost", host=self.name)
+            raise DeviceUnreachable("the SSH session is lost", host=self.name, hint=SESSION_LOST)
         sock: socket.socket = self._driver.device.remote_conn.transport.sock
         return sock
 
@@ -333,25 +344,31 @@ class DeviceSession:
     def _exchange(self, what: str) -> Iterator[None]:
         """Turn the libraries' errors into ours; theirs may quote what was sent."""
         if self._driver.device is None:
-            raise DeviceUnreachable(f"'{what}': the SSH session is closed", host=self.name)
+            raise DeviceUnreachable(f"'{what}': the SSH session is closed", host=self.name, hint=SESSION_LOST)
         try:
             yield
         except too_late() as error:
             was_alive, seen, hint = self.alive, getattr(error, "question", None), getattr(error, "hint", None)
             self.abandon()
             if not was_alive:
-                raise DeviceUnreachable(f"'{what}': the SSH session was lost", host=self.name) from None
+                raise DeviceUnreachable(
+                    f"'{what}': the SSH session was lost", host=self.name, hint=SESSION_LOST
+                ) from None
             raise OutputNotUnderstood(
                 f"'{what}': expected the prompt, none came in time{f'; the device waits at {seen!r}' if seen else ''}",
                 host=self.name,
-                hint=hint,
+                hint=hint or "Look at the device's console: it may be at a question, or hang",
             ) from None
         except ValueError:
             # netmiko's word, and ours, for a mode that was not left.
             self.abandon()
-            raise DeviceRefused(f"'{what}': not taken by the device", host=self.name) from None
+            raise DeviceRefused(
+                f"'{what}': not taken by the device",
+                host=self.name,
+                hint="Give it by hand and look at what the device says",
+            ) from None
         except lost():
-            raise DeviceUnreachable(f"'{what}': the SSH session was lost", host=self.name) from None
+            raise DeviceUnreachable(f"'{what}': the SSH session was lost", host=self.name, hint=SESSION_LOST) from None
 
 
 def _in_a_line(text: str) -> str:

@@ -61,11 +61,11 @@ def bound_listener(address: str, port: int, dscp: int = 0) -> socket.socket:
     except OSError as error:
         listener.close()
         hint = {
-            errno.EADDRINUSE: "stop its owner or choose another port",
-            errno.EACCES: "ports below 1024 take root or CAP_NET_BIND_SERVICE; use 2121 otherwise",
-            errno.EADDRNOTAVAIL: "give an address of this host, or 0.0.0.0",
-        }.get(error.errno or 0, "check address and port")
-        raise ServerStartFailed(f"cannot listen on {address} port {port}: {error.strerror}; {hint}") from error
+            errno.EADDRINUSE: "Stop its owner or choose another port",
+            errno.EACCES: "Ports below 1024 take root or CAP_NET_BIND_SERVICE; use 2121 otherwise",
+            errno.EADDRNOTAVAIL: "Give an address of this host, or 0.0.0.0",
+        }.get(error.errno or 0, "Check address and port")
+        raise ServerStartFailed(f"cannot listen on {address} port {port}: {error.strerror}", hint=hint) from error
     sockets.save_syn(listener)
     if dscp:
         # Inherited by every connection, so that its SYN-ACK is marked too.
@@ -199,7 +199,10 @@ class Child:
         except OSError as error:
             ours.close()
             self._stderr.close()
-            raise ServerStartFailed(f"cannot start the server's process: {error.strerror}") from error
+            raise ServerStartFailed(
+                f"cannot start the server's process: {error.strerror}",
+                hint="Look whether this host has processes and memory left",
+            ) from error
         finally:
             theirs.close()
             listener.close()
@@ -212,7 +215,10 @@ class Child:
             reason = self._last_words()
             self._process.kill()
             self.close()
-            raise ServerStartFailed(f"the server's process did not come up: {reason}")
+            raise ServerStartFailed(
+                f"the server's process did not come up: {reason}",
+                hint="Look whether this host has memory and open files left; 'flashferry doctor' looks at the rest",
+            )
 
     def _read(self) -> None:
         try:

@@ -21,6 +21,7 @@ class SettingsInvalid(FileServerError, ValueError):
     """A setting is out of its range or contradicts another one; nothing was started."""
 
     kind: ClassVar[Kind] = Kind.SETTINGS_INVALID
+    advice: ClassVar[str | None] = "Give a value that fits; docs/server.md says what each setting does"
 
 
 class ServerStartFailed(FileServerError):
@@ -33,15 +34,20 @@ class ServerGone(FileServerError):
     """The server's process ended or was stopped; tickets are void."""
 
     kind: ClassVar[Kind] = Kind.SERVER_GONE
+    advice: ClassVar[str | None] = (
+        "Look into this host's log for what ended it, such as want of memory, and begin again"
+    )
 
 
 class RequestRefused(FileServerError):
     """The server's process refused a request, such as a second ticket of the same number."""
 
     kind: ClassVar[Kind] = Kind.REQUEST_REFUSED
+    advice: ClassVar[str | None] = "Report it: two parts of flashferry do not understand each other"
 
 
 class TicketUnknown(FileServerError, KeyError):
     """No ticket of that number was issued by this server."""
 
     kind: ClassVar[Kind] = Kind.TICKET_UNKNOWN
+    advice: ClassVar[str | None] = "Issue a new one: what is known of a ticket is dropped some time behind its end"

@@ -47,8 +47,8 @@ def sessions_allowed(wanted: int | None, open_files: int) -> int:
         needed = least * DESCRIPTORS_PER_SESSION + _OWN_DESCRIPTORS
         way_out = "" if wanted is None else f", or ask for at most {max(carried, 0)} sessions"
         raise ServerStartFailed(
-            f"open files: {least} sessions take {needed} descriptors, the hard limit is {open_files}; raise it "
-            f"(LimitNOFILE= in the unit, 'hard nofile' in limits.conf){way_out}"
+            f"open files: {least} sessions take {needed} descriptors, the hard limit is {open_files}",
+            hint=f"Raise it (LimitNOFILE= in the unit, 'hard nofile' in limits.conf){way_out}",
         )
     return min(most, carried)
 

@@ -296,7 +296,7 @@ class FileServer:
 
     def _latest(self) -> Child:
         if self._child is None:
-            raise ServerGone("the server is not started; use it as a context manager")
+            raise ServerGone("the server is not started; use it as a context manager", hint="Call it in a 'with' block")
         return self._child
 
     def _running(self) -> Child:
@@ -329,8 +329,8 @@ class FileServer:
             for grant in self._fixed.values():
                 child.ask("admit", grant=grant)
         except FileServerError as error:
-            self._gone, self._ended_in_order = f"{why}; a new one did not come up: {error}", False
-            raise ServerGone(self._gone) from error
+            self._gone, self._ended_in_order = f"{why}; a new one did not come up: {error.message}", False
+            raise ServerGone(self._gone, hint=error.hint) from error
         self._on_event(
             _event(EventKind.NOTICE, f"{why}; a new one has taken its place, tickets of the former are void")
         )

@@ -157,7 +157,10 @@ class ServerSettings:
             try:
                 ipaddress.ip_network(network)
             except ValueError as error:
-                raise SettingsInvalid(f"masquerade_networks: expected networks as 10.0.0.0/8, found {error}") from None
+                raise SettingsInvalid(
+                    f"masquerade_networks: expected networks as 10.0.0.0/8, found {error}",
+                    hint="Write each as network and length, with no bits behind the length",
+                ) from None
         return tuple((f"masquerade_networks {network}", address) for network, address in self.masquerade_networks)
 
 
@@ -165,4 +168,6 @@ def _address(name: str, text: str) -> int:
     try:
         return ipaddress.ip_address(text).version
     except ValueError:
-        raise SettingsInvalid(f"{name}: expected an IP address such as 192.0.2.1, found {text!r}") from None
+        raise SettingsInvalid(
+            f"{name}: expected an IP address such as 192.0.2.1, found {text!r}", hint="Give an address, no name"
+        ) from None

@@ -162,7 +162,10 @@ def checked_sources(what: str, sources: tuple[str, ...]) -> None:
         try:
             ipaddress.ip_network(source, strict=False)
         except ValueError:
-            raise SettingsInvalid(f"{what}: expected an IP address or network, found {source!r}") from None
+            raise SettingsInvalid(
+                f"{what}: expected an IP address or network, found {source!r}",
+                hint="Write it as 192.0.2.1 or 192.0.2.0/24",
+            ) from None
 
 
 def names_source(sources: tuple[str, ...], address: str) -> bool:

@@ -63,7 +63,10 @@ class Catalogue:
             for entry in self._entries_of(path):
                 self._add(entry)
         if not self._entries:
-            raise CatalogueInvalid("images: expected at least one image file or directory, found none")
+            raise CatalogueInvalid(
+                "images: expected at least one image file or directory, found none",
+                hint="Give an image file, or a folder that holds some",
+            )
         self._cache = HashCache(cache_path)
         self._clock = clock
         # Files that stand in an image's place: their state, and since when we have seen it so.
@@ -88,11 +91,16 @@ class Catalogue:
         entry = self._entries.get(name)
         if entry is None:
             why = next((f" ({one})" for one in self.left_out if f"/{name}: " in one), "")
-            raise ImageUnknown(f"image {name!r}: not in the catalogue, which has {', '.join(self.names())}{why}")
+            raise ImageUnknown(
+                f"image {name!r}: not in the catalogue, which has {', '.join(self.names())}{why}",
+                hint="Give one of these names, or put the file into the folder on offer and start again",
+            )
         try:
             return self._hashed(name, entry, on_progress)
         except OSError as error:
-            raise ImageUnreadable(f"image {name!r}: {entry.path}: {error.strerror}; put the file back") from error
+            raise ImageUnreadable(
+                f"image {name!r}: {entry.path}: {error.strerror}", hint="Put the file back"
+            ) from error
 
     def was_replaced(self, image: ImageFile, *, rest_s: float = 2.0) -> bool:
         """Tell whether another file stands where an image was, and nobody has written to it for `rest_s`.
@@ -120,7 +128,10 @@ class Catalogue:
             if contents is None:
                 contents = read_contents(descriptor, identity.size_bytes, on_progress)
                 if FileIdentity.of(os.fstat(descriptor)) != identity:
-                    raise ImageUnreadable(f"{place} changed while it was hashed; copy it there first")
+                    raise ImageUnreadable(
+                        f"{place} changed while it was hashed",
+                        hint="Let its copy end first, or copy it elsewhere and move it there",
+                    )
                 self._cache.put(identity.key, contents)
         finally:
             os.close(descriptor)
@@ -143,9 +154,11 @@ class Catalogue:
             os.close(entry.open()[1])
             yield entry
         except ImageUnreadable as error:
-            raise CatalogueInvalid(f"images: {error}") from None
+            raise CatalogueInvalid(f"images: {error.message}", hint=error.hint) from None
         except OSError as error:
-            raise CatalogueInvalid(f"images: {path}: {error.strerror}; give a readable file or directory") from None
+            raise CatalogueInvalid(
+                f"images: {path}: {error.strerror}", hint="Give a readable file or directory"
+            ) from None
 
     def _images_in(self, directory: Path) -> "Iterator[_Entry]":
         folder, found = directory.resolve(strict=True), False
@@ -153,34 +166,44 @@ class Catalogue:
             if path.name.startswith(".") or path.is_dir():
                 continue
             if not _is_wire_name(path.name):
-                self.left_out = (*self.left_out, _name_refused(path))
+                self.left_out = (*self.left_out, f"{_name_refused(path)}; rename it")
                 continue
             try:
                 place_of(path, folder)
             except (ImageUnreadable, OSError) as error:
-                reason = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+                reason = f"{path}: {error.strerror}" if isinstance(error, OSError) else _in_one_clause(error)
                 self.left_out = (*self.left_out, reason)
                 continue
             found = True
             yield _Entry(path=path, folder=folder)
         if not found:
             why = f" ({'; '.join(self.left_out)})" if self.left_out else ""
-            raise CatalogueInvalid(f"images: {directory}: expected image files in this directory, found none{why}")
+            raise CatalogueInvalid(
+                f"images: {directory}: expected image files in this directory, found none{why}",
+                hint="Put the images there, or give the folder that they are in",
+            )
 
     def _add(self, entry: _Entry) -> None:
         path = entry.path
         other = self._entries.get(path.name)
         if other is not None and other.path.resolve() != path.resolve():
             raise CatalogueInvalid(
-                f"images: {other.path} and {path} share the name {path.name!r}; rename one, names must be unique"
+                f"images: {other.path} and {path} share the name {path.name!r}",
+                hint="Rename one of them, names must be unique",
             )
         if not _is_wire_name(path.name):
-            raise CatalogueInvalid(f"images: {_name_refused(path)}")
+            raise CatalogueInvalid(f"images: {_name_refused(path)}", hint="Rename it")
         self._entries[path.name] = entry
 
 
 def _name_refused(path: Path) -> str:
-    return f"{path}: expected a name of visible ASCII without spaces; rename it"
+    return f"{path}: expected a name of visible ASCII without spaces"
+
+
+def _in_one_clause(error: ImageUnreadable) -> str:
+    """Return what is wrong and what to do without a full stop: several of them stand in one sentence."""
+    hint = f"; {error.hint[0].lower()}{error.hint[1:]}" if error.hint else ""
+    return f"{error.message}{hint}"
 
 
 def _is_wire_name(name: str) -> bool:
@@ -189,5 +212,5 @@ def _is_wire_name(name: str) -> bool:
 
 def _checked_identity(path: Path, status: os.stat_result) -> FileIdentity:
     if status.st_size == 0:
-        raise ImageUnreadable(f"{path}: expected an image, found an empty file")
+        raise ImageUnreadable(f"{path}: expected an image, found an empty file", hint="Copy the image there again")
     return FileIdentity.of(status)

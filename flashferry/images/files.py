@@ -79,14 +79,18 @@ def checked_image(path: Path) -> Path:
     """
     try:
         if check_regular(path).st_size == 0:
-            raise ConfigInvalid(f"image {path}: expected an image, found an empty file")
+            raise ConfigInvalid(
+                f"image {path}: expected an image, found an empty file", hint="Copy the image there again"
+            )
         os.close(descriptor_of(path))
     except FileNotFoundError:
-        raise ConfigInvalid(f"image {path}: expected a file, found nothing") from None
+        raise ConfigInvalid(f"image {path}: expected a file, found nothing", hint="Check the path") from None
     except NotRegular as error:
-        raise ConfigInvalid(f"image {path}: expected a file, found {error.found}") from None
+        raise ConfigInvalid(
+            f"image {path}: expected a file, found {error.found}", hint="Give the path of the image file itself"
+        ) from None
     except OSError as error:
-        raise ConfigInvalid(f"image {path}: cannot be read: {error.strerror}") from None
+        raise ConfigInvalid(f"image {path}: cannot be read: {error.strerror}", hint="Check the file's rights") from None
     return path
 
 
@@ -104,12 +108,13 @@ def place_of(path: Path, folder: Path) -> Path:
     place = Path(os.path.realpath(path, strict=True))
     if not place.is_relative_to(folder):
         raise ImageUnreadable(
-            f"{path}: expected a file of this folder, found a link out of it, to {place}; put the file itself there"
+            f"{path}: expected a file of this folder, found a link out of it, to {place}",
+            hint="Put the file itself there",
         )
     try:
         check_regular(place, follow_links=False)
     except NotRegular as error:
-        raise ImageUnreadable(f"{path}: {error.strerror}") from None
+        raise ImageUnreadable(f"{path}: {error.strerror}", hint="Put a plain file there") from None
     return place
 
 
@@ -129,7 +134,7 @@ def open_in(folder: Path, place: Path) -> int:
             held = below
         return descriptor_of(place, follow_links=False, folder_fd=held)
     except NotRegular as error:
-        raise ImageUnreadable(f"{place}: {error.strerror}") from None
+        raise ImageUnreadable(f"{place}: {error.strerror}", hint="Put the file back") from None
     finally:
         os.close(held)
 
@@ -142,11 +147,17 @@ def open_as(place: Path, identity: FileIdentity) -> int:
     """
     try:
         if FileIdentity.of(place.lstat()) != identity:
-            raise ImageUnreadable(f"{place}: changed on disk since it was hashed")
+            raise ImageUnreadable(
+                f"{place}: changed on disk since it was hashed",
+                hint="Let the copy to it end, then start again: its digests belong to another file",
+            )
         descriptor = descriptor_of(place, follow_links=False)
     except OSError as error:
-        raise ImageUnreadable(f"{place}: {error.strerror}") from error
+        raise ImageUnreadable(f"{place}: {error.strerror}", hint="Put the file back") from error
     if FileIdentity.of(os.fstat(descriptor)) != identity:
         os.close(descriptor)
-        raise ImageUnreadable(f"{place}: changed on disk since it was hashed")
+        raise ImageUnreadable(
+            f"{place}: changed on disk since it was hashed",
+            hint="Let the copy to it end, then start again: its digests belong to another file",
+        )
     return descriptor

@@ -35,7 +35,8 @@ class Limits:
             value: object = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
                 raise ConfigInvalid(
-                    f"limit of {field.name}: expected a whole number from 1 to {MOST:,}, found {value!r}"
+                    f"limit of {field.name}: expected a whole number from 1 to {MOST:,}, found {value!r}",
+                    hint="Give a smaller number; 1 lets one device at a time go on",
                 )
 
     def of_site(self, site_limit: int | None) -> int:
@@ -60,12 +61,16 @@ def parse_until(text: str, now: datetime, zone: tzinfo | None = None) -> datetim
         dated = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigInvalid(
-            f"--until {text!r}: expected a time of day such as 05:00 or a date and time such as 2026-03-01T05:00"
+            f"--until {text!r}: expected a time of day such as 05:00 or a date and time such as 2026-03-01T05:00",
+            hint="With its date it holds for one night, without for the next time that the clock shows it",
         ) from None
     found = dated if dated.tzinfo is not None else _here(dated, zone)
     if found <= now:
         present = now.astimezone(zone).isoformat(timespec="minutes")
-        raise ConfigInvalid(f"--until {text!r}: expected a time to come, it is {present} now")
+        raise ConfigInvalid(
+            f"--until {text!r}: expected a time to come, it is {present} now",
+            hint="Give a later one, with its date where it is not today's",
+        )
     return found
 
 
@@ -82,7 +87,8 @@ def parse_window(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[
         end = _next(closes, now, zone)
     except ValueError:
         raise ConfigInvalid(
-            f"--window {text!r}: expected the times of day at which it opens and closes, such as 22:00-05:00"
+            f"--window {text!r}: expected the times of day at which it opens and closes, such as 22:00-05:00",
+            hint="It is taken by this host's clock; behind midnight it goes on the next day",
         ) from None
     day = end.astimezone(zone).date() - timedelta(days=0 if opens < closes else 1)
     return max(_here(datetime.combine(day, opens), zone), now), end

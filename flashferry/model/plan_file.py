@@ -98,13 +98,13 @@ def _record(kind: type, value: object, at: str) -> object:
         raise _wrong(at, "a mapping", value)
     hints, own = _hints(kind), {field.name: field for field in fields(kind)}
     if unknown := [key for key in value if key not in own]:
-        raise ConfigInvalid(f"{_place(at, unknown[0])}: unknown key")
+        raise ConfigInvalid(f"{_place(at, unknown[0])}: unknown key", hint=_AGAIN)
     given = {}
     for name, field in own.items():
         if name in value:
             given[name] = _decoded(hints[name], value[name], _place(at, name))
         elif field.default is MISSING and field.default_factory is MISSING:
-            raise ConfigInvalid(f"{_place(at, name)}: expected this key, found none")
+            raise ConfigInvalid(f"{_place(at, name)}: expected this key, found none", hint=_AGAIN)
     return kind(**given)
 
 
@@ -113,7 +113,7 @@ def _place(at: str, key: object) -> str:
 
 
 def _wrong(at: str, expected: str, value: object) -> ConfigInvalid:
-    return ConfigInvalid(f"{at}: expected {expected}, found {str(value)[:60]!r}")
+    return ConfigInvalid(f"{at}: expected {expected}, found {str(value)[:60]!r}", hint=_AGAIN)
 
 
 _NAME, _VERSION = SCHEMA.split("/")
@@ -160,7 +160,10 @@ def save_plan(plan: FleetPlan, path: Path) -> None:
     try:
         write_whole(path, plan_text(plan), is_private=True)
     except OSError as error:
-        raise ConfigInvalid(f"plan {path}: cannot be written: {error.strerror}") from None
+        raise ConfigInvalid(
+            f"plan {path}: cannot be written: {error.strerror}",
+            hint="Check the disk's room and the folder's rights, or name another file with --output",
+        ) from None
 
 
 def load_plan(path: Path) -> FleetPlan:
@@ -241,12 +244,17 @@ def _read(path: Path) -> FleetPlan:
         with reading(path) as file:
             content = json.loads(file.read().decode("utf-8"))
     except OSError as error:
-        raise ConfigInvalid(f"plan {path}: cannot be read: {error.strerror}") from None
+        raise ConfigInvalid(
+            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise ConfigInvalid(f"plan {path}: damaged: {error}", hint=_AGAIN) from None
     schema = content.get("schema") if isinstance(content, dict) else None
     if not isinstance(schema, str) or not schema.startswith(f"{_NAME}/"):
-        raise ConfigInvalid(f"plan {path}: expected a file with the schema {SCHEMA}, found {schema!r}")
+        raise ConfigInvalid(
+            f"plan {path}: expected a file with the schema {SCHEMA}, found {schema!r}",
+            hint="Give a plan that 'flashferry plan --output FILE' wrote",
+        )
     if schema != SCHEMA:
         raise ConfigInvalid(
             f"plan {path}: expected the schema {SCHEMA}, found {schema}", hint=f"Another release made it. {_AGAIN}"

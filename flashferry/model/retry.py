@@ -50,7 +50,8 @@ class RetryPolicy:
         if not 0 <= self.times <= 10 or self.pause_s < 0 or not 0 <= self.jitter <= 1:
             raise ConfigInvalid(
                 f"retry: expected 0 to 10 tries, a pause >= 0 s and a jitter from 0 to 1, found {self.times}, "
-                f"{self.pause_s} s and {self.jitter}"
+                f"{self.pause_s} s and {self.jitter}",
+                hint="Give another number with --retries; 0 tries no device twice",
             )
 
     def dice(self) -> Callable[[], float]:

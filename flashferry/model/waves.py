@@ -43,14 +43,21 @@ class WavePolicy:
 
     def __post_init__(self) -> None:
         if self.by not in {"site", "group", None}:
-            raise ConfigInvalid(f"waves: expected site or group to make them by, found {self.by!r}")
+            raise ConfigInvalid(
+                f"waves: expected site or group to make them by, found {self.by!r}",
+                hint="Give one of them with --wave-by, or leave it out for one wave of all",
+            )
         if self.size is not None and self.size < 1:
-            raise ConfigInvalid(f"wave size: expected a whole number of 1 or more, found {self.size!r}")
+            raise ConfigInvalid(
+                f"wave size: expected a whole number of 1 or more, found {self.size!r}",
+                hint="Give another number with --wave-size, or leave it out",
+            )
         good = self.max_failures >= 0 if isinstance(self.max_failures, int) else 0 < self.max_failures <= 1
         if not good or self.canary_failures < 0:
             raise ConfigInvalid(
                 f"failures allowed: expected a count of 0 or more, or a share above 0 and up to 1 (100%), found "
-                f"{self.max_failures!r}, of canaries {self.canary_failures!r}"
+                f"{self.max_failures!r}, of canaries {self.canary_failures!r}",
+                hint="Give --max-failures 3 for three devices, or 10% for a tenth of them",
             )
 
 

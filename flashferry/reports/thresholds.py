@@ -69,8 +69,12 @@ def parse_threshold(given: str) -> Threshold:
     except ValueError:
         limit = 0.0
     if not 0 < limit <= most or limit == float("inf"):
+        example = "0.8" if most == 1.0 else "10"
         range_ = "a share above 0, at most 1" if most == 1.0 else "a number above 0"
-        raise ConfigInvalid(f"--threshold {name}: expected {range_}, found {value!r}")
+        raise ConfigInvalid(
+            f"--threshold {name}: expected {range_}, found {value!r}",
+            hint=f"For example --threshold {name}={example}",
+        )
     return Threshold(name=name, limit=limit)
 
 

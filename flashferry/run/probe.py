@@ -140,7 +140,12 @@ class SpeedTest:
         self._keeper.update(pull=None, transfer=None)
         self._copy.copy(CopyOrder(image=image, target=target, kind=PROBE_AS_IS, kind_tuned=PROBE_TUNED))
         if self._keeper.record.transfer is None:
-            raise CopyFailed("our server has no account of the copy", host=self._keeper.record.host, step="probe")
+            raise CopyFailed(
+                "our server has no account of the copy",
+                host=self._keeper.record.host,
+                step="probe",
+                hint="Probe again; where it stays so, something else than our server answers at its address and port",
+            )
         return arm_of(self._keeper.record.pull, self._keeper.record.transfer, copies)
 
     @property

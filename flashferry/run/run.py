@@ -61,7 +61,9 @@ def selected(nornir: Nornir, names: tuple[str, ...]) -> Nornir:
         )
     chosen = nornir.filter(filter_func=lambda host: host.name in names) if names else nornir
     if not chosen.inventory.hosts:
-        raise ConfigInvalid("no device in the inventory")
+        raise ConfigInvalid(
+            "no device in the inventory", hint="Add devices to the inventory, or give another with --inventory"
+        )
     return chosen
 
 
@@ -117,7 +119,10 @@ def run_waves(
     check_addresses(nornir.inventory.hosts[name] for name in request.images)
     views = {name: view(nornir.inventory.hosts[name]) for name in request.images}
     if (address := options.device.server_address) is not None and not WORD.fullmatch(address):
-        raise ConfigInvalid(f"server address {address!r}: expected an IPv4 address or a host name")
+        raise ConfigInvalid(
+            f"server address {address!r}: expected an IPv4 address or a host name",
+            hint="Give the address at which the devices reach this host with --address",
+        )
     # A device under way takes a few: a thousand is soon too few, and restoring is where they would be lacking.
     raise_soft_limit()
     share_arenas(len(views))
@@ -186,7 +191,7 @@ class _Run:
         """Return the report of a run that was taken up again when all was done already: no server is needed."""
         resumed = self._request.resumed
         if resumed is None:
-            raise ConfigInvalid("no device to stage")
+            raise ConfigInvalid("no device to stage", hint="Name at least one device: the request has none")
         self._journal.finish_run(resumed.run_id)
         return self._report(resumed.run_id, {}, {}, stopped=None, is_stopped=is_stopped)
 

@@ -80,5 +80,8 @@ def may_approve(run: StoredRun, control: ControlRequest, wave: int | None) -> in
     after = max([control.approved_wave, *begun], default=-1)
     left = [number for number in waves if number > after]
     if not left:
-        raise ConfigInvalid(f"run {run.run_id}: no wave is left to approve; all have begun or are approved")
+        raise ConfigInvalid(
+            f"run {run.run_id}: no wave is left to approve; all have begun or are approved",
+            hint=f"'flashferry run show {run.run_id}' says how far it is",
+        )
     return left[0]

@@ -108,7 +108,10 @@ def copy_command(
     checked_name(image)
     for what, word in (("server address", server), ("VRF", vrf or "x")):
         if not WORD.fullmatch(word):
-            raise ConfigInvalid(f"{what} {word!r}: expected letters, digits, '.', '_' and '-' only")
+            raise ConfigInvalid(
+                f"{what} {word!r}: expected letters, digits, '.', '_' and '-' only",
+                hint="Correct it in the inventory ('server_address', 'vrf'), or give another with --address",
+            )
     where = server if port == 21 else f"{server}:{port}"
     tail = f" vrf {vrf}" if vrf else ""
     command = f"copy ftp://{username}:{password}@{where}/{image} {target}{tail}"

@@ -57,7 +57,10 @@ def parse_failures(text: str) -> int | float:
         return int(text)
     found = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)\s*%", text)
     if found is None or float(found[1]) > 100:
-        raise ConfigInvalid(f"--max-failures {text!r}: expected a count such as 3 or a share up to 100% such as 10%")
+        raise ConfigInvalid(
+            f"--max-failures {text!r}: expected a count such as 3 or a share up to 100% such as 10%",
+            hint="A count stops the run at so many failed devices, a share at such a part of those begun",
+        )
     # A share of nothing is a count of none.
     return float(found[1]) / 100 or 0
 

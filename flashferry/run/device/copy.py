@@ -136,7 +136,12 @@ class DeviceCopy:
         refusal = look_again(self._login.session(), self._keeper.checked.file_system, order.image)
         if refusal is not None:
             self._traces.is_theirs = True
-            raise DeviceRefused(f"since the check: {refusal}", host=self._keeper.record.host, step=COPY.word)
+            raise DeviceRefused(
+                f"since the check: {refusal}",
+                host=self._keeper.record.host,
+                step=COPY.word,
+                hint="Look who put it there, or filled the flash, since the check; then stage again",
+            )
 
     def witness(self) -> ServerView:
         """Return the server's account of the copy under way, and tell who watches."""

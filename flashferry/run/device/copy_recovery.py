@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
-from flashferry.devices.errors import DeviceUnreachable, FlashBusy, Interrupted
+from flashferry.devices.errors import SESSION_LOST, DeviceUnreachable, FlashBusy, Interrupted
 from flashferry.fileserver import Ticket, TransferProgress
 from flashferry.model.recovery_rules import Decision, Evidence, RecoveryDecision, decide_recovery
 from flashferry.run.context import RunContext
@@ -176,7 +176,10 @@ class CopyRecovery:
         ticket = self._traces.ticket
         if ticket is None:
             raise DeviceUnreachable(
-                "the session was lost before the copy began", host=self._keeper.record.host, step=COPY.word
+                "the session was lost before the copy began",
+                host=self._keeper.record.host,
+                step=COPY.word,
+                hint=SESSION_LOST,
             )
         found: RecoveryDecision = self._steps.run(
             COPY_RECOVERY, recover_copy, lost=self._lost_copy(order, ticket, may_repeat=may_repeat)

@@ -220,14 +220,14 @@ def test_a_failing_watcher_harms_nobody(bench: "Bench", caplog: pytest.LogCaptur
 def test_a_port_in_use_is_one_clear_sentence(bench: "Bench") -> None:
     """Starting on a taken port fails before anything runs, naming port and way out."""
     settings = ServerSettings(image_paths=(bench.directory,), listen_address="127.0.0.1", port=bench.server.port)
-    with pytest.raises(ServerStartFailed, match=f"port {bench.server.port}: Address already in use; stop its owner"):
+    with pytest.raises(ServerStartFailed, match=f"port {bench.server.port}: Address already in use. Stop its owner"):
         FileServer(settings).__enter__()
 
 
 def test_an_address_of_another_host_is_refused(bench: "Bench") -> None:
     """Listening on an address that is not ours fails with what to give instead."""
     settings = ServerSettings(image_paths=(bench.directory,), listen_address="192.0.2.1")
-    with pytest.raises(ServerStartFailed, match="give an address of this host"):
+    with pytest.raises(ServerStartFailed, match="Give an address of this host"):
         FileServer(settings).__enter__()
 
 

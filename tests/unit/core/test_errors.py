@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind, kind_of
-
-HOUSE = Path(__file__).parents[3]
-ROOMS = ("flashferry", "tasks", "ftpserver", "inventory", "templates")
+from tests.house.raises import error_classes, trees
 
 STORED = (
     *("FlashferryError", "ConfigInvalid", "CodecError", "JournalUnusable"),
@@ -33,29 +29,6 @@ WITHOUT_CLASS = {
 """Found or decided, never raised."""
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    for room in ROOMS:
-        for path in sorted((HOUSE / room).rglob("*.py")):
-            name = path.relative_to(HOUSE).as_posix()
-            if not name.startswith("flashferry/lab/"):
-                yield name, ast.parse(path.read_text(encoding="utf-8"))
-
-
-def error_classes() -> dict[str, ast.ClassDef]:
-    """Return the classes below FlashferryError, by name."""
-    classes = {one.name: one for _, tree in trees() for one in ast.walk(tree) if isinstance(one, ast.ClassDef)}
-    found = {"FlashferryError": classes["FlashferryError"]}
-    while True:
-        more = {
-            name: one
-            for name, one in classes.items()
-            if name not in found and any(isinstance(base, ast.Name) and base.id in found for base in one.bases)
-        }
-        if not more:
-            return found
-        found |= more
-
-
 def own_kind(one: ast.ClassDef) -> str | None:
     """Return the kind that a class itself states."""
     for line in one.body:
@@ -71,13 +44,13 @@ def test_the_kinds_that_are_stored_are_these():
 
 def test_every_error_states_a_kind_of_its_own():
     """One that is inherited by accident would have the failure told, counted and retried as another one."""
-    kinds = {name: own_kind(one) for name, one in error_classes().items()}
+    kinds = {name: own_kind(one) for name, (_, one) in error_classes().items()}
     assert [name for name, kind in kinds.items() if kind is None] == []
     assert [kind for kind, times in Counter(kinds.values()).items() if times > 1] == []
 
 
 def test_every_kind_is_that_of_a_class_or_of_none():
-    stated = {own_kind(one) for one in error_classes().values()}
+    stated = {own_kind(one) for _, one in error_classes().values()}
     assert {kind.name for kind in Kind} - stated == {kind.name for kind in WITHOUT_CLASS}
 
 
@@ -86,7 +59,7 @@ def test_no_kind_is_written_as_a_word():
     words = {kind.value for kind in Kind}
     written = [
         f"{name}:{one.lineno}"
-        for name, tree in trees()
+        for name, tree in trees().items()
         for one in ast.walk(tree)
         if name not in {"flashferry/core/errors.py", "flashferry/fileserver/__init__.py"}  # the latter names classes
         and ((isinstance(one, ast.Constant) and one.value in words) or (isinstance(one, ast.keyword) and is_name(one)))

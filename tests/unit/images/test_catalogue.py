@@ -114,11 +114,11 @@ def test_bad_image_paths_are_one_sentence(tmp_path: Path, what: str) -> None:
         (tmp_path / "d" / "a.bin").write_bytes(b"x")
         (tmp_path / "a.bin").write_bytes(b"y")
     paths, message = {
-        "missing": ((tmp_path / "nope",), "No such file or directory; give a readable file or directory"),
+        "missing": ((tmp_path / "nope",), "No such file or directory. Give a readable file or directory"),
         "empty-directory": ((tmp_path / "d",), "expected image files in this directory, found none"),
         "no-paths": ((), "expected at least one image file or directory"),
         "bad-name": ((tmp_path / "d",), "visible ASCII without spaces; rename it"),
-        "twice": ((tmp_path / "d", tmp_path / "a.bin"), "share the name 'a.bin'; rename one"),
+        "twice": ((tmp_path / "d", tmp_path / "a.bin"), "share the name 'a.bin'. Rename one"),
     }[what]
     with pytest.raises(CatalogueInvalid, match=message):
         Catalogue(paths)
@@ -132,7 +132,7 @@ def test_empty_and_vanished_images_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ImageUnreadable, match="found an empty file"):
         catalogue.image("empty.bin")
     (tmp_path / "gone.bin").unlink()
-    with pytest.raises(ImageUnreadable, match=r"gone.bin: No such file or directory; put the file back"):
+    with pytest.raises(ImageUnreadable, match=r"gone.bin: No such file or directory. Put the file back"):
         catalogue.image("gone.bin")
 
 

@@ -50,7 +50,9 @@ def test_what_is_no_regular_file_is_left_out_of_a_folder(
     _NO_IMAGES[kind](Path("odd.bin"))
     catalogue = Catalogue((folder,))
     assert catalogue.names() == ("a.bin",)
-    assert catalogue.left_out == (f"{folder / 'odd.bin'}: expected a regular file, found {kind}",)
+    assert catalogue.left_out == (
+        f"{folder / 'odd.bin'}: expected a regular file, found {kind}; put a plain file there",
+    )
 
 
 @pytest.mark.parametrize("kind", _NO_IMAGES)
@@ -74,7 +76,7 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path) -> None:
     catalogue = Catalogue((folder,))
     assert catalogue.names() == ("a.bin",)
     assert "out.bin: expected a file of this folder, found a link out of it" in catalogue.left_out[0]
-    with pytest.raises(CatalogueInvalid, match=r"found a link out of it, to .*secret.txt; put the file itself there"):
+    with pytest.raises(CatalogueInvalid, match=r"found a link out of it, to .*secret.txt. Put the file itself there"):
         Catalogue((folder / "out.bin",))
     image = catalogue.image("a.bin")
     (folder / "out.bin").replace(folder / "a.bin")

@@ -119,7 +119,9 @@ def test_no_key_is_quoted_that_could_be_a_secret(tmp_path, where, key):
 def test_a_forgotten_blank_is_told(tmp_path):
     """The commonest slip of all is named, with the line that it is in."""
     said = complaint(written(tmp_path, f"r1:\n  hostname: h\n  'password:{SECRET}': \n"))
-    assert re.search(r"unknown key, text of 20 characters: the blank behind 'password:' is missing \(line 3\)$", said)
+    assert re.search(
+        r"unknown key, text of 20 characters: the blank behind 'password:' is missing \(line 3\)\. Keys of", said
+    )
 
 
 def test_a_slip_in_a_key_of_data_is_told_without_what_follows(tmp_path):
