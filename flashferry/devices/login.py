@@ -134,7 +134,7 @@ def lost() -> tuple[type[Exception], ...]:
     from netmiko.exceptions import NetmikoTimeoutException, ReadException, WriteException
     from paramiko.ssh_exception import SSHException
 
-    from flashferry.devices.driver import connection_exception
+    from flashferry.devices.napalm_ios import connection_exception
 
     return (
         OSError,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flashferry.devices import session
-from flashferry.devices.driver import ios_driver
+from flashferry.devices.napalm_ios import ios_driver
 from flashferry.devices.session import DeviceSession
 from flashferry.devices.transcript import Recent, Recorder
 
