@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.fleet_watch import say
 from flashferry.fileserver import FileServer, FixedLogin, SenderProfile, ServerSettings
+from ftpserver import ftp_listener
 
 USER, PASSWORD = "naive", "naive-fleet"
 
@@ -15,7 +16,7 @@ USER, PASSWORD = "naive", "naive-fleet"
 def main(image: str, cap: str) -> None:
     """Serve."""
     profile = SenderProfile(cap_bytes_per_s=int(cap))
-    with FileServer(ServerSettings(image_paths=(Path(image),), profile=profile)) as server:
+    with FileServer(ServerSettings(image_paths=(Path(image),), listeners=(ftp_listener(),), profile=profile)) as server:
         server.admit(FixedLogin(username=USER, password=PASSWORD))
         say("ready", port=server.port)
         sys.stdin.readline()

@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 
 from flashferry.fileserver import FileServer, FixedLogin, Limits, ServerSettings
+from ftpserver import ftp_listener
 
 
 def main(directory: str, username: str, password: str) -> None:
     """Serve a directory on loopback until killed."""
     settings = ServerSettings(
         image_paths=(Path(directory),),
-        listen_address="127.0.0.1",
+        listeners=(ftp_listener(listen_address="127.0.0.1"),),
         stream_samples=True,
         limits=Limits(login_deadline_s=120.0),
     )

@@ -8,6 +8,7 @@ from typing import Any
 from flashferry.fileserver import FileServer, ServerSettings, TicketRequest
 from flashferry.lab.experiment.bench import Bench, image_name
 from flashferry.lab.experiment.site_client import SiteClient
+from ftpserver import ftp_listener
 
 COPIES = 4
 _SIZE_BYTES = 50_000_000
@@ -32,7 +33,7 @@ def _round(
     bench: Bench, clients: list[SiteClient], folder: Path, queue: int, seed: int
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     world = bench.world
-    settings = ServerSettings(image_paths=(folder,), listen_address=world.server_address)
+    settings = ServerSettings(image_paths=(folder,), listeners=(ftp_listener(listen_address=world.server_address),))
     with FileServer(settings) as server:
         for stage, count in (("before", 1), ("together", COPIES), ("after", 1)):
             world.renew_link(

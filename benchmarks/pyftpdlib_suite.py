@@ -24,18 +24,21 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from pyftpdlib.ioloop import IOLoop
 
 from benchmarks.pyftpdlib_table import BEGIN, END, Reasons, mistakes, to_markdown
 from benchmarks.report import put_between
 from flashferry.fileserver.errors import FileServerError
 from flashferry.fileserver.logins import FixedGrant
-from flashferry.fileserver.process import FTPServer, TicketService, session_class
+from flashferry.fileserver.protocol import IOLoop, ServingContext
 from flashferry.fileserver.settings import Limits, ServerSettings
+from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import seal
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import ImageFile
+from ftpserver import FtpOptions, ftp_listener
+from ftpserver.base import FTPServer
 from ftpserver.data import ImageChannel
+from ftpserver.protocol import session_class
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "ftp-conformance.md"
 
@@ -69,13 +72,15 @@ class Wrapper(threading.Thread):
         super().__init__(name="test-ftpd")
         host, port = addr or ("127.0.0.1", 0)
         limits = Limits(failed_login_delay_s=0.001, commands_burst=10_000)
-        settings = ServerSettings(image_paths=(Path(__file__),), listen_address=host or "::", limits=limits)
+        listeners = (ftp_listener(listen_address=host or "::"),)
+        settings = ServerSettings(image_paths=(Path(__file__),), listeners=listeners, limits=limits)
         self._tickets = TicketService(settings, lambda _: None)
         for username, password in (("user", "12345"), ("anonymous", "anon@")):
             self._tickets.admit(_login(username, password))
         family = socket.AF_INET6 if ":" in (host or "::") else socket.AF_INET
         listener = socket.create_server((host, port), family=family, dualstack_ipv6=host in ("", "::"))
-        self.handler = session_class(self._tickets, settings)
+        context = ServingContext(tickets=self._tickets, settings=settings, loop=IOLoop.instance())
+        self.handler = session_class(context, FtpOptions())
         # Tests set attributes on it: none is to be there for the next test.
         self.handler.dtp_handler = type("Channel", (ImageChannel,), {})
         # Their tests look for sessions there.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import isolation, procfs, report
 from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSettings, TicketRequest
+from ftpserver import ftp_listener
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,7 +197,7 @@ def _settings(directory: Path) -> ServerSettings:
     """Return settings whose limits end within seconds what takes minutes by default."""
     return ServerSettings(
         image_paths=(directory,),
-        listen_address="127.0.0.1",
+        listeners=(ftp_listener(listen_address="127.0.0.1"),),
         sample_interval_s=0.5,
         limits=Limits(login_deadline_s=_LIMIT_S, idle_s=_LIMIT_S, data_connect_s=_LIMIT_S, failed_login_delay_s=0.05),
         profile=SenderProfile(stall_after_s=1.0, give_up_after_s=_LIMIT_S),

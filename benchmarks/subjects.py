@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from benchmarks.procfs import descendants, pss_bytes
 from benchmarks.workers import MeasureFailed
 from flashferry.fileserver import FileServer, Limits, ServerSettings, TicketRequest
+from ftpserver import ftp_listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +56,10 @@ class Ours:
 
     def __init__(self, directory: Path) -> None:
         settings = ServerSettings(
-            image_paths=(directory,), listen_address=HOST, stream_samples=True, limits=Limits(login_deadline_s=120.0)
+            image_paths=(directory,),
+            listeners=(ftp_listener(listen_address=HOST),),
+            stream_samples=True,
+            limits=Limits(login_deadline_s=120.0),
         )
         self._server = FileServer(settings).__enter__()
         self.port, self.pid = self._server.port, self._server.pid

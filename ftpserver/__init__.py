@@ -3,3 +3,7 @@
 Only what a router needs is answered: a login by ticket, one image, passive or active, extended or not. Everything that
 is not FTP is `flashferry.fileserver`.
 """
+
+from ftpserver.settings import FtpOptions, ftp_listener
+
+__all__ = ["FtpOptions", "ftp_listener"]

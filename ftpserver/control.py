@@ -11,14 +11,12 @@ Facts
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyftpdlib.handlers import FTPHandler
-
 from flashferry.fileserver import sockets
 from flashferry.fileserver.admission import CommandBudget
 from flashferry.fileserver.host_capabilities import MOST_SESSIONS
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import plain_address
-from ftpserver.client import Fifo
+from ftpserver.base import Fifo, FTPHandler
 from ftpserver.data import ImageChannel
 from ftpserver.listeners import ActiveConnector, PassiveListener
 
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.tcp.syn import SynOptions
+    from ftpserver.settings import FtpOptions
 
 # The FTP commands a client may use, and how they appear in a log.
 #
@@ -94,10 +93,11 @@ _UNSENT_REPLIES_BYTES = 16 * 1024
 
 
 class BoundedControl(FTPHandler):
-    """One client's control connection; `tickets` and `settings` are set per server by `session.session_class`."""
+    """One client's control connection; `session_class` sets `tickets`, `settings` and `options` for a listener."""
 
     tickets: ClassVar[TicketService]
     settings: "ClassVar[ServerSettings]"
+    options: "ClassVar[FtpOptions]"
 
     authorizer = None
     proto_cmds = COMMANDS
@@ -206,7 +206,7 @@ class BoundedControl(FTPHandler):
             self.data_connection_failed("the data connection was lost at once", "426 Data connection lost.")
 
     def data_connection_failed(self, reason: str, reply: str) -> None:
-        """Note that no data connection came about; see `client.Client`."""
+        """Note that no data connection came about; see `base.FtpClient`."""
 
     def _login_overdue(self) -> None:
         if not self.authenticated:

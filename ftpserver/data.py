@@ -20,22 +20,20 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from pyftpdlib.handlers import DTPHandler
-
 from flashferry.fileserver import sockets
 from flashferry.fileserver.reporting import Reporter
 from flashferry.fileserver.sender import Tuning, initial_pacing_piece
 from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.fileserver.watch import Watch
 from flashferry.images.files import administration, has_content_of
-from ftpserver.client import Fifo
+from ftpserver.base import DTPHandler, Fifo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flashferry.fileserver.caps import Cap
     from flashferry.fileserver.ticket_accounts import Account
-    from ftpserver.client import Client
+    from ftpserver.base import FtpClient
 
 # One RETR, and in words how a data connection may be lost.
 
@@ -86,7 +84,7 @@ class ImageChannel(DTPHandler):
     # The library's own timer counts bytes the kernel took; ours counts bytes the client acknowledged.
     timeout = 0
 
-    def __init__(self, sock: socket.socket, cmd_channel: "Client") -> None:
+    def __init__(self, sock: socket.socket, cmd_channel: "FtpClient") -> None:
         self.retrieval: Retrieval | None = None
         self.transfer: Transfer | None = None
         self.cut_reason = "the data connection was closed"

@@ -15,22 +15,20 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from pyftpdlib.handlers.ftp.dispatchers import PassiveDTP
-from pyftpdlib.ioloop import Acceptor, Connector
-
 from flashferry.fileserver import sockets
 from flashferry.fileserver.tickets import names_source, plain_address
+from ftpserver.base import Acceptor, Connector, PassiveDTP
 from ftpserver.passive_ports import ports_in_random_order
 
 if TYPE_CHECKING:
     from flashferry.fileserver.settings import SenderProfile
-    from ftpserver.client import Client
+    from ftpserver.base import FtpClient
 
 
 class PassiveListener(PassiveDTP):
     """Waits for the one data connection a client was told to make."""
 
-    def __init__(self, cmd_channel: "Client", extmode: bool = False) -> None:
+    def __init__(self, cmd_channel: "FtpClient", extmode: bool = False) -> None:
         Acceptor.__init__(self, ioloop=cmd_channel.ioloop)
         self.cmd_channel = cmd_channel
         self._is_disturbed = False
@@ -76,7 +74,7 @@ class PassiveListener(PassiveDTP):
         )
 
     def _listen_somewhere(self, local_address: str) -> bool:
-        ports = self.cmd_channel.settings.passive_ports
+        ports = self.cmd_channel.options.passive_ports
         for port in ports_in_random_order(*ports) if ports else (0,):
             self.create_socket(self.cmd_channel.socket.family)
             try:
@@ -98,11 +96,11 @@ class PassiveListener(PassiveDTP):
         self.listen(1)
 
     def _named_address(self, local_address: str) -> str:
-        settings = self.cmd_channel.settings
-        for network, address in settings.masquerade_networks:
+        options = self.cmd_channel.options
+        for network, address in options.masquerade_networks:
             if names_source((network,), self.cmd_channel.remote_ip):
                 return address
-        return settings.masquerade_address or str(plain_address(local_address))
+        return options.masquerade_address or str(plain_address(local_address))
 
 
 class ActiveConnector(Connector):
@@ -116,7 +114,7 @@ class ActiveConnector(Connector):
         port: Where it listens, at its own address.
     """
 
-    def __init__(self, cmd_channel: "Client", port: int) -> None:
+    def __init__(self, cmd_channel: "FtpClient", port: int) -> None:
         super().__init__(ioloop=cmd_channel.ioloop)
         self.socket: Any
         self.cmd_channel = cmd_channel

@@ -11,7 +11,6 @@ from flashferry.fileserver import sockets
 from flashferry.fileserver.logins import FixedGrant
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.ticket_accounts import Account
-from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import Refusal, plain_address
 from flashferry.images.digests import ImageFile
 from flashferry.images.errors import ImageUnreadable
@@ -23,7 +22,6 @@ from ftpserver.passive_ports import DataPlace, ProtocolUnsupported, parse_eprt, 
 if TYPE_CHECKING:
     import socket
 
-    from flashferry.fileserver.settings import ServerSettings
 
 _LONGEST_OFFSET_DIGITS = 15
 _ABORTED = "aborted by the client (ABOR)"
@@ -307,7 +305,7 @@ class ImageSession(BoundedControl):
         self.respond("226 ABOR command successful.")
 
     def data_connection_failed(self, reason: str, reply: str) -> None:
-        """Note that no data connection came about; see `client.Client`."""
+        """Note that no data connection came about; see `base.FtpClient`."""
         waiting = self._drop_waiting_retrieval()
         if self.account is not None:
             state = TransferState.FAILED if waiting else self.account.progress.state
@@ -384,16 +382,3 @@ class ImageSession(BoundedControl):
     def _data_connection_expected(self) -> bool:
         listens = self._dtp_acceptor is not None and not self._dtp_acceptor._closed  # noqa: SLF001 - no public word for it
         return listens or self.data_channel is not None or self._active_port is not None
-
-
-def session_class(tickets: TicketService, settings: "ServerSettings") -> type[ImageSession]:
-    """Make the session class of one server; the library keeps settings on classes, so each server has its own."""
-    return type(
-        "ServerSession",
-        (ImageSession,),
-        {
-            "tickets": tickets,
-            "settings": settings,
-            "timeout": settings.limits.idle_s,
-        },
-    )

@@ -39,7 +39,7 @@ from flashferry.fileserver import (
 from flashferry.images.errors import ImageError
 from flashferry.model.exit_codes import ExitCode
 from flashferry.model.links import payload_cap_bytes_per_s
-from flashferry.run.server import free_ftp_port, port_notice
+from flashferry.transports.ftp_listener import listener_at, port_notice
 from inventory.view import DEFAULT_CAP_SHARE
 
 
@@ -124,10 +124,9 @@ def serve(
         )
         settings = ServerSettings(
             image_paths=(images,),
-            listen_address=listen,
-            port=free_ftp_port() if port is None else port,
-            passive_ports=parsed_ports(passive_ports),
-            masquerade_address=masquerade,
+            listeners=(
+                listener_at(listen, port, passive_ports=parsed_ports(passive_ports), masquerade_address=masquerade),
+            ),
             profile=SenderProfile(congestion_control=congestion_control, dscp=dscp),
             limits=Limits(sessions=sessions),
             sites_by_network=not capped,

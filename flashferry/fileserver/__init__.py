@@ -1,4 +1,8 @@
-"""The tuned FTP server: it feeds routers and is the witness of every transfer."""
+"""The file server: it feeds routers and is the witness of every transfer, whatever the protocol.
+
+Tickets, caps, congestion control, telemetry and records are here, and the process that serves; a protocol is loaded by
+its name, see `protocol`. Everybody else uses what this module names, and nothing past it.
+"""
 
 from flashferry.fileserver.errors import (
     FileServerError,
@@ -8,7 +12,14 @@ from flashferry.fileserver.errors import (
     SettingsInvalid,
     TicketUnknown,
 )
-from flashferry.fileserver.host_capabilities import CongestionControl, HostCapabilities, may_bind, probe_capabilities
+from flashferry.fileserver.host_capabilities import (
+    DESCRIPTORS_PER_SESSION,
+    CongestionControl,
+    HostCapabilities,
+    may_bind,
+    probe_capabilities,
+    raise_soft_limit,
+)
 from flashferry.fileserver.logins import FixedLogin
 from flashferry.fileserver.records import (
     EventKind,
@@ -20,7 +31,7 @@ from flashferry.fileserver.records import (
     TransferState,
 )
 from flashferry.fileserver.server import FileServer
-from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
+from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
 from flashferry.fileserver.site_rates import SiteRates, delivery_of, network_of
 from flashferry.fileserver.tickets import Ticket, TicketRequest
 from flashferry.images.catalogue import Catalogue
@@ -28,6 +39,7 @@ from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
 
 __all__ = [
+    "DESCRIPTORS_PER_SESSION",
     "Catalogue",
     "CongestionControl",
     "EventKind",
@@ -38,6 +50,7 @@ __all__ = [
     "HostCapabilities",
     "ImageFile",
     "Limits",
+    "ListenerSettings",
     "LoginFailure",
     "RequestRefused",
     "SenderProfile",
@@ -58,4 +71,5 @@ __all__ = [
     "may_bind",
     "network_of",
     "probe_capabilities",
+    "raise_soft_limit",
 ]

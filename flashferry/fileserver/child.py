@@ -1,9 +1,6 @@
 """Starting, asking and ending the server's process, from the parent's side."""
 
 import contextlib
-import errno
-import json
-import logging
 import os
 import signal
 import socket
@@ -12,19 +9,23 @@ import sys
 import tempfile
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, TypeVar
 
-from flashferry.core.codec import decode
-from flashferry.fileserver import sockets
+import msgspec
+
 from flashferry.fileserver.errors import RequestRefused, ServerGone, ServerStartFailed
 from flashferry.fileserver.host_capabilities import hard_limit, sessions_allowed
-from flashferry.fileserver.wire import Hello, Ready, line
+from flashferry.fileserver.settings import LOG
+from flashferry.fileserver.sockets import bound_listener
+from flashferry.fileserver.wire import MOST_BYTES, Answer, Call, Hello, Ready, Stop, encode, saying_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flashferry.fileserver.host_capabilities import HostCapabilities
-    from flashferry.fileserver.settings import ServerSettings
+    from flashferry.fileserver.settings import ListenerSettings, ServerSettings
+    from flashferry.fileserver.wire import Request, Saying
 
 _ENVIRONMENT = frozenset(
     {
@@ -36,41 +37,15 @@ _ENVIRONMENT = frozenset(
 """What the server's process needs of our environment, besides the locale (`LC_*`). No password of a device is among it:
 it would stand in the process's environment for as long as it runs, and a fault there would have it at hand."""
 
-_LOG = logging.getLogger("flashferry.ftpserver")
+T = TypeVar("T")
+
 _START_S = 20.0
 _ANSWER_S = 20.0
 _STOP_S = 5.0
 
 
-def bound_listener(address: str, port: int, dscp: int = 0) -> socket.socket:
-    """Return a socket bound to the control address, ready to be listened on, that keeps SYNs.
-
-    It is bound here and not in the server's process, so that a port in use is an error of the caller's thread and
-    only the parent needs the right to a port below 1024.
-
-    Raises:
-        ServerStartFailed: The address is not ours, or the port is taken or needs privileges.
-    """
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if address == "::":
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listener.bind((address, port))
-    except OSError as error:
-        listener.close()
-        hint = {
-            errno.EADDRINUSE: "Stop its owner or choose another port",
-            errno.EACCES: "Ports below 1024 take root or CAP_NET_BIND_SERVICE; use 2121 otherwise",
-            errno.EADDRNOTAVAIL: "Give an address of this host, or 0.0.0.0",
-        }.get(error.errno or 0, "Check address and port")
-        raise ServerStartFailed(f"cannot listen on {address} port {port}: {error.strerror}", hint=hint) from error
-    sockets.save_syn(listener)
-    if dscp:
-        # Inherited by every connection, so that its SYN-ACK is marked too.
-        sockets.set_dscp(listener, dscp)
-    return listener
+def _bound(listener: "ListenerSettings", settings: "ServerSettings") -> socket.socket:
+    return bound_listener(listener.listen_address, listener.port, settings.profile.dscp)
 
 
 def _environment() -> dict[str, str]:
@@ -93,33 +68,34 @@ class Child:
         self,
         settings: "ServerSettings",
         *,
-        on_message: "Callable[[dict[str, Any]], None]",
+        on_message: "Callable[[Saying], None]",
         on_end: "Callable[[str, bool], None]",
     ) -> None:
         self._on_message = on_message
         self._on_end = on_end
         self._lock = threading.Lock()
         self._answered = threading.Condition()
-        self._answers: dict[int, dict[str, Any]] = {}
-        self._next_id = 0
+        self._answers: dict[int, Answer] = {}
+        self._last_number = 0
         self._ended = False
         self._closing = False
         self._ready: Ready | None = None
         sessions = sessions_allowed(settings.limits.sessions, hard_limit())
         settings = replace(settings, limits=replace(settings.limits, sessions=sessions))
-        listener = bound_listener(settings.listen_address, settings.port, settings.profile.dscp)
-        # Not a `with`: it lives as long as the child, and holds what a crash wrote.
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
-        self._socket, self._process = self._start(settings, listener)
-        self._reader = threading.Thread(target=self._read, name="ftpserver-reader", daemon=True)
+        with contextlib.ExitStack() as handed_over:
+            listening = [handed_over.enter_context(_bound(each, settings)) for each in settings.listeners]
+            # Not a `with`: it lives as long as the child, and holds what a crash wrote.
+            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+            self._channel, self._process = self._start(settings, listening)
+        self._reader = threading.Thread(target=self._read, name="fileserver-reader", daemon=True)
         self._reader.start()
         self._await_ready()
 
     @property
-    def port(self) -> int:
-        """The control port in force."""
+    def ports(self) -> tuple[int, ...]:
+        """The ports in force, in the order of the listeners."""
         assert self._ready is not None
-        return self._ready.port
+        return self._ready.ports
 
     @property
     def capabilities(self) -> "HostCapabilities":
@@ -132,28 +108,32 @@ class Child:
         """Its process id."""
         return self._process.pid
 
-    def ask(self, operation: str, **arguments: Any) -> Any:
-        """Send a request and return the answer.
+    def ask(self, request: "Request", kind: type[T]) -> T:
+        """Send a request and return the answer, which is of a kind.
 
         Raises:
             ServerGone: It ended or does not answer.
-            RequestRefused: It answered with an error.
+            RequestRefused: It answered with an error, or with something else.
         """
+        name = type(request).__name__
         with self._lock:
-            self._next_id += 1
-            number = self._next_id
+            self._last_number += 1
+            number = self._last_number
             try:
-                self._socket.sendall(line(id=number, op=operation, **arguments))
+                self._channel.send_bytes(encode(Call(number=number, request=request)))
             except OSError as error:
-                raise ServerGone(f"the server's process is gone: {error.strerror}") from error
+                raise ServerGone(f"the server's process is gone: {error.strerror or error}") from error
         with self._answered:
             self._answered.wait_for(lambda: number in self._answers or self._ended, _ANSWER_S)
             answer = self._answers.pop(number, None)
         if answer is None:
-            raise ServerGone(f"the server's process gave no answer to {operation!r}")
-        if "error" in answer:
-            raise RequestRefused(f"{operation}: {answer['error']}")
-        return answer.get("ok")
+            raise ServerGone(f"the server's process gave no answer to {name}")
+        if answer.error:
+            raise RequestRefused(f"{name}: {answer.error}")
+        try:
+            return msgspec.msgpack.decode(answer.result, type=kind)
+        except msgspec.DecodeError as error:
+            raise RequestRefused(f"{name}: not understood: {error}") from error
 
     def close(self) -> None:
         """Stop it, kindly at first; twice is harmless."""
@@ -161,7 +141,7 @@ class Child:
             return
         self._closing = True
         with contextlib.suppress(OSError), self._lock:
-            self._socket.sendall(line(id=0, op="stop"))
+            self._channel.send_bytes(encode(Call(number=0, request=Stop())))
         try:
             self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
@@ -169,44 +149,37 @@ class Child:
             self._process.wait()
         if threading.current_thread() is not self._reader:
             self._reader.join(_STOP_S)
-        self._socket.close()
+        self._channel.close()
         self._stderr.close()
 
     def _start(
-        self, settings: "ServerSettings", listener: socket.socket
-    ) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
+        self, settings: "ServerSettings", listening: "list[socket.socket]"
+    ) -> "tuple[Connection, subprocess.Popen[bytes]]":
         ours, theirs = socket.socketpair()
-        try:
-            process = subprocess.Popen(
-                # -P keeps a stray module in the current folder from shadowing ours.
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "flashferry.fileserver.process",
-                    str(theirs.fileno()),
-                    str(listener.fileno()),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._stderr,
-                pass_fds=(theirs.fileno(), listener.fileno()),
-                env=_environment(),
-                # Ctrl-C on the terminal is for the parent, which then decides what becomes of running transfers.
-                start_new_session=True,
-            )
-            ours.sendall(line(hello=Hello(settings=settings, parent_pid=os.getpid())))
-        except OSError as error:
-            ours.close()
-            self._stderr.close()
-            raise ServerStartFailed(
-                f"cannot start the server's process: {error.strerror}",
-                hint="Look whether this host has processes and memory left",
-            ) from error
-        finally:
-            theirs.close()
-            listener.close()
-        return ours, process
+        with theirs:
+            channel = Connection(ours.detach())
+            descriptors = tuple(each.fileno() for each in (theirs, *listening))
+            try:
+                process = subprocess.Popen(
+                    # -P keeps a stray module in the current folder from shadowing ours.
+                    [sys.executable, "-P", "-m", "flashferry.fileserver.process", *map(str, descriptors)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._stderr,
+                    pass_fds=descriptors,
+                    env=_environment(),
+                    # Ctrl-C on the terminal is for the parent, which then decides what becomes of running transfers.
+                    start_new_session=True,
+                )
+                channel.send_bytes(encode(Hello(settings=settings, parent_pid=os.getpid())))
+            except OSError as error:
+                channel.close()
+                self._stderr.close()
+                raise ServerStartFailed(
+                    f"cannot start the server's process: {error.strerror}",
+                    hint="Look whether this host has processes and memory left",
+                ) from error
+        return channel, process
 
     def _await_ready(self) -> None:
         with self._answered:
@@ -222,14 +195,13 @@ class Child:
 
     def _read(self) -> None:
         try:
-            with self._socket.makefile("rb") as lines, contextlib.suppress(OSError):
-                for text in lines:
-                    # One that was killed leaves half a line behind.
-                    if text.endswith(b"\n"):
-                        self._take(json.loads(text))
+            # One that was killed leaves half a message behind.
+            with contextlib.suppress(OSError, EOFError):
+                while True:
+                    self._take(saying_of(self._channel.recv_bytes(MOST_BYTES)))
         except Exception:  # noqa: BLE001
             # Whatever it said, who waits for it must be woken: it is of no use any more.
-            _LOG.exception("the server's process was not understood")
+            LOG.exception("the server's process was not understood")
             self._process.kill()
         finally:
             self._tell_end()
@@ -246,16 +218,20 @@ class Child:
         else:
             self._on_end(f"the server's process ended: {self._last_words()}", False)
 
-    def _take(self, message: dict[str, Any]) -> None:
-        if "re" in message or "ready" in message:
-            with self._answered:
-                if "ready" in message:
-                    self._ready = decode(Ready, message["ready"])
-                elif message["re"]:
-                    self._answers[message["re"]] = message
-                self._answered.notify_all()
-        else:
-            self._on_message(message)
+    def _take(self, message: "Saying") -> None:
+        match message:
+            case Ready():
+                with self._answered:
+                    self._ready = message
+                    self._answered.notify_all()
+            case Answer(number):
+                with self._answered:
+                    # Nobody waits for what comes of the first of them, the request to stop.
+                    if number:
+                        self._answers[number] = message
+                    self._answered.notify_all()
+            case _:
+                self._on_message(message)
 
     def _last_words(self) -> str:
         """Return the last line it wrote to standard error, which names the exception if there was one."""

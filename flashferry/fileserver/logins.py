@@ -5,7 +5,8 @@ Facts
 
 - A ticket's password has 95 random bits; one that a person chose has not. So guesses at a fixed login are counted per
   address in a book of their own, which no ticket and no successful login of another kind clears.
-- FTP shows user and password to everybody on the path. Fixed credentials are for a bench and a management network.
+- A protocol without encryption shows user and password to everybody on the path. Fixed credentials are for a bench
+  and a management network.
 - Each transfer is put down to a ticket made for it at that moment, so it has a record and a verdict like any other.
 """
 

@@ -72,15 +72,15 @@ class SenderReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferRecord:
-    """One transfer from RETR to its end. Holds no secret.
+    """One transfer from its request to its end. Holds no secret.
 
     Attributes:
         ticket_id: The ticket it ran under.
         image_name: The image.
         peer_address: Where the client came from.
         outcome: `delivered`, or why not.
-        started_at: Wall-clock time of the RETR, seconds since 1970 (UTC).
-        first_byte_s: Seconds from the RETR until the first byte was handed to the kernel; None if none was.
+        started_at: Wall-clock time of the request, seconds since 1970 (UTC).
+        first_byte_s: Seconds from the request until the first byte was handed to the kernel; None if none was.
         last_byte_s: Until the last byte was.
         last_ack_s: Until the last acknowledgement of data was seen.
         offset_bytes: Where it began (REST).
@@ -101,7 +101,7 @@ class TransferRecord:
         sender: What the sender asked for and got.
         verdict: What limited it.
         samples: Readings of TCP_INFO, thinned evenly on long transfers.
-        commands: The FTP commands and reply codes of the session so far, secrets masked.
+        commands: The commands and replies of the session so far, secrets masked.
     """
 
     ticket_id: str

@@ -10,10 +10,10 @@ from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.tcp.verdict import KnownLink, VerdictKind
 
 if TYPE_CHECKING:
+    from flashferry.fileserver.protocol import Client
     from flashferry.fileserver.sender import Tuning
     from flashferry.fileserver.ticket_accounts import Account, Channel
     from flashferry.fileserver.transfer import Transfer
-    from ftpserver.client import Client
 
 FIRST_AFTER_S = 5.0
 """Before that few readings are in, and a short transfer has its final verdict soon."""

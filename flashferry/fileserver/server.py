@@ -5,21 +5,33 @@ a transfer, and a fault there cannot take the run down. Snapshots arrive by them
 costs no I/O.
 """
 
-import logging
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from types import NoneType
+from typing import TYPE_CHECKING, Self
 
-from flashferry.core.codec import decode
 from flashferry.fileserver.child import Child
 from flashferry.fileserver.errors import FileServerError, ServerGone
 from flashferry.fileserver.host_capabilities import HostCapabilities
-from flashferry.fileserver.logins import FixedGrant, FixedLogin, admit
+from flashferry.fileserver.logins import FixedLogin, admit
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver.settings import LOG
 from flashferry.fileserver.snapshots import Snapshots, TicketConditions
 from flashferry.fileserver.tickets import Ticket, TicketRequest, issue
-from flashferry.fileserver.wire import Pulse
+from flashferry.fileserver.wire import (
+    AddTicket,
+    AdmitLogin,
+    Drain,
+    Happened,
+    LoginRefused,
+    Pulse,
+    Pulses,
+    Revoke,
+    SetCap,
+    SetSiteCap,
+    SetSiteLink,
+)
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import ImageFile
 
@@ -28,8 +40,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flashferry.fileserver.settings import ServerSettings
+    from flashferry.fileserver.wire import Request, Saying
 
-_LOG = logging.getLogger("flashferry.ftpserver")
 _MOST_FAILURES = 200
 _MOST_NOTICES = 200
 
@@ -65,10 +77,8 @@ class FileServer:
         self._ended_in_order = True
         # Tickets that died with their process, each with the reason.
         self._void: dict[str, str] = {}
-        # What a new process has to be told.
-        self._site_caps: dict[str, tuple[int, str]] = {}
-        self._site_links: dict[str, int] = {}
-        self._fixed: dict[str, FixedGrant] = {}
+        # What a new process has to be told: the last word on each site's cap and link, and each fixed login.
+        self._standing: dict[tuple[type[Request], str], Request] = {}
 
     def __enter__(self) -> Self:
         self._child = self._started(self.settings)
@@ -87,8 +97,13 @@ class FileServer:
 
     @property
     def port(self) -> int:
-        """The control port in force; a new process takes the same one."""
-        return self._latest().port
+        """The port in force of the first listener; a new process takes the same one."""
+        return self.ports[0]
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports in force, in the order of the listeners."""
+        return self._latest().ports
 
     @property
     def capabilities(self) -> HostCapabilities:
@@ -144,7 +159,7 @@ class FileServer:
             ServerGone: The server's process ended.
         """
         ticket, grant = issue(request, self.image(request.image_name))
-        first = decode(TransferProgress, self._running().ask("ticket", grant=grant))
+        first = self._running().ask(AddTicket(grant=grant), TransferProgress)
         with self._changed:
             if self._snapshots.find(ticket.ticket_id) is None:
                 self._snapshots.put(first)
@@ -161,8 +176,7 @@ class FileServer:
         """
         images = tuple(self.image(name) for name in self.catalogue.names())
         grant = admit(login, images)
-        self._running().ask("admit", grant=grant)
-        self._fixed[grant.username] = grant
+        self._ask_standing(grant.username, AdmitLogin(grant=grant))
 
     def progress(self, ticket_id: str) -> TransferProgress:
         """Return the newest snapshot of a ticket; costs no I/O.
@@ -236,7 +250,7 @@ class FileServer:
             ServerGone: The server's process ended.
         """
         # First: one that failed with tries left is still good there, however long ago it was forgotten here.
-        self._running().ask("revoke", ticket_id=ticket_id)
+        self._tell(Revoke(ticket_id=ticket_id))
         self.progress(ticket_id)
 
     def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
@@ -247,7 +261,7 @@ class FileServer:
             ServerGone: The server's process ended.
         """
         self.progress(ticket_id)
-        self._running().ask("set_cap", ticket_id=ticket_id, cap_bytes_per_s=cap_bytes_per_s)
+        self._tell(SetCap(ticket_id=ticket_id, cap_bytes_per_s=cap_bytes_per_s))
 
     def set_site_cap(self, site: str, cap_bytes_per_s: int | None, source: str = "given for the site") -> None:
         """Set what the running transfers of a site share; None lifts it.
@@ -260,10 +274,7 @@ class FileServer:
         Raises:
             ServerGone: The server's process ended.
         """
-        self._running().ask("set_site_cap", site=site, cap_bytes_per_s=cap_bytes_per_s, source=source)
-        self._site_caps.pop(site, None)
-        if cap_bytes_per_s is not None:
-            self._site_caps[site] = (cap_bytes_per_s, source)
+        self._ask_standing(site, SetSiteCap(site=site, cap_bytes_per_s=cap_bytes_per_s, source=source))
 
     def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
         """Tell what a site's link carries, which verdicts are held against; it holds no transfer back.
@@ -275,10 +286,7 @@ class FileServer:
         Raises:
             ServerGone: The server's process ended.
         """
-        self._running().ask("set_site_link", site=site, link_bytes_per_s=link_bytes_per_s)
-        self._site_links.pop(site, None)
-        if link_bytes_per_s is not None:
-            self._site_links[site] = link_bytes_per_s
+        self._ask_standing(site, SetSiteLink(site=site, link_bytes_per_s=link_bytes_per_s))
 
     def drain(self) -> int:
         """Take no new sessions; the server ends when its transfers under way have, as on SIGTERM.
@@ -292,7 +300,15 @@ class FileServer:
             ServerGone: The server's process ended already.
         """
         self._restarts_left = 0
-        return int(self._running().ask("drain"))
+        return self._running().ask(Drain(), int)
+
+    def _tell(self, request: "Request") -> None:
+        self._running().ask(request, NoneType)
+
+    def _ask_standing(self, name: str, request: "Request") -> None:
+        """Tell the process something that one in its place has to be told too."""
+        self._tell(request)
+        self._standing[type(request), name] = request
 
     def _latest(self) -> Child:
         if self._child is None:
@@ -321,13 +337,9 @@ class FileServer:
         self._restarts_left -= 1
         try:
             dead.close()
-            self._child = child = self._started(replace(self.settings, port=dead.port))
-            for site, (cap_bytes_per_s, source) in self._site_caps.items():
-                child.ask("set_site_cap", site=site, cap_bytes_per_s=cap_bytes_per_s, source=source)
-            for site, link_bytes_per_s in self._site_links.items():
-                child.ask("set_site_link", site=site, link_bytes_per_s=link_bytes_per_s)
-            for grant in self._fixed.values():
-                child.ask("admit", grant=grant)
+            self._child = child = self._started(self.settings.at_ports(dead.ports))
+            for request in self._standing.values():
+                child.ask(request, NoneType)
         except FileServerError as error:
             self._gone, self._ended_in_order = f"{why}; a new one did not come up: {error.message}", False
             raise ServerGone(self._gone, hint=error.hint) from error
@@ -335,13 +347,14 @@ class FileServer:
             _event(EventKind.NOTICE, f"{why}; a new one has taken its place, tickets of the former are void")
         )
 
-    def _on_message(self, message: dict[str, Any]) -> None:
-        if "event" in message:
-            self._on_event(decode(ServerEvent, message["event"]))
-        elif "pulses" in message:
-            self._on_pulses([Pulse.from_row(row) for row in message["pulses"]])
-        elif "login_failure" in message:
-            self._on_login_failure(decode(LoginFailure, message["login_failure"]))
+    def _on_message(self, message: "Saying") -> None:
+        match message:
+            case Happened(event):
+                self._on_event(event)
+            case Pulses(pulses):
+                self._on_pulses(pulses)
+            case LoginRefused(failure):
+                self._on_login_failure(failure)
 
     def _on_pulses(self, pulses: list[Pulse]) -> None:
         """Take the progress of many transfers at once; events are only made of it where somebody listens."""
@@ -407,4 +420,4 @@ def _call(callbacks: "tuple[Callable[[ServerEvent], None], ...]", event: ServerE
             callback(event)
         except Exception:  # noqa: BLE001
             # A watcher that fails must not take telemetry from everybody else.
-            _LOG.exception("a callback for server events failed")
+            LOG.exception("a callback for server events failed")

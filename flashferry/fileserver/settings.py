@@ -1,13 +1,21 @@
 """How a server is to run, as checked values. Contradictions are refused here, before anything starts."""
 
 import ipaddress
-from dataclasses import dataclass, field
+import logging
+import re
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from flashferry.fileserver.congestion_control import FALL_BACK_AFTER_S
 from flashferry.fileserver.errors import SettingsInvalid
 
+LOG = logging.getLogger("flashferry.ftpserver")
+"""Where the server logs, by the name that logging configurations have known from the start."""
+
 CONGESTION_CONTROLS = ("auto", "bbr", "cubic", "reno", "system")
+
+_PROTOCOL_NAME = re.compile(r"\w+(\.\w+)*:\w+")
 
 
 def _require(condition: bool, message: str) -> None:
@@ -101,16 +109,37 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerSettings:
+    """Where a protocol listens, and how it is served there.
+
+    Attributes:
+        protocol: Where the serving process finds it, as `package.module:NAME`; see `protocol.ProtocolFactory`.
+        listen_address: IPv4 or IPv6 address to listen on; `0.0.0.0` all of IPv4, `::` both.
+        port: 0 takes any free one.
+        options: The protocol's own settings as plain values (numbers, texts, lists of them), checked by the protocol.
+    """
+
+    protocol: str
+    listen_address: str = "0.0.0.0"  # noqa: S104 - routers reach us by any interface; tickets decide who gets what
+    port: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _require(
+            _PROTOCOL_NAME.fullmatch(self.protocol) is not None,
+            f"protocol: expected a name such as package.module:NAME, found {self.protocol!r}",
+        )
+        _require_address("listen_address", self.listen_address)
+        _require(0 <= self.port <= 65535, f"port: expected 0 to 65535, found {self.port}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """How a server is to run.
 
     Attributes:
         image_paths: Image files, or directories whose regular files are images. Names must be unique.
-        listen_address: IPv4 or IPv6 address to listen on; `0.0.0.0` all of IPv4, `::` both.
-        port: Control port; 0 takes any free one.
-        passive_ports: First and last port for passive data connections; None leaves the choice to the kernel.
-        masquerade_address: IPv4 address to name in PASV replies behind NAT.
-        masquerade_networks: Pairs of client network and address to name to clients from there; first match wins.
+        listeners: The protocols to serve, at least one, all by one process; the server's port is that of the first.
         profile: How data is sent.
         limits: What a client may take.
         sites_by_network: Whether a transfer whose ticket names no site counts for the network of its client: the /24,
@@ -121,11 +150,7 @@ class ServerSettings:
     """
 
     image_paths: tuple[Path, ...]
-    listen_address: str = "0.0.0.0"  # noqa: S104 - routers reach us by any interface; tickets decide who gets what
-    port: int = 0
-    passive_ports: tuple[int, int] | None = None
-    masquerade_address: str | None = None
-    masquerade_networks: tuple[tuple[str, str], ...] = ()
+    listeners: tuple[ListenerSettings, ...]
     profile: SenderProfile = field(default_factory=SenderProfile)
     limits: Limits = field(default_factory=Limits)
     sites_by_network: bool = False
@@ -134,39 +159,21 @@ class ServerSettings:
     hash_cache_path: Path | None = None
 
     def __post_init__(self) -> None:
-        _address("listen_address", self.listen_address)
-        _require(0 <= self.port <= 65535, f"port: expected 0 to 65535, found {self.port}")
-        if self.passive_ports is not None:
-            first, last = self.passive_ports
-            _require(
-                1024 <= first <= last <= 65535,
-                f"passive_ports: expected two ports from 1024 to 65535 in order, found {first} and {last}",
-            )
-        for name, address in (("masquerade_address", self.masquerade_address), *self._masquerade_addresses()):
-            _require(
-                address is None or _address(name, address) == 4,
-                f"{name}: expected an IPv4 address, since PASV carries no other, found {address}",
-            )
+        _require(bool(self.listeners), "listeners: expected at least one, found none")
         _require(
             0.05 <= self.sample_interval_s <= 60,
             f"sample_interval_s: expected 0.05 to 60, found {self.sample_interval_s}",
         )
 
-    def _masquerade_addresses(self) -> tuple[tuple[str, str], ...]:
-        for network, _ in self.masquerade_networks:
-            try:
-                ipaddress.ip_network(network)
-            except ValueError as error:
-                raise SettingsInvalid(
-                    f"masquerade_networks: expected networks as 10.0.0.0/8, found {error}",
-                    hint="Write each as network and length, with no bits behind the length",
-                ) from None
-        return tuple((f"masquerade_networks {network}", address) for network, address in self.masquerade_networks)
+    def at_ports(self, ports: tuple[int, ...]) -> "ServerSettings":
+        """Return the same with each listener at its port of these."""
+        listeners = tuple(replace(listener, port=port) for listener, port in zip(self.listeners, ports, strict=True))
+        return replace(self, listeners=listeners)
 
 
-def _address(name: str, text: str) -> int:
+def _require_address(name: str, text: str) -> None:
     try:
-        return ipaddress.ip_address(text).version
+        ipaddress.ip_address(text)
     except ValueError:
         raise SettingsInvalid(
             f"{name}: expected an IP address such as 192.0.2.1, found {text!r}", hint="Give an address, no name"

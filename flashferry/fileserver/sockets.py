@@ -9,6 +9,7 @@ import errno
 import socket
 import struct
 
+from flashferry.fileserver.errors import ServerStartFailed
 from flashferry.tcp.info import NO_PACING_LIMIT, TcpInfo, parse_tcp_info
 from flashferry.tcp.syn import SynOptions, parse_saved_syn
 
@@ -23,6 +24,37 @@ _SO_MAX_PACING_RATE = 47
 
 STATE_CLOSE = 7
 """`TCP_CLOSE` of linux/tcp.h: reset, timed out, or closed on both sides."""
+
+
+def bound_listener(address: str, port: int, dscp: int = 0) -> socket.socket:
+    """Return a socket bound to an address, ready to be listened on, that keeps SYNs.
+
+    It is bound here and not in the server's process, so that a port in use is an error of the caller's thread and
+    only the parent needs the right to a port below 1024.
+
+    Raises:
+        ServerStartFailed: The address is not ours, or the port is taken or needs privileges.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if address == "::":
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind((address, port))
+    except OSError as error:
+        listener.close()
+        hint = {
+            errno.EADDRINUSE: "Stop its owner or choose another port",
+            errno.EACCES: "Ports below 1024 take root or CAP_NET_BIND_SERVICE; use 2121 otherwise",
+            errno.EADDRNOTAVAIL: "Give an address of this host, or 0.0.0.0",
+        }.get(error.errno or 0, "Check address and port")
+        raise ServerStartFailed(f"cannot listen on {address} port {port}: {error.strerror}", hint=hint) from error
+    save_syn(listener)
+    if dscp:
+        # Inherited by every connection, so that its SYN-ACK is marked too.
+        set_dscp(listener, dscp)
+    return listener
 
 
 def save_syn(listener: socket.socket) -> bool:

@@ -12,10 +12,10 @@ from flashferry.tcp.info import parse_tcp_info
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flashferry.fileserver.protocol import Client
     from flashferry.fileserver.reporting import Reporter
     from flashferry.fileserver.sender import Tuning
     from flashferry.fileserver.transfer import Transfer
-    from ftpserver.client import Client
 
 _MOMENTS = 10
 _EARLY_S = 0.1

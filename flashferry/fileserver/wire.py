@@ -1,46 +1,142 @@
-"""The local control channel: one JSON object per line between the parent and the serving process.
+"""What the two processes of the server say to each other.
 
-A request carries `id` and `op`; its answer carries `re` and either `ok` or `error`. What happens by itself comes as
-`event`, as `pulses` (mere progress, the bulk of all that is said: those of one moment in one line, as rows without
-names) or as `login_failure`. The channel is a socket pair nobody else can reach, and it never carries a password.
+Facts
+-----
+
+- The serving process faces the network, and its parent holds the credentials of devices. So the parent takes what it
+  says as data of stated types and unpickles nothing: who took the child over could lie about transfers, and no more.
+- A message goes as msgpack behind its length, as `multiprocessing.connection` has it. The parent reads and writes by
+  that; the child writes by its event loop instead, for it must never wait for a parent that reads late.
+- Mere progress is the bulk of all that is said. It goes by what changes, that of one moment in one message, and without
+  the names of its values: hundreds of copies speak every second.
+- The channel is a socket pair that nobody else can reach, and it never carries a password.
 """
 
-import json
-from dataclasses import dataclass, replace
+import os
+from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, TypeAlias
 
-from flashferry.core.codec import CodecError, encode
+import msgspec
+
 from flashferry.fileserver.host_capabilities import HostCapabilities
-from flashferry.fileserver.records import EventKind, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver.logins import FixedGrant
+from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.settings import ServerSettings
+from flashferry.fileserver.tickets import TicketGrant
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import VerdictKind
 
-# Made once: `json.dumps` with options of one's own makes one for every call.
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
-_STATES = {state.value: state for state in TransferState}
+LENGTH_BYTES = 4
+"""A message's length stands before it, the high byte first."""
+
+MOST_BYTES = 16 << 20
+"""No message is longer; a record with all of its readings takes some 10 kB."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
-    """The first line to the serving process: how to run, and whose death ends it."""
+class Hello(msgspec.Struct, frozen=True):
+    """The first message to the serving process: how to run, and whose death ends it."""
 
     settings: ServerSettings
     parent_pid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
-    """The first line from the serving process."""
+class _Request(msgspec.Struct, frozen=True, tag=True):
+    """What the parent asks; `TicketService` says what comes of it."""
 
-    port: int
+
+class AddTicket(_Request, frozen=True):
+    """Take a new ticket in; the answer is its first snapshot."""
+
+    grant: TicketGrant
+
+
+class AdmitLogin(_Request, frozen=True):
+    """Let a fixed login in from now on."""
+
+    grant: FixedGrant
+
+
+class Revoke(_Request, frozen=True):
+    """Make a ticket worthless."""
+
+    ticket_id: str
+
+
+class SetCap(_Request, frozen=True):
+    """Change a ticket's cap; None lifts it."""
+
+    ticket_id: str
+    cap_bytes_per_s: int | None
+
+
+class SetSiteCap(_Request, frozen=True):
+    """Change what the transfers of a site share; None lifts it."""
+
+    site: str
+    cap_bytes_per_s: int | None
+    source: str
+
+
+class SetSiteLink(_Request, frozen=True):
+    """Tell what a site's link carries; None where that is not known any more."""
+
+    site: str
+    link_bytes_per_s: int | None
+
+
+class Drain(_Request, frozen=True):
+    """Take no new sessions and end with the last transfer; the answer is how many are under way."""
+
+
+class Stop(_Request, frozen=True):
+    """End at once."""
+
+
+Request: TypeAlias = AddTicket | AdmitLogin | Revoke | SetCap | SetSiteCap | SetSiteLink | Drain | Stop
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A request with the number that its answer carries."""
+
+    number: int
+    request: Request
+
+
+class _Saying(msgspec.Struct, frozen=True, tag=True):
+    """What the serving process says."""
+
+
+class Ready(_Saying, frozen=True):
+    """It serves: at these ports, in the order of the listeners, and with what the kernel grants."""
+
+    ports: tuple[int, ...]
     capabilities: HostCapabilities
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pulse:
-    """A progress event by what changes from one to the next; the other side knows the rest."""
+class Answer(_Saying, frozen=True):
+    """What came of the request of a number: a result, or in words why it was refused."""
+
+    number: int
+    result: msgspec.Raw = msgspec.Raw(b"\xc0")
+    error: str = ""
+
+
+class Happened(_Saying, frozen=True):
+    """Something that is more than mere progress."""
+
+    event: ServerEvent
+
+
+class LoginRefused(_Saying, frozen=True):
+    """A login that no ticket is concerned with was refused."""
+
+    failure: LoginFailure
+
+
+class Pulse(msgspec.Struct, frozen=True, array_like=True):
+    """A progress event by what changes from one to the next; the other side knows the rest. `sample` is a row too."""
 
     ticket_id: str
     at: float
@@ -51,7 +147,7 @@ class Pulse:
     rate_bytes_per_s: float
     congestion_control: str | None
     limited_by: VerdictKind | None = None
-    sample: Sample | None = None
+    sample: tuple[float | int | bool | None, ...] | None = None
 
     @classmethod
     def of(cls, event: ServerEvent) -> Self | None:
@@ -69,39 +165,8 @@ class Pulse:
             rate_bytes_per_s=progress.rate_bytes_per_s,
             congestion_control=progress.congestion_control,
             limited_by=progress.limited_by,
-            sample=event.sample,
+            sample=None if event.sample is None else _readings_of(event.sample),
         )
-
-    def row(self) -> list[Any]:
-        """Return its values in the order of the fields: hundreds of copies speak every second, and names cost time.
-
-        A reading is a row of its own in it.
-        """
-        values = [getattr(self, name) for name in _FIELDS]
-        values[_STATE] = self.state.value
-        if self.limited_by is not None:
-            values[_LIMITED_BY] = self.limited_by.value
-        if self.sample is not None:
-            values[_SAMPLE] = _readings_of(self.sample)
-        return values
-
-    @classmethod
-    def from_row(cls, row: list[Any]) -> Self:
-        """Undo `row`.
-
-        Raises:
-            CodecError: It has another number of values, or a word that is not known.
-        """
-        try:
-            values: dict[str, Any] = dict(zip(_FIELDS, row, strict=True))
-            values["state"] = _STATES[values["state"]]
-            if values["limited_by"] is not None:
-                values["limited_by"] = VerdictKind(values["limited_by"])
-            if values["sample"] is not None:
-                values["sample"] = Sample(**dict(zip(_READINGS, values["sample"], strict=True)))
-            return cls(**values)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CodecError(f"Pulse: expected {len(_FIELDS)} values, found {row!r}") from error
 
     def progress(self, before: TransferProgress) -> TransferProgress:
         """Return the ticket's snapshot, given its last one."""
@@ -117,28 +182,73 @@ class Pulse:
         )
 
     def event(self, progress: TransferProgress) -> ServerEvent:
-        """Return the event again, given the snapshot that came of it."""
+        """Return the event again, given the snapshot that came of it.
+
+        Raises:
+            ValueError: Its reading has another number of values than ours.
+        """
+        readings: dict[str, Any] | None = None
+        if self.sample is not None:
+            readings = dict(zip(_READINGS, self.sample, strict=True))
         return ServerEvent(
             kind=EventKind.PROGRESS,
             at=self.at,
             text="",
             peer_address=progress.peer_address,
             progress=progress,
-            sample=self.sample,
+            sample=None if readings is None else Sample(**readings),
         )
 
 
-_FIELDS = tuple(Pulse.__dataclass_fields__)
-_STATE, _LIMITED_BY, _SAMPLE = (_FIELDS.index(name) for name in ("state", "limited_by", "sample"))
+class Pulses(_Saying, frozen=True):
+    """The progress of one moment."""
+
+    pulses: list[Pulse]
+
+
+Saying: TypeAlias = Ready | Answer | Happened | LoginRefused | Pulses
+
 _READINGS = tuple(Sample.__dataclass_fields__)
 _readings_of = attrgetter(*_READINGS)
 
 
-def pulses_line(rows: list[list[Any]]) -> bytes:
-    """Encode the pulses of one moment, each as `Pulse.row` gives it: plain values, which need no more looking at."""
-    return _ENCODER.encode({"pulses": rows}).encode() + b"\n"
+def _path_as_bytes(value: object) -> bytes:
+    # As bytes, for a folder's name need not be UTF-8.
+    if isinstance(value, Path):
+        return os.fsencode(value)
+    raise NotImplementedError(f"no message holds a {type(value).__name__}")
 
 
-def line(**message: Any) -> bytes:
-    """Encode one message."""
-    return _ENCODER.encode({name: encode(value) for name, value in message.items()}).encode() + b"\n"
+def _path_of_bytes(kind: type, value: Any) -> Path:
+    if issubclass(kind, Path) and isinstance(value, bytes):
+        return Path(os.fsdecode(value))
+    raise NotImplementedError(f"no message holds a {kind.__name__}")
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_path_as_bytes)
+_HELLO = msgspec.msgpack.Decoder(Hello, dec_hook=_path_of_bytes)
+_CALL = msgspec.msgpack.Decoder(Call, dec_hook=_path_of_bytes)
+_SAYING = msgspec.msgpack.Decoder(Saying, dec_hook=_path_of_bytes)
+
+encode = _ENCODER.encode
+"""Turn a message into bytes, without their length."""
+
+hello_of = _HELLO.decode
+"""Read a greeting; raises `msgspec.DecodeError` for anything else, as the following do."""
+
+call_of = _CALL.decode
+"""Read a call."""
+
+saying_of = _SAYING.decode
+"""Read what the serving process says."""
+
+
+def answer(number: int, result: object) -> Answer:
+    """Return an answer with a result."""
+    return Answer(number=number, result=msgspec.Raw(encode(result)))
+
+
+def framed(message: Saying) -> bytes:
+    """Turn a message into bytes behind their length."""
+    body = encode(message)
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body

@@ -24,9 +24,10 @@ from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import random_image
 from flashferry.run.device_plan import source_of
 from flashferry.run.run import RunOptions
-from flashferry.run.server import port_notice, serving
+from flashferry.run.server import serving
 from flashferry.store.leases import Lease, leases
 from flashferry.tcp.syn import SynOptions
+from flashferry.transports.ftp_listener import port_notice
 from inventory.access import state_directory
 from inventory.view import HostView, view
 from tasks.check import CheckReport, Wanted

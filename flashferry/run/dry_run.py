@@ -25,9 +25,9 @@ from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import wanted_image
 from flashferry.run.device_plan import DevicePlan, plan_device
 from flashferry.run.run import RunOptions
-from flashferry.run.server import free_ftp_port
 from flashferry.store.leases import Lease, leases
 from flashferry.transports.copy_dialogue import checked_name
+from flashferry.transports.ftp_listener import free_ftp_port
 from inventory.view import view
 from tasks.check import Wanted
 from tasks.mark import local_owner, mark_line

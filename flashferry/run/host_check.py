@@ -5,9 +5,14 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 
-from flashferry.fileserver import CongestionControl, HostCapabilities, may_bind, probe_capabilities
-from flashferry.fileserver.host_capabilities import DESCRIPTORS_PER_SESSION
-from flashferry.run.server import FTP_PORT
+from flashferry.fileserver import (
+    DESCRIPTORS_PER_SESSION,
+    CongestionControl,
+    HostCapabilities,
+    may_bind,
+    probe_capabilities,
+)
+from flashferry.transports.ftp_listener import FTP_PORT
 
 SESSIONS_WANTED = 500
 """A fleet of this size is what one machine is meant for."""

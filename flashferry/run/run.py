@@ -11,8 +11,7 @@ from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.fileserver import FileServer, ImageFile
-from flashferry.fileserver.host_capabilities import raise_soft_limit
+from flashferry.fileserver import FileServer, ImageFile, raise_soft_limit
 from flashferry.images.digests import check_published
 from flashferry.images.files import checked_image
 from flashferry.model.lease import JournalUnusable
@@ -30,7 +29,7 @@ from flashferry.run.resume import with_earlier
 from flashferry.run.runner import share_arenas
 from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.run.second_look import look_again
-from flashferry.run.server import port_notice, serving, site_caps
+from flashferry.run.server import serving, site_caps
 from flashferry.run.slots import SlotPools
 from flashferry.run.stored_request import to_stored
 from flashferry.store.journal import Journal
@@ -38,6 +37,7 @@ from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
 from flashferry.store.stored_run import read_run
 from flashferry.transports.copy_dialogue import checked_name
+from flashferry.transports.ftp_listener import port_notice
 from inventory.sites import check_addresses
 from inventory.view import WORD, HostView, view
 from tasks.mark import local_owner

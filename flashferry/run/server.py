@@ -1,4 +1,4 @@
-"""The FTP server of a run: its port, its images, and what the copies to each site may take together."""
+"""The file server of a run: its images, and what the copies to each site may take together."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.fileserver import FileServer, FileServerError, ServerSettings, may_bind
+from flashferry.fileserver import FileServer, FileServerError, ServerSettings
 from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
+from flashferry.transports.ftp_listener import listener_at
 from inventory.view import HostView
 
-FTP_PORT = 21
-UNPRIVILEGED_FTP_PORTS = range(2121, 2131)
 SERVER_RESTARTS = 3
 """So many times in a run a server whose process died is replaced: more often, somebody should look what kills it."""
 
@@ -29,7 +28,7 @@ def serving(
     passive_ports: tuple[int, int] | None = None,
     sample_interval_s: float = 1.0,
 ) -> Iterator[FileServer]:
-    """Run our FTP server for as long as the block lasts.
+    """Run our file server for as long as the block lasts.
 
     Args:
         images: Image files, or folders of them.
@@ -44,9 +43,7 @@ def serving(
     try:
         settings = ServerSettings(
             image_paths=images,
-            listen_address=listen_address,
-            port=port if port is not None else free_ftp_port(),
-            passive_ports=passive_ports,
+            listeners=(listener_at(listen_address, port, passive_ports=passive_ports),),
             sample_interval_s=sample_interval_s,
         )
         server = FileServer(settings, restarts=SERVER_RESTARTS)
@@ -55,29 +52,6 @@ def serving(
         raise ConfigInvalid(error.message, step="server", hint=error.hint) from None
     with closing(server):
         yield server
-
-
-def free_ftp_port() -> int:
-    """Return 21 where allowed and free, else the first free one from 2121 on, else 0 (any).
-
-    A URL without a port suits every release. The ports behind 2121 are few, so that a firewall can have a rule for
-    them; any port is the last resort.
-    """
-    return next((port for port in (FTP_PORT, *UNPRIVILEGED_FTP_PORTS) if not may_bind(port)), 0)
-
-
-def port_notice(port: int) -> str | None:
-    """Return what to tell of the port that was found where none was asked for; None for 21."""
-    if port == FTP_PORT:
-        return None
-    first, last = UNPRIVILEGED_FTP_PORTS[0], UNPRIVILEGED_FTP_PORTS[-1]
-    taken = {True: "port 21 is not to be had", False: f"ports 21 and {first} are not to be had"}[port == first]
-    if port not in UNPRIVILEGED_FTP_PORTS:
-        taken = f"port 21 and those from {first} to {last} are not to be had"
-    return (
-        f"{taken}, listening on {port}; firewalls must let it through, and old IOS may not take a port in the URL. "
-        "Give one with --port"
-    )
 
 
 def site_caps(devices: Iterable[HostView]) -> dict[str, int]:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSettings, TicketRequest, TransferRecord
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import set_sysctl
+from flashferry.transports.ftp_listener import listener_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -197,7 +198,7 @@ def running_ours(folder: Path, address: str, control: str, digests: Path) -> Ite
     """Run our server in the caller's namespace."""
     settings = ServerSettings(
         image_paths=(folder,),
-        listen_address=address,
+        listeners=(listener_at(address, 0),),
         profile=SenderProfile(congestion_control=control),
         limits=Limits(login_deadline_s=120.0),
         hash_cache_path=digests,

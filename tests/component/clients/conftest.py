@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from flashferry.fileserver import FileServer, Limits, ServerSettings, Ticket, TicketRequest, TransferProgress
+from ftpserver import ftp_listener
 
 SMALL, LARGE = "csr1000v-universalk9.bin", "isr4300-universalk9.bin"
 SIZES_BYTES = {SMALL: 400_000, LARGE: 4_000_000}
@@ -80,7 +81,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _site(images: Path, address: str) -> Iterator[Site]:
     settings = ServerSettings(
         image_paths=(images,),
-        listen_address=address,
+        listeners=(ftp_listener(listen_address=address),),
         sample_interval_s=0.05,
         limits=Limits(failed_login_delay_s=0.05),
     )

@@ -25,6 +25,7 @@ from flashferry.fileserver import (
     TransferProgress,
     TransferState,
 )
+from ftpserver import ftp_listener
 
 IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
 OTHER = "other.bin"
@@ -145,9 +146,10 @@ def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
     (directory / OTHER).write_bytes(b"not for you")
     limits = {"failed_login_delay_s": 0.05, "failed_logins": 3, "data_connect_s": 0.5, **options.pop("limits", {})}
     profile = {"stall_after_s": 0.2, **options.pop("profile", {})}
+    listener = {"listen_address": "127.0.0.1", **options.pop("listener", {})}
     settings = ServerSettings(
         image_paths=(directory,),
-        listen_address=options.pop("listen_address", "127.0.0.1"),
+        listeners=(ftp_listener(**listener),),
         sample_interval_s=options.pop("sample_interval_s", 0.05),
         limits=Limits(**limits),
         profile=SenderProfile(**profile),

@@ -67,7 +67,7 @@ def test_all_four_modes_deliver(bench: "Bench", mode: str) -> None:
     assert bench.final(ticket).state is TransferState.DELIVERED
 
 
-@pytest.mark.parametrize("bench", [{"listen_address": "::"}], indirect=True)
+@pytest.mark.parametrize("bench", [{"listener": {"listen_address": "::"}}], indirect=True)
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_a_dual_stack_server_delivers_over_both(bench: "Bench", address: str) -> None:
     """IPv4 clients of an IPv6 socket are known by their IPv4 address; PASV and EPSV each work."""

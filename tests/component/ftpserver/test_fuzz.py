@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flashferry.fileserver import FileServer, FixedLogin, Limits, ServerSettings, TicketRequest
+from ftpserver import ftp_listener
 from tests.some import some
 
 pytestmark = pytest.mark.long
@@ -37,7 +38,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileServer]:
     image: Path = tmp_path_factory.mktemp("images") / "image.bin"
     image.write_bytes(_SECRET)
     limits = Limits(failed_login_delay_s=0.001, failed_logins=10**9, login_deadline_s=5, idle_s=5, data_connect_s=0.2)
-    with FileServer(ServerSettings(image_paths=(image,), listen_address="127.0.0.1", limits=limits)) as running:
+    listeners = (ftp_listener(listen_address="127.0.0.1"),)
+    with FileServer(ServerSettings(image_paths=(image,), listeners=listeners, limits=limits)) as running:
         running.admit(FixedLogin(username="lab", password="Bench-2026.word"))
         yield running
 

@@ -22,6 +22,7 @@ from flashferry.fileserver import (
     TicketRequest,
     TransferState,
 )
+from ftpserver import ftp_listener
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -111,7 +112,8 @@ def test_a_new_process_takes_its_place(tmp_path: Path, bench: "Bench", number: i
     (tmp_path / "b.bin").write_bytes(os.urandom(200_000))
     fixed = FixedLogin(username="lab", password="Bench-2026.word")
     with FileServer(
-        ServerSettings(image_paths=(tmp_path / "b.bin",), listen_address="127.0.0.1"), restarts=1
+        ServerSettings(image_paths=(tmp_path / "b.bin",), listeners=(ftp_listener(listen_address="127.0.0.1"),)),
+        restarts=1,
     ) as server:
         server.admit(fixed)
         server.set_site_cap("lab", 1_000_000, "a test")
@@ -146,7 +148,7 @@ def test_a_new_process_takes_its_place(tmp_path: Path, bench: "Bench", number: i
 def test_one_that_cannot_be_replaced_is_told(tmp_path: Path) -> None:
     """Its image folder, port or process may be gone: one error with both reasons, not a traceback of another kind."""
     (tmp_path / "b.bin").write_bytes(b"image")
-    settings = ServerSettings(image_paths=(tmp_path / "b.bin",), listen_address="127.0.0.1")
+    settings = ServerSettings(image_paths=(tmp_path / "b.bin",), listeners=(ftp_listener(listen_address="127.0.0.1"),))
     with FileServer(settings, restarts=1) as server, contextlib.ExitStack() as stack:
         events: queue.SimpleQueue[ServerEvent] = queue.SimpleQueue()
         server.events(events.put)

@@ -151,7 +151,7 @@ def test_every_type_of_eight_bits_is_taken(bench: "Bench", word: str) -> None:
         assert client.sendcmd(f"TYPE {word}").startswith("200")
 
 
-@pytest.mark.parametrize("bench", [{"listen_address": "::"}], indirect=True)
+@pytest.mark.parametrize("bench", [{"listener": {"listen_address": "::"}}], indirect=True)
 def test_an_ipv4_client_of_a_dual_stack_server_is_an_ipv4_client(bench: "Bench") -> None:
     """EPSV 1 and EPRT 1 are its commands, 2 is 522; over IPv6 it is the other way round, and PASV has no room."""
     with bench.login(bench.ticket()) as client:
@@ -264,7 +264,7 @@ def test_an_idle_session_is_closed(bench: "Bench") -> None:
         assert client.getline().startswith("421")
 
 
-@pytest.mark.parametrize("bench", [{"passive_ports": (20990, 20990)}], indirect=True)
+@pytest.mark.parametrize("bench", [{"listener": {"passive_ports": (20990, 20990)}}], indirect=True)
 def test_the_passive_range_is_never_left(bench: "Bench") -> None:
     """With its only port taken PASV is 425, and the ticket says why; free again it is used."""
     first, second = bench.ticket(), bench.ticket()
@@ -311,8 +311,10 @@ def test_a_port_that_refuses_is_425(bench: "Bench") -> None:
     "bench",
     [
         {
-            "masquerade_address": "192.0.2.7",
-            "masquerade_networks": (("10.0.0.0/8", "192.0.2.8"), ("127.0.0.9/32", "192.0.2.9")),
+            "listener": {
+                "masquerade_address": "192.0.2.7",
+                "masquerade_networks": (("10.0.0.0/8", "192.0.2.8"), ("127.0.0.9/32", "192.0.2.9")),
+            }
         }
     ],
     indirect=True,

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from flashferry.fileserver import ServerSettings, TicketRequest, process
+from flashferry.fileserver.protocol import IOLoop, ServingContext
+from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import issue
 from flashferry.images.catalogue import Catalogue
-from ftpserver import session
+from ftpserver import ftp_listener, session
+from ftpserver.protocol import FtpListener
 
 _KINDS = ("ServerSession", "ImageChannel", "PassiveListener", "Transfer", "Reporter", "Tuning")
 
@@ -24,13 +27,15 @@ class _Here:
 
     def __init__(self, directory: Path) -> None:
         (directory / "a.bin").write_bytes(b"x" * 300_000)
-        settings = ServerSettings(image_paths=(directory,), listen_address="127.0.0.1", sample_interval_s=0.05)
+        listener = ftp_listener(listen_address="127.0.0.1")
+        settings = ServerSettings(image_paths=(directory,), listeners=(listener,), sample_interval_s=0.05)
         self.image = Catalogue((directory,)).image("a.bin")
-        self.loop: Any = process.IOLoop()
-        self.tickets = process.TicketService(settings, lambda _: None)
-        listener = socket.create_server(("127.0.0.1", 0))
-        self.address = listener.getsockname()
-        self.server: Any = process.FTPServer(listener, process.session_class(self.tickets, settings), ioloop=self.loop)
+        self.loop: Any = IOLoop()
+        self.tickets = TicketService(settings, lambda _: None)
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.address = listening.getsockname()
+        context = ServingContext(tickets=self.tickets, settings=settings, loop=self.loop)
+        self.listener = FtpListener(listening, context, listener.options)
 
     def serve(self, client: Callable[[], None]) -> None:
         """Serve until the client is done and its sessions are gone, for at most five seconds."""
@@ -80,7 +85,8 @@ def here(tmp_path: Path) -> Iterator[_Here]:
         yield made
     finally:
         gc.enable()
-        made.server.close_all()
+        made.listener.close("the test is over")
+        made.loop.close()
 
 
 def test_what_is_looked_for_is_there() -> None:

@@ -26,6 +26,7 @@ from flashferry.fileserver import (
     TransferState,
 )
 from flashferry.images.errors import ImageUnknown
+from ftpserver import ftp_listener
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -34,7 +35,9 @@ _PARENT = """
     import sys, time
     from pathlib import Path
     from flashferry.fileserver import FileServer, ServerSettings
-    server = FileServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1"))
+    from ftpserver import ftp_listener
+    listeners = (ftp_listener(listen_address="127.0.0.1"),)
+    server = FileServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listeners=listeners))
     server.__enter__()
     print(server.port, server.pid, flush=True)
     time.sleep(60)
@@ -45,7 +48,9 @@ _ENVIRONED = """
     import sys
     from pathlib import Path
     from flashferry.fileserver import FileServer, ServerSettings
-    with FileServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1")) as server:
+    from ftpserver import ftp_listener
+    listeners = (ftp_listener(listen_address="127.0.0.1"),)
+    with FileServer(ServerSettings(image_paths=(Path(sys.argv[1]),), listeners=listeners)) as server:
         print(Path(f"/proc/{server.pid}/environ").read_text(), flush=True)
 """
 
@@ -219,14 +224,15 @@ def test_a_failing_watcher_harms_nobody(bench: "Bench", caplog: pytest.LogCaptur
 
 def test_a_port_in_use_is_one_clear_sentence(bench: "Bench") -> None:
     """Starting on a taken port fails before anything runs, naming port and way out."""
-    settings = ServerSettings(image_paths=(bench.directory,), listen_address="127.0.0.1", port=bench.server.port)
+    taken = ftp_listener(listen_address="127.0.0.1", port=bench.server.port)
+    settings = ServerSettings(image_paths=(bench.directory,), listeners=(taken,))
     with pytest.raises(ServerStartFailed, match=f"port {bench.server.port}: Address already in use. Stop its owner"):
         FileServer(settings).__enter__()
 
 
 def test_an_address_of_another_host_is_refused(bench: "Bench") -> None:
     """Listening on an address that is not ours fails with what to give instead."""
-    settings = ServerSettings(image_paths=(bench.directory,), listen_address="192.0.2.1")
+    settings = ServerSettings(image_paths=(bench.directory,), listeners=(ftp_listener(listen_address="192.0.2.1"),))
     with pytest.raises(ServerStartFailed, match="Give an address of this host"):
         FileServer(settings).__enter__()
 
@@ -242,7 +248,7 @@ def test_what_was_never_issued_is_unknown(bench: "Bench") -> None:
 def test_a_server_that_was_not_started_says_so(bench: "Bench") -> None:
     """Using it outside its context is an error with the way out."""
     with pytest.raises(ServerGone, match="use it as a context manager"):
-        _ = FileServer(ServerSettings(image_paths=(bench.directory,))).port
+        _ = FileServer(ServerSettings(image_paths=(bench.directory,), listeners=(ftp_listener(),))).port
 
 
 def test_many_threads_may_ask_at_once(bench: "Bench") -> None:
@@ -297,7 +303,9 @@ def test_too_few_open_files_are_one_clear_sentence(bench: "Bench") -> None:
     script = (
         "import resource, sys; from pathlib import Path; from flashferry.fileserver import *\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))\n"
-        "settings = ServerSettings(image_paths=(Path(sys.argv[1]),), limits=Limits(sessions=int(sys.argv[2])))\n"
+        "from ftpserver import ftp_listener\n"
+        "limits = Limits(sessions=int(sys.argv[2]))\n"
+        "settings = ServerSettings(image_paths=(Path(sys.argv[1]),), listeners=(ftp_listener(),), limits=limits)\n"
         "try:\n    with FileServer(settings) as server: print(server.capabilities.open_files)\n"
         "except FileServerError as error: print(type(error).__name__, error)\n"
     )

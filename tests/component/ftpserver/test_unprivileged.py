@@ -20,11 +20,13 @@ _SCRIPT = """
     import ctypes, ftplib, json, os, sys
     from pathlib import Path
     from flashferry.fileserver import FileServer, SenderProfile, ServerSettings, TicketRequest
+    from ftpserver import ftp_listener
     PR_CAPBSET_DROP, LAST_CAPABILITY = 24, int(Path("/proc/sys/kernel/cap_last_cap").read_text())
     for capability in range(LAST_CAPABILITY + 1) if os.geteuid() == 0 else ():
         assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0
     profile = SenderProfile(congestion_control=sys.argv[2], cap_bytes_per_s=50_000_000, dscp=8)
-    settings = ServerSettings(image_paths=(Path(sys.argv[1]),), listen_address="127.0.0.1", profile=profile)
+    listeners = (ftp_listener(listen_address="127.0.0.1"),)
+    settings = ServerSettings(image_paths=(Path(sys.argv[1]),), listeners=listeners, profile=profile)
     senders = []
     with FileServer(settings) as server:
         for _ in range(2):

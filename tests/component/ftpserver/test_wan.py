@@ -20,6 +20,7 @@ from flashferry.fileserver import (
 )
 from flashferry.lab.namespaces import in_namespace
 from flashferry.lab.world import World, in_core, start_world
+from ftpserver import ftp_listener
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.clocked]
 
@@ -39,7 +40,10 @@ def server(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[F
     image.write_bytes(os.urandom(1 << 20) * 40)
     profile = SenderProfile(congestion_control="bbr", fall_back_after_s=1.0, unacked_limit_s=1.0)
     settings = ServerSettings(
-        image_paths=(image,), listen_address=world.server_address, profile=profile, sample_interval_s=0.1
+        image_paths=(image,),
+        listeners=(ftp_listener(listen_address=world.server_address),),
+        profile=profile,
+        sample_interval_s=0.1,
     )
     with in_core(world):
         running = FileServer(settings).__enter__()
@@ -55,7 +59,8 @@ def left_alone(world: World, tmp_path: Path) -> Iterator[FileServer]:
     image = tmp_path / IMAGE
     image.write_bytes(bytes(20_000_000))
     with in_core(world):
-        running = FileServer(ServerSettings(image_paths=(image,), listen_address=world.server_address)).__enter__()
+        listeners = (ftp_listener(listen_address=world.server_address),)
+        running = FileServer(ServerSettings(image_paths=(image,), listeners=listeners)).__enter__()
     with contextlib.closing(running):
         if not running.capabilities.allows("bbr"):
             pytest.skip("this kernel grants bbr not even to root")

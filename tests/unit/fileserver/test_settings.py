@@ -7,7 +7,9 @@ import pytest
 
 from flashferry.fileserver.congestion_control import LossSight, choose_sender
 from flashferry.fileserver.errors import SettingsInvalid
-from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
+from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
+
+LISTENER = ListenerSettings(protocol="nobody:LISTENS")
 
 
 @pytest.mark.parametrize(
@@ -15,21 +17,35 @@ from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
     [
         (
             {"listen_address": "localhost"},
-            "expected an IP address such as 192.0.2.1, found 'localhost'",
+            "listen_address: expected an IP address such as 192.0.2.1, found 'localhost'",
         ),
         ({"port": 70000}, "port: expected 0 to 65535, found 70000"),
-        ({"passive_ports": (50000, 40000)}, "passive_ports: expected two ports from 1024 to 65535 in order"),
-        ({"passive_ports": (21, 40000)}, "passive_ports: expected two ports from 1024"),
-        ({"masquerade_address": "2001:db8::1"}, "masquerade_address: expected an IPv4 address, since PASV"),
-        ({"masquerade_networks": (("ten", "192.0.2.1"),)}, "masquerade_networks: expected networks as 10.0.0.0/8"),
-        ({"masquerade_networks": (("10.0.0.0/8", "x"),)}, "masquerade_networks 10.0.0.0/8: expected an IP address"),
+        ({"protocol": "os.system"}, "protocol: expected a name such as package.module:NAME, found 'os.system'"),
+    ],
+)
+def test_wrong_listeners_are_one_sentence(wrong: dict[str, Any], message: str) -> None:
+    """Each wrong value is refused with its name, what was expected and what was found."""
+    with pytest.raises(SettingsInvalid, match=message):
+        ListenerSettings(**{"protocol": "nobody:LISTENS", **wrong})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
         ({"sample_interval_s": 0.01}, "sample_interval_s: expected 0.05 to 60"),
+        ({"listeners": ()}, "listeners: expected at least one, found none"),
     ],
 )
 def test_wrong_settings_are_one_sentence(wrong: dict[str, Any], message: str) -> None:
     """Each wrong value is refused with its name, what was expected and what was found."""
-    with pytest.raises(SettingsInvalid, match=message.replace("(", r"\(")):
-        ServerSettings(image_paths=(Path("/x"),), **wrong)
+    with pytest.raises(SettingsInvalid, match=message):
+        ServerSettings(**{"image_paths": (Path("/x"),), "listeners": (LISTENER,), **wrong})
+
+
+def test_a_server_in_another_s_place_takes_its_ports() -> None:
+    """Each listener gets its own of them, in their order."""
+    settings = ServerSettings(image_paths=(Path("/x"),), listeners=(LISTENER, LISTENER)).at_ports((2121, 8080))
+    assert [listener.port for listener in settings.listeners] == [2121, 8080]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from flashferry.fileserver.caps import Cap
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.logins import FixedLogin, admit
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferState
-from flashferry.fileserver.settings import Limits, SenderProfile, ServerSettings
+from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
 from flashferry.fileserver.ticket_accounts import CLOSED_KEPT_S, MOST_CLOSED, Account
 from flashferry.fileserver.ticket_service import TicketService, mask
 from flashferry.fileserver.tickets import Refusal, Ticket, TicketRequest, issue
@@ -36,7 +36,10 @@ class _Room:
         self.events: list[ServerEvent] = []
         self.failures: list[LoginFailure] = []
         settings = ServerSettings(
-            image_paths=(), profile=SenderProfile(**profile), limits=Limits(failed_logins=3, ban_s=60)
+            image_paths=(),
+            listeners=(ListenerSettings(protocol="nobody:LISTENS"),),
+            profile=SenderProfile(**profile),
+            limits=Limits(failed_logins=3, ban_s=60),
         )
         self.tickets = TicketService(settings, self.events.append, clock=lambda: self.now_s, wall=lambda: 1e9)
         self.tickets.on_login_failure = self.failures.append

@@ -1,24 +1,38 @@
-"""A client as its data connections see it: what `listeners` and `data` need of the control connection.
+"""What the parts of FTP build on: pyftpdlib's classes, and a client as its data connections see it.
 
-The control connection names the classes of its data connections, so these must not import it in turn.
+The library is subclassed, never patched. It is built on modules that Python 3.11 deprecates and that come from pinned
+packages from 3.12 on, so its classes are imported here alone.
+
+The control connection names the classes of its data connections, so these must not import it in turn: `FtpClient` is
+what `listeners` and `data` need of it.
 """
 
 import socket
+import warnings
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-if TYPE_CHECKING:
-    from flashferry.fileserver.settings import ServerSettings
-    from flashferry.fileserver.ticket_service import TicketService
-    from flashferry.tcp.syn import SynOptions
+from flashferry.fileserver.protocol import Client
 
-# What waits to be sent on a connection, in little room: most of the time nothing does.
-#
-# An empty `collections.deque`, which the library uses, takes 0.7 kB; a session has two of them, and there may be
-# thousands of sessions.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from pyftpdlib.handlers import DTPHandler, FTPHandler
+    from pyftpdlib.handlers.ftp.dispatchers import PassiveDTP
+    from pyftpdlib.ioloop import Acceptor, Connector
+    from pyftpdlib.servers import FTPServer
+
+if TYPE_CHECKING:
+    from ftpserver.settings import FtpOptions
+
+
+__all__ = ["Acceptor", "Connector", "DTPHandler", "FTPHandler", "FTPServer", "Fifo", "FtpClient", "PassiveDTP"]
 
 
 class Fifo(list[Any]):
-    """A list with the two methods of a deque that `asynchat` calls; a handful of replies at most is in it."""
+    """What waits to be sent on a connection: a list with the two methods of a deque that `asynchat` calls.
+
+    A handful of replies at most is in it, most of the time none. An empty `collections.deque`, which the library uses,
+    takes 0.7 kB; a session has two of them, and there may be thousands of sessions.
+    """
 
     __slots__ = ()
 
@@ -35,34 +49,24 @@ Connection: TypeAlias = socket.socket
 """A name of its own, for a client's attribute `socket` hides the module's."""
 
 
-class Client(Protocol):
+class FtpClient(Client, Protocol):
     """One client's control connection.
 
     Attributes:
         connected: Whether it is still there.
         remote_ip: Its address as the socket gives it, perhaps IPv4 mapped into IPv6.
-        client_address: Its address for people and records.
-        control_syn: What its SYN offered.
-        command_log: Commands and replies so far, secrets masked.
         ioloop: The library's event loop.
         socket: The connection itself.
     """
 
     connected: bool
     remote_ip: str
-    client_address: str
-    control_syn: "SynOptions | None"
-    command_log: list[str]
     ioloop: Any
     socket: Connection
 
     @property
-    def tickets(self) -> "TicketService":
-        """The server's ticket service."""
-
-    @property
-    def settings(self) -> "ServerSettings":
-        """How the server runs."""
+    def options(self) -> "FtpOptions":
+        """How FTP is served."""
 
     def respond(self, resp: str, logfun: Any = None) -> None:
         """Send a reply."""

@@ -1,14 +1,14 @@
 """The line from the serving process to its parent, where the parent reads late or not at all."""
 
-import json
 import socket
 from collections.abc import Iterator
 
 import pytest
 
-from flashferry.fileserver.process import ControlLink, IOLoop
+from flashferry.fileserver.process import ControlLink
+from flashferry.fileserver.protocol import IOLoop
 from flashferry.fileserver.records import EventKind, ServerEvent, TransferProgress, TransferState
-from flashferry.fileserver.wire import Pulse
+from flashferry.fileserver.wire import LENGTH_BYTES, Happened, Pulse, Pulses, Saying, saying_of
 
 _TICKETS = [f"ticket {number}" for number in range(20)]
 
@@ -27,15 +27,21 @@ class Line:
         """Let the child's loop do what is due."""
         self.ioloop.loop(0.001, blocking=False)
 
-    def read(self) -> list[dict[str, object]]:
+    def read(self) -> list[Saying]:
         """Return what has arrived."""
         while True:
             try:
                 self._unread += self.parent.recv(65536)
             except BlockingIOError:
                 break
-        *lines, self._unread = self._unread.split(b"\n")
-        return [json.loads(each) for each in lines]
+        messages = []
+        while len(self._unread) >= LENGTH_BYTES:
+            end = LENGTH_BYTES + int.from_bytes(self._unread[:LENGTH_BYTES], "big")
+            if len(self._unread) < end:
+                break
+            messages.append(saying_of(self._unread[LENGTH_BYTES:end]))
+            self._unread = self._unread[end:]
+        return messages
 
 
 @pytest.fixture
@@ -59,9 +65,8 @@ def _progress(ticket_id: str, acked: int, kind: EventKind = EventKind.PROGRESS) 
     return ServerEvent(kind=kind, at=1e9, text="", progress=progress)
 
 
-def _pulses(messages: list[dict[str, object]]) -> list[Pulse]:
-    rows = (row for message in messages for row in message.get("pulses", ()))
-    return [Pulse.from_row(row) for row in rows]
+def _pulses(messages: list[Saying]) -> list[Pulse]:
+    return [pulse for message in messages if isinstance(message, Pulses) for pulse in message.pulses]
 
 
 def test_a_parent_that_reads_late_gets_the_newest(line: Line) -> None:
@@ -85,11 +90,11 @@ def test_an_event_is_never_left_out_and_comes_behind_the_progress_before_it(line
             line.link.tell(_progress(ticket, second))
         line.link.tell(_progress(_TICKETS[0], second, EventKind.STALLED))
         line.turn()
-    messages: list[dict[str, object]] = []
+    messages: list[Saying] = []
     for _ in range(300):
         messages += line.read()
         line.turn()
-    assert sum("event" in message for message in messages) == 300
+    assert sum(isinstance(message, Happened) for message in messages) == 300
     counts = [pulse.bytes_acked for pulse in _pulses(messages) if pulse.ticket_id == _TICKETS[0]]
     assert counts == sorted(counts)
     assert counts[-1] == 300

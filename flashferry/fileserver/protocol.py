@@ -1,0 +1,139 @@
+"""What a protocol is to the file server: a listener in the serving process, and clients whose transfers are watched.
+
+One process serves all protocols, in one event loop: a site's caps and paces hold for its transfers whatever protocol
+they use. A protocol is named by where it is found, such as `package.module:NAME`; the process loads it by that name,
+so nothing here imports one.
+
+Facts
+-----
+
+- The event loop is pyftpdlib's, which a protocol may use as it likes: dispatchers for sockets, `call_later` for
+  timers. This module is the one place here that says so.
+- It is built on asyncore and asynchat, deprecated in Python 3.11 and taken from pinned packages from 3.12 on.
+- Its scheduler complains when one timer cancels another that is due in the same round; nothing is lost then.
+"""
+
+import importlib
+import logging
+import socket
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from flashferry.fileserver.settings import ServerSettings
+    from flashferry.fileserver.ticket_service import TicketService
+    from flashferry.tcp.syn import SynOptions
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from pyftpdlib.ioloop import Acceptor, AsyncChat, IOLoop
+
+__all__ = [
+    "BACKLOG",
+    "Acceptor",
+    "AsyncChat",
+    "Client",
+    "IOLoop",
+    "Listener",
+    "ProtocolFactory",
+    "ServingContext",
+    "divert_loop_errors",
+    "load_protocol",
+]
+
+BACKLOG = 1024
+"""Connections that may wait to be accepted on a listening socket."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingContext:
+    """What a protocol works with.
+
+    Attributes:
+        tickets: Who may fetch what, and what became of it; shared by all protocols.
+        settings: How the server runs.
+        loop: The event loop of the process.
+    """
+
+    tickets: "TicketService"
+    settings: "ServerSettings"
+    loop: Any
+
+
+class Listener(Protocol):
+    """A protocol on one listening socket, and the sessions that came in by it."""
+
+    @property
+    def transfers_to_come(self) -> int:
+        """Transfers that were granted and have not begun; those that have are known to the ticket service."""
+
+    def drain(self) -> None:
+        """Take no new sessions, and send away those without a transfer, granted or under way."""
+
+    def close(self, reason: str) -> None:
+        """Close the listening socket and every session at once; a transfer granted to one ends with the reason."""
+
+
+class ProtocolFactory(Protocol):
+    """A protocol, by what makes a listener of it."""
+
+    def __call__(self, listening: socket.socket, context: ServingContext, options: Mapping[str, object]) -> Listener:
+        """Serve the clients of a socket from now on.
+
+        Args:
+            listening: Bound, and not listened on yet.
+            context: What it works with.
+            options: The protocol's own settings, see `settings.ListenerSettings.options`.
+
+        Raises:
+            ValueError: The options are none of the protocol's.
+        """
+
+
+class Client(Protocol):
+    """Whose transfer it is, as those see it who watch the transfer and speak for it.
+
+    Attributes:
+        client_address: Its address for people and records.
+        control_syn: What the SYN of the connection offered by which it asks.
+        command_log: Commands and replies so far, secrets masked.
+    """
+
+    client_address: str
+    control_syn: "SynOptions | None"
+    command_log: list[str]
+
+    @property
+    def tickets(self) -> "TicketService":
+        """The server's ticket service."""
+
+    @property
+    def settings(self) -> "ServerSettings":
+        """How the server runs."""
+
+
+def load_protocol(name: str) -> ProtocolFactory:
+    """Return the protocol of a name such as `package.module:NAME`.
+
+    Raises:
+        ImportError: There is no such module.
+        AttributeError: The module has no such name.
+    """
+    module, _, attribute = name.partition(":")
+    factory: ProtocolFactory = getattr(importlib.import_module(module), attribute)
+    return factory
+
+
+def divert_loop_errors(handler: logging.Handler) -> None:
+    """Give what the loop's library logs as an error to a handler, and to nobody else."""
+    library = logging.getLogger("pyftpdlib")
+    handler.addFilter(_is_an_error_of_ours)
+    library.handlers = [handler]
+    library.propagate = False
+    library.setLevel(logging.ERROR)
+
+
+def _is_an_error_of_ours(record: logging.LogRecord) -> bool:
+    return not record.getMessage().rstrip().endswith("already cancelled")

@@ -1,0 +1,61 @@
+"""FTP as a protocol of the file server; found by the name in `settings.PROTOCOL`."""
+
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from flashferry.fileserver.protocol import BACKLOG, ServingContext
+from ftpserver.base import FTPServer
+from ftpserver.session import ImageSession
+from ftpserver.settings import FtpOptions
+
+
+def session_class(context: ServingContext, options: FtpOptions) -> type[ImageSession]:
+    """Make the session class of one listener; the library keeps settings on classes, so each has its own."""
+    return type(
+        "ServerSession",
+        (ImageSession,),
+        {
+            "tickets": context.tickets,
+            "settings": context.settings,
+            "options": options,
+            "timeout": context.settings.limits.idle_s,
+        },
+    )
+
+
+class FtpListener:
+    """FTP on one listening socket, see `flashferry.fileserver.protocol`."""
+
+    def __init__(self, listening: socket.socket, context: ServingContext, options: Mapping[str, object]) -> None:
+        self._session_class = session_class(context, msgspec.convert(options, FtpOptions))
+        self._loop = context.loop
+        self._server: Any = FTPServer(listening, self._session_class, ioloop=context.loop, backlog=BACKLOG)
+        # The library counts sockets, ours counts sessions: see `BoundedControl.on_connect`.
+        self._server.max_cons = 0
+
+    @property
+    def transfers_to_come(self) -> int:
+        """How many RETRs were granted (150) and wait for their data connection."""
+        return sum(session.waits_to_send for session in self._sessions())
+
+    def drain(self) -> None:
+        """Take no new sessions, and send idle ones away."""
+        self._server.close()
+        for session in self._sessions():
+            if session.data_channel is None and not session.waits_to_send:
+                session.respond("421 Server is going down.")
+                session.close_when_done()
+
+    def close(self, reason: str) -> None:
+        """Close the listening socket and every session at once."""
+        self._server.close()
+        for session in self._sessions():
+            session.end_waiting(reason)
+            session.close()
+
+    def _sessions(self) -> list[ImageSession]:
+        open_now = self._loop.socket_map.values()
+        return [instance for instance in open_now if isinstance(instance, self._session_class)]
