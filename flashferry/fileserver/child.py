@@ -142,11 +142,7 @@ class Child:
         self._closing = True
         with contextlib.suppress(OSError), self._lock:
             self._channel.send_bytes(encode(Call(number=0, request=Stop())))
-        try:
-            self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._ended_status()
         if threading.current_thread() is not self._reader:
             self._reader.join(_STOP_S)
         self._channel.close()
@@ -196,7 +192,7 @@ class Child:
     def _read(self) -> None:
         try:
             # One that was killed leaves half a message behind.
-            with contextlib.suppress(OSError, EOFError):
+            with contextlib.suppress(EOFError, ConnectionError):
                 while True:
                     self._take(saying_of(self._channel.recv_bytes(MOST_BYTES)))
         except Exception:  # noqa: BLE001
@@ -210,13 +206,21 @@ class Child:
         with self._answered:
             self._ended = True
             self._answered.notify_all()
-        in_order = self._process.wait() == 0
+        in_order = self._ended_status() == 0
         if self._ready is None:
             return
         if self._closing or in_order:
             self._on_end("the server was stopped", in_order)
         else:
             self._on_end(f"the server's process ended: {self._last_words()}", False)
+
+    def _ended_status(self) -> int:
+        """Return the exit status of the process, which has been told to end or has left the channel."""
+        try:
+            return self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
 
     def _take(self, message: "Saying") -> None:
         match message:
