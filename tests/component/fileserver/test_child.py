@@ -1,4 +1,4 @@
-"""The parent of a serving process that somebody from the network has taken over: it ends it, and does nothing it says."""
+"""The parent of a serving process that somebody has taken over: it ends the process, and does nothing that it says."""
 
 import logging
 import os
