@@ -8,8 +8,6 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-import msgspec
-
 from flashferry.core.errors import FlashferryError, Kind
 
 T = TypeVar("T")
@@ -24,6 +22,8 @@ class CodecError(FlashferryError, ValueError):
 
 def encode(value: Any) -> Any:
     """Turn a value into what `json.dumps` takes."""
+    import msgspec  # here, for most commands end without it
+
     return msgspec.to_builtins(value, enc_hook=_path_as_text)
 
 
@@ -48,6 +48,8 @@ def decode(kind: type[T], data: Any) -> T:
     Raises:
         CodecError: A field is missing or of another type.
     """
+    import msgspec
+
     try:
         return msgspec.convert(data, kind, dec_hook=_path_of_text)
     except msgspec.ValidationError as error:

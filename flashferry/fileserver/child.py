@@ -10,21 +10,43 @@ import tempfile
 import threading
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
 from flashferry.fileserver.errors import RequestRefused, ServerGone, ServerStartFailed
 from flashferry.fileserver.host_capabilities import hard_limit, sessions_allowed
+from flashferry.fileserver.records import LoginFailure, ServerEvent, TransferProgress
 from flashferry.fileserver.settings import LOG
 from flashferry.fileserver.sockets import bound_listener
-from flashferry.fileserver.wire import MOST_BYTES, Answer, Call, Hello, Ready, Stop, encode, saying_of
+from flashferry.fileserver.wire import (
+    MOST_BYTES,
+    AddTicket,
+    AdmitLogin,
+    Answer,
+    Call,
+    Drain,
+    Happened,
+    Hello,
+    LoginRefused,
+    Pulse,
+    Pulses,
+    Ready,
+    Revoke,
+    SetCap,
+    SetSiteCap,
+    SetSiteLink,
+    Stop,
+    encode,
+    saying_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from flashferry.fileserver.host_capabilities import HostCapabilities
+    from flashferry.fileserver.logins import FixedGrant
     from flashferry.fileserver.settings import ListenerSettings, ServerSettings
+    from flashferry.fileserver.tickets import TicketGrant
     from flashferry.fileserver.wire import Request, Saying
 
 _ENVIRONMENT = frozenset(
@@ -52,27 +74,35 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in _ENVIRONMENT or name.startswith("LC_")}
 
 
+class Hearer(Protocol):
+    """Who is told what the server's process says by itself."""
+
+    def take_event(self, event: ServerEvent) -> None:
+        """Take something that happened."""
+
+    def take_pulses(self, pulses: list[Pulse]) -> None:
+        """Take the progress of many transfers at one moment."""
+
+    def take_login_failure(self, failure: LoginFailure) -> None:
+        """Take a login that no ticket is concerned with."""
+
+    def take_end(self, reason: str, in_order: bool) -> None:
+        """Take its end, the last thing to be told: why, and whether it ended as it was told to."""
+
+
 class Child:
     """The server's process.
 
     Args:
         settings: How it is to run.
-        on_message: Called with everything it says by itself, on a thread of ours.
-        on_end: Called once when it is gone, with the reason and whether it ended in order: as it was told to.
+        hearer: Is told everything that it says by itself, and its end, on a thread of ours.
 
     Raises:
         ServerStartFailed: It did not come up, or the host allows too few open files for the sessions wanted.
     """
 
-    def __init__(
-        self,
-        settings: "ServerSettings",
-        *,
-        on_message: "Callable[[Saying], None]",
-        on_end: "Callable[[str, bool], None]",
-    ) -> None:
-        self._on_message = on_message
-        self._on_end = on_end
+    def __init__(self, settings: "ServerSettings", hearer: Hearer) -> None:
+        self._hearer = hearer
         self._lock = threading.Lock()
         self._answered = threading.Condition()
         self._answers: dict[int, Answer] = {}
@@ -108,7 +138,35 @@ class Child:
         """Its process id."""
         return self._process.pid
 
-    def ask(self, request: "Request", kind: type[T]) -> T:
+    def add_ticket(self, grant: "TicketGrant") -> TransferProgress:
+        """Have it take a new ticket in, and return the first snapshot; raises what `_ask` does, as do all of these."""
+        return self._ask(AddTicket(grant=grant), TransferProgress)
+
+    def admit(self, grant: "FixedGrant") -> None:
+        """Have it let a fixed login in."""
+        self._ask(AdmitLogin(grant=grant), NoneType)
+
+    def revoke(self, ticket_id: str) -> None:
+        """Have it make a ticket worthless."""
+        self._ask(Revoke(ticket_id=ticket_id), NoneType)
+
+    def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
+        """Change a ticket's cap; None lifts it."""
+        self._ask(SetCap(ticket_id=ticket_id, cap_bytes_per_s=cap_bytes_per_s), NoneType)
+
+    def set_site_cap(self, site: str, cap_bytes_per_s: int | None, source: str) -> None:
+        """Change a site's cap; None lifts it."""
+        self._ask(SetSiteCap(site=site, cap_bytes_per_s=cap_bytes_per_s, source=source), NoneType)
+
+    def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
+        """Tell it what a site's link carries; None where that is not known any more."""
+        self._ask(SetSiteLink(site=site, link_bytes_per_s=link_bytes_per_s), NoneType)
+
+    def drain(self) -> int:
+        """Have it end with its last transfer, and return how many are under way."""
+        return self._ask(Drain(), int)
+
+    def _ask(self, request: "Request", kind: type[T]) -> T:
         """Send a request and return the answer, which is of a kind.
 
         Raises:
@@ -210,9 +268,9 @@ class Child:
         if self._ready is None:
             return
         if self._closing or in_order:
-            self._on_end("the server was stopped", in_order)
+            self._hearer.take_end("the server was stopped", in_order)
         else:
-            self._on_end(f"the server's process ended: {self._last_words()}", False)
+            self._hearer.take_end(f"the server's process ended: {self._last_words()}", False)
 
     def _ended_status(self) -> int:
         """Return the exit status of the process, which has been told to end or has left the channel."""
@@ -234,8 +292,12 @@ class Child:
                     if number:
                         self._answers[number] = message
                     self._answered.notify_all()
-            case _:
-                self._on_message(message)
+            case Happened(event):
+                self._hearer.take_event(event)
+            case Pulses(pulses):
+                self._hearer.take_pulses(pulses)
+            case LoginRefused(failure):
+                self._hearer.take_login_failure(failure)
 
     def _last_words(self) -> str:
         """Return the last line it wrote to standard error, which names the exception if there was one."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flashferry.fileserver import TransferState
-from flashferry.fileserver.snapshots import Snapshots
+from flashferry.fileserver.telemetry import Snapshots
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -131,7 +131,7 @@ def test_a_revoked_ticket_is_refused(bench: "Bench") -> None:
 def test_a_forgotten_ticket_is_revoked_all_the_same(bench: "Bench", monkeypatch: pytest.MonkeyPatch) -> None:
     """What the caller keeps of tickets is bounded; one that it has no more of is good until it is revoked."""
     ticket = bench.ticket()
-    monkeypatch.setattr(bench.server, "_snapshots", Snapshots())
+    monkeypatch.setattr(bench.server._telemetry, "_snapshots", Snapshots())
     bench.server.revoke(ticket.ticket_id)
     assert _refused(bench, ticket.username, ticket.password) == "530 Login incorrect."
 

@@ -2,7 +2,7 @@
 
 import threading
 
-from flashferry.fileserver.snapshots import TicketConditions
+from flashferry.fileserver.telemetry import TicketConditions
 
 
 def _waiter(room: TicketConditions, lock: threading.RLock, ticket_id: str, woken: list[str]) -> threading.Thread:

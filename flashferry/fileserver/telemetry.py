@@ -1,0 +1,304 @@
+"""What the parent knows of the server: the newest snapshot of each ticket, who waits for news, and who hears all of it.
+
+Facts
+-----
+
+- A record with its samples takes up to 30 kB. Whoever waits for a transfer reads it when it ends.
+- So the latest finished tickets keep all of their record, older ones keep it without samples and commands, and the
+  oldest are forgotten. A ticket that is not finished is never forgotten.
+- Hundreds of threads may wait for news, each of a ticket of its own: one's news wakes nobody else.
+"""
+
+import threading
+import time
+from collections import Counter, OrderedDict
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flashferry.fileserver.errors import ServerGone, TicketUnknown
+from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
+from flashferry.fileserver.settings import LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from flashferry.fileserver.wire import Pulse
+
+_MOST_FAILURES = 200
+_MOST_NOTICES = 200
+
+
+class TicketConditions:
+    """Conditions by ticket, each there for as long as somebody waits for it.
+
+    Args:
+        lock: Guards what the news are about, and this; all methods are called with it held.
+    """
+
+    def __init__(self, lock: "threading.RLock") -> None:
+        self._lock = lock
+        self._conditions: dict[str, threading.Condition] = {}
+        self._waiters: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._conditions)
+
+    @contextmanager
+    def condition(self, ticket_id: str) -> "Iterator[threading.Condition]":
+        """Lend the condition of a ticket; waiting on it lets the lock go."""
+        condition = self._conditions.setdefault(ticket_id, threading.Condition(self._lock))
+        self._waiters[ticket_id] += 1
+        try:
+            yield condition
+        finally:
+            self._waiters[ticket_id] -= 1
+            if not self._waiters[ticket_id]:
+                del self._conditions[ticket_id], self._waiters[ticket_id]
+
+    def wake(self, ticket_id: str) -> None:
+        """Wake who waits for a ticket."""
+        condition = self._conditions.get(ticket_id)
+        if condition is not None:
+            condition.notify_all()
+
+    def wake_all(self) -> None:
+        """Wake everybody."""
+        for condition in self._conditions.values():
+            condition.notify_all()
+
+
+WHOLE_RECORDS = 256
+"""So many finished tickets keep samples and commands ..."""
+
+BRIEF_RECORDS = 2_000
+"""... and so many more the rest of their record."""
+
+
+class Snapshots:
+    """The newest snapshot of each ticket."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[str, TransferProgress] = {}
+        self._whole: OrderedDict[str, TransferProgress] = OrderedDict()
+        self._brief: OrderedDict[str, TransferProgress] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._under_way) + len(self._whole) + len(self._brief)
+
+    def find(self, ticket_id: str) -> TransferProgress | None:
+        """Return a ticket's newest snapshot; None if it is not known, or no longer."""
+        return self._under_way.get(ticket_id) or self._whole.get(ticket_id) or self._brief.get(ticket_id)
+
+    def get(self, ticket_id: str) -> TransferProgress:
+        """Return a ticket's newest snapshot.
+
+        Raises:
+            TicketUnknown: It is not known, or finished so long ago that it was forgotten.
+        """
+        found = self.find(ticket_id)
+        if found is None:
+            raise TicketUnknown(f"ticket {ticket_id!r}: not issued by this server, or finished long ago")
+        return found
+
+    def under_way(self) -> "Iterable[TransferProgress]":
+        """Return the snapshots of tickets that have not come to an end."""
+        return self._under_way.values()
+
+    def put(self, progress: TransferProgress, *, new_transfer: bool = False) -> None:
+        """Keep a snapshot; the record of the last transfer stays until a new one begins."""
+        before = self.find(progress.ticket_id)
+        if progress.record is None and before is not None and before.record is not None and not new_transfer:
+            progress = replace(progress, record=before.record)
+        if not progress.state.is_final and progress.ticket_id in self._under_way:
+            # By far the most: progress of a copy that goes on.
+            self._under_way[progress.ticket_id] = progress
+            return
+        for place in (self._under_way, self._whole, self._brief):
+            place.pop(progress.ticket_id, None)
+        if not progress.state.is_final:
+            self._under_way[progress.ticket_id] = progress
+            return
+        self._whole[progress.ticket_id] = progress
+        if len(self._whole) > WHOLE_RECORDS:
+            ticket_id, oldest = self._whole.popitem(last=False)
+            self._brief[ticket_id] = _brief(oldest)
+        if len(self._brief) > BRIEF_RECORDS:
+            self._brief.popitem(last=False)
+
+
+class Telemetry:
+    """What a server's processes have said so far, one after the other. Methods may be called from any thread.
+
+    Attributes:
+        gone: Why the process has ended; empty while one runs.
+        ended_in_order: Whether it ended because it was told to; True while one runs.
+    """
+
+    def __init__(self) -> None:
+        self.gone = ""
+        self.ended_in_order = True
+        self._changed = threading.RLock()
+        self._waiting = TicketConditions(self._changed)
+        self._snapshots = Snapshots()
+        self._failures: list[LoginFailure] = []
+        self._notices: list[str] = []
+        self._callbacks: list[Callable[[ServerEvent], None]] = []
+        # Tickets that died with their process, each with the reason.
+        self._void: dict[str, str] = {}
+
+    @property
+    def failures(self) -> tuple[LoginFailure, ...]:
+        """Logins that no ticket is concerned with; the latest 200."""
+        with self._changed:
+            return tuple(self._failures)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the server had to say about itself; the latest 200."""
+        with self._changed:
+            return tuple(self._notices)
+
+    def add(self, first: TransferProgress) -> None:
+        """Keep the first snapshot of a ticket, unless there is news of it already."""
+        with self._changed:
+            if self._snapshots.find(first.ticket_id) is None:
+                self._snapshots.put(first)
+
+    def progress(self, ticket_id: str) -> TransferProgress:
+        """Return the newest snapshot of a ticket.
+
+        Raises:
+            TicketUnknown: This server issued no such ticket, or it came to its end long ago.
+        """
+        with self._changed:
+            return self._snapshots.get(ticket_id)
+
+    def wait(self, ticket_id: str, timeout_s: float) -> TransferProgress:
+        """Wait until something about a ticket changes, and return its newest snapshot.
+
+        Returns at once if the ticket has come to an end, and after `timeout_s` in any case.
+
+        Raises:
+            TicketUnknown: This server issued no such ticket, or it came to its end long ago.
+            ServerGone: The server's process ended while the ticket was under way.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed, self._waiting.condition(ticket_id) as news:
+            before = self._snapshots.get(ticket_id)
+            while True:
+                if ticket_id in self._void:
+                    raise ServerGone(self._void[ticket_id])
+                now = self._snapshots.get(ticket_id)
+                left_s = deadline_s - time.monotonic()
+                if now.state.is_final or now.sequence != before.sequence or left_s <= 0:
+                    return now
+                news.wait(left_s)
+
+    def events(self, callback: "Callable[[ServerEvent], None]") -> "Callable[[], None]":
+        """Have every event handed to a callback, on a thread of the server's; it must return quickly.
+
+        The last one is of kind GONE; where the server is gone already it is handed over at once.
+
+        Returns:
+            A function that ends the subscription.
+        """
+        with self._changed:
+            self._callbacks.append(callback)
+            gone = self.gone
+        if gone:
+            _call((callback,), _event(EventKind.GONE, gone))
+
+        def unsubscribe() -> None:
+            with self._changed:
+                if callback in self._callbacks:
+                    self._callbacks.remove(callback)
+
+        return unsubscribe
+
+    def take_pulses(self, pulses: "list[Pulse]") -> None:
+        """Take the progress of many transfers at once; events are only made of it where somebody listens."""
+        news = []
+        with self._changed:
+            for pulse in pulses:
+                before = self._snapshots.find(pulse.ticket_id)
+                if before is not None:
+                    progress = pulse.progress(before)
+                    self._snapshots.put(progress)
+                    self._waiting.wake(pulse.ticket_id)
+                    news.append((pulse, progress))
+            callbacks = tuple(self._callbacks)
+        if callbacks:
+            for pulse, progress in news:
+                _call(callbacks, pulse.event(progress))
+
+    def take_login_failure(self, failure: LoginFailure) -> None:
+        """Take a login that no ticket is concerned with."""
+        with self._changed:
+            self._failures = [*self._failures, failure][-_MOST_FAILURES:]
+        text = f"login refused for {failure.peer_address}: {failure.reason}, user {failure.username_masked}"
+        self.take_event(
+            ServerEvent(kind=EventKind.LOGIN_FAILED, at=failure.at, text=text, peer_address=failure.peer_address)
+        )
+
+    def take_event(self, event: ServerEvent) -> None:
+        """Take something that happened."""
+        with self._changed:
+            if event.progress is not None:
+                self._snapshots.put(event.progress, new_transfer=event.kind is EventKind.START)
+            elif event.kind is EventKind.NOTICE:
+                self._notices = [*self._notices, event.text][-_MOST_NOTICES:]
+            callbacks = tuple(self._callbacks)
+            if event.progress is not None:
+                self._waiting.wake(event.progress.ticket_id)
+        _call(callbacks, event)
+
+    def take_end(self, reason: str, in_order: bool) -> None:
+        """Void the tickets that were not at their end, and tell everybody."""
+        events = []
+        with self._changed:
+            self.gone, self.ended_in_order = reason, in_order
+            for before in tuple(self._snapshots.under_way()):
+                self._void[before.ticket_id] = reason
+                # Of one that nobody came for there is nothing to tell.
+                if before.state is not TransferState.WAITING:
+                    lost = replace(before, state=TransferState.FAILED, sequence=before.sequence + 1, last_error=reason)
+                    self._snapshots.put(lost)
+                    events.append(_event(EventKind.FAILED, reason, lost))
+            self._waiting.wake_all()
+            callbacks = tuple(self._callbacks)
+        for event in (*events, _event(EventKind.GONE, reason)):
+            _call(callbacks, event)
+
+    def begin_anew(self) -> str:
+        """Note that a new process is to take the place of one that died; return why that one did."""
+        why, self.gone, self.ended_in_order = self.gone, "", True
+        return why
+
+    def stay_gone(self, why: str) -> None:
+        """Note that it did not come up."""
+        self.gone, self.ended_in_order = why, False
+
+    def notice(self, text: str) -> None:
+        """Tell everybody something about the server as a whole."""
+        self.take_event(_event(EventKind.NOTICE, text))
+
+
+def _brief(progress: TransferProgress) -> TransferProgress:
+    if progress.record is None:
+        return progress
+    return replace(progress, record=replace(progress.record, samples=(), commands=()))
+
+
+def _event(kind: EventKind, text: str, progress: TransferProgress | None = None) -> ServerEvent:
+    address = progress.peer_address if progress is not None else None
+    return ServerEvent(kind=kind, at=time.time(), text=text, peer_address=address, progress=progress)
+
+
+def _call(callbacks: "tuple[Callable[[ServerEvent], None], ...]", event: ServerEvent) -> None:
+    for callback in callbacks:
+        try:
+            callback(event)
+        except Exception:  # noqa: BLE001
+            # A watcher that fails must not take telemetry from everybody else.
+            LOG.exception("a callback for server events failed")
