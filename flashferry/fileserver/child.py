@@ -11,13 +11,13 @@ import threading
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from types import NoneType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from flashferry.fileserver.errors import RequestRefused, ServerGone, ServerStartFailed
 from flashferry.fileserver.host_capabilities import hard_limit, sessions_allowed
-from flashferry.fileserver.records import LoginFailure, ServerEvent, TransferProgress
+from flashferry.fileserver.records import TransferProgress
 from flashferry.fileserver.settings import LOG
 from flashferry.fileserver.sockets import bound_listener
 from flashferry.fileserver.wire import (
@@ -29,10 +29,9 @@ from flashferry.fileserver.wire import (
     Drain,
     Happened,
     Hello,
-    LoginRefused,
-    Pulse,
     Pulses,
     Ready,
+    RefusedLogin,
     Revoke,
     SetCap,
     SetSiteCap,
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.host_capabilities import HostCapabilities
     from flashferry.fileserver.logins import FixedGrant
     from flashferry.fileserver.settings import ListenerSettings, ServerSettings
+    from flashferry.fileserver.telemetry import Telemetry
     from flashferry.fileserver.tickets import TicketGrant
     from flashferry.fileserver.wire import Request, Saying
 
@@ -74,35 +74,19 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in _ENVIRONMENT or name.startswith("LC_")}
 
 
-class Hearer(Protocol):
-    """Who is told what the server's process says by itself."""
-
-    def take_event(self, event: ServerEvent) -> None:
-        """Take something that happened."""
-
-    def take_pulses(self, pulses: list[Pulse]) -> None:
-        """Take the progress of many transfers at one moment."""
-
-    def take_login_failure(self, failure: LoginFailure) -> None:
-        """Take a login that no ticket is concerned with."""
-
-    def take_end(self, reason: str, in_order: bool) -> None:
-        """Take its end, the last thing to be told: why, and whether it ended as it was told to."""
-
-
 class Child:
     """The server's process.
 
     Args:
         settings: How it is to run.
-        hearer: Is told everything that it says by itself, and its end, on a thread of ours.
+        telemetry: Is told everything that it says by itself, and its end, on a thread of ours.
 
     Raises:
         ServerStartFailed: It did not come up, or the host allows too few open files for the sessions wanted.
     """
 
-    def __init__(self, settings: "ServerSettings", hearer: Hearer) -> None:
-        self._hearer = hearer
+    def __init__(self, settings: "ServerSettings", telemetry: "Telemetry") -> None:
+        self._telemetry = telemetry
         self._lock = threading.Lock()
         self._answered = threading.Condition()
         self._answers: dict[int, Answer] = {}
@@ -268,9 +252,9 @@ class Child:
         if self._ready is None:
             return
         if self._closing or in_order:
-            self._hearer.take_end("the server was stopped", in_order)
+            self._telemetry.take_end("the server was stopped", in_order)
         else:
-            self._hearer.take_end(f"the server's process ended: {self._last_words()}", False)
+            self._telemetry.take_end(f"the server's process ended: {self._last_words()}", False)
 
     def _ended_status(self) -> int:
         """Return the exit status of the process, which has been told to end or has left the channel."""
@@ -293,11 +277,11 @@ class Child:
                         self._answers[number] = message
                     self._answered.notify_all()
             case Happened(event):
-                self._hearer.take_event(event)
+                self._telemetry.take_event(event)
             case Pulses(pulses):
-                self._hearer.take_pulses(pulses)
-            case LoginRefused(failure):
-                self._hearer.take_login_failure(failure)
+                self._telemetry.take_pulses(pulses)
+            case RefusedLogin(failure):
+                self._telemetry.take_login_failure(failure)
 
     def _last_words(self) -> str:
         """Return the last line it wrote to standard error, which names the exception if there was one."""

@@ -32,10 +32,10 @@ from flashferry.fileserver.wire import (
     Answer,
     Drain,
     Happened,
-    LoginRefused,
     Pulse,
     Pulses,
     Ready,
+    RefusedLogin,
     Revoke,
     SetCap,
     SetSiteCap,
@@ -113,7 +113,7 @@ class ControlLink(AsyncChat):
         if pulse is None:
             self.say(Happened(event=event))
         elif not self._closed:
-            self._pulses[pulse.ticket_id] = pulse
+            self._pulses[pulse.now.ticket_id] = pulse
             # Together with that of all other transfers read in this turn of the loop.
             self._post_in(0)
 
@@ -242,7 +242,7 @@ class Service:
         return self._under_way()
 
     def _tell_login_failure(self, failure: "LoginFailure") -> None:
-        self._link.say(LoginRefused(failure=failure))
+        self._link.say(RefusedLogin(failure=failure))
 
     def _on_sigterm(self, _number: int, _frame: Any) -> None:
         # Only a mark: the loop may be in the middle of anything. The heartbeat acts on it.

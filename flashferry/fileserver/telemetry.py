@@ -221,11 +221,11 @@ class Telemetry:
         news = []
         with self._changed:
             for pulse in pulses:
-                before = self._snapshots.find(pulse.ticket_id)
+                before = self._snapshots.find(pulse.now.ticket_id)
                 if before is not None:
                     progress = pulse.progress(before)
                     self._snapshots.put(progress)
-                    self._waiting.wake(pulse.ticket_id)
+                    self._waiting.wake(pulse.now.ticket_id)
                     news.append((pulse, progress))
             callbacks = tuple(self._callbacks)
         if callbacks:

@@ -129,57 +129,43 @@ class Happened(_Saying, frozen=True):
     event: ServerEvent
 
 
-class LoginRefused(_Saying, frozen=True):
+class RefusedLogin(_Saying, frozen=True):
     """A login that no ticket is concerned with was refused."""
 
     failure: LoginFailure
 
 
-class Pulse(msgspec.Struct, frozen=True, array_like=True):
-    """A progress event by what changes from one to the next; the other side knows the rest. `sample` is a row too."""
+class Moment(msgspec.Struct, frozen=True, array_like=True):
+    """What changes of a `TransferProgress` while data flows, by the same names; the other side knows the rest."""
 
     ticket_id: str
-    at: float
     state: TransferState
     sequence: int
     rtt_s: float | None
     bytes_acked: int
     rate_bytes_per_s: float
     congestion_control: str | None
-    limited_by: VerdictKind | None = None
+    limited_by: VerdictKind | None
+
+
+class Pulse(msgspec.Struct, frozen=True, array_like=True):
+    """A progress event; `sample` has the values of a reading in the order of its fields."""
+
+    at: float
+    now: Moment
     sample: tuple[float | int | bool | None, ...] | None = None
 
     @classmethod
     def of(cls, event: ServerEvent) -> Self | None:
         """Return an event as a pulse; None if it is more than mere progress."""
-        progress = event.progress
-        if event.kind is not EventKind.PROGRESS or progress is None:
+        if event.kind is not EventKind.PROGRESS or event.progress is None:
             return None
-        return cls(
-            ticket_id=progress.ticket_id,
-            at=event.at,
-            state=progress.state,
-            sequence=progress.sequence,
-            rtt_s=progress.rtt_s,
-            bytes_acked=progress.bytes_acked,
-            rate_bytes_per_s=progress.rate_bytes_per_s,
-            congestion_control=progress.congestion_control,
-            limited_by=progress.limited_by,
-            sample=None if event.sample is None else _readings_of(event.sample),
-        )
+        now = msgspec.convert(event.progress, Moment, from_attributes=True)
+        return cls(at=event.at, now=now, sample=None if event.sample is None else _readings_of(event.sample))
 
     def progress(self, before: TransferProgress) -> TransferProgress:
         """Return the ticket's snapshot, given its last one."""
-        return replace(
-            before,
-            state=self.state,
-            sequence=self.sequence,
-            rtt_s=self.rtt_s,
-            bytes_acked=self.bytes_acked,
-            rate_bytes_per_s=self.rate_bytes_per_s,
-            congestion_control=self.congestion_control,
-            limited_by=self.limited_by,
-        )
+        return replace(before, **msgspec.structs.asdict(self.now))
 
     def event(self, progress: TransferProgress) -> ServerEvent:
         """Return the event again, given the snapshot that came of it.
@@ -187,9 +173,7 @@ class Pulse(msgspec.Struct, frozen=True, array_like=True):
         Raises:
             ValueError: Its reading has another number of values than ours.
         """
-        readings: dict[str, Any] | None = None
-        if self.sample is not None:
-            readings = dict(zip(_READINGS, self.sample, strict=True))
+        readings: Any = None if self.sample is None else dict(zip(_READINGS, self.sample, strict=True))
         return ServerEvent(
             kind=EventKind.PROGRESS,
             at=self.at,
@@ -206,7 +190,7 @@ class Pulses(_Saying, frozen=True):
     pulses: list[Pulse]
 
 
-Saying: TypeAlias = Ready | Answer | Happened | LoginRefused | Pulses
+Saying: TypeAlias = Ready | Answer | Happened | RefusedLogin | Pulses
 
 _READINGS = tuple(Sample.__dataclass_fields__)
 _readings_of = attrgetter(*_READINGS)

@@ -79,7 +79,7 @@ def test_a_parent_that_reads_late_gets_the_newest(line: Line) -> None:
     assert len(old) < 60 * len(_TICKETS)
     for _ in range(300):
         line.turn()
-    new = {pulse.ticket_id: pulse.bytes_acked for pulse in _pulses(line.read())}
+    new = {pulse.now.ticket_id: pulse.now.bytes_acked for pulse in _pulses(line.read())}
     assert new == dict.fromkeys(_TICKETS, 600)
 
 
@@ -95,6 +95,6 @@ def test_an_event_is_never_left_out_and_comes_behind_the_progress_before_it(line
         messages += line.read()
         line.turn()
     assert sum(isinstance(message, Happened) for message in messages) == 300
-    counts = [pulse.bytes_acked for pulse in _pulses(messages) if pulse.ticket_id == _TICKETS[0]]
+    counts = [pulse.now.bytes_acked for pulse in _pulses(messages) if pulse.now.ticket_id == _TICKETS[0]]
     assert counts == sorted(counts)
     assert counts[-1] == 300

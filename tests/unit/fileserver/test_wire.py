@@ -74,7 +74,7 @@ def test_a_request_comes_out_as_it_went_in(request_: wire.Request) -> None:
     "saying",
     [
         wire.Happened(event=ServerEvent(kind=EventKind.STALLED, at=1.5, text="x", progress=_PROGRESS)),
-        wire.LoginRefused(failure=LoginFailure(at=1.0, peer_address="::1", username_masked="a***", reason="unknown")),
+        wire.RefusedLogin(failure=LoginFailure(at=1.0, peer_address="::1", username_masked="a***", reason="unknown")),
         wire.Answer(number=4, error="ValueError: no"),
     ],
     ids=lambda saying: type(saying).__name__,
@@ -119,9 +119,9 @@ def test_mere_progress_is_sent_by_what_changed() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"type": "Pulses", "pulses": [["t", 1.5]]},
-        {"type": "Pulses", "pulses": [["t", 1.5, "no such state", 3, None, 9, 2.5, None]]},
-        {"type": "Pulses", "pulses": [["t", 1.5, "stalled", 3, None, 9, 2.5, None, None, [{"a": 1}]]]},
+        {"type": "Pulses", "pulses": [[1.5]]},
+        {"type": "Pulses", "pulses": [[1.5, ["t", "no such state", 3, None, 9, 2.5, None, None]]]},
+        {"type": "Pulses", "pulses": [[1.5, ["t", "stalled", 3, None, 9, 2.5, None, None], [{"a": 1}]]]},
         {"type": "Happened", "event": {"kind": "stalled", "at": "now", "text": ""}},
         {"type": "Happened", "event": {"kind": "stalled"}},
         {"type": "os.system", "command": "true"},
@@ -138,7 +138,8 @@ def test_other_shapes_are_refused(wrong: object) -> None:
 
 def test_a_reading_of_another_length_is_refused() -> None:
     """A row with a value less is no reading."""
-    pulse = wire.Pulse("t", 1.5, TransferState.STALLED, 3, None, 9, 2.5, None, sample=(1.0, 2))
+    now = wire.Moment("t", TransferState.STALLED, 3, None, 9, 2.5, None, None)
+    pulse = wire.Pulse(at=1.5, now=now, sample=(1.0, 2))
     with pytest.raises(ValueError, match="zip"):
         pulse.event(_PROGRESS)
 
