@@ -25,10 +25,10 @@ Approve = Callable[[Wave], bool | None]
 
 
 class RunControl:
-    """Looks at the journal's wishes at most once a second; everybody else asks it.
+    """Looks at what the journal asks for at most once a second; everybody else asks this object.
 
     Args:
-        journal: Where the wishes are.
+        journal: Where the requests of other terminals are.
         run_id: The run.
         interrupted: Whether the operator stopped it here.
         tell: Takes what changed.
@@ -48,27 +48,27 @@ class RunControl:
     ) -> None:
         self._journal, self._run_id = journal, run_id
         self._interrupted, self._tell, self._approve, self._clock = interrupted, tell, approve, clock
-        self._wishes = ControlRequest()
+        self._requested = ControlRequest()
         self._looked_at = float("-inf")
         self._is_stopped = False
 
     def is_stopping(self) -> bool:
         """Return whether everything under way is to be ended; costs no I/O."""
-        return self._is_stopped or self._interrupted() or self._wishes.stopping
+        return self._is_stopped or self._interrupted() or self._requested.stopping
 
     def look(self) -> ControlRequest:
-        """Return the wishes as they are, a second old at most."""
+        """Return what is requested, a second old at most."""
         if self._clock() - self._looked_at < LOOK_EVERY_S:
-            return self._wishes
+            return self._requested
         self._looked_at = self._clock()
-        before = self._wishes
+        before = self._requested
         try:
-            self._wishes = self._journal.control(self._run_id)
+            self._requested = self._journal.control(self._run_id)
         except JournalUnusable:
-            # Steps find that out by themselves; what was wished last still holds.
+            # Steps find that out by themselves; what was requested last still holds.
             return before
-        self._tell_changes(before, self._wishes)
-        return self._wishes
+        self._tell_changes(before, self._requested)
+        return self._requested
 
     def _tell_changes(self, before: ControlRequest, now: ControlRequest) -> None:
         if now.paused != before.paused:
@@ -79,10 +79,10 @@ class RunControl:
 
     def hold(self) -> Hold | None:
         """Return why nothing may begin at present, or None."""
-        wishes = self.look()
+        requested = self.look()
         if self.is_stopping():
             return _STOPPED
-        if wishes.paused:
+        if requested.paused:
             return Hold(reason="paused", for_good=False)
         return None
 

@@ -170,13 +170,13 @@ class WaveScheduler:
     def _hold(self) -> Hold | None:
         """Return why nothing may begin at present; a reason that holds for good holds for the waves behind, too."""
         # Looked at always: where nothing new begins any more, what is under way can still be stopped.
-        wished = self._control.hold()
+        hold = self._control.hold()
         if self._stopped is None:
-            if wished is None or not wished.for_good:
-                wished = self._deadline.over() or wished or self._server_gone() or self._too_many_failed()
-            if wished is None or not wished.for_good:
-                return wished
-            self._stopped = wished
+            if hold is None or not hold.for_good:
+                hold = self._deadline.over() or hold or self._server_gone() or self._too_many_failed()
+            if hold is None or not hold.for_good:
+                return hold
+            self._stopped = hold
         return self._stopped
 
     def _server_gone(self) -> Hold | None:
