@@ -1,4 +1,10 @@
-"""All steps of a device's way, in their order: a step is known to the house by standing in this list."""
+"""All steps of a device's way, in their order: a step is known to the house by standing in this list.
+
+One that is added describes itself in a file of its own and is put in here. Where it needs no more than
+`tasks.step.Delivered` has, it has a `task`, and the run does it in its place of the list, between journal and restore;
+what it returns is kept where `DeviceRecord` has a field for it. Everything else is done by a part of the device's run
+(`flashferry.run.device`).
+"""
 
 from __future__ import annotations
 
