@@ -14,35 +14,32 @@ from typing import Any
 class Node:
     """A JSON value that may be an object. Keys lead into nested objects, as in `node.text("failure", "reason")`."""
 
-    __slots__ = ("_fields", "value")
+    __slots__ = ("value",)
 
     def __init__(self, value: object) -> None:
         self.value: Any = value
-        self._fields: dict[str, object] = value if isinstance(value, dict) else {}
 
     def __bool__(self) -> bool:
         """Return whether there is an object with anything in it."""
-        return bool(self._fields)
+        return isinstance(self.value, dict) and bool(self.value)
 
     def at(self, *keys: str) -> Node:
         """Return what lies below, empty where nothing does."""
-        found = self
-        for key in keys:
-            found = Node(found._fields.get(key))
-        return found
+        return Node(self._found(keys))
 
     def items(self) -> Iterator[tuple[str, Node]]:
         """Yield the fields of an object."""
-        return ((str(key), Node(value)) for key, value in self._fields.items())
+        fields = self.value if isinstance(self.value, dict) else {}
+        return ((str(key), Node(value)) for key, value in fields.items())
 
     def list(self, *keys: str) -> tuple[Node, ...]:
         """Return a list's values; empty where there is none."""
-        found = self.at(*keys).value
+        found = self._found(keys)
         return tuple(Node(value) for value in found) if isinstance(found, list | tuple) else ()
 
     def text(self, *keys: str) -> str | None:
         """Return a text that is not empty."""
-        found = self.at(*keys).value
+        found = self._found(keys)
         return found if isinstance(found, str) and found else None
 
     def texts(self, *keys: str) -> tuple[str, ...]:
@@ -51,7 +48,7 @@ class Node:
 
     def number(self, *keys: str) -> float | None:
         """Return a finite number."""
-        found = self.at(*keys).value
+        found = self._found(keys)
         is_number = isinstance(found, int | float) and not isinstance(found, bool)
         return float(found) if is_number and math.isfinite(found) else None
 
@@ -62,8 +59,14 @@ class Node:
 
     def flag(self, *keys: str) -> bool | None:
         """Return a boolean."""
-        found = self.at(*keys).value
+        found = self._found(keys)
         return found if isinstance(found, bool) else None
+
+    def _found(self, keys: tuple[str, ...]) -> Any:
+        found = self.value
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
 
 
 def parsed(stored: str | None) -> dict[str, Any] | None:

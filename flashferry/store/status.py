@@ -5,19 +5,20 @@ A journal is neither made nor changed by asking: SQLite opens it with `mode=ro` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.json_access import Node
 from flashferry.model.states import ENDED
 from flashferry.store.control import ControlRequest
-from flashferry.store.lease_files import LeaseFiles
+from flashferry.store.lease_files import LeaseFile, LeaseFiles
 from flashferry.store.proofs import restore_source
 from flashferry.store.reader import reading
 from flashferry.store.run_lock import RunState, is_run_alive, locked_runs
 from flashferry.store.stored_run import StoredDevice, StoredRun, stored_run
-from flashferry.store.tables import DeviceRow, all_devices, last_figures, latest_runs, runs_by_age
+from flashferry.store.tables import device_row, last_figures, latest_runs, runs_by_age
 
 __all__ = ["DeviceStatus", "RunState", "RunStatus", "Status", "last_as_is", "last_hash_speeds", "read_status"]
 
@@ -142,33 +143,35 @@ def read_status(directory: Path, latest: int = LATEST_RUNS) -> Status:
     Raises:
         ConfigInvalid: There is a journal and it cannot be read.
     """
+    files = LeaseFiles(directory).read()
     with reading(directory) as database:
         if database is None:
-            return Status(directory=directory, has_journal=False, lost=_lost(directory, frozenset(), {}))
+            return Status(directory=directory, has_journal=False, lost=_lost(directory, frozenset(), files))
         rows = latest_runs(database, latest)
         runs = [stored_run(database, directory, row, with_transfers=False) for row in rows]
         known = frozenset(run_id for run_id, _ in runs_by_age(database))
-        devices = {(row.run_id, row.host): row for row in all_devices(database)}
+        untold = [one for one in files if not _is_told(database, one)]
     return Status(
         directory=directory,
         has_journal=True,
         runs=tuple(_run_status(run, ControlRequest.of(row)) for run, row in zip(runs, rows, strict=True)),
-        lost=_lost(directory, known, devices),
+        lost=_lost(directory, known, untold),
     )
 
 
-def _lost(
-    directory: Path, known: frozenset[str], devices: Mapping[tuple[str, str], DeviceRow]
-) -> tuple[LostDevice, ...]:
+def _is_told(database: sqlite3.Connection, file: LeaseFile) -> bool:
+    """Return whether the journal knows of a lease that has a file: the device is in hand, or its lease is over."""
+    row = device_row(database, file.entry.run_id, file.entry.host)
+    return row is not None and (bool(row.touched) or (row.state in ENDED and row.attempt >= file.attempt))
+
+
+def _lost(directory: Path, known: frozenset[str], untold: Sequence[LeaseFile]) -> tuple[LostDevice, ...]:
     """Return what files beside the journal tell of dead runs and the journal does not."""
-    found = []
-    for file in LeaseFiles(directory).read():
-        one = file.entry
-        row = devices.get((one.run_id, one.host))
-        is_held = row is not None and bool(row.touched)
-        is_over = row is not None and row.state in ENDED and row.attempt >= file.attempt
-        if not is_held and not is_over and not is_run_alive(directory, one.run_id):
-            found.append(LostDevice(run_id=one.run_id, host=one.host, address=one.address))
+    found = [
+        LostDevice(run_id=one.entry.run_id, host=one.entry.host, address=one.entry.address)
+        for one in untold
+        if not is_run_alive(directory, one.entry.run_id)
+    ]
     named = {one.run_id for one in found}
     found += [
         LostDevice(run_id=run_id, host=run_id, address="?")

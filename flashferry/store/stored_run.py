@@ -172,7 +172,7 @@ class _RunReader:
             attempt=row.attempt,
             is_held=bool(row.touched),
             identity=row.identity,
-            record=_whole(record, kept),
+            record=_whole(record, kept) if kept else record,
             attempts=tuple(attempts),
             transfers=tuple(kept),
             updated_at=row.updated_at,

@@ -181,11 +181,6 @@ def devices_of(database: sqlite3.Connection, run_id: str) -> list[RecordRow]:
     return _rows(database, RecordRow, "WHERE run_id = ? ORDER BY rowid", (run_id,))
 
 
-def all_devices(database: sqlite3.Connection) -> list[DeviceRow]:
-    """Return the devices of all runs."""
-    return _rows(database, DeviceRow)
-
-
 def held_devices(database: sqlite3.Connection) -> list[DeviceRow]:
     """Return the devices in a run's hands, or left by one."""
     return _rows(database, DeviceRow, "WHERE touched = 1")
