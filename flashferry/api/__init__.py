@@ -33,7 +33,14 @@ if TYPE_CHECKING:
         resume,
         resume_failure_code,
     )
-    from flashferry.api.reporting import ReportFormat, report, report_exit_code, report_text, write_report
+    from flashferry.api.reporting import (
+        ReportFormat,
+        check_is_no_plan,
+        report,
+        report_exit_code,
+        report_text,
+        write_report,
+    )
     from flashferry.api.runs import DeviceHistory, Steered, approve, device_history, history, status, steer, stored_run
     from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet
     from flashferry.images.files import checked_image
@@ -58,7 +65,7 @@ _PLACES = {
         "resume",
         "resume_failure_code",
     ),
-    "reporting": ("ReportFormat", "report", "report_exit_code", "report_text", "write_report"),
+    "reporting": ("ReportFormat", "check_is_no_plan", "report", "report_exit_code", "report_text", "write_report"),
     "runs": ("DeviceHistory", "Steered", "approve", "device_history", "history", "status", "steer", "stored_run"),
     "staging": ("DryRunResult", "carry_out", "dry_run", "stage", "stage_fleet"),
     "flashferry.model.exit_codes": ("ExitCode", "run_exit_code"),
@@ -97,6 +104,7 @@ __all__ = [
     "carry_out",
     "check",
     "check_as_begun",
+    "check_is_no_plan",
     "checked_image",
     "dead_run_notices",
     "device_history",

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flashferry import api
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
 from flashferry.core.described import counted
-from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
-from flashferry.store.history import History
 from flashferry.store.measurement import DELIVERED
 from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
 from flashferry.tcp.worth import spoken
-from inventory.access import state_directory
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from flashferry.api import DeviceHistory
+    from flashferry.store.history import History
     from flashferry.store.measurement import Measurement
-
-# Speeds over time as a line of blocks, one for each kind of copy.
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 30
@@ -33,28 +30,8 @@ _LEAST = 3
 """Two copies are a pair, not a trend."""
 
 
-def trend(copies: Sequence[Measurement]) -> Iterator[str]:
-    """Yield a line for each kind of copy of which there are several, the oldest copy on the left.
-
-    Args:
-        copies: A device's copies, the oldest first.
-    """
-    for to_null in (False, True):
-        for tuned in (True, False):
-            speeds = [one.bytes_per_s for one in copies if (one.to_null, one.tuned) == (to_null, tuned) and one.counts]
-            if len(speeds) >= _LEAST:
-                what = f"{'to null:' if to_null else 'to flash'}, {'tuned' if tuned else 'as it is'}"
-                last = speeds[-_WIDTH:]
-                yield f"{what:<18} {blocks(last)}  last {rate(last[-1])}, best {rate(max(speeds))}"
-
-
-def blocks(speeds: Sequence[float]) -> str:
-    """Return a block for each speed; the fastest is full, one of nothing would be empty."""
-    top = max(speeds, default=0.0) or 1.0
-    return "".join(_BLOCKS[min(int(speed / top * len(_BLOCKS)), len(_BLOCKS) - 1)] for speed in speeds)
-
-
 _LAST = 20
+"""Copies that are shown where nobody says how many."""
 
 
 def history(
@@ -66,42 +43,15 @@ def history(
     json: JsonOption = False,
 ) -> None:
     """Show how fast a device took its copies over time; without a device, the newest copy of each."""
-    found = History.read(state_directory(state_dir))
+    found = api.history(state=state_dir)
     if device is None:
         newest = [found.of(host)[-1] for host in found.hosts]
         result: dict[str, object] = {"devices": newest, "damaged": found.damaged}
         finish("history", ExitCode.OK, result, as_json=json, human=lambda: _print_newest(found))
     else:
-        _check_known(device, found)
-        result = _result(device, found, last)
-        finish("history", ExitCode.OK, result, as_json=json, human=lambda: _print_device(device, found, last))
-
-
-def _result(device: str, found: History, last: int) -> dict[str, object]:
-    return {
-        "device": device,
-        "measurements": found.of(device)[-last:],
-        "expected_tuned": found.expected(device, tuned=True, size_bytes=TYPICAL_IMAGE_BYTES),
-        "expected_as_it_is": found.expected(device, tuned=False, size_bytes=TYPICAL_IMAGE_BYTES),
-        "shown_not_to_gain": found.shown_not_to_gain(device),
-        "damaged": found.damaged,
-    }
-
-
-def _check_known(device: str, found: History) -> None:
-    if found.of(device):
-        return
-    close = get_close_matches(device, found.hosts, n=5, cutoff=0.5)
-    if close:
-        like = f"names like it are {', '.join(close)}"
-    elif found.hosts:
-        like = f"it has copies of {counted(len(found.hosts), 'device')}, such as {', '.join(found.hosts[:5])}"
-    else:
-        like = "it has no copy of any device"
-    raise ConfigInvalid(
-        f"the journal has no copy of a device {device!r}: {like}",
-        hint="Only what was probed or staged from this state directory is known; check --state-dir",
-    )
+        one = api.device_history(found, device, last)
+        result = {name: getattr(one, name) for name in one.__slots__}
+        finish("history", ExitCode.OK, result, as_json=json, human=lambda: _print_device(one, found))
 
 
 def _print_newest(found: History) -> None:
@@ -114,28 +64,26 @@ def _print_newest(found: History) -> None:
     _print_damage(found)
 
 
-def _print_device(device: str, found: History, last: int) -> None:
-    copies = found.of(device)
-    shown = copies[-last:]
-    show((_row(one) for one in shown), wide_only=frozenset({"control", "run"}))
+def _print_device(one: DeviceHistory, found: History) -> None:
+    copies, shown = found.of(one.device), one.measurements
+    show((_row(copy) for copy in shown), wide_only=frozenset({"control", "run"}))
     if len(shown) < len(copies):
         hidden = len(copies) - len(shown)
         earlier, them = counted(hidden, "earlier copy", "earlier copies"), "it" if hidden == 1 else "them all"
         console().print(f"{earlier}: --last {len(copies)} shows {them}")
-    for one in shown:
-        if one.outcome != DELIVERED:
-            line(_when(one), f"not delivered: {one.outcome}", BAD)
+    for copy in shown:
+        if copy.outcome != DELIVERED:
+            line(_when(copy), f"not delivered: {copy.outcome}", BAD)
     for text in trend(copies):
         console().print(text)
-    for tuned, words in ((True, "tuned"), (False, "as it is")):
-        expected = found.expected(device, tuned=tuned, size_bytes=TYPICAL_IMAGE_BYTES)
+    for words, expected in (("tuned", one.expected_tuned), ("as it is", one.expected_as_it_is)):
         if expected is not None:
             took = spoken(TYPICAL_IMAGE_BYTES / expected.bytes_per_s)
             size = f"{TYPICAL_IMAGE_BYTES / 1e6:.0f} MB"
             text = f"{size} to flash: {took} at {rate(expected.bytes_per_s)} ({expected.source})"
             line(f"expected {words}", text)
-    if (why := found.shown_not_to_gain(device)) is not None:
-        line("tuning gains nothing", why)
+    if one.shown_not_to_gain is not None:
+        line("tuning gains nothing", one.shown_not_to_gain)
     _print_damage(found)
 
 
@@ -172,3 +120,24 @@ def _size(size_bytes: int) -> str:
     if size_bytes >= 999_500:
         return f"{size_bytes / 1e6:.3g} MB" if size_bytes < 999_500_000 else f"{size_bytes / 1e6:.0f} MB"
     return f"{size_bytes / 1e3:.3g} kB"
+
+
+def trend(copies: Sequence[Measurement]) -> Iterator[str]:
+    """Yield a line for each kind of copy of which there are several, the oldest copy on the left.
+
+    Args:
+        copies: A device's copies, the oldest first.
+    """
+    for to_null in (False, True):
+        for tuned in (True, False):
+            speeds = [one.bytes_per_s for one in copies if (one.to_null, one.tuned) == (to_null, tuned) and one.counts]
+            if len(speeds) >= _LEAST:
+                what = f"{'to null:' if to_null else 'to flash'}, {'tuned' if tuned else 'as it is'}"
+                last = speeds[-_WIDTH:]
+                yield f"{what:<18} {blocks(last)}  last {rate(last[-1])}, best {rate(max(speeds))}"
+
+
+def blocks(speeds: Sequence[float]) -> str:
+    """Return a block for each speed; the fastest is full, one of nothing would be empty."""
+    top = max(speeds, default=0.0) or 1.0
+    return "".join(_BLOCKS[min(int(speed / top * len(_BLOCKS)), len(_BLOCKS) - 1)] for speed in speeds)

@@ -3,45 +3,30 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flashferry.api.reporting import write_report
+from flashferry import api
+from flashferry.api.reporting import ReportFormat
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.shared import OUTPUT_VARIABLE, JsonOption, StateOption, is_typed
 from flashferry.cli.terminal.output import printed, say
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
-from flashferry.reports.build import read_report
-from flashferry.reports.thresholds import THRESHOLDS, Status, Threshold, parse_threshold, worst
-from flashferry.store.journal import state_directory
+from flashferry.reports.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from flashferry.reports.model import Report
-
-_HEAD_BYTES = 4096
-"""The schema is the first thing in a plan."""
-
-
-class Format(StrEnum):
-    """The forms of a report."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    JUNIT = "junit"
-    HTML = "html"
+    from flashferry.reports.thresholds import Threshold
 
 
 def report(
     ctx: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN|latest", help="The run; shortened where that is unique.")],
     form: Annotated[
-        Format | None, typer.Option("--format", help="How to write it (default: table).", rich_help_panel=OUTPUT)
+        ReportFormat | None, typer.Option("--format", help="How to write it (default: table).", rich_help_panel=OUTPUT)
     ] = None,
     output: Annotated[
         Path | None,
@@ -75,14 +60,14 @@ def report(
 ) -> None:
     """Report a run from the journal alone: one that ended, died or is under way. Touches no device."""
     form = _form(form, json=json, is_typed=is_typed(ctx, "json"))
-    thresholds = tuple(parse_threshold(one) for one in threshold or ())
-    if form is Format.HTML and output is None and sys.stdout.isatty():
+    thresholds = tuple(api.parse_threshold(one) for one in threshold or ())
+    if form is ReportFormat.HTML and output is None and sys.stdout.isatty():
         raise ConfigInvalid("--format html: a page on a terminal is of no use", hint="Give --output report.html")
     if output is not None:
-        _check_is_no_plan(output)
+        api.check_is_no_plan(output, OUTPUT_VARIABLE)
     is_out = True
-    found = read_report(state_directory(state_dir), run)
-    if form is Format.TABLE and output is None:
+    found = api.report(run, state=state_dir)
+    if form is ReportFormat.TABLE and output is None:
         from flashferry.cli.view.report_table import print_report
 
         is_out = printed(lambda: print_report(found, thresholds))
@@ -91,68 +76,40 @@ def report(
         if output is None:
             is_out = printed(lambda: _write(text, form))
         else:
-            write_report(text, output)
+            api.write_report(text, output)
             say(f"run {found.run_id}: {form.value} report written to {output}, {len(text.encode()):,} bytes")
-    code = ExitCode.DEVICES_FAILED if check and worst(found, thresholds) is not Status.PASSED else ExitCode.OK
+    code = api.report_exit_code(found, thresholds) if check else ExitCode.OK
     raise typer.Exit(int(code if is_out else code or ExitCode.INTERNAL))
 
 
-def _check_is_no_plan(output: Path) -> None:
-    """Look that no plan stands where the report is to go: the variable for the file is that of `plan`, too.
-
-    Raises:
-        ConfigInvalid: One does.
-    """
-    with suppress(OSError), output.open("rb") as file:
-        if b'"flashferry.plan/' in file.read(_HEAD_BYTES):
-            raise ConfigInvalid(
-                f"--output {output}: a plan stands there; nothing was written",
-                hint=f"Name another file with --output; {OUTPUT_VARIABLE} holds for plans and reports alike",
-            )
-
-
-def _write(text: str, form: Format) -> None:
+def _write(text: str, form: ReportFormat) -> None:
     """Write a report to standard output; documents for programs are UTF-8, whatever a terminal can show."""
-    if form is Format.TABLE or not hasattr(sys.stdout, "buffer"):
+    if form is ReportFormat.TABLE or not hasattr(sys.stdout, "buffer"):
         sys.stdout.write(text)
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode())
 
 
-def _form(given: Format | None, *, json: bool, is_typed: bool) -> Format:
+def _form(given: ReportFormat | None, *, json: bool, is_typed: bool) -> ReportFormat:
     """Return the form asked for; `--json` is short for `--format json`, and a typed word outweighs the environment.
 
     Raises:
         ConfigInvalid: Two forms were typed.
     """
     if given is None:
-        return Format.JSON if json else Format.TABLE
-    if is_typed and given is not Format.JSON:
+        return ReportFormat.JSON if json else ReportFormat.TABLE
+    if is_typed and given is not ReportFormat.JSON:
         raise ConfigInvalid(
             f"--json cannot be combined with --format {given}: it means --format json", hint="Leave one of them out"
         )
     return given
 
 
-def _written(found: Report, form: Format, thresholds: tuple[Threshold, ...]) -> str:
-    """Return a report as text; each form is imported only where it is asked for."""
-    if form is Format.JSON:
-        from flashferry.reports.as_json import report_json
-
-        return report_json(found)
-    if form is Format.CSV:
-        from flashferry.reports.as_csv import report_csv
-
-        return report_csv(found)
-    if form is Format.JUNIT:
-        from flashferry.reports.as_junit import report_junit
-
-        return report_junit(found, thresholds)
-    if form is Format.HTML:
-        from flashferry.reports.as_html import report_html
-
-        return report_html(found)
+def _written(found: Report, form: ReportFormat, thresholds: tuple[Threshold, ...]) -> str:
+    """Return a report as text: a table as wide as no terminal cuts it, all else as programs read it."""
+    if form is not ReportFormat.TABLE:
+        return api.report_text(found, form, thresholds)
     from flashferry.cli.view.report_table import report_text
 
     return report_text(found, thresholds)
