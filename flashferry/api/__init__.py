@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from flashferry.model.plan_file import load_plan, save_plan
     from flashferry.planning.fleet_planner import PlanRequest
     from flashferry.reports.thresholds import parse_threshold
+    from flashferry.run.host_check import Finding, look_at_host
     from flashferry.run.options import DeviceOptions, RunOptions
 
 _PLACES = {
@@ -73,6 +74,7 @@ _PLACES = {
     "flashferry.model.plan_file": ("load_plan", "save_plan"),
     "flashferry.planning.fleet_planner": ("PlanRequest",),
     "flashferry.reports.thresholds": ("parse_threshold",),
+    "flashferry.run.host_check": ("Finding", "look_at_host"),
     "flashferry.run.options": ("DeviceOptions", "RunOptions"),
 }
 """Public names by the module that has them: one of this package, or of a room below it."""
@@ -87,6 +89,7 @@ __all__ = [
     "DeviceOptions",
     "DryRunResult",
     "ExitCode",
+    "Finding",
     "FleetOptions",
     "Overrides",
     "PlanRequest",
@@ -117,6 +120,7 @@ __all__ = [
     "job_for_resume",
     "journal_in",
     "load_plan",
+    "look_at_host",
     "open_fleet",
     "pace_notices",
     "parse_threshold",

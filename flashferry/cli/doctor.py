@@ -1,20 +1,31 @@
-"""`flashferry doctor`: what this host grants, and what to do where it does not."""
+"""`flashferry doctor`: what this host grants, and what to do where it does not; the lab's packages among it."""
 
 from __future__ import annotations
 
-from rich.text import Text
+import re
+from importlib.metadata import PackageNotFoundError, requires
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-from flashferry.cli.lab_needs import in_words, missing_packages, way_out
+from flashferry import api
+from flashferry.cli.command_line import Verb
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import finish
-from flashferry.cli.view.layout import ShownTable, console
+from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
-from flashferry.run.host_check import Finding, look_at_host
+
+if TYPE_CHECKING:
+    from flashferry.api import Finding
+
+PACKAGES = ("asyncssh", "pyroute2")
+"""By their names for `import` and for pip, which are the same."""
+
+_HINT = "'pip install {wanted}' in flashferry's own environment installs it; so does the wheel's extra 'lab'"
 
 
 def doctor(json: JsonOption = False) -> None:
     """Tell what this host grants: congestion controls, ports, buffers, open files, the lab."""
-    findings = look_at_host(_lab_reason())
+    findings = api.look_at_host(_lab_reason())
     finish("doctor", ExitCode.OK, {"findings": findings}, as_json=json, human=lambda: _print(findings))
 
 
@@ -28,6 +39,10 @@ def _lab_reason() -> str | None:
 
 
 def _print(findings: tuple[Finding, ...]) -> None:
+    from rich.text import Text
+
+    from flashferry.cli.view.layout import ShownTable, console
+
     table = ShownTable(box=None, pad_edge=False, header_style="bold")
     for column in ("", "what", "found", "what to do"):
         table.add_column(column, overflow="fold")
@@ -35,3 +50,42 @@ def _print(findings: tuple[Finding, ...]) -> None:
         mark = Text("ok", style="green") if finding.is_good else Text("--", style="yellow")
         table.add_row(mark, finding.name, finding.found, finding.advice)
     console().print(table)
+
+
+class LabVerb(Verb):
+    """A command of the lab; without what the lab needs it says so in a sentence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Do it.
+
+        Raises:
+            ConfigInvalid: What it needs is not installed.
+        """
+        if missing := missing_packages():
+            raise ConfigInvalid(f"flashferry lab: {in_words(missing)}", hint=way_out(missing))
+        return super().invoke(ctx)
+
+
+def missing_packages() -> tuple[str, ...]:
+    """Return what the lab needs and this environment has not."""
+    return tuple(name for name in PACKAGES if find_spec(name) is None)
+
+
+def in_words(missing: tuple[str, ...]) -> str:
+    """Return what is missing."""
+    return f"it needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
+
+
+def way_out(missing: tuple[str, ...]) -> str:
+    """Return the command that installs it, in the versions that this release wants."""
+    try:
+        lines = requires("flashferry") or []
+    except PackageNotFoundError:
+        lines = []
+    versions = {name: line.partition(";")[0].strip() for line in lines for name in missing if _is_of(line, name)}
+    wanted = " ".join(f'"{versions.get(name, name)}"' for name in missing)
+    return _HINT.format(wanted=wanted)
+
+
+def _is_of(line: str, name: str) -> bool:
+    return re.match(rf"{name}(?![\w-])", line) is not None

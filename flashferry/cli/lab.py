@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from flashferry.cli.command_line import App
+from flashferry.cli.doctor import LabVerb
 from flashferry.cli.lab_experiment import experiment, fairness, sweep
-from flashferry.cli.lab_needs import LabVerb
 from flashferry.cli.lab_peers import peers
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import result_document

@@ -217,7 +217,7 @@ def _resume(which: FleetOptions, run: str, options: StageOptions, state_dir: Pat
 
 def _dry_run(job: StageJob, state_dir: Path | None, *, as_json: bool) -> None:
     """Print what would be sent, and leave with the exit code."""
-    from flashferry.cli.view.dry_run import print_dry_run
+    from flashferry.cli.view.device_tables import print_dry_run
 
     with looking("a dry run") as stop:
         found = api.dry_run(job, state=state_dir, emit=EventLines(), interrupted=stop.is_set)

@@ -1,4 +1,4 @@
-"""Results for people: a table of the devices, then what needs attention, then the evidence."""
+"""Results for people: what a check, a run, a dry run and a recovery found and did, device by device."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from flashferry.cli.terminal.output import echo
 from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, outcome, rate, restored, show
 from flashferry.cli.view.many import print_details, rows_of
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import Outcome, Restored
-from flashferry.planning.inspection import CheckRecord
-from tasks.check import CheckReport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from flashferry.model.probe_result import Connectivity
     from flashferry.model.record import DeviceRecord, RunReport
     from flashferry.planning.inspection import CheckRecord
+    from flashferry.run.dry_run import DryRecord
     from flashferry.run.recover import RecoveryRecord
     from tasks.check_report import CheckReport
 
-# What `check` found beside the table: mode, members, who may do what, and what the operator should know.
+_PROVEN = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})
+"""A device is neither without the hash that it computed itself, in this run or before it was resumed."""
+
+_SHA512 = "/sha512"
 
 
 def print_check_notes(records: tuple[CheckRecord, ...]) -> None:
@@ -53,12 +56,6 @@ def facts_line(found: CheckReport) -> str:
         speed = f", {proof.hash_bytes_per_s / 1e6:.1f} MB/s" if proof.hash_bytes_per_s else ""
         parts.append(f"image there, {proof.algorithm} proven in {proof.duration_s:.1f} s{speed}")
     return "; ".join(parts)
-
-
-_PROVEN = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})
-"""A device is neither without the hash that it computed itself, in this run or before it was resumed."""
-
-__all__ = ["console", "print_checks", "print_recovery", "print_run"]
 
 
 def print_checks(records: tuple[CheckRecord, ...]) -> None:
@@ -223,3 +220,48 @@ def _print_foreign(host: str, foreign: tuple[object, ...], *, startup_changed: b
             "Look at them and, if they are ours, save again: copy running-config startup-config",
             BAD,
         )
+
+
+def print_dry_run(records: tuple[DryRecord, ...]) -> None:
+    """Print what a run would send to each device, in the order in which it would."""
+    for record in records:
+        for text in _dry_lines(record):
+            echo(text)
+    echo("Nothing was changed.")
+
+
+def _dry_lines(record: DryRecord) -> Iterator[str]:
+    yield f"{record.host}: {_dry_summary(record)}"
+    yield from (f"  note: {note}" for note in record.notes)
+    plan = record.plan
+    if plan is None:
+        return
+    if plan.window is not None:
+        yield f"  ! window {plan.window.window_bytes}: {plan.window.reason}"
+    if record.link_rate is not None:
+        yield f"  ! link rate {record.link_rate.rate_bps / 1e6:g} Mbit/s, {record.link_rate.source}"
+    if plan.tune.commands:
+        yield from _configured("set", plan.tune.commands)
+    else:
+        yield "  ! no line is changed"
+    yield f"  {plan.copy}"
+    for command in plan.verify:
+        instead = f"    ! /md5 where the device refuses {_SHA512}" if f" {_SHA512} " in command else ""
+        yield f"  {command}{instead}"
+    if plan.restore:
+        yield from _configured("put back", plan.restore)
+
+
+def _configured(what: str, lines: tuple[str, ...]) -> Iterator[str]:
+    yield f"  configure terminal    ! {what}"
+    yield from (f"   {line}" for line in lines)
+    yield "   end"
+
+
+def _dry_summary(record: DryRecord) -> str:
+    if record.failure is not None:
+        hint = f". {record.failure.hint}" if record.failure.hint else ""
+        return f"{record.outcome.value}: {record.failure.reason}{hint}"
+    if record.outcome is Outcome.ALREADY_THERE:
+        return "the image is there already, hash proven; nothing would be done"
+    return f"would be staged to {record.plan.target}" if record.plan else record.outcome.value

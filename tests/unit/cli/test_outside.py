@@ -33,9 +33,9 @@ from rich.panel import Panel
 from rich.text import Text
 
 import flashferry
+from flashferry.api import ReportFormat
 from flashferry.cli import main as cli
 from flashferry.cli.main import FAMILIES, VERBS, main
-from flashferry.cli.report import Format
 from flashferry.cli.serving import Offer
 from flashferry.cli.terminal.last_words import guard
 from flashferry.cli.terminal.output import EventLines, complain, say
@@ -410,16 +410,16 @@ def check_html(text: str) -> None:
     assert "<b>markup" not in text
 
 
-READERS: dict[Format, Callable[[str], object]] = {
-    Format.TABLE: assert_harmless,
-    Format.JSON: check_document,
-    Format.CSV: check_csv,
-    Format.JUNIT: check_junit,
-    Format.HTML: check_html,
+READERS: dict[ReportFormat, Callable[[str], object]] = {
+    ReportFormat.TABLE: assert_harmless,
+    ReportFormat.JSON: check_document,
+    ReportFormat.CSV: check_csv,
+    ReportFormat.JUNIT: check_junit,
+    ReportFormat.HTML: check_html,
 }
 
 
-@pytest.mark.parametrize("form", Format)
+@pytest.mark.parametrize("form", ReportFormat)
 @pytest.mark.parametrize("to_file", [False, True])
 def test_reports(journal, ground, flashferry_says, form, to_file):
     """In every form that there is, on standard output and in a file."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.cli.lab_needs import way_out
+from flashferry.cli.doctor import way_out
 
 WITHOUT = """
 import sys
