@@ -26,7 +26,7 @@ from benchmarks.fleet_tables import conditions
 from benchmarks.isolation import enter_namespace, prepare
 from benchmarks.report import print_progress, put_between
 from benchmarks.subjects import free_port
-from flashferry.cli.serving import PASSWORD_VARIABLE
+from flashferry.cli.serve import PASSWORD_VARIABLE
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- event_lines: begin -->", "<!-- event_lines: end -->"

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         write_report,
     )
     from flashferry.api.runs import DeviceHistory, Steered, approve, device_history, history, status, steer, stored_run
+    from flashferry.api.serving import ServeOptions, Serving, image_catalogue, serve
     from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet
     from flashferry.images.files import checked_image
     from flashferry.model.exit_codes import ExitCode, run_exit_code
@@ -68,6 +69,7 @@ _PLACES = {
     ),
     "reporting": ("ReportFormat", "check_is_no_plan", "report", "report_exit_code", "report_text", "write_report"),
     "runs": ("DeviceHistory", "Steered", "approve", "device_history", "history", "status", "steer", "stored_run"),
+    "serving": ("ServeOptions", "Serving", "image_catalogue", "serve"),
     "staging": ("DryRunResult", "carry_out", "dry_run", "stage", "stage_fleet"),
     "flashferry.model.exit_codes": ("ExitCode", "run_exit_code"),
     "flashferry.images.files": ("checked_image",),
@@ -98,7 +100,9 @@ __all__ = [
     "RecoveryResult",
     "ReportFormat",
     "RunOptions",
+    "ServeOptions",
     "ServerPlace",
+    "Serving",
     "StageJob",
     "StageOptions",
     "Steered",
@@ -114,6 +118,7 @@ __all__ = [
     "dry_run",
     "forget",
     "history",
+    "image_catalogue",
     "image_rules",
     "job_for_image",
     "job_for_plan",
@@ -135,6 +140,7 @@ __all__ = [
     "resume_failure_code",
     "run_exit_code",
     "save_plan",
+    "serve",
     "stage",
     "stage_fleet",
     "state_folder",

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from flashferry import api
 from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish, say
@@ -17,7 +18,6 @@ from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import ImageFile
 from flashferry.images.errors import ImageError
 from flashferry.model.exit_codes import ExitCode
-from inventory.access import state_directory
 
 app = App(help="What a folder of images offers.")
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of images, or one image file.")]
@@ -26,7 +26,7 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of i
 @app.command("list")
 def list_images(folder: FolderArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """List names and sizes, as routers may ask for them. Reads no file."""
-    catalogue = _catalogue(folder, state_dir)
+    catalogue = api.image_catalogue(folder, state=state_dir)
     root = folder if folder.is_dir() else folder.parent
     found = [{"name": name, "size_bytes": (root / name).stat().st_size} for name in catalogue.names()]
     tell_left_out(catalogue)
@@ -37,7 +37,7 @@ def list_images(folder: FolderArgument, state_dir: StateOption = None, json: Jso
 @app.command("hash")
 def hash_images(folder: FolderArgument, state_dir: StateOption = None, json: JsonOption = False) -> None:
     """Compute MD5 and SHA-512 of every image, once: digests are kept until a file changes."""
-    catalogue = _catalogue(folder, state_dir)
+    catalogue = api.image_catalogue(folder, state=state_dir)
     tell_left_out(catalogue)
     images = hashed(catalogue)
     rows = [{"name": i.name, "size_bytes": i.size_bytes, "md5": i.md5, "sha512": i.sha512} for i in images]
@@ -67,20 +67,6 @@ def hashed(catalogue: Catalogue) -> tuple[ImageFile, ...]:
         disable=not console(stderr=True).is_terminal,
     ) as progress:
         return tuple(_hashed(catalogue, name, progress) for name in catalogue.names())
-
-
-def digest_cache(state_dir: Path | None = None) -> Path:
-    """Return the file that keeps digests between runs; its folder is made if need be."""
-    cache = state_directory(state_dir) / "digests.json"
-    cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return cache
-
-
-def _catalogue(folder: Path, state_dir: Path | None) -> Catalogue:
-    try:
-        return Catalogue((folder,), cache_path=digest_cache(state_dir))
-    except ImageError as error:
-        raise ConfigInvalid(error.message, hint=error.hint) from None
 
 
 def _hashed(catalogue: Catalogue, name: str, progress: Progress) -> ImageFile:

@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flashferry import api
 from flashferry.cli.command_line import OUTPUT
-from flashferry.cli.images import digest_cache, hashed, tell_left_out
+from flashferry.cli.images import hashed, tell_left_out
 from flashferry.cli.options.shared import AddressOption, PortOption, StateOption
 from flashferry.cli.options.watch import MetricsOption
-from flashferry.cli.serving import (
-    PASSWORD_VARIABLE,
-    LearnedRates,
-    ManualTickets,
-    advertised_addresses,
-    fixed_login,
-    parsed_ports,
-)
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.outlet import outlets
 from flashferry.cli.terminal.output import JSON_VARIABLE, copy_line, say
-from flashferry.cli.view.sessions import watch_sessions
 from flashferry.core.errors import ConfigInvalid
-from flashferry.fileserver import (
-    FileServer,
-    FileServerError,
-    Limits,
-    SenderProfile,
-    ServerEvent,
-    ServerGone,
-    ServerSettings,
-    SiteRates,
-)
-from flashferry.images.errors import ImageError
 from flashferry.model.exit_codes import ExitCode
-from flashferry.model.links import payload_cap_bytes_per_s
-from flashferry.transports.ftp_listener import listener_at, port_notice
-from inventory.view import DEFAULT_CAP_SHARE
+
+if TYPE_CHECKING:
+    from flashferry.fileserver import ServerEvent
+
+PASSWORD_VARIABLE = "FLASHFERRY_SERVE_PASSWORD"  # noqa: S105 - the name of a variable
+"""Holds the password of `--user`; it never stands in the command line, which everybody on the host can read."""
 
 
 def serve(
@@ -115,62 +102,52 @@ def serve(
     ] = False,
 ) -> None:
     """Serve images by one-time tickets until Ctrl-C; each transfer ends with a verdict on what limited it."""
-    cap_bps, networks = _cap_bps(cap_mbps, link_mbps), tuple(allow or ())
-    capped = cap_bps is not None
-    link_bytes_per_s = payload_cap_bytes_per_s(None if link_mbps is None else link_mbps * 1e6)
-    try:
-        fixed = fixed_login(
-            user, networks, site=ManualTickets.SITE if capped else "", link_bytes_per_s=link_bytes_per_s
-        )
-        settings = ServerSettings(
-            image_paths=(images,),
-            listeners=(
-                listener_at(listen, port, passive_ports=parsed_ports(passive_ports), masquerade_address=masquerade),
-            ),
-            profile=SenderProfile(congestion_control=congestion_control, dscp=dscp),
-            limits=Limits(sessions=sessions),
-            sites_by_network=not capped,
-            sample_interval_s=1 / sample_hz,
-            stream_samples=as_json,
-            hash_cache_path=digest_cache(state_dir),
-        )
-        cap_bytes_per_s = payload_cap_bytes_per_s(cap_bps)
-        with (
-            outlets() as is_whole,
-            _measured(metrics, cap_bytes_per_s) as measure,
-            FileServer(settings) as server,
-            stop_on_signals() as stop,
-        ):
-            if measure is not None:
-                server.events(measure)
-            tell_left_out(server.catalogue)
-            hashed(server.catalogue)
-            if port is None and (notice := port_notice(server.port)) is not None:
-                say(notice)
-            if capped:
-                server.set_site_cap(ManualTickets.SITE, cap_bytes_per_s, _cap_source(cap_mbps, link_mbps))
-            tickets = ManualTickets(
-                server=server,
-                addresses=(address,) if address else advertised_addresses(listen),
-                target=target,
-                allow=networks,
-                lifetime_s=hours * 3600,
-                capped=capped,
-                link_bytes_per_s=link_bytes_per_s,
-                fixed=fixed,
-            )
-            if fixed is not None:
-                say("the fixed login fetches every image with the password you gave, for example:")
-                for line in tickets.fixed_lines():
-                    copy_line(line, err=True)
-            rates = None if capped else LearnedRates(SiteRates(site_rates), set_link=_link_setter(server))
-            watch_sessions(server, tickets, rates, stop, as_json=as_json)
-            if not server.ended_in_order:
-                # Here and not further out: where nobody reads our output, telling must not wait for it.
-                say(f"error: {server.gone}; what it was sending was cut. Start it again")
-                raise typer.Exit(int(ExitCode.DEVICES_FAILED))
-    except (FileServerError, ImageError) as error:
-        raise ConfigInvalid(error.message, hint=error.hint) from None
+    from flashferry.cli.view.serve_sessions import watch_sessions
+
+    options = api.ServeOptions(
+        images=images,
+        listen=listen,
+        port=port,
+        address=address,
+        masquerade=masquerade,
+        passive_ports=_ports(passive_ports),
+        congestion_control=congestion_control,
+        dscp=dscp,
+        cap_bps=_bps(cap_mbps),
+        link_bps=_bps(link_mbps),
+        site_rates=site_rates,
+        user=user,
+        allow=tuple(allow or ()),
+        sessions=sessions,
+        target=target,
+        lifetime_s=hours * 3600,
+        sample_hz=sample_hz,
+        stream_samples=as_json,
+        state=state_dir,
+    )
+    password = None if user is None else _password_of(user)
+    with (
+        outlets() as is_whole,
+        _measured(metrics, options.cap_bytes_per_s) as measure,
+        api.serve(options, password=password) as served,
+        stop_on_signals() as stop,
+    ):
+        if measure is not None:
+            served.server.events(measure)
+        tell_left_out(served.server.catalogue)
+        hashed(served.server.catalogue)
+        if served.port_notice is not None:
+            say(served.port_notice)
+        tickets = served.tickets()
+        if user is not None:
+            say("the fixed login fetches every image with the password you gave, for example:")
+            for line in tickets.fixed_lines():
+                copy_line(line, err=True)
+        watch_sessions(served.server, tickets, served.rates(), stop, as_json=as_json)
+        if not served.server.ended_in_order:
+            # Here and not further out: where nobody reads our output, telling must not wait for it.
+            say(f"error: {served.server.gone}; what it was sending was cut. Start it again")
+            raise typer.Exit(int(ExitCode.DEVICES_FAILED))
     if not is_whole():
         raise typer.Exit(int(ExitCode.INTERNAL))
 
@@ -187,33 +164,40 @@ def _measured(target: str | None, cap_bytes_per_s: float | None) -> Iterator[Cal
         yield metrics
 
 
-def _link_setter(server: FileServer) -> Callable[[str, int | None], None]:
-    """Return what tells a server of links that were learned; one that is gone judges nothing any more."""
-
-    def set_link(network: str, link_bytes_per_s: int | None) -> None:
-        with suppress(ServerGone):
-            server.set_site_link(network, link_bytes_per_s)
-
-    return set_link
-
-
-def _cap_bps(cap_mbps: float | None, link_mbps: float | None) -> float | None:
-    """Return what all copies may take of the link together, in bit/s; None if nobody said.
+def _password_of(user: str) -> str:
+    """Return the password of the fixed login, from the environment or typed in.
 
     Raises:
-        ConfigInvalid: Both were given.
+        ConfigInvalid: There is none and nobody to ask.
     """
-    if cap_mbps is not None and link_mbps is not None:
+    # Taken out, so that no process started from here inherits it.
+    password = os.environ.pop(PASSWORD_VARIABLE, None)
+    if password is not None:
+        return password
+    if not sys.stdin.isatty():
         raise ConfigInvalid(
-            "--cap-mbps and --link-mbps: expected one of them; --link-mbps caps at 80 % of the link",
-            hint="Leave one of them out",
+            f"--user {user}: expected its password in {PASSWORD_VARIABLE}, found nothing",
+            hint=f"Set {PASSWORD_VARIABLE}, or start it on a terminal, where the password is asked for",
         )
-    if cap_mbps is not None:
-        return cap_mbps * 1e6
-    return None if link_mbps is None else link_mbps * 1e6 * DEFAULT_CAP_SHARE
+    return getpass.getpass(f"Password of the FTP user {user}: ")
 
 
-def _cap_source(cap_mbps: float | None, link_mbps: float | None) -> str:
-    if link_mbps is None:
-        return f"{cap_mbps:g} Mbit/s, given"
-    return f"{DEFAULT_CAP_SHARE:.0%} of {link_mbps:g} Mbit/s, given"
+def _ports(text: str | None) -> tuple[int, int] | None:
+    """Return the two ports of `FIRST-LAST`.
+
+    Raises:
+        ConfigInvalid: It is not of that form.
+    """
+    if text is None:
+        return None
+    first, dash, last = text.partition("-")
+    if not (dash and first.isdecimal() and last.isdecimal()):
+        raise ConfigInvalid(
+            f"passive ports: expected FIRST-LAST such as 50000-50100, found {text!r}",
+            hint="Give the first and the last port of a range that firewalls let through, 1024 to 65535",
+        )
+    return int(first), int(last)
+
+
+def _bps(mbps: float | None) -> float | None:
+    return None if mbps is None else mbps * 1e6

@@ -34,12 +34,12 @@ from rich.text import Text
 
 import flashferry
 from flashferry.api import ReportFormat
+from flashferry.api.serving import Offer
 from flashferry.cli import main as cli
 from flashferry.cli.main import FAMILIES, VERBS, main
-from flashferry.cli.serving import Offer
 from flashferry.cli.terminal.last_words import guard
 from flashferry.cli.terminal.output import EventLines, complain, say
-from flashferry.cli.view import sessions
+from flashferry.cli.view import serve_sessions as sessions
 from flashferry.cli.view.fleet_lines import FleetLines
 from flashferry.cli.view.layout import ShownConsole, ShownTable
 from flashferry.cli.view.live import LiveTable
@@ -664,7 +664,7 @@ WRITERS = {
     "output.py": {"echo", "print", "write"},
     "layout.py": set(),
     "last_words.py": {"write"},
-    "sessions.py": {"print"},
+    "serve_sessions.py": {"print"},
     "report.py": {"write"},
     "main.py": {"echo"},
     "lab.py": {"echo"},

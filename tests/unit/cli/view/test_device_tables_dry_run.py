@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from flashferry.cli.view.device_tables import print_dry_run
 
+from flashferry.cli.view.device_tables import print_dry_run
 from flashferry.images.digests import Digests
 from flashferry.model.states import Outcome
 from flashferry.run.dry_run import DryRecord

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from flashferry.cli.serving import LearnedRates, ManualTickets, Offer
+from flashferry.api.serving import LearnedRates, ManualTickets, Offer
 from flashferry.cli.terminal.inbox import Inbox
 from flashferry.cli.terminal.output import copy_line, echo, say
 from flashferry.cli.view.layout import ShownTable, Verbatim, console

@@ -1,0 +1,437 @@
+"""Our server by itself, for routers that are typed at: copy lines, each with a ticket of its own, and what links carry.
+
+A copy finds the rate of its link anew for itself (`flashferry.tcp.pacing`): the link may have changed, or carry
+somebody else too. What is learned of links where nobody stated a rate is told, and kept between runs; it holds no copy back.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flashferry.api.options import state_folder
+from flashferry.core.errors import ConfigInvalid
+from flashferry.fileserver import (
+    EventKind,
+    FileServer,
+    FileServerError,
+    FixedLogin,
+    Limits,
+    SenderProfile,
+    ServerEvent,
+    ServerGone,
+    ServerSettings,
+    SiteRates,
+    Ticket,
+    TicketRequest,
+    TransferState,
+    network_of,
+)
+from flashferry.images.catalogue import Catalogue
+from flashferry.images.digests import ImageFile
+from flashferry.images.errors import ImageError, ImageUnreadable
+from flashferry.model.links import payload_cap_bytes_per_s
+from inventory.view import DEFAULT_CAP_SHARE
+from flashferry.transports.copy_dialogue import copy_command
+from flashferry.transports.ftp_listener import ANY_ADDRESS, listener_at, port_notice
+
+SIOCGIFADDR = 0x8915
+"""Asks for an interface's IPv4 address (linux/sockios.h)."""
+_TEACHING = frozenset({EventKind.LOGIN, EventKind.DONE, EventKind.FAILED})
+
+SITE = "serve"
+"""Site of all copies where they share one cap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """How our server is run by itself.
+
+    Attributes:
+        images: Folder of images, or one image file.
+        listen: Address to listen on.
+        port: Its port, 0 to 65535, or None: 21 where that is allowed and free, else the first free one from 2121 on.
+        address: Our address in the copy lines, or None: those of this host's interfaces.
+        masquerade: Address to name in PASV replies behind NAT, or None.
+        passive_ports: First and last port of data connections, or None: the kernel chooses.
+        congestion_control: `auto`, `bbr`, `cubic`, `reno` or `system`.
+        dscp: DSCP of control and data, 0 to 63; 1 is lower effort.
+        cap_bps: What all copies may take of the link together, in bit/s, > 0.
+        link_bps: Or the rate of the link in bit/s, > 0, of which they get four fifths.
+        site_rates: File that keeps link rates learned per client network between runs.
+        user: A fixed login besides the tickets.
+        allow: Networks that clients must come from; empty for any.
+        sessions: Sessions at once, from 1, or None: what open files carry.
+        target: File system in the copy lines; `null:` for a speed test.
+        lifetime_s: How long a line is good, in seconds, > 0.
+        sample_hz: Readings of TCP_INFO per second, 0.02 to 20.
+        stream_samples: Whether each reading is an event of its own.
+        state: Folder that keeps digests between runs; None: where the command line has it.
+
+    Raises:
+        ConfigInvalid: A cap and a link are given both.
+    """
+
+    images: Path
+    listen: str = ANY_ADDRESS
+    port: int | None = None
+    address: str | None = None
+    masquerade: str | None = None
+    passive_ports: tuple[int, int] | None = None
+    congestion_control: str = "auto"
+    dscp: int = 0
+    cap_bps: float | None = None
+    link_bps: float | None = None
+    site_rates: Path | None = None
+    user: str | None = None
+    allow: tuple[str, ...] = ()
+    sessions: int | None = None
+    target: str = "flash:"
+    lifetime_s: float = 24 * 3600.0
+    sample_hz: float = 1.0
+    stream_samples: bool = False
+    state: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check that at most one of two options is given that say the same."""
+        if self.cap_bps is not None and self.link_bps is not None:
+            raise ConfigInvalid(
+                "--cap-mbps and --link-mbps: expected one of them; --link-mbps caps at 80 % of the link",
+                hint="Leave one of them out",
+            )
+
+    @property
+    def is_capped(self) -> bool:
+        """Return whether all copies share one cap."""
+        return self.cap_bps is not None or self.link_bps is not None
+
+    @property
+    def cap_bytes_per_s(self) -> int | None:
+        """Return what all copies may take together, as payload; None where nobody said."""
+        return payload_cap_bytes_per_s(self.link_bps * DEFAULT_CAP_SHARE if self.link_bps is not None else self.cap_bps)
+
+    @property
+    def cap_source(self) -> str:
+        """Return where that figure comes from, in words."""
+        if self.link_bps is not None:
+            return f"{DEFAULT_CAP_SHARE:.0%} of {self.link_bps / 1e6:g} Mbit/s, given"
+        assert self.cap_bps is not None, "asked where there is a cap"
+        return f"{self.cap_bps / 1e6:g} Mbit/s, given"
+
+    @property
+    def link_bytes_per_s(self) -> int | None:
+        """Return what the link carries as payload, where that was said: verdicts are held against it."""
+        return payload_cap_bytes_per_s(self.link_bps)
+
+
+class Serving:
+    """Our server while it runs by itself.
+
+    Args:
+        server: The server.
+        options: How it is run.
+        fixed: Credentials that are good besides the tickets, or None.
+
+    Attributes:
+        server: The server: its events, its catalogue, and what it is sending.
+        port_notice: What is to be said of the port where none was asked for, or None.
+    """
+
+    def __init__(self, server: FileServer, options: ServeOptions, fixed: FixedLogin | None) -> None:
+        self.server = server
+        self.port_notice = port_notice(server.port) if options.port is None else None
+        self._options, self._fixed = options, fixed
+
+    def tickets(self) -> ManualTickets:
+        """Return what issues tickets; from now on the cap and the fixed login hold."""
+        options = self._options
+        if options.is_capped:
+            self.server.set_site_cap(SITE, options.cap_bytes_per_s, options.cap_source)
+        return ManualTickets(
+            server=self.server,
+            addresses=(options.address,) if options.address else advertised_addresses(options.listen),
+            target=options.target,
+            allow=options.allow,
+            lifetime_s=options.lifetime_s,
+            capped=options.is_capped,
+            link_bytes_per_s=options.link_bytes_per_s,
+            fixed=self._fixed,
+        )
+
+    def rates(self) -> LearnedRates | None:
+        """Return what learns the rates of links; None where all copies share a cap, for that hides them."""
+        if self._options.is_capped:
+            return None
+        return LearnedRates(SiteRates(self._options.site_rates), set_link=self._set_link)
+
+    def _set_link(self, network: str, link_bytes_per_s: int | None) -> None:
+        # A server that is gone judges nothing any more.
+        with suppress(ServerGone):
+            self.server.set_site_link(network, link_bytes_per_s)
+
+
+@contextmanager
+def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Serving]:
+    """Run our server for as long as the block lasts; whoever has a ticket of it may fetch one image.
+
+    Args:
+        options: How it is run.
+        password: The password of `options.user`, where there is one.
+
+    Raises:
+        ConfigInvalid: It cannot start, an image cannot be read, or the fixed login has no password.
+    """
+    if options.user is not None and password is None:
+        raise ConfigInvalid(
+            f"--user {options.user}: expected its password, found nothing", hint="Give it besides the options"
+        )
+    try:
+        with FileServer(_settings(options)) as server:
+            yield Serving(server, options, _fixed_login(options, password))
+    except (FileServerError, ImageError) as error:
+        raise ConfigInvalid(error.message, hint=error.hint) from None
+
+
+def _settings(options: ServeOptions) -> ServerSettings:
+    return ServerSettings(
+        image_paths=(options.images,),
+        listeners=(
+            listener_at(
+                options.listen,
+                options.port,
+                passive_ports=options.passive_ports,
+                masquerade_address=options.masquerade,
+            ),
+        ),
+        profile=SenderProfile(congestion_control=options.congestion_control, dscp=options.dscp),
+        limits=Limits(sessions=options.sessions),
+        sites_by_network=not options.is_capped,
+        sample_interval_s=1 / options.sample_hz,
+        stream_samples=options.stream_samples,
+        hash_cache_path=_digest_cache(options.state),
+    )
+
+
+def _fixed_login(options: ServeOptions, password: str | None) -> FixedLogin | None:
+    if options.user is None or password is None:
+        return None
+    return FixedLogin(
+        username=options.user,
+        password=password,
+        source_addresses=options.allow,
+        site=SITE if options.is_capped else "",
+        link_bytes_per_s=options.link_bytes_per_s,
+    )
+
+
+def image_catalogue(folder: Path, *, state: Path | None = None) -> Catalogue:
+    """Return what a folder of images offers; digests are computed when they are asked for, and kept.
+
+    Args:
+        folder: Folder of images, or one image file.
+        state: Folder that keeps digests between runs; None: where the command line has it.
+
+    Raises:
+        ConfigInvalid: It offers nothing, or cannot be read.
+    """
+    try:
+        return Catalogue((folder,), cache_path=_digest_cache(state))
+    except ImageError as error:
+        raise ConfigInvalid(error.message, hint=error.hint) from None
+
+
+def _digest_cache(state: Path | None) -> Path:
+    """Return the file that keeps digests between runs; its folder is made if need be."""
+    cache = state_folder(state) / "digests.json"
+    cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One image on offer: its ticket, when that expires (monotonic seconds), and the lines to paste."""
+
+    image: ImageFile
+    ticket: Ticket
+    expires_s: float
+    lines: tuple[str, ...] = field(repr=False)
+
+
+class ManualTickets:
+    """Issues tickets for hand use. A ticket is good for one delivery, so each delivery brings a new line.
+
+    Args:
+        server: The server.
+        addresses: Ours, as routers reach us.
+        target: File system in the lines, or `null:`.
+        allow: Networks clients must come from; empty for any.
+        lifetime_s: How long a line is good.
+        capped: Whether all copies share one cap.
+        link_bytes_per_s: Payload that the routers' link carries, where that was stated: for the verdicts.
+        fixed: Credentials that are good besides, for every image.
+    """
+
+    def __init__(
+        self,
+        *,
+        server: FileServer,
+        addresses: tuple[str, ...],
+        target: str,
+        allow: tuple[str, ...],
+        lifetime_s: float,
+        capped: bool,
+        link_bytes_per_s: int | None = None,
+        fixed: FixedLogin | None = None,
+    ) -> None:
+        self._server = server
+        self._addresses = addresses
+        self._target = target
+        self._allow = allow
+        self._lifetime_s = lifetime_s
+        self._capped = capped
+        self._link_bytes_per_s = link_bytes_per_s
+        self._offers: dict[str, Offer] = {}
+        self._fixed = fixed
+        if fixed is not None:
+            server.admit(fixed)
+
+    def renew(self) -> tuple[Offer, ...]:
+        """Issue tickets for images whose last one was used up or expired, or whose file was replaced."""
+        fresh = []
+        for name in self._server.catalogue.names():
+            held = self._offers.get(name)
+            replaced = held is not None and self._server.catalogue.was_replaced(held.image)
+            if held is None or replaced or self._is_worthless(held):
+                try:
+                    self._offers[name] = self._offer(name)
+                    if replaced and self._fixed is not None:
+                        self._server.admit(self._fixed)
+                except ImageUnreadable:
+                    # Gone or being written: offered again when it is back. At the start it is the operator's to mend.
+                    if held is None:
+                        raise
+                    continue
+                fresh.append(self._offers[name])
+        return tuple(fresh)
+
+    def fixed_lines(self) -> tuple[str, ...]:
+        """Return copy lines for the fixed credentials, with a word in place of the password; none without them."""
+        if self._fixed is None:
+            return ()
+        image = self._server.catalogue.names()[0]
+        return self._lines(self._fixed.username, "PASSWORD", image)
+
+    def _is_worthless(self, offer: Offer) -> bool:
+        seen = self._server.progress(offer.ticket.ticket_id)
+        used_up = seen.state is TransferState.DELIVERED or (seen.state.is_final and not seen.tries_left)
+        return used_up or time.monotonic() >= offer.expires_s
+
+    def _offer(self, name: str) -> Offer:
+        ticket = self._server.issue_ticket(
+            TicketRequest(
+                image_name=name,
+                source_addresses=self._allow,
+                lifetime_s=self._lifetime_s,
+                tries=10,
+                site=SITE if self._capped else "",
+                link_bytes_per_s=self._link_bytes_per_s,
+            )
+        )
+        return Offer(
+            image=self._server.image(name),
+            ticket=ticket,
+            expires_s=time.monotonic() + self._lifetime_s,
+            lines=self._lines(ticket.username, ticket.password, name),
+        )
+
+    def _lines(self, username: str, password: str, image: str) -> tuple[str, ...]:
+        return tuple(
+            copy_command(
+                username=username,
+                password=password,
+                server=address,
+                port=self._server.port,
+                image=image,
+                target=self._target if self._target == "null:" else f"{self._target}{image}",
+            )
+            for address in self._addresses
+        )
+
+
+class LearnedRates:
+    """Learns from every transfer that ends what the link of its client's network carries.
+
+    Args:
+        rates: What is known already.
+        wall: Wall-clock time in seconds since 1970.
+        set_link: Takes a network, and what its link carries as payload bytes per second; None for not known any more;
+            None where nobody wants it.
+    """
+
+    def __init__(
+        self,
+        rates: SiteRates,
+        wall: Callable[[], float] = time.time,
+        set_link: Callable[[str, int | None], None] | None = None,
+    ) -> None:
+        self._rates = rates
+        self._wall = wall
+        self._set_link = set_link if set_link is not None else _nobody
+        self._told: dict[str, float] = {}
+
+    def start(self) -> Iterator[str]:
+        """Yield what is known of all networks, in words."""
+        for site in self._rates.sites():
+            yield from self._tell(site)
+
+    def take(self, event: ServerEvent) -> Iterator[str]:
+        """Learn from the end of a transfer; at a login look again how old a rate is. Yield what changed, in words."""
+        if event.peer_address is None or event.kind not in _TEACHING:
+            return
+        site = network_of(event.peer_address)
+        record = event.progress.record if event.progress else None
+        if event.kind is not EventKind.LOGIN:
+            if record is None:
+                return
+            self._rates.note(site, record)
+        yield from self._tell(site)
+
+    def _tell(self, site: str) -> Iterator[str]:
+        now_s = self._wall()
+        learned = self._rates.learned(site, now_s)
+        if learned is None:
+            if self._told.pop(site, None) is not None:
+                self._set_link(site, None)
+                yield f"{site}: the learned link rate is too old and is forgotten"
+        elif self._told.get(site) != learned.rate_bps:
+            self._told[site] = learned.rate_bps
+            self._set_link(site, payload_cap_bytes_per_s(learned.rate_bps))
+            yield f"{site}: the link carries {learned.describe(now_s)}"
+
+
+def _nobody(network: str, link_bytes_per_s: int | None) -> None:
+    """Take what nobody wants."""
+
+
+def advertised_addresses(listen: str) -> tuple[str, ...]:
+    """Return the addresses to print: the one listened on, or those of this host's interfaces but loopback."""
+    if listen not in {"0.0.0.0", "::"}:  # noqa: S104 -- compared, not bound
+        return (listen,)
+    found = tuple(address for _, name in socket.if_nameindex() if (address := _address_of(name)))
+    routable = tuple(address for address in found if not address.startswith("127."))
+    return routable or found or ("127.0.0.1",)
+
+
+def _address_of(interface: str) -> str | None:
+    request = struct.pack("256s", interface.encode()[:15])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            return socket.inet_ntoa(fcntl.ioctl(probe.fileno(), SIOCGIFADDR, request)[20:24])
+        except OSError:
+            return None
