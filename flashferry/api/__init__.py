@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from flashferry.api.runs import DeviceHistory, Steered, approve, device_history, history, status, steer, stored_run
     from flashferry.api.serving import ServeOptions, Serving, image_catalogue, serve
     from flashferry.api.staging import DryRunResult, carry_out, dry_run, stage, stage_fleet
+    from flashferry.api.watching import View, Watchers, roster_of, watchers
     from flashferry.images.files import checked_image
     from flashferry.model.exit_codes import ExitCode, run_exit_code
     from flashferry.model.plan_file import load_plan, save_plan
@@ -71,6 +72,7 @@ _PLACES = {
     "runs": ("DeviceHistory", "Steered", "approve", "device_history", "history", "status", "steer", "stored_run"),
     "serving": ("ServeOptions", "Serving", "image_catalogue", "serve"),
     "staging": ("DryRunResult", "carry_out", "dry_run", "stage", "stage_fleet"),
+    "watching": ("View", "Watchers", "roster_of", "watchers"),
     "flashferry.model.exit_codes": ("ExitCode", "run_exit_code"),
     "flashferry.images.files": ("checked_image",),
     "flashferry.model.plan_file": ("load_plan", "save_plan"),
@@ -106,6 +108,8 @@ __all__ = [
     "StageJob",
     "StageOptions",
     "Steered",
+    "View",
+    "Watchers",
     "WaveBy",
     "approve",
     "carry_out",
@@ -138,6 +142,7 @@ __all__ = [
     "report_text",
     "resume",
     "resume_failure_code",
+    "roster_of",
     "run_exit_code",
     "save_plan",
     "serve",
@@ -148,6 +153,7 @@ __all__ = [
     "steer",
     "stored_run",
     "transcripts_told_by",
+    "watchers",
     "whole_fleet",
     "with_credentials",
     "write_report",

@@ -1,7 +1,8 @@
 """Our server by itself, for routers that are typed at: copy lines, each with a ticket of its own, and what links carry.
 
 A copy finds the rate of its link anew for itself (`flashferry.tcp.pacing`): the link may have changed, or carry
-somebody else too. What is learned of links where nobody stated a rate is told, and kept between runs; it holds no copy back.
+somebody else too. What is learned of links where nobody stated a rate is told, and kept between runs; it holds no copy
+back.
 """
 
 from __future__ import annotations

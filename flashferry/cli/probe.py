@@ -10,8 +10,14 @@ import typer
 from flashferry import api
 from flashferry.api import FleetOptions
 from flashferry.cli.options.fleet import fleet, fleet_options
-from flashferry.cli.options.shared import AddressOption, JsonOption, PortOption, StateOption
-from flashferry.cli.options.watch import EventsOption, MetricsOption, roster_of
+from flashferry.cli.options.shared import (
+    AddressOption,
+    EventsOption,
+    JsonOption,
+    MetricsOption,
+    PortOption,
+    StateOption,
+)
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import finish
 from flashferry.core.errors import ConfigInvalid
@@ -55,7 +61,7 @@ def probe(
         server=api.ServerPlace(address=server_address, port=ftp_port),
     )
     nornir = fleet(which)
-    roster = roster_of(nornir)
+    roster = api.roster_of(nornir)
     with (
         api.journal_in(state_dir) as journal,
         watching("restore", devices=len(roster.devices), roster=roster, events=events, metrics=metrics) as emit,

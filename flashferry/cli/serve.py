@@ -15,8 +15,7 @@ import typer
 from flashferry import api
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.images import hashed, tell_left_out
-from flashferry.cli.options.shared import AddressOption, PortOption, StateOption
-from flashferry.cli.options.watch import MetricsOption
+from flashferry.cli.options.shared import AddressOption, MetricsOption, PortOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.outlet import outlets
 from flashferry.cli.terminal.output import JSON_VARIABLE, copy_line, say

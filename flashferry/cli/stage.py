@@ -16,15 +16,16 @@ from flashferry.cli.options.fleet import fleet, fleet_options, prompt
 from flashferry.cli.options.shared import (
     AddressOption,
     AnyImageOption,
+    EventsOption,
     JsonOption,
     Md5Option,
+    MetricsOption,
     PortOption,
     Sha512Option,
     SignatureOption,
     StateOption,
     UncappedOption,
 )
-from flashferry.cli.options.watch import EventsOption, MetricsOption, roster_of
 from flashferry.cli.options.waves import TuneOption, wave_options
 from flashferry.cli.terminal.interrupt import graceful_interrupt, looking
 from flashferry.cli.terminal.output import EventLines, complain, finish, say
@@ -172,7 +173,7 @@ def _run(job: StageJob, journal: Journal, shown: _Shown, first: Sequence[str]) -
     from flashferry.cli.view.live import watching
     from flashferry.store.status import last_as_is
 
-    roster = roster_of(job.devices, job.sizes_bytes)
+    roster = api.roster_of(job.devices, job.sizes_bytes)
     was = last_as_is(journal.directory)
     with (
         watching(

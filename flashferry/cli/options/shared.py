@@ -91,6 +91,25 @@ TranscriptOption = Annotated[
     ),
 ]
 
+EventsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--events",
+        metavar="FILE",
+        help="Append what happens as JSON lines, for programs; - puts them on standard error in place of the view.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="[ADDRESS:]PORT",
+        help="Serve metrics for Prometheus while it runs (default address: 127.0.0.1).",
+        rich_help_panel=OUTPUT,
+    ),
+]
+
 
 def is_typed(ctx: typer.Context, name: str) -> bool:
     """Return whether a parameter stands in the command line itself, not only in the environment."""

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
@@ -17,8 +16,8 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from flashferry.cli.options.watch import also_told
-from flashferry.cli.terminal.output import EventLines
+from flashferry.api.watching import View, watchers
+from flashferry.cli.terminal.output import EventLines, say
 from flashferry.cli.view.fleet_lines import FleetLines
 from flashferry.cli.view.layout import BAD, console
 from flashferry.cli.view.live_cells import Look
@@ -33,16 +32,6 @@ _REDRAW_EVERY_S = ((200, 1.0), (MANY, 0.5), (0, 0.25))
 """From so many devices on: they tell something once a second, and a line of 160 columns takes a while to draw."""
 
 
-class Watcher(Protocol):
-    """What takes a run's events and tells people."""
-
-    def __call__(self, event: Event) -> None:
-        """Take an event; called from several threads."""
-
-    def say(self, text: str) -> None:
-        """Tell people something else."""
-
-
 @contextmanager
 def watching(
     last_step: str,
@@ -51,7 +40,7 @@ def watching(
     roster: Roster | None = None,
     events: Path | None = None,
     metrics: str | None = None,
-) -> Iterator[Watcher]:
+) -> Iterator[View]:
     """Yield what takes a run's events: a live view on standard error where it is a terminal, else plain lines.
 
     Args:
@@ -65,7 +54,7 @@ def watching(
         ConfigInvalid: The file cannot be written, or the port cannot be listened on.
     """
     roster = roster or Roster()
-    with also_told(roster, last_step, events=events, metrics=metrics) as told:
+    with watchers(roster, say, last_step=last_step, events=events, metrics=metrics) as told:
         if events is not None and str(events) == "-":
             yield told.over(None)
             return
@@ -74,7 +63,7 @@ def watching(
 
 
 @contextmanager
-def _shown(last_step: str, devices: int, roster: Roster) -> Iterator[Watcher]:
+def _shown(last_step: str, devices: int, roster: Roster) -> Iterator[View]:
     out = console(stderr=True)
     if not out.is_terminal or out.is_dumb_terminal or "FLASHFERRY_PLAIN" in os.environ:
         yield FleetLines(roster, last_step, devices) if devices > MANY else EventLines()

@@ -17,8 +17,8 @@ from flashferry.store.status import RunState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flashferry.store.status import DeviceStatus, RunStatus, Status
     from flashferry.store.control import ControlRequest
+    from flashferry.store.status import DeviceStatus, RunStatus, Status
     from flashferry.store.stored_run import StoredDevice, StoredRun
 
 _STATES = {RunState.ALIVE: "bold", RunState.FINISHED: "", RunState.DIED: BAD}

@@ -1,44 +1,18 @@
-"""Who else is told of a run: a file of events for programs, and metrics."""
+"""Who watches a run besides people: a file of events for programs, and metrics; and what is known beforehand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import typer
-
-from flashferry.cli.command_line import OUTPUT
-from flashferry.cli.terminal.output import say
 from flashferry.monitor.events import Emit, Event
-from flashferry.monitor.progress import Roster
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
     from flashferry.monitor.progress import Roster
-
-# Who else watches a run: the options for it, and what is known of its devices beforehand.
-
-EventsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--events",
-        metavar="FILE",
-        help="Append what happens as JSON lines, for programs; - puts them on standard error in place of the view.",
-        rich_help_panel=OUTPUT,
-    ),
-]
-MetricsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--metrics",
-        metavar="[ADDRESS:]PORT",
-        help="Serve metrics for Prometheus while it runs (default address: 127.0.0.1).",
-        rich_help_panel=OUTPUT,
-    ),
-]
 
 
 def roster_of(nornir: Nornir, sizes_bytes: int | Mapping[str, int] | None = None) -> Roster:
@@ -69,13 +43,17 @@ def roster_of(nornir: Nornir, sizes_bytes: int | Mapping[str, int] | None = None
     )
 
 
-class _View(Protocol):
-    def __call__(self, event: Event) -> None: ...
+class View(Protocol):
+    """What takes a run's events and tells people."""
 
-    def say(self, text: str) -> None: ...
+    def __call__(self, event: Event) -> None:
+        """Take an event; called from several threads."""
+
+    def say(self, text: str) -> None:
+        """Tell people something else."""
 
 
-class Told:
+class Watchers:
     """Hands each event on to all who watch; none of them can keep it from the others.
 
     Args:
@@ -84,12 +62,12 @@ class Told:
         view: What people see, or None.
     """
 
-    def __init__(self, takers: tuple[Emit, ...], message: Callable[[str], None], view: _View | None = None) -> None:
+    def __init__(self, takers: tuple[Emit, ...], message: Callable[[str], None], view: View | None = None) -> None:
         self._takers, self._message, self._view = takers, message, view
 
-    def over(self, view: _View | None) -> Told:
+    def over(self, view: View | None) -> Watchers:
         """Return the same with a view for people."""
-        return Told(self._takers, self._message, view)
+        return Watchers(self._takers, self._message, view)
 
     def __call__(self, event: Event) -> None:
         """Take an event; called from several threads."""
@@ -103,10 +81,28 @@ class Told:
 
 
 @contextmanager
-def also_told(roster: Roster, last_step: str, *, events: Path | None, metrics: str | None) -> Iterator[Told]:
-    """Yield who else is told of a run, for as long as it lasts; arguments and errors as in `live.watching`."""
+def watchers(
+    roster: Roster,
+    say: Callable[[str], None],
+    *,
+    last_step: str = "restore",
+    events: Path | None = None,
+    metrics: str | None = None,
+) -> Iterator[Watchers]:
+    """Yield who is told of a run, for as long as it lasts.
+
+    Args:
+        roster: Which devices the run has, at which sites, and what they are to get.
+        say: Takes what is said to people where no file of events does.
+        last_step: The step that ends a device's way where the run does not tell it: `restore`, `reach`, `check`.
+        events: Where events go for programs, see `docs/events.md`; `-` is standard error; None for nowhere.
+        metrics: `[ADDRESS:]PORT` where metrics are to be had; None for nowhere.
+
+    Raises:
+        ConfigInvalid: The file cannot be written, or the port cannot be listened on.
+    """
     takers: list[Emit] = []
-    message: Callable[[str], None] = say
+    message = say
     with ExitStack() as stack:
         if metrics is not None:
             from flashferry.monitor.metrics import run_metrics
@@ -118,4 +114,4 @@ def also_told(roster: Roster, last_step: str, *, events: Path | None, metrics: s
             log = stack.enter_context(event_log(events, devices=len(roster.devices)))
             takers.append(log)
             message = log.message
-        yield Told(tuple(takers), message)
+        yield Watchers(tuple(takers), message)
