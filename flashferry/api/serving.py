@@ -18,6 +18,7 @@ from pathlib import Path
 
 from flashferry.api.options import state_folder
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.units import link_rate
 from flashferry.fileserver import (
     EventKind,
     FileServer,
@@ -121,9 +122,9 @@ class ServeOptions:
     def cap_source(self) -> str:
         """Return where that figure comes from, in words."""
         if self.link_bps is not None:
-            return f"{DEFAULT_CAP_SHARE:.0%} of {self.link_bps / 1e6:g} Mbit/s, given"
+            return f"{DEFAULT_CAP_SHARE:.0%} of {link_rate(self.link_bps)}, given"
         assert self.cap_bps is not None, "asked where there is a cap"
-        return f"{self.cap_bps / 1e6:g} Mbit/s, given"
+        return f"{link_rate(self.cap_bps)}, given"
 
     @property
     def link_bytes_per_s(self) -> int | None:

@@ -12,10 +12,10 @@ from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.cli.view.layout import BAD, console, is_wide, line, rate, show
 from flashferry.core.described import counted
+from flashferry.core.units import milliseconds, short_duration
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.measurement import DELIVERED
 from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
-from flashferry.tcp.worth import spoken
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -78,7 +78,7 @@ def _print_device(one: DeviceHistory, found: History) -> None:
         console().print(text)
     for words, expected in (("tuned", one.expected_tuned), ("as it is", one.expected_as_it_is)):
         if expected is not None:
-            took = spoken(TYPICAL_IMAGE_BYTES / expected.bytes_per_s)
+            took = short_duration(TYPICAL_IMAGE_BYTES / expected.bytes_per_s)
             size = f"{TYPICAL_IMAGE_BYTES / 1e6:.0f} MB"
             text = f"{size} to flash: {took} at {rate(expected.bytes_per_s)} ({expected.source})"
             line(f"expected {words}", text)
@@ -102,7 +102,7 @@ def _row(one: Measurement) -> dict[str, str | Text]:
         "copy": f"{one.kind.split()[0]}, {'tuned' if one.tuned else 'as it is'}",
         "size": _size(one.size_bytes),
         "speed": rate(one.bytes_per_s),
-        "RTT": f"{one.rtt_s * 1e3:.0f} ms" if one.rtt_s else "-",
+        "RTT": milliseconds(one.rtt_s) if one.rtt_s else "-",
         "window": _size(one.window_bytes) if one.window_bytes else "-",
         "control": one.congestion_control or "-",
         "verdict": one.verdict,

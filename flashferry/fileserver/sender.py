@@ -13,6 +13,7 @@ Facts
 import socket
 from typing import TYPE_CHECKING
 
+from flashferry.core.units import coarse_rate
 from flashferry.fileserver import sockets
 from flashferry.fileserver.congestion_control import FALL_BACK_SHARE, LossSight, SenderChoice, choose_sender
 from flashferry.fileserver.records import SenderReport
@@ -225,14 +226,14 @@ class Tuning:
         if self._copy is None:
             return ""
         found = self.found_link_bytes_per_s
-        rate = "its rate was not found" if found is None else f"the link carried {found / 1e6:.2f} MB/s"
+        rate = "its rate was not found" if found is None else f"the link carried {coarse_rate(found)}"
         return "; ".join(filter(None, (rate, _AT_THE_END.get(self._phase, ""))))
 
     def _slowed_in_words(self) -> str:
         slowed, cap = self._slowed_to_bytes_per_s, self._cap
         if slowed is None or cap is None or slowed >= cap.bytes_per_s:
             return ""
-        return f"slowed to {slowed / 1e6:.2f} MB/s, for without SACK one loss is repaired per round trip"
+        return f"slowed to {coarse_rate(slowed)}, for without SACK one loss is repaired per round trip"
 
     def _give_up_bbr(self, why: str) -> None:
         if self._gave_up_bbr or not self.in_force().startswith("bbr"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from flashferry.core.described import counted
+from flashferry.core.units import rough_duration
 from flashferry.model.fleet_plan import Fit, Remedy, SiteForecast
 from flashferry.model.waves import Wave
 from flashferry.planning.deadline import MARGIN_S
@@ -104,7 +105,7 @@ def _fit(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime) -> F
 
 
 def _sentence(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime) -> str:
-    length = f"the run takes {duration(outcome.run.ends_s)}"
+    length = f"the run takes {rough_duration(outcome.run.ends_s)}"
     if not scenario.estimates:
         return "nothing is to be staged"
     if not scenario.has_end:
@@ -119,7 +120,7 @@ def _sentence(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime)
         for host, one in by_host.items()
         if (limit := scenario.ends_s(one)) is not None
     )
-    return f"it fits: {length} and ends at {end}; the tightest device has {duration(spare)} to spare"
+    return f"it fits: {length} and ends at {end}; the tightest device has {rough_duration(spare)} to spare"
 
 
 def _latest(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime) -> str:
@@ -129,7 +130,7 @@ def _latest(scenario: Scenario, outcome: ScenarioOutcome, starts_at: datetime) -
     last = max(begun, key=lambda host: outcome.run.devices[host].ends_s)
     estimate = next(one for one in scenario.estimates if one.host == last)
     done = clock(starts_at, outcome.run.devices[last].ends_s)
-    kept = f"of which {duration(MARGIN_S)} are kept to restore"
+    kept = f"of which {rough_duration(MARGIN_S)} are kept to restore"
     return f"{last} would be done at {done}, and {_closing(scenario, estimate, starts_at)}, {kept}"
 
 
@@ -139,14 +140,6 @@ def _closing(scenario: Scenario, estimate: Estimate, starts_at: datetime) -> str
         return f"its site closes at {clock(starts_at, closes)}"
     assert scenario.until_s is not None, "a device is late for an end"
     return f"the run is to end at {clock(starts_at, scenario.until_s)}"
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time for people: `48 s`, `12 min`, `3 h 05 min`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def clock(starts_at: datetime, seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from flashferry.core import units
 from flashferry.core.described import counted
 
 NOT_MEASURED = "not measured"
@@ -13,10 +14,7 @@ DASH = "-"
 
 def rate(bytes_per_s: float | None, missing: str = NOT_MEASURED) -> str:
     """Return a rate of payload, always in one unit, for rates are compared at a glance: `5.43 MB/s`, `0.083 MB/s`."""
-    if bytes_per_s is None:
-        return missing
-    decimals = 2 if bytes_per_s >= 995_000 else 3 if bytes_per_s >= 9_950 else 4
-    return f"{bytes_per_s / 1e6:.{decimals}f} MB/s"
+    return missing if bytes_per_s is None else units.rate(bytes_per_s, finest=4)
 
 
 def rates(least_bytes_per_s: float, most_bytes_per_s: float) -> str:
@@ -27,24 +25,12 @@ def rates(least_bytes_per_s: float, most_bytes_per_s: float) -> str:
 
 def size(count_bytes: float | None, missing: str = NOT_MEASURED) -> str:
     """Return an amount of bytes: `25.0 MB`, `1.20 GB`."""
-    if count_bytes is None:
-        return missing
-    for divisor, unit, decimals in ((1e12, "TB", 2), (1e9, "GB", 2), (1e6, "MB", 1), (1e3, "kB", 1)):
-        if count_bytes >= 0.9995 * divisor:
-            return f"{count_bytes / divisor:.{decimals}f} {unit}"
-    return f"{count_bytes:.0f} B"
+    return missing if count_bytes is None else units.size(count_bytes)
 
 
 def duration(seconds: float | None, missing: str = NOT_MEASURED) -> str:
     """Return a time: `13.6 s`, `5 min 10 s`, `2 h 05 min`."""
-    if seconds is None:
-        return missing
-    if seconds < 99.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return missing if seconds is None else units.duration(seconds)
 
 
 def share(part: float | None, missing: str = NOT_MEASURED) -> str:
@@ -56,7 +42,7 @@ def share(part: float | None, missing: str = NOT_MEASURED) -> str:
 
 def milliseconds(seconds: float | None, missing: str = NOT_MEASURED) -> str:
     """Return a round-trip time: `99.4 ms`."""
-    return missing if seconds is None else f"{seconds * 1e3:.3g} ms"
+    return missing if seconds is None else units.exact_milliseconds(seconds)
 
 
 def gain(factor: float | None, missing: str = NOT_MEASURED) -> str:

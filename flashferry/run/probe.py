@@ -13,6 +13,7 @@ from typing import Any
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
+from flashferry.core.units import rough_megabytes
 from flashferry.devices.errors import CopyFailed
 from flashferry.model.links import copy_share, payload_cap_bytes_per_s
 from flashferry.model.probe_result import Arm, ProbeResult, arm_of
@@ -136,7 +137,7 @@ class SpeedTest:
     def _timed(self, name: str, target: str, size_bytes: int, copies: int) -> Arm:
         path = self._files.of(size_bytes)
         image = self._context.server.image(path.name)
-        self._events.tell("probe", "started", f"{name}: {image.size_bytes / 1e6:.2g} MB")
+        self._events.tell("probe", "started", f"{name}: {rough_megabytes(image.size_bytes)}")
         self._keeper.update(pull=None, transfer=None)
         self._copy.copy(CopyOrder(image=image, target=target, kind=PROBE_AS_IS, kind_tuned=PROBE_TUNED))
         if self._keeper.record.transfer is None:

@@ -15,8 +15,9 @@ from statistics import median
 from types import MappingProxyType
 
 from flashferry.core.described import counted
+from flashferry.core.units import rate
 from flashferry.store.history_rows import ProbeWord, read_rows
-from flashferry.store.measurement import DELIVERED, Measurement, age, spoken_rate
+from flashferry.store.measurement import DELIVERED, Measurement, age
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.models import predicted_seconds
@@ -174,7 +175,7 @@ class History:
         others = [rate for other, rate in self._flash_of_model.get(model or "", {}).items() if other != host]
         if others and (limit := median(others)) < bytes_per_s:
             count = counted(len(others), "other device")
-            words = f"the flash of {model} took {spoken_rate(limit)} on {count}"
+            words = f"the flash of {model} took {rate(limit)} on {count}"
             return Expectation(bytes_per_s=limit, source=f"{source}; {words}")
         return Expectation(bytes_per_s=bytes_per_s, source=source)
 

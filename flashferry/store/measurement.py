@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from flashferry.core.described import counted
+from flashferry.core.units import rate
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED, STAGE
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.probing import too_short
@@ -125,7 +126,7 @@ class Measurement:
 
     def told(self, now: datetime) -> str:
         """Return what it was and when, in words: `staged 3 days ago, 1.60 MB/s`."""
-        return f"{_DONE.get(self.kind, self.kind)} {age(self.at, now)}, {spoken_rate(self.bytes_per_s)}"
+        return f"{_DONE.get(self.kind, self.kind)} {age(self.at, now)}, {rate(self.bytes_per_s)}"
 
 
 def age(at: str, now: datetime) -> str:
@@ -141,8 +142,3 @@ def age(at: str, now: datetime) -> str:
             count = int(minutes // length)
             return f"{counted(count, unit)} ago"
     return "just now"
-
-
-def spoken_rate(bytes_per_s: float) -> str:
-    """Return a rate for people, in MB/s (10^6 bytes) with two or three digits that count."""
-    return f"{bytes_per_s / 1e6:.2f} MB/s" if bytes_per_s >= 995e3 else f"{bytes_per_s / 1e6:.3f} MB/s"

@@ -17,6 +17,7 @@ Facts
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashferry.core.units import learned_link_rate
 from flashferry.tcp.limiting_factor import VerdictKind
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class LearnedRate:
     def describe(self, now_s: float) -> str:
         """Return rate, age and source in words."""
         age = _age(max(0.0, now_s - self.learned_at))
-        return f"{self.rate_bps / 1e6:.3g} Mbit/s, learned {age} ago from {self.peer_address} (verdict {self.kind})"
+        return f"{learned_link_rate(self.rate_bps)}, learned {age} ago from {self.peer_address} (verdict {self.kind})"
 
 
 def sustained_bytes_per_s(samples: "Sequence[Sample]", least_s: float = _SUSTAINED_S) -> float | None:

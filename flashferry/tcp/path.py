@@ -12,6 +12,8 @@ Facts
 import math
 from dataclasses import dataclass
 
+from flashferry.core.units import exact_milliseconds, link_rate
+
 LARGEST_WINDOW_BYTES = 1_073_741_823
 """Largest value of `ip tcp window-size` and the largest window TCP can advertise (RFC 7323)."""
 
@@ -87,7 +89,7 @@ def choose_window(
     product_bytes = bdp_bytes(rate_bps=rate_bps, rtt_s=rtt_s)
     wanted_bytes = max(SMALLEST_CHOICE_BYTES, _round_up(2 * product_bytes))
     assumed = "assumed " if link_rate_bps is None else ""
-    path = f"{assumed}{rate_bps / 1e6:g} Mbit/s x {rtt_s * 1e3:.3g} ms = {product_bytes} bytes"
+    path = f"{assumed}{link_rate(rate_bps)} x {exact_milliseconds(rtt_s)} = {product_bytes} bytes"
     limit_bytes = min(platform_limit_bytes, LARGEST_WINDOW_BYTES)
     if wanted_bytes > limit_bytes:
         return WindowChoice(window_bytes=limit_bytes, reason=f"platform limit; the path would take 2 x ({path})")

@@ -20,6 +20,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashferry.core.units import rough_megabytes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -123,7 +125,7 @@ def too_short(*, size_bytes: int, duration_s: float, rtt_s: float | None) -> str
         )
     if rtt_s is not None and duration_s <= _START_ROUND_TRIPS * rtt_s:
         return (
-            f"{size_bytes / 1e6:.2g} MB were over in {duration_s:.1f} s, {duration_s / rtt_s:.0f} round trips: the "
+            f"{rough_megabytes(size_bytes)} were over in {duration_s:.1f} s, {duration_s / rtt_s:.0f} round trips: the "
             "start of a copy, and no measurement"
         )
     return ""

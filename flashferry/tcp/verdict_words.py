@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from flashferry.core.units import exact_milliseconds, exact_rate
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.overview import LINK_IS_FULL, KnownLink, Overview
 from flashferry.tcp.path import LARGEST_UNSCALED_BYTES, LARGEST_WINDOW_BYTES
@@ -17,30 +18,25 @@ _QUEUE_TO_TELL = 1.25
 _WORTH_A_WORD = 0.01
 
 
-def _rate(bytes_per_s: float) -> str:
-    rate = bytes_per_s / 1e6
-    return f"{rate:,.0f} MB/s" if rate >= 1000 else f"{rate:.3g} MB/s"
-
-
 def _rtt(whole: Overview) -> str:
-    return f"{whole.median_rtt_s * 1e3:.3g} ms"
+    return exact_milliseconds(whole.median_rtt_s)
 
 
 def _window(whole: Overview) -> str:
     window = whole.largest_window_bytes
     if window is None or not whole.median_rtt_s:
-        return f"the receive window was full; seen {_rate(whole.rate_bytes_per_s)}"
-    allowed = _rate(window / whole.median_rtt_s)
+        return f"the receive window was full; seen {exact_rate(whole.rate_bytes_per_s)}"
+    allowed = exact_rate(window / whole.median_rtt_s)
     return (
         f"the receive window of {window} bytes was full; at a round trip of {_rtt(whole)} it allows {allowed}, "
-        f"seen {_rate(whole.rate_bytes_per_s)}"
+        f"seen {exact_rate(whole.rate_bytes_per_s)}"
     )
 
 
 def _slow_receiver(whole: Overview) -> str:
     return (
         f"the receiver did not keep up: with a window of up to {whole.largest_window_bytes} bytes (median "
-        f"{whole.median_window_bytes}) and a round trip of {_rtt(whole)} it took {_rate(whole.rate_bytes_per_s)}"
+        f"{whole.median_window_bytes}) and a round trip of {_rtt(whole)} it took {exact_rate(whole.rate_bytes_per_s)}"
     )
 
 
@@ -51,30 +47,32 @@ def _random_loss(whole: Overview) -> str:
     repairs = ", each repaired in a round trip of its own for want of SACK," if whole.sack is False else ""
     return (
         f"{losses} ({whole.retrans_share:.2%} sent again, round trip {_rtt(whole)}){repairs} kept the sender at "
-        f"{_rate(whole.rate_bytes_per_s)}"
+        f"{exact_rate(whole.rate_bytes_per_s)}"
     )
 
 
 def _bandwidth(whole: Overview, full_bytes_per_s: float) -> str:
-    least = "unknown" if whole.min_rtt_s is None else f"{whole.min_rtt_s * 1e3:.3g} ms"
+    least = "unknown" if whole.min_rtt_s is None else exact_milliseconds(whole.min_rtt_s)
     link, trips = whole.link, f"round trip {_rtt(whole)} against {least} at least"
-    seen = f"{_rate(whole.rate_bytes_per_s)}, {trips}"
+    seen = f"{exact_rate(whole.rate_bytes_per_s)}, {trips}"
     found = whole.own_pace.found_link_bytes_per_s if whole.own_pace is not None else None
     if link is not None and (found is None or found < LINK_IS_FULL * link.bytes_per_s):
         slower = (
-            "" if link.may_be_full_at(whole.rate_bytes_per_s) else f" ({_rate(whole.rate_bytes_per_s)} on the whole)"
+            ""
+            if link.may_be_full_at(whole.rate_bytes_per_s)
+            else f" ({exact_rate(whole.rate_bytes_per_s)} on the whole)"
         )
-        return f"the link was full at {_rate(full_bytes_per_s)}{slower}{_beside(link)}, {trips}"
+        return f"the link was full at {exact_rate(full_bytes_per_s)}{slower}{_beside(link)}, {trips}"
     if found is None:
         return f"the link was full at {seen}"
-    return f"the link was found to carry {_rate(found)} and kept just below full, seen {seen}"
+    return f"the link was found to carry {exact_rate(found)} and kept just below full, seen {seen}"
 
 
 def _beside(link: KnownLink) -> str:
     """Tell what our other transfers took of a link; next to nothing is not worth a word."""
     if link.beside_bytes_per_s < _WORTH_A_WORD * link.bytes_per_s:
         return ""
-    return f" beside {_rate(link.beside_bytes_per_s)} of our other copies"
+    return f" beside {exact_rate(link.beside_bytes_per_s)} of our other copies"
 
 
 def _policer(whole: Overview) -> str:
@@ -83,16 +81,16 @@ def _policer(whole: Overview) -> str:
     what = "a policer" if is_below else "a policer, or a link with next to no queue"
     return (
         f"{whole.retrans_share:.1%} was sent again in bursts, without a queue and at an even "
-        f"{_rate(whole.rate_bytes_per_s)}: {what}"
+        f"{exact_rate(whole.rate_bytes_per_s)}: {what}"
     )
 
 
 def _server(whole: Overview) -> str:
-    return f"the server had too little ready to send, seen {_rate(whole.rate_bytes_per_s)}"
+    return f"the server had too little ready to send, seen {exact_rate(whole.rate_bytes_per_s)}"
 
 
 def _cap(whole: Overview) -> str:
-    return f"{_cap_in_words(whole)} was reached, seen {_rate(whole.rate_bytes_per_s)}, by design"
+    return f"{_cap_in_words(whole)} was reached, seen {exact_rate(whole.rate_bytes_per_s)}, by design"
 
 
 def _cap_in_words(whole: Overview) -> str:
@@ -102,20 +100,20 @@ def _cap_in_words(whole: Overview) -> str:
         return "the cap"
     mostly = "" if whole.is_cap_steady else "mostly "
     if shared is None or usual >= shared:
-        return f"the cap of {mostly}{_rate(usual)}"
-    return f"its share, {mostly}{_rate(usual)}, of the site's cap of {_rate(shared)}"
+        return f"the cap of {mostly}{exact_rate(usual)}"
+    return f"its share, {mostly}{exact_rate(usual)}, of the site's cap of {exact_rate(shared)}"
 
 
 def _nothing(whole: Overview) -> str:
-    seen, link = f"no cause found at {_rate(whole.rate_bytes_per_s)}", whole.link
+    seen, link = f"no cause found at {exact_rate(whole.rate_bytes_per_s)}", whole.link
     if link is None or link.may_be_full_at(whole.rate_bytes_per_s):
         return seen
-    carries = f"the link carries {_rate(link.bytes_per_s)}{_beside(link)}"
+    carries = f"the link carries {exact_rate(link.bytes_per_s)}{_beside(link)}"
     if whole.min_rtt_s is None or whole.median_rtt_s <= _QUEUE_TO_TELL * whole.min_rtt_s:
         return f"{seen}, and {carries}"
     return (
-        f"{seen}: {carries}, and yet round trips of {_rtt(whole)} against {whole.min_rtt_s * 1e3:.3g} ms at least show "
-        "a queue: other traffic, a device in between, or a link that is slower than is known"
+        f"{seen}: {carries}, and yet round trips of {_rtt(whole)} against {exact_milliseconds(whole.min_rtt_s)} at "
+        "least show a queue: other traffic, a device in between, or a link that is slower than is known"
     )
 
 
@@ -147,9 +145,10 @@ def sentence_for(kind: VerdictKind, share: float, whole: Overview, held_bytes_pe
 
 def evidence_for(whole: Overview) -> tuple[str, ...]:
     """List the numbers of a transfer that a verdict rests on."""
-    least = "unknown" if whole.min_rtt_s is None else f"{whole.min_rtt_s * 1e3:.3g} ms"
+    least = "unknown" if whole.min_rtt_s is None else exact_milliseconds(whole.min_rtt_s)
+    rate = exact_rate(whole.rate_bytes_per_s)
     lines = [
-        f"{_rate(whole.rate_bytes_per_s)} over {whole.duration_s:.1f} s, interval rates vary by {whole.spread:.0%}",
+        f"{rate} over {whole.duration_s:.1f} s, interval rates vary by {whole.spread:.0%}",
         f"round trip {_rtt(whole)} (median), {least} (least)",
         f"segment size {whole.mss_bytes} bytes",
         f"sent again {whole.retrans_bytes} bytes ({whole.retrans_share:.2%})",
@@ -159,10 +158,10 @@ def evidence_for(whole: Overview) -> tuple[str, ...]:
             f"receive window {whole.largest_window_bytes} bytes at most, {whole.median_window_bytes} in the median"
         )
     if whole.link is not None:
-        lines.append(f"link known to carry {_rate(whole.link.bytes_per_s)}{_beside(whole.link)}")
+        lines.append(f"link known to carry {exact_rate(whole.link.bytes_per_s)}{_beside(whole.link)}")
     if whole.cap_bytes_per_s is not None:
         name = "pacing cap" if whole.own_pace is None else "pace found in the copy"
-        lines.append(f"{name} {_rate(whole.cap_bytes_per_s)}{_history_of(whole)}")
+        lines.append(f"{name} {exact_rate(whole.cap_bytes_per_s)}{_history_of(whole)}")
     return tuple(lines)
 
 
@@ -170,7 +169,7 @@ def _history_of(whole: Overview) -> str:
     """Tell of a cap that changed what it was before the end."""
     if whole.is_cap_steady or whole.usual_cap_bytes_per_s is None:
         return ""
-    return f" at the end, mostly {_rate(whole.usual_cap_bytes_per_s)}"
+    return f" at the end, mostly {exact_rate(whole.usual_cap_bytes_per_s)}"
 
 
 def advice_for(kind: VerdictKind, whole: Overview) -> str:
@@ -190,7 +189,7 @@ def advice_for(kind: VerdictKind, whole: Overview) -> str:
 
 def _cap_advice(whole: Overview) -> str:
     again = f"{whole.retrans_share:.1%} was sent for nothing"
-    return f"Cap the sender at about {_rate(0.93 * whole.rate_bytes_per_s)}; {again}."
+    return f"Cap the sender at about {exact_rate(0.93 * whole.rate_bytes_per_s)}; {again}."
 
 
 def _window_advice(whole: Overview) -> str:

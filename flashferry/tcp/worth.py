@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flashferry.core.units import megabytes, short_duration
 from flashferry.tcp.limiting_factor import VerdictKind
 
 LEAST_GAIN = 1.2
@@ -66,7 +67,7 @@ def worth_tuning(
     gain = tuned_bytes_per_s / as_is_bytes_per_s
     saved_s = image_bytes / as_is_bytes_per_s - image_bytes / tuned_bytes_per_s
     left = _LEFT.get(tuned_kind, "")
-    found = f"{gain:.1f} times as fast, which saves {spoken(max(saved_s, 0.0))} for {image_bytes / 1e6:,.0f} MB"
+    found = f"{gain:.1f} times as fast, which saves {short_duration(max(saved_s, 0.0))} for {megabytes(image_bytes)}"
     if gain < LEAST_GAIN:
         reason = f"{gain:.2f} times the speed is no gain that could be told from chance"
     elif saved_s < LEAST_SAVED_S:
@@ -75,10 +76,3 @@ def worth_tuning(
         reason = found
     is_worth = gain >= LEAST_GAIN and saved_s >= LEAST_SAVED_S
     return Worth(is_worth=is_worth, gain=gain, reason=f"{reason}; {left}" if left else reason)
-
-
-def spoken(seconds: float) -> str:
-    """Return a time for people: seconds below two minutes, minutes below two hours, then hours."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -9,6 +9,7 @@ from rich.text import Text
 from flashferry.cli.terminal.output import echo
 from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, outcome, rate, restored, show
 from flashferry.cli.view.many import print_details, rows_of
+from flashferry.core.units import link_rate, megabytes, milliseconds
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import Outcome, Restored
 
@@ -44,7 +45,7 @@ def facts_line(found: CheckReport) -> str:
     mode = "install mode" if found.version.install_mode else "bundle mode"
     parts = [mode if found.version.image_path else "boot mode not told"]
     if len(found.version.members) > 1:
-        room = ", ".join(f"{one.file_system} {one.free_bytes / 1e6:,.0f} MB free" for one in found.members)
+        room = ", ".join(f"{one.file_system} {megabytes(one.free_bytes)} free" for one in found.members)
         parts.append(f"stack of {len(found.version.members)}" + (f" ({room})" if room else ""))
     if found.configuration is not None:
         saved = {True: "saved", False: "not saved", None: "saved or not: not told"}[found.configuration.saved]
@@ -76,8 +77,8 @@ def _check_row(record: CheckRecord) -> dict[str, str | Text]:
         "model": found.facts.model if found else "-",
         "release": found.version.release if found else "-",
         "file system": found.file_system if found else "-",
-        "free": f"{found.free_bytes / 1e6:,.0f} MB" if found and found.free_bytes is not None else "-",
-        "RTT": f"{found.rtt_s * 1e3:.0f} ms" if found and found.rtt_s else "-",
+        "free": megabytes(found.free_bytes) if found and found.free_bytes is not None else "-",
+        "RTT": milliseconds(found.rtt_s) if found and found.rtt_s else "-",
         "result": outcome(record.outcome, done=_fit_word(found)),
     }
 
@@ -91,7 +92,7 @@ def _fit_word(found: CheckReport | None) -> str:
 def _print_reach(host: str, found: Connectivity) -> None:
     if found.report.copied is not None:
         took = f"{found.report.copied.size_bytes:,} bytes in {found.report.copied.duration_s:.3f} s"
-        rtt = f", round trip {found.rtt_s * 1e3:.0f} ms" if found.rtt_s else ""
+        rtt = f", round trip {milliseconds(found.rtt_s)}" if found.rtt_s else ""
         line(host, f"reaches us: {took}, {found.mode or 'unknown'} mode, from {found.report.came_from}{rtt}")
     if found.syn is not None:
         line(host, f"its SYN: {found.syn.describe()}")
@@ -173,7 +174,7 @@ def _print_evidence(device: DeviceRecord) -> None:
         limit = f", capped at {rate(cap)} ({seen.sender.cap_source})" if cap else ""
         line(device.host, f"server: {rate(seen.rate_bytes_per_s)}, {seen.sender.congestion_control}{limit}")
         if device.link_rate is not None:
-            line(device.host, f"link: {device.link_rate.rate_bps / 1e6:g} Mbit/s, {device.link_rate.source}")
+            line(device.host, f"link: {link_rate(device.link_rate.rate_bps)}, {device.link_rate.source}")
         line(device.host, f"verdict: {seen.verdict.sentence} {seen.verdict.advice}".rstrip())
     if device.clocks is not None and device.clocks.disagreement:
         line(device.host, device.clocks.disagreement)
@@ -239,7 +240,7 @@ def _dry_lines(record: DryRecord) -> Iterator[str]:
     if plan.window is not None:
         yield f"  ! window {plan.window.window_bytes}: {plan.window.reason}"
     if record.link_rate is not None:
-        yield f"  ! link rate {record.link_rate.rate_bps / 1e6:g} Mbit/s, {record.link_rate.source}"
+        yield f"  ! link rate {link_rate(record.link_rate.rate_bps)}, {record.link_rate.source}"
     if plan.tune.commands:
         yield from _configured("set", plan.tune.commands)
     else:

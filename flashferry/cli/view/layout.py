@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flashferry.cli.terminal.output import here
+from flashferry.core import units
 from flashferry.core.outside import shown
 from flashferry.model.states import Outcome, Restored
 
@@ -183,9 +184,7 @@ def complain(host: str, failure: Failure | None) -> None:
 
 def rate(bytes_per_s: float | None) -> str:
     """Return a rate for people: `5.43 MB/s`, or a dash where there is none."""
-    if not bytes_per_s:
-        return "-"
-    return f"{bytes_per_s / 1e6:.2f} MB/s" if bytes_per_s >= 995e3 else f"{bytes_per_s / 1e6:.3f} MB/s"
+    return units.rate(bytes_per_s) if bytes_per_s else "-"
 
 
 def outcome(found: Outcome, *, done: str = "done") -> Text:

@@ -12,10 +12,11 @@ from rich.text import Text
 from flashferry.cli.terminal.output import EventLines, say
 from flashferry.cli.view.layout import BAD, GOOD, alike, console, line, names, rate, show
 from flashferry.core.described import counted
+from flashferry.core.units import link_rate, rough_duration
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, SiteForecast
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Event
-from flashferry.planning.forecast import clock, duration
+from flashferry.planning.forecast import clock
 
 # How far a look at a fleet has come, on standard error: of many devices in numbers, for the plan has the reasons.
 
@@ -100,12 +101,12 @@ def _site_row(plan: FleetPlan, site: SiteForecast) -> dict[str, str | Text]:
         "site": site.site,
         "devices": str(site.devices),
         "at once": f"{site.peak_copies} of {site.copies}",
-        "link": f"{site.link_rate_bps / 1e6:g} Mbit/s" if site.link_rate_bps else "not known",
+        "link": link_rate(site.link_rate_bps) if site.link_rate_bps else "not known",
         "for copies": f"{site.cap_share:.0%}" if site.link_rate_bps else "-",
         "used": f"{site.load_share:.0%}" if site.load_share is not None else "-",
         "to carry": _size(site.bytes),
         "begins": _clock(plan, site.starts_s),
-        "busy for": duration(site.busy_s),
+        "busy for": rough_duration(site.busy_s),
         "done at": _clock(plan, site.ends_s),
         "closes": f"{datetime.fromisoformat(site.closes_at):%a %H:%M}" if site.closes_at else "-",
     }
@@ -183,9 +184,9 @@ def _device_row(plan: FleetPlan, device: PlannedDevice, late: frozenset[str]) ->
         "tune": ("yes" if device.tune else "no") if is_staged else "-",
         "MB/s": _rate(plan, device),
         "begins": _clock(plan, device.starts_s) if device.starts_s is not None else "-",
-        "copy": duration(device.copy_s) if device.copy_s is not None else "-",
-        "hash": duration(device.hash_s) if device.hash_s is not None else "-",
-        "in all": duration(device.total_s) if device.total_s is not None else "-",
+        "copy": rough_duration(device.copy_s) if device.copy_s is not None else "-",
+        "hash": rough_duration(device.hash_s) if device.hash_s is not None else "-",
+        "in all": rough_duration(device.total_s) if device.total_s is not None else "-",
     }
 
 

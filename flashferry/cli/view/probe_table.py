@@ -8,8 +8,8 @@ from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, console, line, outcome, rate, restored, show
 from flashferry.cli.view.many import print_details, rows_of
+from flashferry.core.units import megabytes, rough_megabytes, short_duration
 from flashferry.model.probe_result import CAVEAT, Arm, ProbeResult
-from flashferry.tcp.worth import spoken
 
 if TYPE_CHECKING:
     from flashferry.model.record import DeviceRecord, RunReport
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def print_probe(report: RunReport, *, is_kept: bool = True) -> None:
     """Print what a speed test of each device found; `is_kept` as in `print_run`."""
     image_bytes = next((one.probe.image_bytes for one in report.devices if one.probe is not None), 0)
-    console().print(f"run {report.run_id}: copies to null:, times for an image of {image_bytes / 1e6:,.0f} MB")
+    console().print(f"run {report.run_id}: copies to null:, times for an image of {megabytes(image_bytes)}")
     show((_row(device) for device in rows_of(report.devices)), wide_only=frozenset({"result", "config"}))
     print_details(report, _print_evidence, is_kept=is_kept)
     if any(device.probe is not None and (device.probe.as_is or device.probe.tuned) for device in report.devices):
@@ -31,9 +31,9 @@ def _row(device: DeviceRecord) -> dict[str, str | Text]:
         "device": device.host,
         "result": outcome(device.outcome),
         "as it is": rate(found.as_is.measured_bytes_per_s if found.as_is else None),
-        "time": spoken(found.as_is_s) if found.as_is_s is not None else "-",
+        "time": short_duration(found.as_is_s) if found.as_is_s is not None else "-",
         "tuned": rate(found.tuned.measured_bytes_per_s if found.tuned else None),
-        "time tuned": spoken(found.tuned_s) if found.tuned_s is not None else "-",
+        "time tuned": short_duration(found.tuned_s) if found.tuned_s is not None else "-",
         "gain": f"{found.worth.gain:.1f}x" if found.worth else "-",
         "tune it?": _decision(found),
         "config": restored(device.restored),
@@ -74,6 +74,6 @@ def _described(arm: Arm) -> str:
     says = f", router says {rate(arm.device_bytes_per_s)}" if arm.device_bytes_per_s else ""
     syn = f"; SYN: {arm.syn.describe()}" if arm.syn else ""
     return (
-        f"{arm.size_bytes / 1e6:.2g} MB in {arm.duration_s:.1f} s = {rate(arm.server_bytes_per_s)}{says}; behind the "
-        f"start, which cost {start:.0%}, {rate(arm.steady_bytes_per_s)}; {arm.sender.congestion_control}{syn}"
+        f"{rough_megabytes(arm.size_bytes)} in {arm.duration_s:.1f} s = {rate(arm.server_bytes_per_s)}{says}; behind "
+        f"the start, which cost {start:.0%}, {rate(arm.steady_bytes_per_s)}; {arm.sender.congestion_control}{syn}"
     )

@@ -17,6 +17,7 @@ from flashferry.cli.terminal.inbox import Inbox
 from flashferry.cli.terminal.output import copy_line, echo, say
 from flashferry.cli.view.layout import ShownTable, Verbatim, console
 from flashferry.core.outside import told
+from flashferry.core.units import coarse_rate, megabytes, milliseconds
 from flashferry.fileserver import (
     EventKind,
     FileServer,
@@ -204,9 +205,9 @@ def _narrow_row(seen: TransferProgress) -> tuple[str, ...]:
     return (
         seen.peer_address or "-",
         seen.state.value,
-        f"{seen.bytes_acked / max(seen.size_bytes, 1):.0%} of {seen.size_bytes / 1e6:,.0f} MB",
-        f"{_rate(seen) / 1e6:.2f} MB/s",
-        f"{seen.rtt_s * 1e3:.0f} ms" if seen.rtt_s else "-",
+        f"{seen.bytes_acked / max(seen.size_bytes, 1):.0%} of {megabytes(seen.size_bytes)}",
+        coarse_rate(_rate(seen)),
+        milliseconds(seen.rtt_s) if seen.rtt_s else "-",
         seen.record.verdict.kind.value if seen.record else f"{seen.limited_by.value} so far" if seen.limited_by else "",
     )
 

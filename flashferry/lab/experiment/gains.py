@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flashferry.core.units import short_duration
 from flashferry.lab.experiment.published import ARMS, SENDERS
 from flashferry.lab.experiment.tables import markdown, mb
-from flashferry.tcp.worth import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,4 +72,4 @@ def in_words(gain: float | None) -> str:
 
 def time_for_image(bytes_per_s: float) -> str:
     """Return how long a typical image takes at a rate as it is printed: `52 min`, `88 s`."""
-    return spoken(TYPICAL_IMAGE_BYTES / 1e6 / float(mb(bytes_per_s)))
+    return short_duration(TYPICAL_IMAGE_BYTES / 1e6 / float(mb(bytes_per_s)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flashferry.core.units import coarse_rate
 from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnreachable, FileInTheWay
 from flashferry.fileserver import TransferState
 from flashferry.model.recovery_rules import Decision
@@ -151,7 +152,7 @@ class DeviceCopy:
         seen = self._context.server.progress(ticket.ticket_id)
         if seen.bytes_acked:
             size_bytes = order.image.size_bytes
-            rate = f", {seen.rate_bytes_per_s / 1e6:.2f} MB/s" if seen.rate_bytes_per_s else ""
+            rate = f", {coarse_rate(seen.rate_bytes_per_s)}" if seen.rate_bytes_per_s else ""
             so_far = Progress(
                 acked_bytes=seen.bytes_acked, size_bytes=size_bytes, rate_bytes_per_s=seen.rate_bytes_per_s
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flashferry.core.units import exact_rate
 from flashferry.devices.identity import identity_of
 from flashferry.fileserver import ImageFile, Ticket, TicketRequest, TransferProgress, TransferRecord, TransferState
 from flashferry.model.links import LinkCap, payload_cap_bytes_per_s
@@ -125,7 +126,7 @@ class DeviceTickets:
             duration_s=record.duration_s,
             rate_bytes_per_s=record.rate_bytes_per_s,
         )
-        text = f"{record.rate_bytes_per_s / 1e6:.3g} MB/s by our server, {end.verdict}"
+        text = f"{exact_rate(record.rate_bytes_per_s)} by our server, {end.verdict}"
         self._events.tell("transfer", "done" if end.is_delivered else "failed", text, transfer=end)
 
     def _keep_transfer(self, record: TransferRecord) -> None:

@@ -9,7 +9,7 @@ from flashferry.model.fleet_plan import Remedy
 from flashferry.model.limits import Limits
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.waves import WavePolicy
-from flashferry.planning.forecast import duration, forecast
+from flashferry.planning.forecast import forecast
 from flashferry.planning.scenario import Estimate, LinkFacts, Rate, Scenario, play
 
 NIGHT = datetime(2026, 11, 21, 22, 0, tzinfo=UTC)
@@ -178,9 +178,3 @@ def test_assumptions_are_told_with_how_many_devices_they_are_about() -> None:
 def test_nothing_to_stage_is_no_run() -> None:
     """A plan of a fleet that has its images is told as such."""
     assert forecast(_scenario(), NIGHT).fit.sentence == "nothing is to be staged"
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(48, "48 s"), (600, "10 min"), (7500, "2 h 05 min")])
-def test_lengths_of_time_are_for_people(seconds: float, words: str) -> None:
-    """Seconds up to two minutes, minutes up to two hours, then hours."""
-    assert duration(seconds) == words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.tcp.limiting_factor import VerdictKind
-from flashferry.tcp.worth import nothing_to_tune, spoken, worth_tuning
+from flashferry.tcp.worth import nothing_to_tune, worth_tuning
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,3 @@ def test_a_rate_of_nothing_is_refused():
     """A copy that took no byte has no rate to compare."""
     with pytest.raises(ValueError, match="expected rates > 0"):
         worth_tuning(as_is_bytes_per_s=0, tuned_bytes_per_s=1e6, tuned_kind=VerdictKind.CAP, image_bytes=1)
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(5.4, "5 s"), (119, "119 s"), (600, "10 min"), (9000, "2.5 h")])
-def test_times_read_well(seconds, words):
-    """Nobody wants 3,255 s, nor 0.1 h."""
-    assert spoken(seconds) == words
