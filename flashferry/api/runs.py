@@ -12,9 +12,9 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.store.control import control_request, may_approve
 from flashferry.store.history import History
-from flashferry.store.reader import find_run
+from flashferry.store.reader import LATEST_RUNS, find_run
 from flashferry.store.run_lock import is_run_alive
-from flashferry.store.status import LATEST_RUNS, Status, read_status
+from flashferry.store.status import Status, read_status
 from flashferry.store.stored_run import read_run
 from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
 

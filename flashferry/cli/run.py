@@ -11,7 +11,7 @@ from flashferry.cli.command_line import App
 from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.model.exit_codes import ExitCode
-from flashferry.store.status import LATEST_RUNS
+from flashferry.store.reader import LATEST_RUNS
 
 if TYPE_CHECKING:
     from flashferry.api import Steered

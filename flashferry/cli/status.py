@@ -7,7 +7,7 @@ from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
 from flashferry.cli.terminal.output import finish
 from flashferry.core.described import counted
 from flashferry.model.exit_codes import ExitCode
-from flashferry.store.status import LATEST_RUNS
+from flashferry.store.reader import LATEST_RUNS
 
 
 def status(

@@ -8,6 +8,9 @@ from flashferry.core.json_access import Node
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import Outcome, State
 from flashferry.reports.model import (
+    LEFT,
+    NOT_BEGUN,
+    UNDER_WAY,
     AttemptReport,
     DeviceReport,
     Proof,
@@ -23,10 +26,6 @@ from flashferry.reports.transfers import transfers_of
 
 if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice
-
-UNDER_WAY = "under way"
-NOT_BEGUN = Outcome.NOT_BEGUN.value
-LEFT = "left by the dead run"
 
 _STAMP_CHARS = len("2026-11-23T00:00:00.000Z")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from flashferry.reports.device import NOT_BEGUN
-from flashferry.reports.model import Proof, Report, RunStanding
+from flashferry.reports.model import NOT_BEGUN, Proof, Report, RunStanding
 from flashferry.reports.words import devices, duration
 
 _MOST_REASONS = 3

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from flashferry.model.states import Outcome
 from flashferry.reports.parts import (
     AttemptReport,
     LineReport,
@@ -20,7 +21,10 @@ from flashferry.reports.parts import (
 )
 
 __all__ = [
+    "LEFT",
+    "NOT_BEGUN",
     "SCHEMA",
+    "UNDER_WAY",
     "AttemptReport",
     "Count",
     "DeviceReport",
@@ -38,6 +42,11 @@ __all__ = [
     "TransferReport",
     "VerdictReport",
 ]
+
+UNDER_WAY = "under way"
+NOT_BEGUN = Outcome.NOT_BEGUN.value
+LEFT = "left by the dead run"
+"""Outcomes of a device that has none of its own yet, had no turn, or was in a run's hands when that died."""
 
 SCHEMA = "flashferry.report/1"
 """Name and version of the report's JSON form; the version grows when a field changes its meaning or goes."""

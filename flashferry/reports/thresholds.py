@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.reports.device import LEFT, NOT_BEGUN, UNDER_WAY
-from flashferry.reports.model import DeviceReport, Proof, Report, Standing
+from flashferry.reports.model import LEFT, NOT_BEGUN, UNDER_WAY, DeviceReport, Proof, Report, Standing
 from flashferry.reports.words import duration, rate, share
 from flashferry.tcp.limiting_factor import VerdictKind
 

@@ -16,6 +16,9 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.store.schema import FILE, show_as_present
 from flashferry.store.tables import runs_by_age
 
+LATEST_RUNS = 10
+"""So many runs are told where nobody says how many."""
+
 
 @contextmanager
 def reading(directory: Path) -> Iterator[sqlite3.Connection | None]:

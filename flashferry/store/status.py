@@ -15,14 +15,12 @@ from flashferry.model.states import ENDED
 from flashferry.store.control import ControlRequest
 from flashferry.store.lease_files import LeaseFile, LeaseFiles
 from flashferry.store.proofs import restore_source
-from flashferry.store.reader import reading
+from flashferry.store.reader import LATEST_RUNS, reading
 from flashferry.store.run_lock import RunState, is_run_alive, locked_runs
 from flashferry.store.stored_run import StoredDevice, StoredRun, stored_run
 from flashferry.store.tables import device_row, last_figures, latest_runs, runs_by_age
 
 __all__ = ["DeviceStatus", "RunState", "RunStatus", "Status", "last_as_is", "last_hash_speeds", "read_status"]
-
-LATEST_RUNS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
