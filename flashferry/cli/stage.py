@@ -29,7 +29,6 @@ from flashferry.cli.options.shared import (
 from flashferry.cli.options.waves import TuneOption, wave_options
 from flashferry.cli.terminal.interrupt import graceful_interrupt, looking
 from flashferry.cli.terminal.output import EventLines, complain, finish, say
-from flashferry.cli.terminal.questions import wave_approval
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import published
@@ -169,6 +168,7 @@ def _run(job: StageJob, journal: Journal, shown: _Shown, first: Sequence[str]) -
     What is to be said first goes the way of all that is said of the run: where events take the place of what is for
     people, nothing else may stand among them.
     """
+    from flashferry.cli.terminal.questions import wave_approval
     from flashferry.cli.view.device_tables import print_run
     from flashferry.cli.view.live import watching
     from flashferry.store.status import last_as_is

@@ -1,8 +1,7 @@
-"""Sources of credentials outside the inventory and the environment: keyring, secrets command, prompt."""
+"""Sources of credentials outside the inventory and the environment: the system's keyring, and a secrets command."""
 
 from __future__ import annotations
 
-import getpass
 import importlib
 import json
 import os
@@ -10,7 +9,6 @@ import select
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,7 +16,6 @@ from dataclasses import fields
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.outside import shown
 from flashferry.devices.credentials import Credentials
 
 KEYRING_SERVICE = "flashferry"
@@ -176,33 +173,3 @@ def _read(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
     except subprocess.TimeoutExpired:
         raise TimeoutError from None
     return output
-
-
-class PromptSource:
-    """Asks the operator for user name and password, once for all devices; says nothing where there is no terminal."""
-
-    workers = 1
-
-    def __init__(self) -> None:
-        self._asked: dict[str | None, Credentials] = {}
-
-    def look_up(self, name: str, known: Credentials) -> Credentials:
-        """Return what the operator typed; a device whose login is complete is not asked for."""
-        if known.is_login or not sys.stdin.isatty():
-            return Credentials()
-        if known.username not in self._asked:
-            self._asked[known.username] = self._ask(name, known.username)
-        return self._asked[known.username]
-
-    @staticmethod
-    def _ask(name: str, username: str | None) -> Credentials:
-        try:
-            if not username:
-                sys.stderr.write(f"flashferry: no credentials for {shown(name)} and perhaps others; user name: ")
-                sys.stderr.flush()
-                username = sys.stdin.readline().strip()
-            password = getpass.getpass(f"Password of {shown(username)}: ", stream=sys.stderr)
-            enable = getpass.getpass("Enable secret (Enter if none): ", stream=sys.stderr)
-        except EOFError:
-            return Credentials()
-        return Credentials(username=username, password=password, enable_secret=enable or None)

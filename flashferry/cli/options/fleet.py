@@ -149,6 +149,6 @@ def fleet(which: FleetOptions) -> Nornir:
 
 def prompt() -> Source:
     """Return what asks the operator at the terminal for credentials, once for all devices."""
-    from flashferry.devices.secret_sources import PromptSource
+    from flashferry.cli.terminal.questions import PromptSource
 
     return PromptSource()

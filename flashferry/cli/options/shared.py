@@ -117,8 +117,6 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-# Options about what proves an image, for the verbs that hash one.
-
 _option = partial(typer.Option, rich_help_panel=IMAGE)
 
 Md5Option = Annotated[

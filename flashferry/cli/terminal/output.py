@@ -27,14 +27,12 @@ from flashferry.model.codec import to_json
 from flashferry.model.exit_codes import ExitCode
 from flashferry.monitor.events import Event
 
-# Commands that results and errors name: where this one was given a state folder, they need it too.
-
 _QUOTED = re.compile(r"'(flashferry (?:recover|report|status|stage --resume|run (?!list)\w+)\b[^']*)'")
 """A command of ours that reads the journal, as sentences quote it."""
 
 
 class _Given:
-    """The state folder that the operator named, for as long as this command runs."""
+    """The state folder that the operator named: commands that results and errors name need it, too."""
 
     state_dir: Path | None = None
 

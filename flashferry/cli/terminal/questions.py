@@ -1,13 +1,20 @@
-"""A yes or no between waves, asked at the terminal while `flashferry run approve` may answer at another one."""
+"""Questions to whoever sits at the terminal: a login that no other source knows, and whether a wave may begin.
+
+Where nobody sits there, nothing is asked: a device without a login is told as such, and `flashferry run approve` at
+another terminal answers for the waves.
+"""
 
 from __future__ import annotations
 
+import getpass
 import select
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flashferry.core.described import counted
+from flashferry.core.outside import shown
+from flashferry.devices.credentials import Credentials
 
 if TYPE_CHECKING:
     from flashferry.model.waves import Wave
@@ -48,3 +55,33 @@ class WaveApproval:
 def wave_approval(say: Callable[[str], None]) -> WaveApproval | None:
     """Return who asks, or None where nobody sits at a terminal: then `flashferry run approve` is waited for."""
     return WaveApproval(say) if sys.stdin is not None and sys.stdin.isatty() else None
+
+
+class PromptSource:
+    """Asks the operator for user name and password, once for all devices; says nothing where there is no terminal."""
+
+    workers = 1
+
+    def __init__(self) -> None:
+        self._asked: dict[str | None, Credentials] = {}
+
+    def look_up(self, name: str, known: Credentials) -> Credentials:
+        """Return what the operator typed; a device whose login is complete is not asked for."""
+        if known.is_login or not sys.stdin.isatty():
+            return Credentials()
+        if known.username not in self._asked:
+            self._asked[known.username] = self._ask(name, known.username)
+        return self._asked[known.username]
+
+    @staticmethod
+    def _ask(name: str, username: str | None) -> Credentials:
+        try:
+            if not username:
+                sys.stderr.write(f"flashferry: no credentials for {shown(name)} and perhaps others; user name: ")
+                sys.stderr.flush()
+                username = sys.stdin.readline().strip()
+            password = getpass.getpass(f"Password of {shown(username)}: ", stream=sys.stderr)
+            enable = getpass.getpass("Enable secret (Enter if none): ", stream=sys.stderr)
+        except EOFError:
+            return Credentials()
+        return Credentials(username=username, password=password, enable_secret=enable or None)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from flashferry.cli.terminal.output import echo
 from flashferry.cli.view.layout import BAD, GOOD, complain, console, line, outcome, rate, restored, show
-from flashferry.cli.view.many import print_details, rows_of
+from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.units import link_rate, megabytes, milliseconds
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import Outcome, Restored

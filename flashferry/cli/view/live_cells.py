@@ -1,4 +1,4 @@
-"""Bars, rates, amounts and times for a live view, each no wider than its column."""
+"""Lines of a live view made of cells: bars, rates, amounts and times, each no wider than its column. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
-
-# Lines of a live view made of cells: each fits its column, whatever stands in it. Pure.
 
 Span = tuple[str, str]
 """A piece of text and its style; an empty style is none."""

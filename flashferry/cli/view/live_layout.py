@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from flashferry.cli.terminal.output import command
 from flashferry.cli.view.live_cells import Line, Look, amount, bar, clock, cut, fit, joined, left, percent, rate
-from flashferry.cli.view.live_device import WIDE_ENOUGH, device_header, device_lines, few_lines
-from flashferry.cli.view.live_rows import WORDS, Need, choose
+from flashferry.cli.view.live_choice import WORDS, Need, choose
+from flashferry.cli.view.live_device_lines import WIDE_ENOUGH, device_header, device_lines, few_lines
 from flashferry.core.described import counted
 from flashferry.monitor.progress import Fleet, Phase, Tally
 

@@ -1,4 +1,8 @@
-"""A plan for people: the images, the sites, what needs attention, the totals, and whether it fits."""
+"""A plan for people: the images, the sites, what needs attention, the totals, and whether it fits.
+
+How far the look at the fleet has come is told on standard error: of many devices in numbers, for the plan has the
+reasons.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,6 @@ from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, SiteFo
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Event
 from flashferry.planning.forecast import clock
-
-# How far a look at a fleet has come, on standard error: of many devices in numbers, for the plan has the reasons.
 
 EVERY_S = 2.0
 FEW = 10

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from flashferry.cli.view.layout import BAD, GOOD, console, line, outcome, rate, restored, show
-from flashferry.cli.view.many import print_details, rows_of
+from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.units import megabytes, rough_megabytes, short_duration
 from flashferry.model.probe_result import CAVEAT, Arm, ProbeResult
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
-import subprocess
 import sys
 import time
 import types
@@ -17,7 +15,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked
 from flashferry.devices import secret_sources
 from flashferry.devices.credentials import Credentials, Environment, apply_credentials, missing_login
-from flashferry.devices.secret_sources import CommandSource, KeyringSource, PromptSource
+from flashferry.devices.secret_sources import CommandSource, KeyringSource
 from inventory.load import open_inventory
 
 NOTHING = Credentials()
@@ -204,61 +202,6 @@ def test_no_keyring_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(ConfigInvalid, match=r"not installed.*pip install keyring"):
         KeyringSource()
-
-
-ASK = """
-from flashferry.devices.credentials import Credentials
-from flashferry.devices.secret_sources import PromptSource
-source = PromptSource()
-for name, known in (("r1", Credentials()), ("r2", Credentials()), ("r3", Credentials(username="ann"))):
-    found = source.look_up(name, known)
-    print(name, found.username, found.password == "typed-word", found.enable_secret, flush=True)
-"""
-
-
-def test_the_prompt_asks_once(tmp_path):
-    """At a terminal all devices share one answer per user; the password is not echoed."""
-    controller, terminal = os.openpty()
-    process = subprocess.Popen(
-        ["setsid", "--ctty", sys.executable, "-c", ASK], stdin=terminal, stdout=terminal, stderr=terminal
-    )
-    os.close(terminal)
-    shown = ""
-
-    def until(text, answer):
-        nonlocal shown
-        while text not in shown.rpartition("\0")[2]:
-            assert select.select([controller], (), (), 20)[0], f"expected {text!r} behind {shown!r}"
-            shown += os.read(controller, 1000).decode()
-        shown += "\0"
-        if answer is not None:
-            os.write(controller, answer.encode())
-
-    until("user name: ", "ann\n")
-    until("Password of ann: ", "typed-word\n")
-    until("Enable secret (Enter if none): ", "\n")
-    until("Password of ann: ", "other-word\n")
-    until("Enable secret (Enter if none): ", "\n")
-    until("r3 ann", None)
-    assert process.wait() == 0
-    os.close(controller)
-    assert "r1 ann True None" in shown
-    assert "r2 ann True None" in shown
-    assert "typed-word" not in shown
-
-
-def test_no_prompt_without_a_terminal():
-    """In a pipe nobody is asked: the device is told to lack its login, later and by name."""
-    done = subprocess.run(
-        [sys.executable, "-c", ASK], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines()[0] == "r1 None False None"
-    assert done.stderr == ""
-
-
-def test_a_complete_login_is_not_asked_for():
-    """Only what is missing is worth a question; an enable secret alone is none."""
-    assert PromptSource().look_up("r1", Credentials(username="ann", password="")) == NOTHING
 
 
 HOSTILE = ["\n", "\r\n", "x\nreload\n", "\x00", "\x1b[2J", "\x7f", "\x85", "\u2028"]

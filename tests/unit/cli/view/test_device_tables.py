@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.cli.view.device_tables import print_run
-from flashferry.cli.view.many import MOST_DETAILED
 from flashferry.cli.view.probe_table import print_probe
+from flashferry.cli.view.run_details import MOST_DETAILED
 from flashferry.images.digests import Image
 from flashferry.model.record import DeviceRecord, Failure, RunReport
 from flashferry.model.states import Outcome, Restored

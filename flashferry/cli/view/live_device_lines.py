@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from flashferry.cli.view.layout import rate as rate_with_unit
 from flashferry.cli.view.live_cells import Line, Look, bar, clock, fit, joined, left, percent, rate
-from flashferry.cli.view.live_rows import Need
+from flashferry.cli.view.live_choice import Need
 from flashferry.monitor.progress import Device
 
 DIM, BAD, WARN, DONE = "dim", "bold red", "yellow", "cyan"
