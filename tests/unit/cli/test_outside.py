@@ -666,12 +666,14 @@ WRITERS = {
     "last_words.py": {"write"},
     "serve_sessions.py": {"print"},
     "report.py": {"write"},
+    "questions.py": {"write"},
     "main.py": {"echo"},
     "lab.py": {"echo"},
     "lab_experiment.py": {"echo"},
     "lab_peers.py": {"echo"},
 }
-"""Who may write by itself: the doors, the forms of a report, the server's JSON lines (tried above), and the lab."""
+"""Who may write by itself: the doors, the forms of a report, the server's JSON lines (tried above), the question for a
+login, and the lab."""
 
 RICH_DOOR = {"layout.py": {"Console", "Table"}, "live.py": set()}
 
