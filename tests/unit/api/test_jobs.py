@@ -1,0 +1,152 @@
+"""What a run is to do, made from an image or a plan, and what is said before it begins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from nornir.core import Nornir
+
+from flashferry.api.jobs import StageOptions, dead_run_notices, job_for_image, job_for_plan, pace_notices
+from flashferry.api.options import Overrides
+from flashferry.core.errors import ConfigInvalid
+from flashferry.images.digests import PlannedImage
+from flashferry.model.fleet_plan import Action, Fit, FleetPlan, PlannedDevice, TuneMode
+from flashferry.model.limits import Limits
+from flashferry.model.retry import RetryPolicy
+from flashferry.model.waves import Wave, WavePolicy
+from flashferry.run.options import DeviceOptions, RunOptions
+from flashferry.store.journal import Journal
+from inventory.load import open_inventory
+from tests.unit.conftest import take
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"an image")
+    return path
+
+
+@pytest.fixture
+def nornir(tmp_path: Path) -> Nornir:
+    (tmp_path / "hosts.yaml").write_text(
+        "r1: {hostname: 192.0.2.1, platform: ios, data: {link_rate_bps: 8000000}}\n"
+        "r2: {hostname: 192.0.2.2, platform: ios, data: {link_rate_bps: 8000000}}\n"
+    )
+    return open_inventory(tmp_path)
+
+
+@pytest.fixture
+def plan(image: Path) -> FleetPlan:
+    return FleetPlan(
+        created_at="2026-11-21T22:00:00+00:00",
+        starts_at="2026-11-21T22:00:00+00:00",
+        ends_at=None,
+        images=(PlannedImage(name="x.bin", path=str(image), size_bytes=8, md5="0", sha512="0"),),
+        limits=Limits(copies=7),
+        policy=WavePolicy(max_failures=2),
+        tune=TuneMode.ALWAYS,
+        duration_s=12.5,
+        fit=Fit(fits=None, sentence="no end is given"),
+        waves=(Wave(number=0, name="canary", hosts=("r1",), is_canary=True),),
+        devices=(
+            PlannedDevice(host="r1", address="192.0.2.1", image="x.bin", action=Action.STAGE, wave=0, reason=""),
+            PlannedDevice(host="r2", address="192.0.2.2", image="x.bin", action=Action.ALREADY_THERE, reason=""),
+        ),
+        digest="d1",
+    )
+
+
+def given(**more: object) -> StageOptions:
+    return StageOptions(run=RunOptions(device=DeviceOptions(**more)))
+
+
+def test_an_image_goes_to_all(nornir: Nornir, image: Path, tmp_path: Path) -> None:
+    """With the defaults, and with where the inventory is, for whoever resumes the run."""
+    job = job_for_image(nornir, image, StageOptions(), inventory=tmp_path, state=tmp_path / "state")
+    assert job.request.images == {"r1": image, "r2": image}
+    assert (job.request.limits, job.request.retry) == (Limits(), RetryPolicy())
+    assert job.request.stored == {"inventory": str(tmp_path.absolute())}
+    assert job.sizes_bytes == {"r1": 8, "r2": 8}
+    assert list(job.devices.inventory.hosts) == ["r1", "r2"]
+
+
+def test_an_inventory_of_a_plugin_is_kept_by_its_name(nornir: Nornir, image: Path, tmp_path: Path) -> None:
+    """What is no path stays as it was given; where none is given nothing is kept."""
+    state = tmp_path / "state"
+    assert job_for_image(nornir, image, StageOptions(), inventory="sample", state=state).request.stored == {
+        "inventory": "sample"
+    }
+    assert job_for_image(nornir, image, StageOptions(), state=state).request.stored == {}
+
+
+def test_a_plan_is_carried_out_as_it_says(nornir: Nornir, plan: FleetPlan, tmp_path: Path) -> None:
+    """Its limits, waves and tuning; what it leaves alone takes no part, and the run keeps which plan it was."""
+    job = job_for_plan(nornir, plan, StageOptions(), path=tmp_path / "night.json")
+    assert set(job.request.images) == set(job.devices.inventory.hosts) == {"r1"}
+    assert (job.request.limits, job.request.policy) == (plan.limits, plan.policy)
+    assert job.request.stored == {"plan": {"path": str(tmp_path / "night.json"), "digest": plan.digest}}
+    assert job.options.device.tune
+
+
+def test_what_is_said_overrides_a_plan(nornir: Nornir, plan: FleetPlan) -> None:
+    """Each for itself: a limit, the tuning, and leave that the plan has not."""
+    said = replace(given(uncapped=True), overrides=Overrides(site_copies=1), tune=TuneMode.NEVER, retries=0)
+    job = job_for_plan(nornir, replace(plan, any_image=True), said)
+    assert job.request.limits == Limits(copies=7, site_copies=1)
+    assert job.request.retry == RetryPolicy(times=0)
+    device = job.options.device
+    assert (device.tune, device.any_image, device.uncapped) == (False, True, True)
+
+
+def test_a_plan_whose_end_is_past_takes_another(nornir: Nornir, plan: FleetPlan) -> None:
+    """Last night's end would leave every device alone: that is said, with what to do."""
+    past = replace(plan, ends_at="2026-11-22T05:00:00+00:00")
+    with pytest.raises(ConfigInvalid, match=r"it was to end at 2026-11-22T05:00:00\+00:00, which is past"):
+        job_for_plan(nornir, past, StageOptions())
+
+
+@pytest.mark.parametrize(
+    ("options", "untuned"),
+    [
+        (StageOptions(), {"r1"}),
+        (StageOptions(tune=TuneMode.ALWAYS), set()),
+        (given(window_bytes=1_250_000), set()),
+        (given(extras=("timestamps",)), set()),
+    ],
+)
+def test_who_names_a_window_wants_it_set(
+    nornir: Nornir,
+    image: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: StageOptions,
+    untuned: set[str],
+) -> None:
+    """By itself a device that was shown not to gain is left as it is."""
+    told = {"r1": "no gain"}
+    monkeypatch.setattr("flashferry.store.history.History.shown_not_to_gain", lambda self, host: told.get(host))
+    assert set(job_for_image(nornir, image, options, state=tmp_path).request.untuned) == untuned
+
+
+def test_links_without_a_rate_are_told(nornir: Nornir, image: Path, tmp_path: Path) -> None:
+    """Before any device is asked; where all have one, nothing is said."""
+    job = job_for_image(nornir, image, given(uncapped=True), state=tmp_path)
+    assert pace_notices(job, tmp_path) == ()
+    del nornir.inventory.hosts["r2"].data["link_rate_bps"]
+    (told,) = pace_notices(job, tmp_path)
+    assert told.startswith("no link rate is stated for device r2: ")
+
+
+def test_what_a_dead_run_holds_is_told(tmp_path: Path) -> None:
+    """No other run will touch it; of a run that is alive nothing is said."""
+    with Journal(tmp_path) as dying:
+        run_id = dying.begin_run("stage")
+        dying.add_device(run_id, host="r1", address="192.0.2.1", port=22, platform="ios")
+        take(dying, run_id, "r1", "r1")
+        assert list(dead_run_notices(dying)) == []
+    with Journal(tmp_path) as journal:
+        (told,) = dead_run_notices(journal)
+    assert told == "warning: a dead run had r1 in its hands; run 'flashferry recover'"
