@@ -39,9 +39,10 @@ from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import ImageFile
 from flashferry.images.errors import ImageError, ImageUnreadable
 from flashferry.model.links import payload_cap_bytes_per_s
-from inventory.view import DEFAULT_CAP_SHARE
+from flashferry.run.server import ANY_ADDRESS
 from flashferry.transports.copy_dialogue import copy_command
-from flashferry.transports.ftp_listener import ANY_ADDRESS, listener_at, port_notice
+from flashferry.transports.ftp_listener import listener_at, port_notice
+from inventory.view import DEFAULT_CAP_SHARE
 
 SIOCGIFADDR = 0x8915
 """Asks for an interface's IPv4 address (linux/sockios.h)."""
