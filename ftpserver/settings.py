@@ -31,7 +31,8 @@ class FtpOptions:
             first, last = self.passive_ports
             if not 1024 <= first <= last <= 65535:
                 raise SettingsInvalid(
-                    f"passive_ports: expected two ports from 1024 to 65535 in order, found {first} and {last}"
+                    f"passive_ports: expected two ports from 1024 to 65535 in order, found {first} and {last}",
+                    hint="Give a range that firewalls let through to this host",
                 )
         if self.masquerade_address is not None:
             _require_ipv4("masquerade_address", self.masquerade_address)
@@ -73,4 +74,7 @@ def _require_ipv4(name: str, text: str) -> None:
             f"{name}: expected an IP address such as 192.0.2.1, found {text!r}", hint="Give an address, no name"
         ) from None
     if version != 4:
-        raise SettingsInvalid(f"{name}: expected an IPv4 address, since PASV carries no other, found {text}")
+        raise SettingsInvalid(
+            f"{name}: expected an IPv4 address, since PASV carries no other, found {text}",
+            hint="Give the IPv4 address at which devices reach this host",
+        )

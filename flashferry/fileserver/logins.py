@@ -50,7 +50,8 @@ class FixedLogin:
                 # The text itself is not shown: it may be the password, or typed into the wrong place.
                 raise SettingsInvalid(
                     f"fixed login: expected a {what} of {least} to {_MOST_LETTERS} letters, digits and ._~-, "
-                    f"which a URL carries unchanged, found {len(text)} characters"
+                    f"which a URL carries unchanged, found {len(text)} characters",
+                    hint="Take another, without blanks, umlauts and signs that a URL gives a meaning to",
                 )
 
 

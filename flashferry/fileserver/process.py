@@ -17,9 +17,8 @@ from functools import lru_cache
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from flashferry.core.errors import kind_of
+from flashferry.core.errors import FlashferryError, kind_of
 from flashferry.fileserver.caps import given_cap
-from flashferry.fileserver.errors import FileServerError
 from flashferry.fileserver.host_capabilities import probe_capabilities, raise_soft_limit
 from flashferry.fileserver.protocol import AsyncChat, IOLoop, ServingContext, divert_loop_errors, load_protocol
 from flashferry.fileserver.settings import LOG
@@ -94,8 +93,9 @@ class ControlLink(AsyncChat):
         call = call_of(data)
         try:
             result = self._service.answer(call.request)
-        except (FileServerError, KeyError, ValueError) as error:
-            self.say(Answer(number=call.number, error=f"{kind_of(error)}: {error}"))
+        except (FlashferryError, KeyError, ValueError) as error:
+            told = error.message if isinstance(error, FlashferryError) else str(error)
+            self.say(Answer(number=call.number, error=f"{kind_of(error)}: {told}"))
         else:
             self.say(answer(call.number, result))
 

@@ -55,12 +55,19 @@ class TicketRequest:
     def __post_init__(self) -> None:
         if self.lifetime_s <= 0 or self.tries < 1:
             raise SettingsInvalid(
-                f"ticket: expected a lifetime above 0 s and at least 1 try, found {self.lifetime_s} and {self.tries}"
+                f"ticket: expected a lifetime above 0 s and at least 1 try, found {self.lifetime_s} and {self.tries}",
+                hint="Give a ticket time for its copy, and a try or more",
             )
         if self.cap_bytes_per_s is not None and self.cap_bytes_per_s < 1000:
-            raise SettingsInvalid(f"ticket: expected a cap of at least 1000 bytes/s, found {self.cap_bytes_per_s}")
+            raise SettingsInvalid(
+                f"ticket: expected a cap of at least 1000 bytes/s, found {self.cap_bytes_per_s}",
+                hint="Give a higher cap, or none",
+            )
         if self.link_bytes_per_s is not None and self.link_bytes_per_s <= 0:
-            raise SettingsInvalid(f"ticket: expected a link's rate above 0 bytes/s, found {self.link_bytes_per_s}")
+            raise SettingsInvalid(
+                f"ticket: expected a link's rate above 0 bytes/s, found {self.link_bytes_per_s}",
+                hint="Give the link's rate, or none where it is not known",
+            )
         checked_sources("ticket", self.source_addresses)
 
 

@@ -56,7 +56,7 @@ def test_two_sizes_are_one_too_many(rig):
     """--image and --image-mb contradict each other: exit 2 before anything is touched."""
     done = rig.verb("probe", "--image", rig.image(1000), "--image-mb", "1")
     assert done.code == 2
-    assert "give one" in done.err
+    assert "Give one of them" in done.err
 
 
 def test_reach_brings_the_audit(rig):

@@ -236,7 +236,7 @@ def test_missing_image(rig):
     """An image that is not there: one sentence with its path, exit 2."""
     done = rig.verb("stage", "--image", "/nowhere/image.bin")
     assert done.code == 2
-    assert done.err == "flashferry: error: image /nowhere/image.bin: expected a file, found nothing\n"
+    assert done.err == "flashferry: error: image /nowhere/image.bin: expected a file, found nothing. Check the path\n"
 
 
 def test_unreachable_device(rig):
