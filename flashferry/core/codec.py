@@ -1,16 +1,39 @@
-"""Frozen values to JSON and back, typed by msgspec.
+"""Frozen values to JSON and back, one codec for all that is stored, shown or sent: typed by msgspec.
 
-Dataclasses, enums, tuples, paths, optional and plain values are supported. Fields marked `repr=False` hold secrets and
-are left out of what `public` returns.
+Dataclasses, enums, tuples, paths, optional and plain values are read; sets are written too. A field marked `repr=False`
+holds a secret by the convention of this project: `to_json` leaves it out, `encode`, which speaks to our own processes,
+does not.
 """
 
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from flashferry.core.errors import FlashferryError, Kind
+from flashferry.core.outside import told
 
 T = TypeVar("T")
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_READ_AGAIN = frozenset({"host", "image", "partial_file", "run_id", "ticket_id"})
+"""What a run that is gone on with compares with what it finds."""
+
+_NAMES = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+}
+_PLACE = re.compile(r" - at `\$(.*)`$")
 
 
 class CodecError(FlashferryError, ValueError):
@@ -20,29 +43,48 @@ class CodecError(FlashferryError, ValueError):
     advice: ClassVar[str | None] = "Report it: two parts of flashferry do not understand each other"
 
 
+def to_json(value: object) -> Any:
+    """Return a value as JSON types, without the fields that hold secrets.
+
+    Raises:
+        TypeError: Something in it has no form in JSON.
+    """
+    # Hundreds of copies speak every second, mostly in numbers: these go first, and what a class has is looked up once.
+    if type(value) in _PLAIN:
+        return value
+    kind: Any = type(value)
+    if (names := _shown_fields(kind)) is not None:
+        return {name: item if type(item := getattr(value, name)) in _PLAIN else to_json(item) for name in names}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def stored_json(value: object) -> Any:
+    """Return what the journal keeps of a record: JSON types without secrets, however they came into it."""
+    return told(to_json(value), exact=_READ_AGAIN)
+
+
 def encode(value: Any) -> Any:
-    """Turn a value into what `json.dumps` takes."""
+    """Turn a value into what `json.dumps` takes, the fields that hold secrets included."""
     import msgspec  # here, for most commands end without it
 
     return msgspec.to_builtins(value, enc_hook=_path_as_text)
-
-
-def public(value: Any) -> Any:
-    """Turn a value into what `json.dumps` takes, without the fields that hold secrets."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: public(getattr(value, field.name)) for field in fields(value) if field.repr}
-    if isinstance(value, (tuple, list)):
-        return [public(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): public(item) for key, item in value.items()}
-    return encode(value)
 
 
 def decode(kind: type[T], data: Any) -> T:
     """Build a value of a dataclass from what `json.loads` returned.
 
     Args:
-        kind: The dataclass wanted.
+        kind: The dataclass wanted, or a tuple of them.
         data: A mapping of its fields; ones with a default may be missing, and others are left out of account.
 
     Raises:
@@ -56,6 +98,31 @@ def decode(kind: type[T], data: Any) -> T:
         raise CodecError(f"{kind.__name__}: {error}") from error
 
 
+def decode_exactly(kind: type[T], data: Any) -> T:
+    """Build a value of a dataclass from a file that people may have edited; other arguments as those of `decode`.
+
+    Raises:
+        CodecError: A key is missing, unknown, or has a value of another kind: told with the key at which it stands.
+        FlashferryError: A value itself complains of what it is to hold.
+    """
+    import msgspec
+
+    try:
+        value = msgspec.convert(data, kind, dec_hook=_path_of_text)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, FlashferryError):
+            raise error.__cause__ from None
+        raise CodecError(_complaint(kind, data, str(error))) from None
+    if (unknown := next(_unknown_keys(value, data, ""), None)) is not None:
+        raise CodecError(f"{unknown}: unknown key")
+    return value
+
+
+@cache
+def _shown_fields(kind: Any) -> tuple[str, ...] | None:
+    return tuple(field.name for field in fields(kind) if field.repr) if is_dataclass(kind) else None
+
+
 def _path_as_text(value: Any) -> str:
     if isinstance(value, Path):
         return str(value)
@@ -63,6 +130,61 @@ def _path_as_text(value: Any) -> str:
 
 
 def _path_of_text(kind: type, value: Any) -> Path:
-    if issubclass(kind, Path) and isinstance(value, str):
-        return Path(value)
-    raise NotImplementedError(f"no way to read a {kind.__name__}")
+    if not issubclass(kind, Path):
+        raise NotImplementedError(f"no way to read a {kind.__name__}")
+    if not isinstance(value, str):
+        raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
+    return Path(value)
+
+
+def _unknown_keys(value: object, data: Any, place: str) -> Iterator[str]:
+    """Yield the keys of the data that a value made of it has no field for."""
+    if is_dataclass(value) and isinstance(data, dict):
+        known = {field.name for field in fields(value)}
+        for key, item in data.items():
+            where = f"{place}.{key}" if place else str(key)
+            if key not in known:
+                yield where
+            else:
+                yield from _unknown_keys(getattr(value, key), item, where)
+    elif isinstance(value, tuple) and isinstance(data, list):
+        for number, (item, given) in enumerate(zip(value, data, strict=True)):
+            yield from _unknown_keys(item, given, f"{place}[{number}]")
+
+
+def _complaint(kind: Any, data: Any, error: str) -> str:
+    """Return what msgspec complains of in words for who edited the file: the key, what is expected, what is there."""
+    place = found[1] if (found := _PLACE.search(error)) is not None else ""
+    steps = [int(step) if step.isdigit() else step for step in re.findall(r"[^.\[\]]+", place)]
+    where = place.removeprefix(".")
+    if (missing := re.match(r"Object missing required field `(.+?)`", error)) is not None:
+        return f"{where}.{missing[1]}".removeprefix(".") + ": expected this key, found none"
+    for step in steps:
+        kind, data = _kind_at(kind, step), data[step]
+    return f"{where}: expected {_expected(kind, error)}, found {str(data)[:60]!r}"
+
+
+def _kind_at(kind: Any, step: str | int) -> Any:
+    for one in _choices(kind):
+        if isinstance(step, int) and get_origin(one) is tuple:
+            return get_args(one)[0]
+        if isinstance(step, str) and is_dataclass(one):
+            return get_type_hints(one)[step]
+    return kind
+
+
+def _expected(kind: Any, error: str) -> str:
+    for one in _choices(kind):
+        if get_origin(one) is Literal:
+            return " or ".join(map(str, get_args(one)))
+        if isinstance(one, type) and issubclass(one, Enum):
+            return " or ".join(str(member.value) for member in one)
+    named = re.match(r"Expected `(\w+)", error)
+    return _NAMES.get(named[1], named[1]) if named is not None else "another value"
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    """Return what a field may hold besides nothing."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return tuple(one for one in get_args(kind) if one is not type(None))
+    return (kind,)

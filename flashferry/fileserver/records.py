@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from flashferry.core.codec import public
+from flashferry.core.codec import to_json
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import OwnPace, Verdict, VerdictKind
@@ -134,7 +134,7 @@ class TransferRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values for `json.dumps`."""
-        result = public(self)
+        result = to_json(self)
         assert isinstance(result, dict)
         return result
 
@@ -218,7 +218,7 @@ class ServerEvent:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values for `json.dumps`: a line of an event log."""
-        result = public(self)
+        result = to_json(self)
         assert isinstance(result, dict)
         return result
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from flashferry.core.codec import decode
 from flashferry.core.errors import FlashferryError, Kind
-from flashferry.model.codec import changes_from_json, snapshot_from_json
 from flashferry.model.states import State
 from tasks.snapshot import Snapshot
-from tasks.tcp_config import Change
+from tasks.tcp_config import Change, is_ours_to_type
 
 
 class JournalUnusable(FlashferryError):
@@ -71,9 +71,21 @@ def leased_device(columns: Mapping[str, Any], *, is_sound: bool = True) -> Lease
             state=State(columns["state"]),
             identity=columns["identity"],
             members=frozenset(json.loads(columns["members"] or "[]")),
-            snapshot=snapshot_from_json(json.loads(columns["snapshot"])),
-            changes=changes_from_json(json.loads(columns["changes"])),
+            snapshot=decode(Snapshot, json.loads(columns["snapshot"])),
+            changes=_changes(columns["changes"]),
             target=columns["target"],
         )
     except (ValueError, KeyError, TypeError):
         return DamagedEntry(run_id=str(columns["run_id"]), host=str(columns["host"]), address=str(columns["address"]))
+
+
+def _changes(stored: str) -> tuple[Change, ...]:
+    """Return the changes of a lease.
+
+    Raises:
+        ValueError: One would have us type what we never set: it was not written by us.
+    """
+    changes = tuple(decode(Change, one) for one in json.loads(stored))
+    if not all(map(is_ours_to_type, changes)):
+        raise ValueError("a line that is none of those that staging sets")
+    return changes

@@ -19,9 +19,9 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
+from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import told
-from flashferry.model.codec import to_json
 from flashferry.monitor.events import Event
 
 SCHEMA = "flashferry.event/1"

@@ -12,8 +12,8 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from flashferry.core.codec import to_json
 from flashferry.core.outside import json_text, told
-from flashferry.model.codec import to_json
 from flashferry.reports.model import SCHEMA, Report
 from flashferry.tcp.sample import Sample
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from flashferry.core.codec import decode, to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import ImageFile
 from flashferry.images.digests import PlannedImage
-from flashferry.model.codec import to_json
 from flashferry.model.limits import Limits
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.waves import Wave, WavePolicy
-from flashferry.run.options import DeviceOptions, RunOptions
+from flashferry.run.options import RunOptions
 from flashferry.run.request import FleetRequest
 
 SCHEMA = "flashferry.request/1"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,33 +95,23 @@ def from_stored(run_id: str, stored: Mapping[str, Any]) -> KeptRequest:
 
 
 def _read(stored: Mapping[str, Any]) -> KeptRequest:
-    images = tuple(PlannedImage(**one) for one in stored["images"])
+    images = decode(tuple[PlannedImage, ...], stored["images"])
     paths = {image.name: Path(image.path) for image in images}
-    waves = tuple(
-        Wave(number=one["number"], name=one["name"], hosts=tuple(one["hosts"]), is_canary=one["is_canary"])
-        for one in stored["waves"]
-    )
     until = stored["until"]
     more = {key: value for key, value in stored.items() if key not in _OWN}
     request = FleetRequest(
         images={host: paths[name] for host, name in stored["image_of"].items()},
-        waves=waves,
-        limits=_made(Limits, stored["limits"]),
-        policy=_made(WavePolicy, stored["policy"]),
-        retry=_made(RetryPolicy, stored["retry"]),
+        waves=decode(tuple[Wave, ...], stored["waves"]),
+        limits=decode(Limits, stored["limits"]),
+        policy=decode(WavePolicy, stored["policy"]),
+        retry=decode(RetryPolicy, stored["retry"]),
         untuned=dict(stored["untuned"]),
         expected_s=dict(stored["expected_s"]),
         identities=dict(stored["identities"]),
         until=datetime.fromisoformat(until) if until is not None else None,
         stored=more,
     )
-    given = dict(stored["options"])
-    device = dict(given.pop("device"))
-    device["extras"] = tuple(device["extras"])
-    ports = given.pop("passive_ports")
-    options = RunOptions(
-        device=_made(DeviceOptions, device), passive_ports=tuple(ports) if ports is not None else None, **given
-    )
+    options = decode(RunOptions, stored["options"])
     return KeptRequest(request=request, options=options, images=images, more=more)
 
 
@@ -143,9 +131,3 @@ _OWN = frozenset(
         "options",
     }
 )
-
-
-def _made(kind: type[T], stored: Mapping[str, Any]) -> T:
-    """Return a dataclass of what was stored; a key that this release does not know is left out."""
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type] # a dataclass by its callers
-    return kind(**{key: value for key, value in stored.items() if key in known})

@@ -18,10 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from flashferry.core.codec import stored_json, to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import lock, open_private
 from flashferry.devices.errors import DeviceRefused
-from flashferry.model.codec import stored_json, to_json
 from flashferry.model.lease import DamagedEntry, JournalUnusable, LeasedDevice, leased_device
 from flashferry.model.states import ENDED, State, is_allowed
 from flashferry.store.journal_rows import (

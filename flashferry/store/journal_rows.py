@@ -11,9 +11,9 @@ from collections.abc import Collection
 from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from flashferry.core.codec import stored_json
 from flashferry.core.json_access import Node
 from flashferry.devices.errors import DeviceRefused
-from flashferry.model.codec import stored_json
 from flashferry.model.states import State
 from flashferry.store.journal_runs import now
 from flashferry.store.tables import SampledRow, device_row

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from flashferry.core.codec import to_json
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.state_folder import make_private_directory, sweep
-from flashferry.model.codec import to_json
 from flashferry.store.control import ControlRequest
 from flashferry.store.journal_file import FileWatch, open_database, translate_errors
 from flashferry.store.journal_writer import GroupedWriter

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from flashferry.model.codec import stored_json
+from flashferry.core.codec import stored_json
 from flashferry.store.tables import SampledRow
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import typer
 
+from flashferry.core.codec import to_json
 from flashferry.core.errors import FlashferryError
 from flashferry.core.outside import shown, told
-from flashferry.model.codec import to_json
 from flashferry.model.exit_codes import ExitCode
 from flashferry.monitor.events import Event
 

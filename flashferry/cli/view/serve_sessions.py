@@ -16,6 +16,7 @@ from flashferry.api.serving import LearnedRates, ManualTickets, Offer
 from flashferry.cli.terminal.inbox import Inbox
 from flashferry.cli.terminal.output import copy_line, echo, say
 from flashferry.cli.view.layout import ShownTable, Verbatim, console
+from flashferry.core.codec import to_json
 from flashferry.core.outside import told
 from flashferry.core.units import coarse_rate, megabytes, milliseconds
 from flashferry.fileserver import (
@@ -27,7 +28,6 @@ from flashferry.fileserver import (
     TransferRecord,
     TransferState,
 )
-from flashferry.model.codec import to_json
 
 SHOWN_SESSIONS = 30
 KEPT_SESSIONS = 1000

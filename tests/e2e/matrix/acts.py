@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from unittest.mock import patch
 
+from flashferry.core.codec import to_json
 from flashferry.fileserver import FileServer, Ticket, TicketRequest
 from flashferry.lab.control import ask
-from flashferry.model.codec import to_json
 from flashferry.monitor.events import Event
 from flashferry.run.options import DeviceOptions
 from flashferry.run.recover import recover

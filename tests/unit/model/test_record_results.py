@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.model.codec import to_json
+from flashferry.core.codec import to_json
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.record import sentence_of
