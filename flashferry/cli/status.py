@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
 from flashferry import api
 from flashferry.cli.options.shared import JsonOption, RunsOption, StateOption
-from flashferry.cli.terminal.output import finish
+from flashferry.cli.terminal.output import finish, here
+from flashferry.cli.view.layout import BAD, GOOD, alike, console, is_wide, line, names, rate, table
+from flashferry.cli.view.run_tables import BAD_OUTCOMES, STATES, standing, tally
 from flashferry.core.described import counted
 from flashferry.model.exit_codes import ExitCode
+from flashferry.model.states import State
 from flashferry.store.reader import LATEST_RUNS
+from flashferry.store.run_lock import RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flashferry.store.status import DeviceStatus, RunStatus, Status
+
+_GOOD_OUTCOMES = frozenset({"done", "already there"})
+_LEFT_OUT = frozenset({"interrupted", "not begun"})
+_FEW = 5
+"""A run of more devices has a row only for those that need attention: its line tells what became of all."""
+_MOST = 20
+"""Of them so many rows at most."""
+_WIDE_ONLY = frozenset({"wave", "verdict"})
+
+_Row = dict[str, str | Text]
 
 
 def status(
@@ -16,8 +39,6 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """Show runs, devices in hand and what is left to recover. Reads the journal only, and exits with 0 either way."""
-    from flashferry.cli.view.run_tables import print_status
-
     found = api.status(runs, state=state_dir)
     left = [{"run_id": run.run_id, "host": device.host, "address": device.address} for run, device in found.to_recover]
     left += [{"run_id": one.run_id, "host": one.host, "address": one.address} for one in found.lost]
@@ -31,3 +52,132 @@ def status(
         human=lambda: print_status(found),
         meaning=f"the journal was read; {what} left to recover",
     )
+
+
+def print_status(found: Status) -> None:
+    """Print each run with its devices, and at the end what needs to be recovered."""
+    if not found.runs and not found.lost:
+        what = "the journal has no run" if found.has_journal else "no journal: nothing was staged or probed from here"
+        console().print(f"{found.directory}: {what} yet")
+        return
+    rows = [[_status_row(run, device) for device in _told(run)] for run in found.runs]
+    widths = _widths([row for of_run in rows for row in of_run])
+    for number, (run, of_run) in enumerate(zip(found.runs, rows, strict=True)):
+        if number:
+            console().print()
+        _print_status_of(run, of_run, widths)
+    _print_left(found)
+
+
+def _print_status_of(run: RunStatus, rows: list[_Row], widths: Mapping[str, int]) -> None:
+    """Print a run's line, its devices below, and what to do about it."""
+    count = len(run.devices)
+    began = f"began {run.started_at[:19].replace('T', ' ')} UTC"
+    devices = f"{counted(count, 'device')}: {tally(run)}" if count else "no device yet"
+    line(run.run_id, f"{run.verb}, {standing(run)}, {began}, {devices}", STATES[run.state])
+    if rows:
+        made = table(widths)
+        made.pad_edge, made.padding = True, (0, 0, 0, 2)
+        for column, width in zip(made.columns, widths.values(), strict=True):
+            column.min_width = width
+        for row in rows:
+            made.add_row(*(row[key] for key in widths))
+        console().print(made)
+    more = _needing_attention(run)[_MOST:]
+    if more and count > _FEW:
+        text = f"  and {len(more)} more that need attention; 'flashferry run show {run.run_id}' has all"
+        console().print(here(text))
+    addresses = {device.host: device.address for device in run.devices}
+    alike(((device.reason, device.host) for device in _told(run) if device.reason), BAD, addresses)
+    _print_wanted(run)
+
+
+def _widths(rows: list[_Row]) -> dict[str, int]:
+    """Return the columns, with the width that each has in every run's table."""
+    kept = [key for key in (rows[0] if rows else ()) if is_wide() or key not in _WIDE_ONLY]
+    return {key: max(len(key), *(len(row[key]) for row in rows)) for key in kept}
+
+
+def _print_left(found: Status) -> None:
+    left = (*found.to_recover, *found.lost)
+    by_run: dict[str, list[str]] = {}
+    for run, device in found.to_recover:
+        by_run.setdefault(run.run_id, []).append(f"{device.host} ({device.state}, {device.address})")
+    if left and found.runs:
+        console().print()
+    for one in found.lost:
+        what = "it left a lock" if one.host == one.run_id else f"it had {one.host} ({one.address}) in its hands"
+        line(one.run_id, f"{what}, and the journal does not know: it was lost, damaged or replaced", BAD)
+    for run_id, hosts in by_run.items():
+        line(run_id, f"left in its hands: {names(hosts)}", BAD)
+    console().print(
+        here(
+            f"{counted(len(left), 'device')} to recover: run 'flashferry recover'; the exit code is 0 all the same, "
+            "for status only looks"
+        )
+        if left
+        else "nothing to recover",
+        style=BAD if left else GOOD,
+    )
+
+
+def _told(run: RunStatus) -> tuple[DeviceStatus, ...]:
+    """Return the devices that are worth a row: of a large run those that need attention, and not too many."""
+    return run.devices if len(run.devices) <= _FEW else _needing_attention(run)[:_MOST]
+
+
+def _needing_attention(run: RunStatus) -> tuple[DeviceStatus, ...]:
+    """Return the devices that are in a run's hands or did not get through."""
+    return tuple(device for device in run.devices if device.is_held or device.outcome in BAD_OUTCOMES)
+
+
+def _status_row(run: RunStatus, device: DeviceStatus) -> _Row:
+    return {
+        "device": device.host,
+        "wave": str(device.wave) if device.wave >= 0 else "-",
+        "result": _result(device),
+        "speed": rate(device.rate_bytes_per_s),
+        "verdict": device.verdict or "-",
+        "config": _standing_of_configuration(run, device),
+    }
+
+
+def _result(device: DeviceStatus) -> str:
+    words = device.outcome or device.state
+    return words if device.attempt == 1 else f"{words}, attempt {device.attempt}"
+
+
+def _print_wanted(run: RunStatus) -> None:
+    """Print what a run waits for or lacks, with the command that helps."""
+    if run.state is not RunState.ALIVE:
+        _print_way_on(run)
+        return
+    if run.waiting_wave is not None:
+        line(run.run_id, f"wave {run.waiting_wave} waits for 'flashferry run approve {run.run_id}'", BAD)
+    if run.is_paused:
+        line(run.run_id, f"paused; 'flashferry run continue {run.run_id}' goes on", BAD)
+
+
+def _print_way_on(run: RunStatus) -> None:
+    """Print how a staging run that did not get through goes on."""
+    if run.verb != "stage" or not run.devices:
+        return
+    is_open = (
+        any(device.outcome not in _GOOD_OUTCOMES for device in run.devices)
+        if run.state is RunState.DIED
+        else any(device.is_held or _had_no_turn(device) for device in run.devices)
+    )
+    if is_open:
+        first = "restores what it left and goes on" if any(one.is_held for one in run.devices) else "goes on"
+        line(run.run_id, f"'flashferry stage --resume {run.run_id}' {first}", BAD)
+
+
+def _had_no_turn(device: DeviceStatus) -> bool:
+    """Return whether a resume would take a device up: one that a plan leaves as it is has ended where it began."""
+    return device.outcome in _LEFT_OUT and device.state != State.DONE
+
+
+def _standing_of_configuration(run: RunStatus, device: DeviceStatus) -> Text:
+    if device.is_held:
+        return Text("in hand") if run.state is RunState.ALIVE else Text("to recover", style=BAD)
+    return Text(device.restored or "-")

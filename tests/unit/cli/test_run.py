@@ -28,7 +28,7 @@ COPY = (
 def call(tmp_path, monkeypatch):
     """Return what calls a command on this state directory, on a terminal of 80 columns."""
     monkeypatch.setattr("flashferry.cli.view.layout.console", narrow)
-    for module in ("view.run_tables", "history"):
+    for module in ("view.run_tables", "status", "history"):
         monkeypatch.setattr(f"flashferry.cli.{module}.console", narrow)
 
     def call(*words):
