@@ -17,16 +17,13 @@ from inventory.releases import VersionCondition, read_condition
 from inventory.values import at_home, read_image
 from inventory.yaml_file import line_of, read_mapping
 
-PLATFORMS = ("ios", "ios-xe")
-"""What `show version` tells a device to be; the inventory's `platform` is NAPALM's, and `ios` for both."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
     """What a device was seen to be.
 
     Attributes:
-        platform: One of `PLATFORMS`.
+        platform: What `show version` tells it to be; the inventory's `platform` is NAPALM's, and `ios` for all.
         model: As `show version` has it, such as `ISR4331/K9`.
         version: Its release, such as `17.9.4a` or `15.8(3)M2`.
     """
@@ -62,7 +59,7 @@ class Rule:
     Attributes:
         number: Its place in the file, from 1.
         image: The image as written, or None: the device stays as it is.
-        platform: One of `PLATFORMS`.
+        platform: As `Traits` has it.
         model: Shell pattern over the model, whatever its case.
         version: Condition on the present release.
     """
@@ -190,8 +187,12 @@ RULES_FILE = "images.yaml"
 _KEYS = ("platform", "model", "version", "image", "stay")
 
 
-def load_image_rules(path: Path) -> ImageRules:
+def load_image_rules(path: Path, platforms: Sequence[str]) -> ImageRules:
     """Return the rules in a file.
+
+    Args:
+        path: The file.
+        platforms: The platforms that a rule may name.
 
     Raises:
         ConfigInvalid: The file is missing or unreadable, a key or a value is wrong, a rule can never be reached, or the
@@ -217,27 +218,28 @@ def load_image_rules(path: Path) -> ImageRules:
             hint="Begin each rule with a dash, as in '- {model: ISR4*, image: isr4300.bin}'",
         )
     try:
-        rules = [_rule(number, entry, path) for number, entry in enumerate(entries, start=1)]
+        rules = [_rule(number, entry, path, platforms) for number, entry in enumerate(entries, start=1)]
         _check_reached(rules)
     except ConfigInvalid as error:
         raise ConfigInvalid(f"{path}: {error.message}", hint=error.hint) from None
     return ImageRules(rules=tuple(rules), source=path)
 
 
-def rules_beside(inventory: Path) -> ImageRules:
+def rules_beside(inventory: Path, platforms: Sequence[str]) -> ImageRules:
     """Return the rules in `images.yaml` beside an inventory's files; where there is none, only explicit images count.
 
     Args:
         inventory: The inventory's folder, or a Nornir configuration file: then the folder that it is in.
+        platforms: The platforms that a rule may name.
 
     Raises:
         ConfigInvalid: As `load_image_rules`.
     """
     path = (inventory if inventory.is_dir() else inventory.parent) / RULES_FILE
-    return load_image_rules(path) if path.is_file() else ImageRules()
+    return load_image_rules(path, platforms) if path.is_file() else ImageRules()
 
 
-def _rule(number: int, entry: object, path: Path) -> Rule:
+def _rule(number: int, entry: object, path: Path, platforms: Sequence[str]) -> Rule:
     """Return one rule; `number` counts from 1 and stands in every complaint."""
     try:
         if not isinstance(entry, dict):
@@ -252,7 +254,7 @@ def _rule(number: int, entry: object, path: Path) -> Rule:
         return Rule(
             number=number,
             image=image,
-            platform=_platform(entry.get("platform")),
+            platform=_platform(entry.get("platform"), platforms),
             model=_text("model", entry.get("model"), "a pattern such as ISR4*"),
             version=_version(entry.get("version")),
         )
@@ -278,11 +280,11 @@ def _check_keys(entry: dict[Any, Any]) -> None:
         )
 
 
-def _platform(value: object) -> str | None:
-    if value is None or value in PLATFORMS:
+def _platform(value: object, platforms: Sequence[str]) -> str | None:
+    if value is None or value in platforms:
         return None if value is None else str(value)
     raise ConfigInvalid(
-        f"platform: expected {' or '.join(PLATFORMS)}, found {described(value, PLATFORM_WORDS)}",
+        f"platform: expected {' or '.join(platforms)}, found {described(value, PLATFORM_WORDS)}",
         hint="Name the platform of the devices that the rule is for, or leave the key out for all of them",
     )
 

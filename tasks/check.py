@@ -178,7 +178,7 @@ class _Look:
         )
         if found is None:
             raise OutputNotUnderstood(
-                "expected a default (*) in 'show file systems' that takes files, found none",
+                f"expected a default (*) in '{self._platform.commands.file_systems}' that takes files, found none",
                 host=self._session.name,
                 step=STEP,
                 hint="A device without flash (IOL) cannot take an image",
@@ -333,8 +333,9 @@ def look_again(session: DeviceSession, file_system: str, image: Image) -> str | 
 def _listing(session: DeviceSession, file_system: str) -> str:
     listing = session.ask(session.platform.list_command(file_system), limit_s=60)
     if (error := first(DirError, listing)) is not None and not rows(DirTotals, listing):
+        command = session.platform.list_command(error.subject)
         raise DeviceRefused(
-            f"'dir {error.subject}': {error.reason}",
+            f"'{command}': {error.reason}",
             host=session.name,
             step=STEP,
             hint="Look at the file system with 'dir' by hand: it may be absent, unformatted or in use",

@@ -2,26 +2,25 @@
 
 Facts
 -----
-* A device that cannot reach an FTP server keeps trying for up to half an hour and then says `Timed out`, whatever the
-  cause. What our server saw of it tells the causes apart in seconds.
-* A device logs in with what the URL carries; without a user there, with its own `ip ftp username`.
+* A device that cannot reach a server may keep trying for up to half an hour, and then says the same whatever the cause.
+  What our server saw of it tells the causes apart in seconds.
 * It may come from any of its interfaces; from none of them where something on the way translates addresses.
-* Behind the login the device opens a data connection to a port of our passive range, or asks us to open one to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from nornir.core.task import Result, Task
 
-from flashferry.core.errors import Kind
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, TransferStalled
 from flashferry.devices.session import DeviceSession
-from tasks.copy import CopyLimits, ServerView, Source, copy_image
+from flashferry.transports.transport import Offer, Words
+from flashferry.transports.witness import Hindrance, ServerView
+from tasks.copy import copy_image
+from tasks.copy_watch import CopyLimits
 from tasks.step import Step
 from templates.rows import CopyResult
 
@@ -32,51 +31,6 @@ _NAMED = 3
 LIMITS = CopyLimits(start_s=20.0, stall_s=12.0, end_s=12.0, total_s=30.0)
 """A device that reaches us sends its first packet at once and again after 1, 3 and 7 s; 20 s are enough to tell. The
 copy is then interrupted within ten, so that the answer is there within 45 s, login included."""
-
-
-class Hindrance(StrEnum):
-    """What is in the way of a copy."""
-
-    NO_CLIENT = "no client seen"
-    NO_LOGIN = "no login"
-    WRONG_SOURCE = "wrong source address"
-    NO_DATA = "no data connection"
-    BROKEN_OFF = "broken off"
-
-    @property
-    def kind(self) -> Kind:
-        """Return the kind of failure that a device with it has."""
-        return _KINDS[self]
-
-
-_KINDS = {
-    Hindrance.NO_CLIENT: Kind.NO_CLIENT,
-    Hindrance.NO_LOGIN: Kind.NO_LOGIN,
-    Hindrance.WRONG_SOURCE: Kind.WRONG_SOURCE,
-    Hindrance.NO_DATA: Kind.NO_DATA,
-    Hindrance.BROKEN_OFF: Kind.BROKEN_OFF,
-}
-
-
-_HINTS = {
-    Hindrance.NO_CLIENT: (
-        "Check route, firewall and access lists from the device to our FTP port, its VRF (inventory key 'vrf') and "
-        "the address that it is given for us ('server_address')"
-    ),
-    Hindrance.NO_LOGIN: (
-        "Something between us may inspect or rewrite FTP (application layer gateway, 'ip inspect'); or the device "
-        "does not take credentials from the URL"
-    ),
-    Hindrance.WRONG_SOURCE: (
-        "Something between us translates its address: log in to it at the address that FTP comes from, or have both "
-        "translated alike"
-    ),
-    Hindrance.NO_DATA: (
-        "Open our passive ports towards the device (--passive-ports where they are to be few), or set "
-        "'ip ftp passive' where the device wants us to connect to it"
-    ),
-    Hindrance.BROKEN_OFF: "Look for loss and MTU trouble on the path",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +52,14 @@ class ConnectivityReport:
     came_from: str | None
 
 
-def hindrance_of(seen: ServerView, *, expected: tuple[str, ...], is_copied: bool) -> tuple[Hindrance | None, str]:
+def hindrance_of(
+    seen: ServerView, words: Words, *, expected: tuple[str, ...], is_copied: bool
+) -> tuple[Hindrance | None, str]:
     """Return what is in the way, by how far the device came with us, and a sentence on it. Pure.
 
     Args:
         seen: What our server saw.
+        words: The transport's.
         expected: Addresses that it may come from: what its SSH session shows, then those of its interfaces.
         is_copied: Whether the device reported the file as copied.
     """
@@ -112,18 +69,18 @@ def hindrance_of(seen: ServerView, *, expected: tuple[str, ...], is_copied: bool
     if is_copied:
         return None, ""
     if not seen.client_seen and not seen.logged_in:
-        return Hindrance.NO_CLIENT, f"nobody came to our FTP port from {who}"
+        return Hindrance.NO_CLIENT, f"{words.nobody_came} from {who}"
     if not seen.logged_in:
         others = f"; tried as {', '.join(seen.other_users)}" if seen.other_users else ""
         return Hindrance.NO_LOGIN, f"it connected from {who} and did not log in with its ticket{others}"
     if seen.acked_bytes == 0:
-        return Hindrance.NO_DATA, "it logged in and no data connection came about"
+        return Hindrance.NO_DATA, words.nothing_flows
     return Hindrance.BROKEN_OFF, f"it took {seen.acked_bytes} bytes and no more"
 
 
 def connectivity(
     task: Task,
-    source: Source,
+    offer: Offer,
     size_bytes: int,
     expected: tuple[str, ...],
     server_view: Callable[[], ServerView],
@@ -132,7 +89,7 @@ def connectivity(
     """Nornir task: return a ConnectivityReport. See `check_connectivity`."""
     report = check_connectivity(
         session_of(task),
-        source=source,
+        offer=offer,
         size_bytes=size_bytes,
         expected=expected,
         server_view=server_view,
@@ -144,7 +101,7 @@ def connectivity(
 def check_connectivity(
     session: DeviceSession,
     *,
-    source: Source,
+    offer: Offer,
     size_bytes: int,
     expected: tuple[str, ...],
     server_view: Callable[[], ServerView],
@@ -154,7 +111,7 @@ def check_connectivity(
 
     Args:
         session: An open session.
-        source: The file, with credentials that are not bound to an address: the device's own is to be found out.
+        offer: The file, with credentials that are not bound to an address: the device's own is to be found out.
         size_bytes: Its size.
         expected: Addresses that the device may come from; a staging run's credentials are bound to these.
         server_view: What our server saw so far.
@@ -166,12 +123,12 @@ def check_connectivity(
         OutputNotUnderstood: The device asked something unknown.
         TransferStalled: The operator interrupted the copy.
     """
-    copied, words = None, ""
+    copied, said = None, ""
     try:
         copied = copy_image(
             session,
-            source=source,
-            target="null:",
+            offer=offer,
+            target=session.platform.copying.no_file,
             size_bytes=size_bytes,
             limits=LIMITS,
             witness=server_view,
@@ -180,17 +137,19 @@ def check_connectivity(
     except (CopyFailed, TransferStalled) as error:
         if interrupted():
             raise
-        words = error.message
-    return _report(server_view(), copied, words, expected)
+        said = error.message
+    return _report(server_view(), copied, said, expected, offer.transport.words)
 
 
-def _report(seen: ServerView, copied: CopyResult | None, words: str, expected: tuple[str, ...]) -> ConnectivityReport:
-    hindrance, finding = hindrance_of(seen, expected=expected, is_copied=copied is not None)
-    said = f" ({words})" if words else ""
+def _report(
+    seen: ServerView, copied: CopyResult | None, said: str, expected: tuple[str, ...], words: Words
+) -> ConnectivityReport:
+    hindrance, finding = hindrance_of(seen, words, expected=expected, is_copied=copied is not None)
+    quoted = f" ({said})" if said else ""
     return ConnectivityReport(
         copied=copied,
         hindrance=hindrance,
-        sentence=f"{hindrance.value}: {finding}{said}" if hindrance else "",
-        hint=_HINTS[hindrance] if hindrance else None,
+        sentence=f"{hindrance.value}: {finding}{quoted}" if hindrance else "",
+        hint=words.hints[hindrance] if hindrance else None,
         came_from=seen.came_from,
     )

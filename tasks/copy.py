@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, FileInTheWay
 from flashferry.devices.session import DeviceSession
-from flashferry.transports.copy_dialogue import CopyDialogue, CopyOutcome, Question, copy_command
-from tasks.copy_watch import CopyLimits, CopyWatch, ServerView, copy_limits, reason_of_silence
+from flashferry.transports.copy_dialogue import CopyDialogue, CopyOutcome
+from flashferry.transports.transport import Offer, copy_command
+from flashferry.transports.witness import ServerView
+from tasks.copy_watch import CopyLimits, CopyWatch, reason_of_silence
 from tasks.step import Step, Stretch
 from templates.rows import CopyResult, Refusal, first
 
@@ -27,30 +29,6 @@ COPY = Step(
     is_delivery=True,
 )
 """Its round trips are what a flow's start costs on top of its rate."""
-
-__all__ = [
-    "CopyLimits",
-    "CopyReport",
-    "ServerView",
-    "Source",
-    "command_for",
-    "copy",
-    "copy_image",
-    "copy_limits",
-    "reason_of_silence",
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Where the device finds the image; the credentials are a ticket's and stay out of the representation."""
-
-    server: str
-    port: int
-    image: str
-    username: str = field(repr=False)
-    password: str = field(repr=False)
-    vrf: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +50,7 @@ class CopyReport:
 
 def copy(
     task: Task,
-    source: Source,
+    offer: Offer,
     target: str,
     size_bytes: int,
     limits: CopyLimits,
@@ -82,20 +60,20 @@ def copy(
     """Nornir task: return a CopyReport. See `copy_image`."""
     report = copy_image(
         session_of(task),
-        source=source,
+        offer=offer,
         target=target,
         size_bytes=size_bytes,
         limits=limits,
         witness=witness,
         interrupted=interrupted,
     )
-    return Result(host=task.host, result=report, changed=target != "null:")
+    return Result(host=task.host, result=report, changed=target != session_of(task).platform.copying.no_file)
 
 
 def copy_image(
     session: DeviceSession,
     *,
-    source: Source,
+    offer: Offer,
     target: str,
     size_bytes: int,
     limits: CopyLimits,
@@ -106,7 +84,7 @@ def copy_image(
 
     Args:
         session: An open session.
-        source: Where the image is, with the ticket's credentials.
+        offer: Where the image is, with the ticket's credentials.
         target: `bootflash:image.bin`, or `null:` for a speed test.
         size_bytes: Its size: what the device must have copied.
         limits: How long to wait for what.
@@ -123,29 +101,16 @@ def copy_image(
     """
     dialogue = CopyDialogue(
         prompt_pattern=session.prompt_pattern,
-        source=f"{_host(source)}/{source.image}",
+        offer=offer,
         target=target,
-        secrets=(source.username, source.password),
+        platform=session.platform,
     )
     watch = CopyWatch(session.name, dialogue, size_bytes, limits, witness, interrupted)
     started = time.monotonic()
-    session.converse(command_for(source, target), watch, watch.check)
+    session.converse(copy_command(offer, target, session.platform), watch, watch.check)
     wall_s = time.monotonic() - started
     result = _checked_result(session, dialogue, size_bytes, target, witness())
     return CopyReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
-
-
-def command_for(source: Source, target: str) -> str:
-    """Return the copy command for a source; see `copy_command` for what it refuses."""
-    return copy_command(
-        username=source.username,
-        password=source.password,
-        server=source.server,
-        port=source.port,
-        image=source.image,
-        target=target,
-        vrf=source.vrf,
-    )
 
 
 def _checked_result(
@@ -153,7 +118,7 @@ def _checked_result(
 ) -> CopyResult:
     host, overload = session.name, session.platform.copying.overload
     outcome: CopyOutcome = dialogue.outcome()
-    if outcome.refused is Question.OVERWRITE:
+    if outcome.refused is not None and outcome.refused.finds_file:
         raise FileInTheWay(
             f"{target} exists; nothing is overwritten",
             host=host,
@@ -162,7 +127,7 @@ def _checked_result(
         )
     if outcome.refused is not None:
         raise DeviceRefused(
-            f"the device asked {outcome.refused.name.lower().replace('_', ' ')!r} and was told no",
+            f"the device asked {outcome.refused.name!r} and was told no",
             host=host,
             step=STEP,
             hint="Give the copy by hand if what it asks is meant",
@@ -192,13 +157,9 @@ def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView) -> tupl
     """Return why the copy failed, and what to do where more is known than the failure's kind."""
     if outcome.error:
         if seen.acked_bytes == 0:
-            reason, hint = reason_of_silence(seen)
+            reason, hint = reason_of_silence(seen, dialogue.words)
             return f"the device says: {outcome.error} ({reason})", hint
         ours = f"; our server says: {seen.failure}" if seen.failure else ""
         return f"the device says: {outcome.error} after {seen.acked_bytes} bytes{ours}", None
     said = dialogue.transcript[-160:].strip()
     return f"the device came back to its prompt without a word on the copy: {said!r}", "Give the copy by hand and look"
-
-
-def _host(source: Source) -> str:
-    return source.server if source.port == 21 else f"{source.server}:{source.port}"

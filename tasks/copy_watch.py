@@ -18,6 +18,8 @@ from flashferry.devices.errors import (
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import Defaults
 from flashferry.transports.copy_dialogue import CopyDialogue
+from flashferry.transports.transport import Words
+from flashferry.transports.witness import Hindrance, ServerView
 
 STEP = "pull"
 
@@ -26,27 +28,6 @@ SLOWEST_BYTES_PER_S = min(platform.defaults.flash_bytes_per_s for platform in PL
 
 MEASURED_AFTER_S = 30.0
 """After so long with data flowing the mean rate tells how long the rest takes; slow start is over by then."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerView:
-    """What our server saw of a device, from its first packet on; nothing is forgotten when it leaves.
-
-    Attributes:
-        client_seen: Whether anybody connected from the device's address, or logged in for it.
-        logged_in: Whether its ticket was used.
-        came_from: Address that the login came from, or None where that was not asked or there was none.
-        acked_bytes: Bytes of the file that it acknowledged; this only ever grows.
-        failure: The last thing that went wrong by our server's account, or None.
-        other_users: Users that were tried in vain from the device's address, masked.
-    """
-
-    client_seen: bool = False
-    logged_in: bool = False
-    came_from: str | None = None
-    acked_bytes: int = 0
-    failure: str | None = None
-    other_users: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +161,7 @@ class CopyWatch:
     def _check_progress(self, seen: ServerView, now: float) -> None:
         if not self._acked_bytes:
             if now - self._started > self._limits.start_s:
-                reason, hint = reason_of_silence(seen)
+                reason, hint = reason_of_silence(seen, self._dialogue.words)
                 raise self._stalled(f"no byte was taken within {self._limits.start_s:.0f} s: {reason}", hint)
             return
         # Flash is written behind the last byte: the device's own marks are progress too.
@@ -210,12 +191,10 @@ class CopyWatch:
         return TransferStalled(reason, host=self._host, step=STEP, hint=hint)
 
 
-def reason_of_silence(seen: ServerView) -> tuple[str, str | None]:
+def reason_of_silence(seen: ServerView, words: Words) -> tuple[str, str | None]:
     """Return why no byte flows, by how far the device came with us, and what to do about it, where that is known."""
     if seen.failure:
         return seen.failure, None
     if not seen.client_seen:
-        return "the device did not reach our FTP port", "Check route, access lists, VRF and source interface"
-    if not seen.logged_in:
-        return "the device came but did not log in", "Check that nothing between us rewrites FTP"
-    return "the device logged in but opened no data connection", "Check that our passive ports are reachable"
+        return words.stuck[Hindrance.NO_CLIENT]
+    return words.stuck[Hindrance.NO_DATA if seen.logged_in else Hindrance.NO_LOGIN]

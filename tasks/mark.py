@@ -17,7 +17,10 @@ from collections.abc import Iterable
 
 from flashferry.devices.errors import DeviceRefused
 
-_MARK = re.compile(r"alias exec (flashferry-[\w-]+) ?(.*)")
+COMMAND = "alias exec"
+"""How a mark begins: the one command that changes nothing, is shown and can be taken back, on all platforms so far."""
+
+_MARK = re.compile(rf"{COMMAND} (flashferry-[\w-]+) ?(.*)")
 _PREFIX = "flashferry-"
 _NOT_PLAIN = re.compile(r"[^\w.@-]+")
 _LONGEST_OWNER = 60
@@ -31,7 +34,7 @@ def mark_line(run_id: str, owner: str) -> str:
         owner: Who has it, for example `ops@controller1`; only letters, digits and `_.@-` are kept of it.
     """
     plain = _NOT_PLAIN.sub("-", owner).strip("-")[:_LONGEST_OWNER] or "unknown"
-    return f"alias exec {_PREFIX}{run_id} {plain}"
+    return f"{COMMAND} {_PREFIX}{run_id} {plain}"
 
 
 def local_owner() -> str:
@@ -67,6 +70,11 @@ def mark_of(line: str) -> str:
     return found[1]
 
 
+def without(line: str) -> str:
+    """Return the line that takes a mark back."""
+    return f"no {COMMAND} {mark_of(line)}"
+
+
 def whose(line: str) -> str:
     """Return whose a mark is, in words: the run, and who began it."""
     found = _MARK.fullmatch(line)
@@ -81,5 +89,5 @@ def in_other_hands(host: str, step: str, mark: str) -> DeviceRefused:
         host=host,
         step=step,
         hint="Wait for that run to end. Where it died, run 'flashferry recover' on that controller; where that one is "
-        f"gone for good, compare the device's ip tcp lines by hand, then enter 'no alias exec {mark_of(mark)}'",
+        f"gone for good, compare the device's ip tcp lines by hand, then enter '{without(mark)}'",
     )

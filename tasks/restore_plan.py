@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tasks.line_state import LineState, line_state
-from tasks.mark import is_mark
+from tasks.mark import is_mark, without
 from tasks.tcp_config import Change, TcpLines
 
 
@@ -95,7 +95,7 @@ def _undo(change: Change, now: str | None) -> str:
         return change.before
     if now == f"no {change.ours}":
         return change.ours
-    return f"no alias exec {change.keyword}" if is_mark(change.ours) else f"no {change.ours}"
+    return without(change.ours) if is_mark(change.ours) else f"no {change.ours}"
 
 
 def _named(line: str | None) -> str:

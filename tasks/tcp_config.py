@@ -11,8 +11,8 @@ Facts
 * Scaling and SACK are options of the SYN: only connections opened after the change have them.
 * Above some size a platform may not take a window, or fail with it: a 2960X had I/O errors at 1073741823
   (austind/iosfw issue 2). Cisco states no limit below the command's own.
-* The source address of a copy is a configuration line, `ip ftp source-interface NAME`, not an option of the command.
-  It is set and put back like the others. The device prints the interface's whole name, whatever was typed.
+* The source address of a copy is a configuration line of the transport, set and put back like the others. The device
+  prints the interface's whole name, whatever was typed.
 * A device may show a line in other words than it was typed: a value rounded or clamped, a word more, a blank within an
   interface's name. What ours looks like is learnt when it is set (`tasks.line_state`), and kept with it.
 * `alias exec NAME TEXT` changes nothing but what that word means at the prompt; we leave one as a mark (`tasks.mark`).
@@ -27,24 +27,19 @@ from dataclasses import dataclass, replace
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import Platform, Setting, TcpSettings, ValueKind
 from flashferry.tcp.path import LARGEST_UNSCALED_BYTES
+from flashferry.transports import TRANSPORTS
+from flashferry.transports.transport import Transport
+from tasks.mark import COMMAND as MARK
 from tasks.mark import is_mark, mark_of
 from templates.config_sections import global_lines
 
 WINDOW_SIZE = "window-size"
-SOURCE_INTERFACE = "source-interface"
 
 EXTRAS = {name: one.keyword for platform in PLATFORMS for name, one in platform.tcp.extras.items()}
 """Optional settings: the name that the operator gives, and the keyword."""
 
-_SOURCE = Setting(
-    keyword=SOURCE_INTERFACE,
-    command="ip ftp source-interface",
-    tail=r"(?: [A-Za-z][\w-]*(?: ?\d[\w/.:]*)?)?",
-    kind=ValueKind.INTERFACE,
-    is_tuning=False,
-)
-
-_SETTINGS = (*(one for platform in PLATFORMS for one in platform.tcp.all), _SOURCE)
+_OF_TRANSPORTS = tuple(one for transport in TRANSPORTS for one in transport.settings)
+_SETTINGS = (*(one for platform in PLATFORMS for one in platform.tcp.all), *_OF_TRANSPORTS)
 """All that we ever set or put back, apart from our mark. What a journal says beyond that was not written by us."""
 
 _WHOLE_FAMILIES = tuple(f"{platform.tcp.family} " for platform in PLATFORMS)
@@ -53,8 +48,9 @@ _COMMANDS = (*(f"{one.command} " for one in _SETTINGS), *_WHOLE_FAMILIES)
 
 def _beginnings(commands: Iterable[str]) -> Iterator[str]:
     """Return how a line may begin that sets one of these; a device may print more than one blank between words."""
-    for first, second in {tuple(command.split()[:2]) for command in (*commands, "alias exec ")}:
-        yield from (f"{first} {second}", f"no {first} {second}", f"{first}  ", "no  ")
+    for words in {tuple(command.split()[:2]) for command in (*commands, MARK)}:
+        begin = " ".join(words)
+        yield from (begin, f"no {begin}", f"{words[0]}  ", "no  ")
 
 
 _BEGINNINGS = tuple(_beginnings(_COMMANDS))
@@ -67,7 +63,7 @@ class TcpLines:
 
     Attributes:
         lines: Whole lines, for example `ip tcp window-size 65535` or `no ip tcp timestamp`; all `ip tcp` lines, then
-            `ip ftp source-interface` where there is one, then marks of runs that have the device in hand.
+            those that a transport may set, then marks of runs that have the device in hand.
     """
 
     lines: tuple[str, ...]
@@ -94,8 +90,8 @@ def tcp_lines(configuration: str, platform: Platform) -> TcpLines:
 def tcp_lines_of(lines: Iterable[str], platform: Platform) -> TcpLines:
     """Return those that staging may change of a configuration's global lines."""
     known = tuple(" ".join(line.split()) for line in lines if line.startswith(_BEGINNINGS))
-    source = tuple(line for line in known if _SOURCE.is_set_by(line))
-    return TcpLines(lines=(*platform.tcp_lines(known), *source, *(line for line in known if is_mark(line))))
+    others = tuple(line for line in known if any(one.is_set_by(line) for one in _OF_TRANSPORTS))
+    return TcpLines(lines=(*platform.tcp_lines(known), *others, *(line for line in known if is_mark(line))))
 
 
 def is_told_whole(line: str) -> bool:
@@ -196,6 +192,7 @@ def plan_tune(
     present: TcpLines,
     *,
     platform: Platform,
+    transport: Transport,
     window_bytes: int | None,
     extras: Iterable[str] = (),
     source_interface: str | None = None,
@@ -210,6 +207,7 @@ def plan_tune(
     Args:
         present: The device's lines as they are.
         platform: The device's.
+        transport: By which it is to fetch.
         window_bytes: The window wanted, in the platform's range; None leaves window and SACK as they are.
         extras: Names of EXTRAS to switch on too.
         source_interface: Where the copy is to come from; None leaves the device's own choice.
@@ -222,8 +220,8 @@ def plan_tune(
     wanted: list[Change] = []
     if window_bytes is not None:
         wanted += _tuned(present, platform.tcp, window_bytes, extras)
-    if source_interface is not None:
-        wanted.append(_change(present, _SOURCE, source_interface))
+    needed = transport.wanted(source_interface=source_interface)
+    wanted += [_change(present, setting, value) for setting, value in needed]
     changes = tuple(change for change in wanted if not _is_on(change))
     if changes and mark is not None:
         # First, so that whoever looks meanwhile sees it with the first of our lines.
@@ -264,8 +262,9 @@ def shows(change: Change, line: str | None) -> bool:
     """Tell whether a line of the configuration is ours; an interface is printed whole where it was typed short."""
     if line is None or line == change.ours or change.kind is not ValueKind.INTERFACE:
         return line == change.ours
-    typed, printed = (_INTERFACE.fullmatch(text.partition(f"{change.keyword} ")[2]) for text in (change.ours, line))
-    if typed is None or printed is None or line.startswith("no "):
+    setting = next(one for one in _settings(change.keyword) if one.is_set_by(change.ours))
+    typed, printed = (_INTERFACE.fullmatch(setting.value_in(text)) for text in (change.ours, line))
+    if typed is None or printed is None:
         return False
     short, long = sorted((typed[1].lower(), printed[1].lower()), key=len)
     return typed[2] == printed[2] and long.startswith(short)

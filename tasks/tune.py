@@ -10,18 +10,18 @@ from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.platforms.platform import ValueKind
 from flashferry.devices.refusals import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import new_lines
 from tasks.line_state import MatchedLines, match_lines
-from tasks.mark import first_mark, in_other_hands, is_mark, mark_of
+from tasks.mark import first_mark, in_other_hands, is_mark, without
 from tasks.readings import Configured, read_running
 from tasks.restore_plan import plan_restore
 from tasks.snapshot import Snapshot
 from tasks.step import Step, Stretch
 from tasks.tcp_config import (
     EXTRAS,
-    SOURCE_INTERFACE,
     WINDOW_SIZE,
     Change,
     TcpLines,
@@ -139,7 +139,8 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
             f"{window[0].ours!r} could not be taken back for a smaller one" if window else "there is no window of ours",
             host=session.name,
             step=STEP,
-            hint="Somebody may have changed its 'ip tcp' lines meanwhile: look at them, or stage it with --no-tune",
+            hint=f"Somebody may have changed its '{session.platform.tcp.family}' lines meanwhile: look at them, or "
+            "stage it with --no-tune",
         )
     remember(smaller.changes)
     return apply_plan(session, smaller, remember=remember)
@@ -217,7 +218,7 @@ class _Tuning:
         if mark is None or mark in seen.lines:
             # The words were another line's where it is there all the same.
             return plan, refused
-        self._session.configure((f"no alias exec {mark_of(mark)}",))
+        self._session.configure((without(mark),))
         plan = replace(plan, changes=tuple(one for one in plan.changes if not is_mark(one.ours)))
         self._remember(plan.changes)
         return plan, {line: words for line, words in refused.items() if not is_mark(line)}
@@ -293,7 +294,7 @@ def _forget(changes: tuple[Change, ...]) -> None:
 
 def _negated(change: Change) -> str:
     """Return what takes back a line that is not shown."""
-    return f"no alias exec {change.keyword}" if is_mark(change.ours) else change.before or f"no {change.ours}"
+    return without(change.ours) if is_mark(change.ours) else change.before or f"no {change.ours}"
 
 
 def _check_restorable(host: str, plan: TunePlan) -> None:
@@ -341,6 +342,6 @@ def _hint(change: Change) -> str:
     if change.keyword in EXTRAS.values():
         name = next(name for name, keyword in EXTRAS.items() if keyword == change.keyword)
         return f"Stage this device without --extra {name}"
-    if change.keyword == SOURCE_INTERFACE:
+    if change.kind is ValueKind.INTERFACE:
         return "Correct 'source_interface' in the inventory"
     return "Stage this device with --no-tune, or give a smaller --window-bytes"

@@ -162,7 +162,7 @@ def verify_signature(
             f"'{command}': expected a word on the signature, found {done.text[-200:].strip()!r}",
             host=session.name,
             step=STEP,
-            hint=f"Give 'verify {path}' by hand and look at what the device says",
+            hint=f"Give '{command}' by hand and look at what the device says",
         )
     return report
 

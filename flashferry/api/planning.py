@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.platforms import NAMES
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.fleet_plan import Action, FleetPlan
 from flashferry.model.states import Outcome
@@ -61,8 +62,8 @@ def image_rules(
         ConfigInvalid: The rules are wrong, or the file cannot be read.
     """
     if rules is not None:
-        return load_image_rules(rules), (rules.parent, folder)
-    return (ImageRules() if has_image else rules_beside(folder)), (folder,)
+        return load_image_rules(rules, NAMES), (rules.parent, folder)
+    return (ImageRules() if has_image else rules_beside(folder, NAMES)), (folder,)
 
 
 def plan(

@@ -19,6 +19,7 @@ from pathlib import Path
 from flashferry.api.options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import link_rate
+from flashferry.devices.platforms.ios import IOS
 from flashferry.fileserver import (
     EventKind,
     FileServer,
@@ -40,8 +41,8 @@ from flashferry.images.digests import ImageFile
 from flashferry.images.errors import ImageError, ImageUnreadable
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.server import ANY_ADDRESS
-from flashferry.transports.copy_dialogue import copy_command
-from flashferry.transports.ftp_listener import listener_at, port_notice
+from flashferry.transports import USUAL, transport
+from flashferry.transports.listening import listener_at, port_notice
 from inventory.view import DEFAULT_CAP_SHARE
 
 SIOCGIFADDR = 0x8915
@@ -355,13 +356,17 @@ class ManualTickets:
 
     def _lines(self, username: str, password: str, image: str) -> tuple[str, ...]:
         return tuple(
-            copy_command(
-                username=username,
-                password=password,
-                server=address,
-                port=self._server.port,
-                image=image,
-                target=self._target if self._target == "null:" else f"{self._target}{image}",
+            transport.copy_command(
+                transport.Offer(
+                    transport=USUAL,
+                    server=address,
+                    port=self._server.port,
+                    image=image,
+                    username=username,
+                    password=password,
+                ),
+                self._target if self._target == "null:" else f"{self._target}{image}",
+                IOS,
             )
             for address in self._addresses
         )

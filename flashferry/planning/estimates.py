@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from flashferry.devices.platforms.ios import IOS
 from flashferry.model.fleet_plan import Action, PlannedDevice, TuneMode
 from flashferry.model.links import copy_share
 from flashferry.planning.gather import Found
@@ -147,7 +148,7 @@ def _subject(found: Found, link: LinkFacts) -> Subject:
     return Subject(
         host=found.planned.host,
         model=found.planned.model,
-        platform=found.platform or "ios",
+        platform=found.platform or IOS.name,
         size_bytes=found.wanted.image.size_bytes,
         rtt_s=found.planned.rtt_s,
         cap_bytes_per_s=link.cap_bytes_per_s,

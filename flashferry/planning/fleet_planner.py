@@ -11,6 +11,7 @@ from nornir.core import Nornir
 
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.platforms.ios import IOS
 from flashferry.images.digests import Digests, PlannedImage
 from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, TuneMode
 from flashferry.model.limits import Limits
@@ -31,7 +32,7 @@ from inventory.sites import sites_of
 from inventory.time_window import closes_at, next_opening
 from inventory.view import HostView, view
 
-_ANY = Traits(platform="ios", model="", version="")
+_ANY = Traits(platform=IOS.name, model="", version="")
 """Stands in where an explicit image makes it matter little what the device is."""
 
 

@@ -40,7 +40,7 @@ class Found:
     Attributes:
         planned: As far as it is known by then: image, action, reason; no wave and no time yet.
         view: What the inventory says of it.
-        platform: `ios` or `ios-xe`, or None where it could not be seen.
+        platform: Name of its platform, or None where it could not be seen.
         wanted: Its image, or None where it has none.
         link_rate: What its link carries, or None where nobody knows it.
         fit: What is known of its image and itself, or None where it was not seen.
@@ -168,14 +168,9 @@ def _stays(rules: ImageRules, traits: Traits) -> bool:
 
 
 def traits_of(session: DeviceSession) -> Traits:
-    """Return what an image is chosen by; `show version` is asked.
-
-    Every IOS-XE names the Linux daemon that IOS runs in (`..._IOSD-...`) or its own family; IOS does neither.
-    """
-    output = session.show_version()
-    version = parse_version(output)
-    is_xe = any(mark in output for mark in ("IOS-XE", "IOS XE", "IOSXE", "IOSD"))
-    return Traits(platform="ios-xe" if is_xe else "ios", model=session.facts().model, version=version.release)
+    """Return what an image is chosen by; `show version` is asked."""
+    version = parse_version(session.show_version())
+    return Traits(platform=session.platform.name, model=session.facts().model, version=version.release)
 
 
 def _without_image(base: PlannedDevice, device: HostView, traits: Traits | None, found: _NoImage) -> Found:

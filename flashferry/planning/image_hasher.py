@@ -13,7 +13,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.core.files import is_below
 from flashferry.images.digests import Digests, PlannedImage
 from flashferry.planning.local_images import named_image, wanted_image
-from flashferry.transports.copy_dialogue import checked_name
+from flashferry.transports.transport import checked_name
 from inventory.image_rules import ImageChoice
 from tasks.check import Wanted
 

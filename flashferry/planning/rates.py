@@ -1,10 +1,6 @@
 """How fast a copy and a hash may be: measured, else as of like devices, else assumed in words that say so. Pure.
 
-Facts
------
-* Untuned, IOS clients were seen to advertise about 14.9 kB (CSR1000v 16.11) and 10 to 12 kB (IOSv 15.8); a copy then
-  runs at one window per round trip.
-* 400 MB took 12 minutes to hash on old ISR and ASR routers, 2 GB eight minutes on a Catalyst 9000 (`tasks.hashing`).
+What is assumed of a platform it says itself (`Defaults`). Untuned, a copy runs at one window per round trip.
 """
 
 from __future__ import annotations
@@ -14,12 +10,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
+from flashferry.devices.platforms import platform_named
 from flashferry.planning.scenario import Rate
 from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.path import ASSUMED_RTT_S
-
-UNTUNED_WINDOW_BYTES = {"ios-xe": 14_900, "ios": 10_200}
-HASH_BYTES_PER_S = {"ios-xe": 2e9 / 480, "ios": 400e6 / 720}
 
 _LINK = frozenset({VerdictKind.CAP, VerdictKind.BANDWIDTH})
 _LIKE = 0.9
@@ -91,7 +85,7 @@ class Subject:
     Attributes:
         host: Inventory name.
         model: Its model, or None.
-        platform: `ios` or `ios-xe`.
+        platform: Name of its platform.
         size_bytes: Size of its image.
         rtt_s: Round-trip time, or None where the kernel measured none.
         cap_bytes_per_s: What the copies over its link may take, or None.
@@ -160,7 +154,8 @@ def _count(others: tuple[float, ...], model: str | None) -> str:
 
 
 def _one_window(subject: Subject, *, tuned: bool) -> Rate:
-    window, rtt_s = UNTUNED_WINDOW_BYTES[subject.platform], subject.rtt_s or ASSUMED_RTT_S
+    window = platform_named(subject.platform).defaults.typical_window_bytes
+    rtt_s = subject.rtt_s or ASSUMED_RTT_S
     rate = window / rtt_s
     if subject.cap_bytes_per_s is not None:
         rate = min(rate, subject.cap_bytes_per_s)
@@ -183,7 +178,7 @@ def hash_rate(subject: Subject, speeds: Mapping[str, float], models: Mapping[str
     if (own := speeds.get(subject.host)) is not None:
         return own, True
     like = [speed for host, speed in speeds.items() if subject.model and models.get(host) == subject.model]
-    return (median(like), True) if like else (HASH_BYTES_PER_S[subject.platform], False)
+    return (median(like), True) if like else (platform_named(subject.platform).defaults.typical_hash_bytes_per_s, False)
 
 
 def by_model(rates: Iterable[tuple[str | None, Rate]]) -> dict[str, tuple[float, ...]]:

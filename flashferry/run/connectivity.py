@@ -22,17 +22,18 @@ from flashferry.model.states import Outcome
 from flashferry.monitor.events import Emit, Event, never_failing, silent
 from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import random_image
-from flashferry.run.device_plan import source_of
+from flashferry.run.device_plan import offer_to
 from flashferry.run.run import RunOptions
 from flashferry.run.server import serving
 from flashferry.store.leases import Lease, leases
 from flashferry.tcp.syn import SynOptions
-from flashferry.transports.ftp_listener import port_notice
+from flashferry.transports.listening import port_notice
+from flashferry.transports.transport import Transport
+from flashferry.transports.witness import ServerView
 from inventory.access import state_directory
 from inventory.view import HostView, view
 from tasks.check import CheckReport, Wanted
 from tasks.connectivity import ConnectivityReport, check_connectivity
-from tasks.copy import ServerView, Source
 from tasks.source_address import own_addresses
 from tasks.tcp_config import plan_tune
 
@@ -40,7 +41,6 @@ REACH_BYTES = 16_384
 """Enough to need a data connection that takes more than one packet; a second at most on the slowest device."""
 
 _LIFETIME_S = 120.0
-_ACTIVE = ("PORT", "EPRT")
 
 
 def reach_fleet(
@@ -121,9 +121,12 @@ class _Visit:
             session = session_of(task)
             expected = own_addresses(session)
             with _lookout(self._server, self._image.name, expected) as lookout:
+                offer = offer_to(
+                    view(task.host), report, self._options.device, ticket=lookout.ticket, port=self._server.port
+                )
                 found = check_connectivity(
                     session,
-                    source=self._source(task, report, lookout.ticket),
+                    offer=offer,
                     size_bytes=REACH_BYTES,
                     expected=expected,
                     server_view=lookout.server_view,
@@ -132,22 +135,12 @@ class _Visit:
                 if found.copied is not None:
                     # The device may be back at its prompt before the server has its last acknowledgement.
                     self._server.wait_final(lookout.ticket.ticket_id, 2.0)
-                not_set = _not_set(view(task.host), report, session.platform)
-                return _recorded(record, found, lookout, not_set, recent_of(task).lines())
+                not_set = _not_set(view(task.host), report, session.platform, offer.transport)
+                mode = _data_mode(lookout, offer.transport)
+                return _recorded(record, found, lookout, not_set, mode, recent_of(task).lines())
         except FlashferryError as error:
             failure = failure_of("reach", error, recent_of(task).lines())
             return replace(record, outcome=Outcome.FAILED, failure=failure)
-
-    def _source(self, task: Task, report: CheckReport, ticket: Ticket) -> Source:
-        return source_of(
-            view(task.host),
-            report,
-            self._options.device,
-            image=self._image.name,
-            port=self._server.port,
-            username=ticket.username,
-            password=ticket.password,
-        )
 
     def _tell_end(self, task: Task, step: str, failure: Failure | None) -> None:
         self._tell(task, step, "failed" if failure else "done", failure.reason if failure else "")
@@ -157,15 +150,25 @@ class _Visit:
         self._emit(Event(host=task.host.name, step=step, status=status, text=text, at_s=at_s))
 
 
+def _data_mode(lookout: _Lookout, transport: Transport) -> str | None:
+    seen = lookout.record
+    return transport.data_mode(seen.commands) if seen else None
+
+
 def _recorded(
-    record: CheckRecord, found: ConnectivityReport, lookout: _Lookout, not_set: str, transcript: tuple[str, ...]
+    record: CheckRecord,
+    found: ConnectivityReport,
+    lookout: _Lookout,
+    not_set: str,
+    mode: str | None,
+    transcript: tuple[str, ...],
 ) -> CheckRecord:
     seen = lookout.record
     reached = Connectivity(
         report=found,
         syn=(seen.data_syn if seen else None) or lookout.control_syn,
         rtt_s=seen.min_rtt_s if seen else None,
-        mode=_mode(seen.commands if seen else ()),
+        mode=mode,
     )
     if found.hindrance is None:
         return replace(record, reach=reached)
@@ -179,24 +182,20 @@ def _recorded(
     return replace(record, reach=reached, outcome=Outcome.FAILED, failure=failure)
 
 
-def _not_set(device: HostView, report: CheckReport, platform: Platform) -> str:
+def _not_set(device: HostView, report: CheckReport, platform: Platform, transport: Transport) -> str:
     """Return what a staging run would set and this look, which changes nothing, did not; empty where nothing."""
     planned = plan_tune(
-        report.running, platform=platform, window_bytes=None, source_interface=device.source_interface
+        report.running,
+        platform=platform,
+        transport=transport,
+        window_bytes=None,
+        source_interface=device.source_interface,
     ).changes
     if not planned:
         return ""
     return (
         f"A staging run sets '{planned[0].ours}' for the time of its copy; this look changes nothing and went without"
     )
-
-
-def _mode(commands: tuple[str, ...]) -> str | None:
-    """Return how the data connection was asked for: `passive`, where the device connects, or `active`."""
-    asked = [one for one in commands if any(word in one for word in ("PASV", "EPSV", *_ACTIVE))]
-    if not asked:
-        return None
-    return "active" if any(word in asked[-1] for word in _ACTIVE) else "passive"
 
 
 class _Lookout:

@@ -5,23 +5,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flashferry.devices.platforms.platform import Platform
+from flashferry.fileserver import Ticket
 from flashferry.images.digests import Digests
 from flashferry.model.links import LinkRate
 from flashferry.run.options import DeviceOptions
 from flashferry.tcp.path import ASSUMED_RTT_S, WindowChoice, choose_window
+from flashferry.transports import USUAL
+from flashferry.transports.transport import Offer, offer_of, shown_command
 from inventory.view import HostView
 from tasks.check import CheckReport
-from tasks.copy import Source, command_for
 from tasks.restore_plan import plan_restore
 from tasks.tcp_config import Change, TcpLines, TunePlan, plan_tune
 from tasks.verify import commands_for
 
-# Of the lengths that a ticket's have, so that a command that is too long is found before there is a ticket.
-_USERNAME = "x" * 8
-_PASSWORD = "x" * 16
+# With credentials as long as a ticket's, so that a command that is too long is found before there is a ticket.
+_STAND_IN = Ticket(ticket_id="", username="x" * 8, password="x" * 16, image_name="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,16 +69,16 @@ def plan_device(
         options: How devices are to be treated.
         link: What its link carries, or None.
         image: Name of the image.
-        port: FTP port of our server; 0 where it is not known yet.
+        port: Port of our server; 0 where it is not known yet.
         expected: The image's digests, or None where nothing is proven.
         mark: The line that tells others whose the device is while anything is set, or None.
 
     Raises:
         ConfigInvalid: No copy command can carry the image's name or the addresses.
     """
-    target = "null:" if options.to_null else f"{check.file_system}{image}"
-    source = source_of(device, check, options, image=image, port=port, username=_USERNAME, password=_PASSWORD)
-    command = command_for(source, target).replace(f"{_USERNAME}:{_PASSWORD}@", "<user>:<password>@", 1)
+    target = platform.copying.no_file if options.to_null else f"{check.file_system}{image}"
+    offer = offer_to(device, check, options, ticket=replace(_STAND_IN, image_name=image), port=port)
+    command = shown_command(offer, target, platform)
     window = None
     if options.tune:
         window = choose_window(
@@ -88,6 +89,7 @@ def plan_device(
     tune = plan_tune(
         before,
         platform=platform,
+        transport=offer.transport,
         window_bytes=window.window_bytes if window else None,
         extras=options.extras,
         source_interface=device.source_interface,
@@ -99,25 +101,10 @@ def plan_device(
     return DevicePlan(target=target, window=window, tune=tune, copy=command, verify=proof, restore=restore)
 
 
-def source_of(
-    device: HostView,
-    check: CheckReport,
-    options: DeviceOptions,
-    *,
-    image: str,
-    port: int,
-    username: str,
-    password: str,
-) -> Source:
-    """Return where a device finds the image: our address as given, as the inventory has it, or as SSH shows it."""
-    return Source(
-        server=options.server_address or device.server_address or check.server_address,
-        port=port,
-        image=image,
-        username=username,
-        password=password,
-        vrf=device.vrf,
-    )
+def offer_to(device: HostView, check: CheckReport, options: DeviceOptions, *, ticket: Ticket, port: int) -> Offer:
+    """Return what a device is told: our address is as given, as the inventory has it, or as SSH shows it."""
+    server = options.server_address or device.server_address or check.server_address
+    return offer_of(USUAL, ticket, server=server, port=port, vrf=device.vrf)
 
 
 def after(before: TcpLines, changes: tuple[Change, ...]) -> TcpLines:

@@ -26,8 +26,8 @@ from flashferry.planning.local_images import wanted_image
 from flashferry.run.device_plan import DevicePlan, plan_device
 from flashferry.run.run import RunOptions
 from flashferry.store.leases import Lease, leases
-from flashferry.transports.copy_dialogue import checked_name
-from flashferry.transports.ftp_listener import free_ftp_port
+from flashferry.transports.listening import free_port
+from flashferry.transports.transport import checked_name
 from inventory.view import view
 from tasks.check import Wanted
 from tasks.mark import local_owner, mark_line
@@ -89,7 +89,7 @@ def dry_run_fleet(
         view(host)
     held = leases(state_directory)
     links, started, emit = LinkRates(state_directory), time.monotonic(), never_failing(emit)
-    port = options.port if options.port is not None else free_ftp_port()
+    port = options.port if options.port is not None else free_port()
 
     def one(task: Task) -> Result:
         name = task.host.name

@@ -12,7 +12,7 @@ from flashferry.fileserver import (
     may_bind,
     probe_capabilities,
 )
-from flashferry.transports.ftp_listener import FTP_PORT
+from flashferry.transports import USUAL
 
 SESSIONS_WANTED = 500
 """A fleet of this size is what one machine is meant for."""
@@ -74,13 +74,14 @@ def _congestion_control(grant: CongestionControl) -> Finding:
 
 
 def _port() -> Finding:
-    reason = may_bind(FTP_PORT)
+    port = USUAL.ports.well_known
+    reason = may_bind(port)
     advice = (
         "2121 is used instead, with the port in the URL, which old IOS releases may not take. Give the service "
         "CAP_NET_BIND_SERVICE, or stop the other FTP server"
     )
     return Finding(
-        name=f"FTP port {FTP_PORT}",
+        name=f"FTP port {port}",
         is_good=not reason,
         found=reason or "allowed and free",
         advice=advice if reason else "",

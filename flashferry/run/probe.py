@@ -33,8 +33,9 @@ from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES, TimedCopy, first_size, next_size
 from flashferry.tcp.worth import nothing_to_tune, worth_tuning
+from tasks.mark import is_mark
 from tasks.snapshot import Snapshot
-from tasks.tcp_config import SOURCE_INTERFACE, TunePlan
+from tasks.tcp_config import TunePlan
 
 SAMPLE_INTERVAL_S = 0.25
 """A speed test is short, and a verdict takes several readings."""
@@ -104,7 +105,7 @@ class SpeedTest:
         # Without this line the device does not reach us, so it belongs to neither arm.
         path = tuple(change for change in changes if not change.is_tuning)
         has_tuning = len(changes) > len(path)
-        if not any(change.keyword == SOURCE_INTERFACE for change in path):
+        if all(is_mark(change.ours) for change in path):
             path = ()
         if self._probe.as_is or not has_tuning:
             if path:

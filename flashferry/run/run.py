@@ -36,8 +36,8 @@ from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
 from flashferry.store.stored_run import read_run
-from flashferry.transports.copy_dialogue import checked_name
-from flashferry.transports.ftp_listener import port_notice
+from flashferry.transports.listening import port_notice
+from flashferry.transports.transport import checked_name
 from inventory.sites import check_addresses
 from inventory.view import WORD, HostView, view
 from tasks.mark import local_owner

@@ -10,7 +10,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import FileServer, FileServerError, ServerSettings
 from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
-from flashferry.transports.ftp_listener import listener_at
+from flashferry.transports.listening import listener_at
 from inventory.view import HostView
 
 SERVER_RESTARTS = 3

@@ -1,5 +1,31 @@
-"""How a device is told to fetch: the URL, the credentials, the questions of its copy command, and what is revoked.
+"""How a device is told to fetch: the URL, the credentials, the questions of its copy command, and its settings.
 
 A transport knows one protocol from the side of the device; the server for it is elsewhere. Rooms above ask for a
-transport by its name and never spell a protocol themselves.
+transport by its name, or take the usual one, and never spell a protocol themselves. A transport is a file of this
+folder and a place in `TRANSPORTS`.
 """
+
+from __future__ import annotations
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.transports.ftp import FTP
+from flashferry.transports.transport import Transport
+
+TRANSPORTS: tuple[Transport, ...] = (FTP,)
+"""All that there are, the usual one first."""
+
+USUAL: Transport = TRANSPORTS[0]
+"""The one that is taken where nobody asks for another."""
+
+
+def transport_named(name: str) -> Transport:
+    """Return a transport by its name.
+
+    Raises:
+        ConfigInvalid: There is none of that name.
+    """
+    found = next((one for one in TRANSPORTS if one.name == name), None)
+    if found is None:
+        names = " or ".join(one.name for one in TRANSPORTS)
+        raise ConfigInvalid(f"transport: expected {names}, found {name!r}", hint="Name one that there is")
+    return found

@@ -6,12 +6,24 @@ talk to (`DeviceSession.platform`) and spell no command and no configuration lin
 
 from __future__ import annotations
 
-from flashferry.devices.platforms.ios import IOS
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS, IOS_XE
 from flashferry.devices.platforms.platform import Platform
 
 PLATFORMS: tuple[Platform, ...] = (IOS_XE, IOS)
 """All that we know; the first one that knows itself in a device's `show version` counts."""
+
+
+NAMES = tuple(sorted(one.name for one in PLATFORMS))
+"""Their names, as image rules may have them."""
+
+
+def platform_named(name: str) -> Platform:
+    """Return a platform by its name.
+
+    Raises:
+        KeyError: There is none of that name.
+    """
+    return {one.name: one for one in PLATFORMS}[name]
 
 
 def recognize(version: str) -> Platform:

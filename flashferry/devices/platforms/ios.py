@@ -1,7 +1,11 @@
-"""Cisco IOS, and what IOS-XE took over from it.
+"""Cisco IOS, and IOS-XE: IOS on Linux, with the command line of IOS in all that staging uses.
 
 Facts
 -----
+* Every IOS-XE names in `show version` the Linux daemon that IOS runs in (`..._IOSD-...`) or its own family; IOS does
+  neither.
+* What differs by release and not by platform (`verify /sha512` from IOS-XE 16.5.1 on, selective acknowledgement by
+  default from 17.10.1) is tried, and taken back where it is refused or not shown.
 * TCP settings are global lines `ip tcp KEYWORD [VALUE]`, one per keyword. `window-size` takes 68 to 1073741823 (CLI
   help); 4128 is its default by Cisco's books. `timestamp` and `path-mtu-discovery` are off by default
   (IP Application Services Configuration Guide, "Configuring TCP").
@@ -13,19 +17,21 @@ Facts
 * Only the line `N bytes copied` means success. A 2960X had I/O errors at the largest window, and copied well at a
   smaller one (austind/iosfw issue 2).
 * An EXEC line ends at 254 characters; pyATS keeps to 253 on devices too.
-* `verify /sha512` came with IOS-XE 16.5.1. `/md5` and `/sha512` print one dot per 65,536 bytes, plain `verify` one per
+* `/md5` and `/sha512` print one dot per 65,536 bytes, plain `verify` one per
   4,096, all on one line (captures: 43 dots for 2,814,938 bytes; 143,737 for 588,746,269).
 * `delete flash:x` asks `Delete filename [x]? ` (Enter) and `Delete flash:/x? [confirm]` (Enter, a single key). With
   `/force` it asks nothing, with `/recursive` it takes whole folders: neither is ever used.
-* Old flash takes 80 kB/s (IOSv in the published experiment). 400 MB were hashed in 12 minutes on old ISR and ASR
-  routers (550 kB/s; networktocode/pyntc#410).
+* Old flash takes 80 kB/s (IOSv in the published experiment); below 50 kB/s a copy is not worth waiting for.
+* 400 MB took 12 minutes to hash on old ISR and ASR routers, 2 GB eight minutes on a Catalyst 9000
+  (networktocode/pyntc#410, cisco.ios#1093); half of the slowest ends our patience.
+* Without configuration, FTP clients were seen to advertise about 14.9 kB (CSR1000v 16.11) and 10 to 12 kB (IOSv 15.8).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flashferry.devices.dialogue import Question
 from flashferry.devices.platforms.platform import (
@@ -39,6 +45,7 @@ from flashferry.devices.platforms.platform import (
     ValueKind,
     VerifyGrammar,
 )
+from flashferry.tcp.path import LARGEST_WINDOW_BYTES, SMALLEST_WINDOW_BYTES
 from templates.rows import CopyError, CopyResult, IpTcp, VerifyDigest, VerifyError, rows
 
 
@@ -110,7 +117,7 @@ def _question(name: str, pattern: str, answer: str, *, ends_copy: bool = False) 
 
 
 IOS = Ios(
-    name="IOS",
+    name="ios",
     shown_by=re.compile(r"\bIOS\b"),
     commands=Commands(
         configure="configure terminal",
@@ -128,8 +135,8 @@ IOS = Ios(
         window=_tcp("window-size", ValueKind.BYTES),
         selective_ack=_tcp("selective-ack"),
         extras={"timestamps": _tcp("timestamp"), "path-mtu-discovery": _tcp("path-mtu-discovery")},
-        smallest_window_bytes=68,
-        largest_window_bytes=1_073_741_823,
+        smallest_window_bytes=SMALLEST_WINDOW_BYTES,
+        largest_window_bytes=LARGEST_WINDOW_BYTES,
     ),
     copying=CopyGrammar(
         questions=(
@@ -179,7 +186,18 @@ IOS = Ios(
         aliases=frozenset({"flash", "bootflash", "flash0"}),
         member=re.compile(r"flash-?(\d+):"),
     ),
-    defaults=Defaults(window_bytes=4128, flash_bytes_per_s=50_000.0, hash_bytes_per_s=250_000.0),
+    defaults=Defaults(
+        window_bytes=4128,
+        flash_bytes_per_s=50_000.0,
+        hash_bytes_per_s=250_000.0,
+        typical_window_bytes=10_200,
+        typical_hash_bytes_per_s=400e6 / 720,
+    ),
 )
-"""Flash slower than 50 kB/s is not worth waiting for; half of the slowest hashing that was reported ends our patience.
-"""
+
+IOS_XE = replace(
+    IOS,
+    name="ios-xe",
+    shown_by=re.compile(r"IOS[- ]?XE|IOSD"),
+    defaults=replace(IOS.defaults, typical_window_bytes=14_900, typical_hash_bytes_per_s=2e9 / 480),
+)

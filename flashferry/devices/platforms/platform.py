@@ -53,6 +53,10 @@ class Setting:
         words = line.removeprefix("no ")
         return words == self.command or words.startswith(f"{self.command} ")
 
+    def value_in(self, line: str) -> str:
+        """Return the value in a line that sets it; empty where it sets none, or something else."""
+        return line.removeprefix(self.command).strip() if line.startswith(self.command) else ""
+
     def may_be_typed(self, line: str) -> bool:
         """Tell whether a line is one that we would type for it; a journal that says otherwise is none of ours."""
         words = line.removeprefix("no ")
@@ -191,17 +195,21 @@ class FileSystems:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What to expect of a device of which nothing was measured; each is the worst that was reported.
+    """What to expect of a device of which nothing was measured: at worst, for limits, and as a rule, for forecasts.
 
     Attributes:
-        window_bytes: Receive window without configuration.
-        flash_bytes_per_s: How fast its flash is written.
-        hash_bytes_per_s: How fast it hashes a file.
+        window_bytes: Least receive window without configuration.
+        flash_bytes_per_s: Least rate at which its flash is written.
+        hash_bytes_per_s: Least rate at which it hashes a file.
+        typical_window_bytes: Receive window that was seen without configuration.
+        typical_hash_bytes_per_s: Rate of hashing that was reported.
     """
 
     window_bytes: int
     flash_bytes_per_s: float
     hash_bytes_per_s: float
+    typical_window_bytes: int
+    typical_hash_bytes_per_s: float
 
 
 class Platform(Protocol):
@@ -209,7 +217,7 @@ class Platform(Protocol):
 
     @property
     def name(self) -> str:
-        """Return what it is called, for people."""
+        """Return the word for it, as inventories, plans and journals have it."""
         ...
 
     @property

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 from flashferry.fileserver import FileServer, Limits, SenderProfile, ServerSettings, TicketRequest, TransferRecord
 from flashferry.lab.errors import LabError
 from flashferry.lab.namespaces import set_sysctl
-from flashferry.transports.ftp_listener import listener_at
+from flashferry.transports.listening import listener_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

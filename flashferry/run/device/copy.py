@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from flashferry.core.units import coarse_rate
 from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnreachable, FileInTheWay
-from flashferry.fileserver import TransferState
 from flashferry.model.recovery_rules import Decision
 from flashferry.model.states import State
 from flashferry.monitor.events import Progress
@@ -16,13 +15,15 @@ from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyOrder, CopyTraces, DeviceTickets
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot
-from flashferry.run.device_plan import source_of
+from flashferry.run.device_plan import offer_to
 from flashferry.tcp.path import ASSUMED_RTT_S
+from flashferry.transports.transport import Offer
+from flashferry.transports.witness import ServerView, view_of
 from inventory.view import HostView
 from tasks.check import look_again
-from tasks.copy import COPY, CopyReport, ServerView, Source, copy_limits
+from tasks.copy import COPY, CopyReport
 from tasks.copy import copy as copy_task
-from tasks.copy_watch import least_rate_bytes_per_s
+from tasks.copy_watch import copy_limits, least_rate_bytes_per_s
 
 LAST_ACCOUNT_S = 2.0
 """So long the server's last word is waited for: the device may be back at its prompt a round trip before it is said."""
@@ -86,17 +87,9 @@ class DeviceCopy:
         ticket = self._tickets.issue(order.image)
         if self._keeper.record.state is not State.COPYING:
             self._keeper.move(State.COPYING)
-        source = source_of(
-            self._host,
-            self._keeper.checked,
-            context.options,
-            image=order.image.name,
-            port=context.server.port,
-            username=ticket.username,
-            password=ticket.password,
-        )
+        offer = offer_to(self._host, self._keeper.checked, context.options, ticket=ticket, port=context.server.port)
         try:
-            done = self._pull(order, source)
+            done = self._pull(order, offer)
         except (CopyFailed, DeviceRefused) as error:
             # The device is back at its prompt: nothing of it goes on.
             traces.may_be_writing = False
@@ -108,7 +101,7 @@ class DeviceCopy:
         self._keeper.keep(COPY, done)
         self._keeper.compare_clocks()
 
-    def _pull(self, order: CopyOrder, source: Source) -> CopyReport:
+    def _pull(self, order: CopyOrder, offer: Offer) -> CopyReport:
         least_rate = least_rate_bytes_per_s(
             self._login.session().platform.defaults,
             rtt_s=self._keeper.checked.rtt_s or ASSUMED_RTT_S,
@@ -117,7 +110,7 @@ class DeviceCopy:
         done: CopyReport = self._steps.run(
             COPY,
             copy_task,
-            source=source,
+            offer=offer,
             target=order.target,
             size_bytes=order.image.size_bytes,
             limits=copy_limits(size_bytes=order.image.size_bytes, expected_bytes_per_s=least_rate),
@@ -162,9 +155,4 @@ class DeviceCopy:
             # A speed test has another copy before it.
             if not self._context.options.to_null:
                 self._slot.copied(so_far)
-        return ServerView(
-            client_seen=seen.state is not TransferState.WAITING,
-            logged_in=seen.state not in {TransferState.WAITING, TransferState.CONNECTED},
-            acked_bytes=seen.bytes_acked,
-            failure=seen.last_error,
-        )
+        return view_of(seen)

@@ -16,11 +16,14 @@ from flashferry.devices.errors import (
     LoginRefused,
     OutputNotUnderstood,
 )
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession
+from flashferry.transports import USUAL
 from flashferry.transports.copy_dialogue import CopyDialogue
+from flashferry.transports.transport import Offer
+from flashferry.transports.witness import ServerView
 from tasks.authorization import look_at_authorization
-from tasks.copy_watch import CopyWatch, ServerView, copy_limits
+from tasks.copy_watch import CopyWatch, copy_limits
 from tasks.partial_file import DeleteDialogue
 
 COPY = "copy ftp://user:secret@192.0.2.1/x.bin flash:x.bin"
@@ -28,7 +31,8 @@ SYSLOG = "*Sep 13 09:24:43.803: %LINK-3-UPDOWN: Interface Gi3, changed state to 
 
 
 def dialogue() -> CopyDialogue:
-    return CopyDialogue(prompt_pattern=r"(?m)^r1#\s*$", source="192.0.2.1/x.bin", target="flash:x.bin")
+    offer = Offer(transport=USUAL, server="192.0.2.1", port=21, image="x.bin", username="user", password="secret")
+    return CopyDialogue(prompt_pattern=r"(?m)^r1#\s*$", offer=offer, target="flash:x.bin", platform=IOS_XE)
 
 
 def watched(talk: CopyDialogue) -> tuple[CopyWatch, Callable[[], None]]:
@@ -155,7 +159,7 @@ def test_a_question_drawn_twice_gets_one_answer(device, noise, pause_s):
     assert [pair for pair in router.typed if pair[0] != "prompt"] == [
         ("Destination filename", ""), ("Erase flash", "n"), ("the end", "exit")
     ]  # fmt: skip
-    assert [one.name for one in talk.answered] == ["DESTINATION", "ERASE"]
+    assert [one.name for one in talk.answered] == ["destination", "erase"]
 
 
 def test_a_question_that_text_covers_gets_no_answer(device):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.devices.platforms import NAMES
 from inventory.image_rules import load_image_rules
 from inventory.load import open_inventory, sample_directory
 from inventory.shapes import DATA_KEYS
@@ -34,7 +35,7 @@ def test_the_examples_on_the_page_are_valid(page, tmp_path):
     """Windows and rules can be copied from the page as they stand."""
     found = {text.split(":")[0]: text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)}
     (tmp_path / "images.yaml").write_text(found["rules"])
-    assert len(load_image_rules(tmp_path / "images.yaml").rules) == 3
+    assert len(load_image_rules(tmp_path / "images.yaml", NAMES).rules) == 3
     (tmp_path / "hosts.yaml").write_text("r1: {hostname: h, platform: ios, groups: [east]}")
     indented = found["windows"].replace("\n", "\n    ")
     (tmp_path / "groups.yaml").write_text(f"east:\n  data:\n    {indented}")
@@ -54,4 +55,4 @@ def test_what_the_template_leaves_out_is_valid(tmp_path):
     assert (one.max_copies, one.vrf, one.source_interface, len(one.windows)) == (4, "Mgmt-intf", "Loopback0", 1)
     assert one.image == "c2900-universalk9-mz.SPA.158-3.M9.bin"
     shutil.copy(TEMPLATE / "images.yaml.example", tmp_path / "images.yaml")
-    assert len(load_image_rules(tmp_path / "images.yaml").rules) == 2
+    assert len(load_image_rules(tmp_path / "images.yaml", NAMES).rules) == 2

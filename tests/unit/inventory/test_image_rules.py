@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.platforms import NAMES
 from inventory.image_rules import ImageRules, Traits, load_image_rules, rules_beside
 from inventory.releases import compare, read_release
 
@@ -20,7 +21,7 @@ rules:
 def rules(folder, text: str) -> ImageRules:
     path = folder / "images.yaml"
     path.write_text(text if text.strip().startswith(("rules:", "-", "rule")) else f"rules: [{text}]")
-    return load_image_rules(path)
+    return load_image_rules(path, NAMES)
 
 
 @pytest.fixture
@@ -133,14 +134,14 @@ def test_wrong_rules_are_told_with_file_and_place(tmp_path, text, message):
 def test_a_missing_file_is_told(tmp_path):
     """The sentence names what was looked for."""
     with pytest.raises(ConfigInvalid, match=r"no image rules at .*images\.yaml"):
-        load_image_rules(tmp_path / "images.yaml")
+        load_image_rules(tmp_path / "images.yaml", NAMES)
 
 
 def test_rules_are_found_beside_an_inventory(fleet_rules, tmp_path):
     """In its folder, or in that of its configuration file; without them only explicit images count."""
     (tmp_path / "nornir.yaml").touch()
-    assert rules_beside(tmp_path) == rules_beside(tmp_path / "nornir.yaml") == fleet_rules
-    assert rules_beside(tmp_path / "images") == ImageRules()
+    assert rules_beside(tmp_path, NAMES) == rules_beside(tmp_path / "nornir.yaml", NAMES) == fleet_rules
+    assert rules_beside(tmp_path / "images", NAMES) == ImageRules()
 
 
 @pytest.mark.parametrize(

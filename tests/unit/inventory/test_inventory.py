@@ -7,6 +7,7 @@ from nornir.core.plugins.connections import ConnectionPluginRegister
 from nornir.plugins.inventory import SimpleInventory
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.platforms import NAMES
 from inventory.image_rules import Traits, load_image_rules
 from inventory.load import open_inventory, sample_directory
 from inventory.selection import Selection, narrowed
@@ -157,7 +158,7 @@ def test_the_sample_fleet_of_several_sites_holds_together():
     }
     assert all(site.windows for site in some(sites.values()))
     assert (found["osl-lab1"].site, found["osl-lab1"].windows, found["osl-lab1"].groups[0]) == (None, (), "oslo")
-    rules = load_image_rules(folder / "images.yaml")
+    rules = load_image_rules(folder / "images.yaml", NAMES)
     older = Traits(platform="ios-xe", model="ISR4331/K9", version="16.12.5")
     assert rules.choose(older).image == "isr4300-universalk9.17.09.04a.SPA.bin"
 

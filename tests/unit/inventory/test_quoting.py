@@ -10,6 +10,7 @@ from nornir.core.inventory import Defaults, Groups, Hosts, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.platforms import NAMES
 from inventory.image_rules import load_image_rules
 from inventory.load import open_inventory
 from inventory.selection import Selection, narrowed
@@ -191,7 +192,7 @@ def test_image_rules_are_not_quoted_either(tmp_path, key, value):
     )
     said = ""
     try:
-        load_image_rules(tmp_path / "images.yaml")
+        load_image_rules(tmp_path / "images.yaml", NAMES)
     except ConfigInvalid as error:
         said = str(error)
     assert said or key not in {"colour", f"model:{SECRET}"}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.platforms import NAMES
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.errors import ImageError
 from flashferry.model.limits import Limits
@@ -113,7 +114,7 @@ def test_a_plan_names_no_other_file(ground: Path, image: str, by: str):
         if "/" not in name:
             name = f"./{name}"
         (ground / "inventory" / "images.yaml").write_text(f"rules: [{{platform: ios, image: '{name}'}}]")
-    told = planned(ground, rules_beside(ground / "inventory"), ground / "inventory", ground / "images")
+    told = planned(ground, rules_beside(ground / "inventory", NAMES), ground / "inventory", ground / "images")
     assert "leads elsewhere" in told.message or "expected a folder" in told.message
     assert "secret.bin" not in told.message or image.endswith("secret.bin")
 

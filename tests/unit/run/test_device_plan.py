@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import Facts
 from flashferry.model.links import STATED, LinkRate
 from flashferry.run.device_plan import DevicePlan, after, plan_device

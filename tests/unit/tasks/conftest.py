@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.devices.conversation import Exchange
 from flashferry.devices.errors import DeviceRefused
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import Facts
 from templates.rows import Refusal, first
 

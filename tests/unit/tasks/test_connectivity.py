@@ -11,12 +11,21 @@ import pytest
 import tasks.connectivity
 from flashferry.devices.conversation import Exchange
 from flashferry.devices.errors import DeviceRefused, TransferStalled
-from flashferry.devices.platforms.ios_xe import IOS_XE
-from tasks.connectivity import LIMITS, Hindrance, ServerView, check_connectivity, hindrance_of
-from tasks.copy import Source
+from flashferry.devices.platforms.ios import IOS_XE
+from flashferry.transports import USUAL
+from flashferry.transports.transport import Offer
+from flashferry.transports.witness import Hindrance, ServerView
+from tasks.connectivity import LIMITS, check_connectivity, hindrance_of
 
 HOME, ELSEWHERE = "192.0.2.11", "203.0.113.7"
-SOURCE = Source(server="192.0.2.1", port=21, image="reach.bin", username="q7Zk2mXw", password="Gf4tR9bLs0Vn8cJd")
+OFFER = Offer(
+    transport=USUAL,
+    server="192.0.2.1",
+    port=21,
+    image="reach.bin",
+    username="q7Zk2mXw",
+    password="Gf4tR9bLs0Vn8cJd",
+)
 CONNECTED = ServerView(client_seen=True)
 LOGGED_IN = ServerView(client_seen=True, logged_in=True, came_from=HOME)
 
@@ -34,7 +43,7 @@ LOGGED_IN = ServerView(client_seen=True, logged_in=True, came_from=HOME)
 )
 def test_what_is_in_the_way(seen, hindrance, said):
     """How far the device came with us names the cause."""
-    found, sentence = hindrance_of(seen, expected=(HOME,), is_copied=False)
+    found, sentence = hindrance_of(seen, USUAL.words, expected=(HOME,), is_copied=False)
     assert found is hindrance
     assert said in sentence
 
@@ -42,12 +51,12 @@ def test_what_is_in_the_way(seen, hindrance, said):
 def test_nothing_is_in_the_way_of_a_copy_that_went_well():
     """Also from another of the device's own addresses."""
     seen = replace(LOGGED_IN, came_from=ELSEWHERE)
-    assert hindrance_of(seen, expected=(HOME, ELSEWHERE), is_copied=True) == (None, "")
+    assert hindrance_of(seen, USUAL.words, expected=(HOME, ELSEWHERE), is_copied=True) == (None, "")
 
 
 def test_a_copy_from_a_strange_address_went_well_and_is_told():
     """The tickets of a staging run are bound to the device's addresses, so this would fail there."""
-    assert hindrance_of(replace(LOGGED_IN, came_from=ELSEWHERE), expected=(HOME,), is_copied=True)[0] is (
+    assert hindrance_of(replace(LOGGED_IN, came_from=ELSEWHERE), USUAL.words, expected=(HOME,), is_copied=True)[0] is (
         Hindrance.WRONG_SOURCE
     )
 
@@ -87,7 +96,7 @@ def test_a_silent_device_is_not_waited_for():
     """A device that hangs at `Accessing` gets its answer when the time for a first byte is over."""
     report = check_connectivity(
         FakeSession("Accessing ftp://*:*@192.0.2.1/reach.bin..."),
-        source=SOURCE,
+        offer=OFFER,
         size_bytes=16_384,
         expected=(HOME,),
         server_view=lambda: LOGGED_IN,
@@ -101,7 +110,7 @@ def test_a_device_that_gives_up_by_itself():
     """Its own words are in the sentence, behind ours."""
     report = check_connectivity(
         FakeSession("%Error opening ftp://*:*@192.0.2.1/reach.bin (Timed out)\nr1#"),
-        source=SOURCE,
+        offer=OFFER,
         size_bytes=16_384,
         expected=(HOME,),
         server_view=ServerView,
@@ -115,7 +124,7 @@ def test_a_command_that_is_not_allowed_is_no_fault_of_the_network():
     with pytest.raises(DeviceRefused, match="does not take the copy command: Command authorization failed"):
         check_connectivity(
             FakeSession("Command authorization failed.\n\nr1#"),
-            source=SOURCE,
+            offer=OFFER,
             size_bytes=16_384,
             expected=(HOME,),
             server_view=ServerView,
@@ -126,7 +135,7 @@ def test_a_device_that_can():
     """The device's own line and the address that it came from."""
     report = check_connectivity(
         FakeSession("!\n[OK - 16384/4096 bytes]\n\n16384 bytes copied in 0.107 secs (153121 bytes/sec)\nr1#"),
-        source=SOURCE,
+        offer=OFFER,
         size_bytes=16_384,
         expected=(HOME,),
         server_view=lambda: replace(LOGGED_IN, acked_bytes=16_384),
@@ -140,7 +149,7 @@ def test_the_operators_interruption_is_no_finding():
     with pytest.raises(TransferStalled, match="interrupted"):
         check_connectivity(
             FakeSession("Accessing..."),
-            source=SOURCE,
+            offer=OFFER,
             size_bytes=16_384,
             expected=(HOME,),
             server_view=ServerView,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from flashferry.devices.errors import CopyStopped, DeviceUnreachable, OutputNotUnderstood, TransferStalled
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS_XE
+from flashferry.transports import USUAL
 from flashferry.transports.copy_dialogue import CopyDialogue
-from tasks.copy_watch import CopyLimits, CopyWatch, ServerView, copy_limits, least_rate_bytes_per_s
+from flashferry.transports.transport import Offer
+from flashferry.transports.witness import ServerView
+from tasks.copy_watch import CopyLimits, CopyWatch, copy_limits, least_rate_bytes_per_s
 
 SIZE_BYTES = 100_000_000
 LIMITS = CopyLimits(start_s=45, stall_s=60, total_s=1000, end_s=300)
@@ -20,7 +23,8 @@ class Rig:
         self.now_s = 0.0
         self.acked_bytes = 0
         self.interrupted = False
-        dialogue = CopyDialogue(prompt_pattern=r"(?m)^r1#\s*$", source="192.0.2.1/x.bin", target="flash:x.bin")
+        offer = Offer(transport=USUAL, server="192.0.2.1", port=21, image="x.bin", username="q7Zk", password="Gf4t")
+        dialogue = CopyDialogue(prompt_pattern=r"(?m)^r1#\s*$", offer=offer, target="flash:x.bin", platform=IOS_XE)
         self.watch = CopyWatch(
             "r1", dialogue, size_bytes, LIMITS, self._witness, lambda: self.interrupted, lambda: self.now_s
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS_XE
 from tasks.file_system import MemberRoom, default_file_system, room_of_members
 
 ROW = "*    256487424     127959040      disk     rw   {}\n"

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, FlashBusy, OutputNotUnderstood
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession
 from tasks.partial_file import DeleteDialogue, describe_partial_file, file_at, remove_file
 

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, RestoreIncomplete
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.session import DeviceSession
 from tasks import restore as step
 from tasks.restore import RestoreReport, restore_device

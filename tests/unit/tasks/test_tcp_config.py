@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS_XE
+from flashferry.transports import USUAL
 from tasks import tcp_config
 from tasks.mark import mark_line
 from tasks.tcp_config import Change, TcpLines, is_ours_to_type
 
-plan_tune = partial(tcp_config.plan_tune, platform=IOS_XE)
+plan_tune = partial(tcp_config.plan_tune, platform=IOS_XE, transport=USUAL)
 tcp_lines = partial(tcp_config.tcp_lines, platform=IOS_XE)
 
 OURS = 1_250_000

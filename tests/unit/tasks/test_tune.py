@@ -9,16 +9,17 @@ from typing import cast
 import pytest
 
 from flashferry.devices.errors import DeviceRefused
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.devices.refusals import refusals
 from flashferry.devices.session import DeviceSession
+from flashferry.transports import USUAL
 from tasks import tcp_config
 from tasks.configuration import fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines, TunePlan
 from tasks.tune import apply_plan, without_scaling
 
-plan_tune = partial(tcp_config.plan_tune, platform=IOS_XE)
+plan_tune = partial(tcp_config.plan_tune, platform=IOS_XE, transport=USUAL)
 
 INVALID = "% Invalid input detected at '^' marker."
 

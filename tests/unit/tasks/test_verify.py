@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnderstood
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.images.digests import Digests
 from tasks.hashing import Dots, Ended, HashLimits, LimitReached, hash_limits
 from tasks.signature import Signature, read_signature

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.dialogue import COVERED_S, PROMPT_SETTLED_S, SETTLED_S
-from flashferry.transports.copy_dialogue import MAX_COMMAND_LENGTH, CopyDialogue, Question, copy_command, mask
+from flashferry.devices.platforms.ios import IOS_XE
+from flashferry.transports import USUAL
+from flashferry.transports.copy_dialogue import CopyDialogue, mask
+from flashferry.transports.transport import Offer
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "copy_ftp"
 IMAGE = "image-universalk9.SPA.bin"
@@ -17,8 +19,11 @@ DESTINATION = f"Destination filename [{IMAGE}]? "
 SYSLOG = "*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: Configured from console"
 
 
-def dialogue(target: str = f"flash:{IMAGE}") -> CopyDialogue:
-    return CopyDialogue(prompt_pattern=r"(?m)^r1[^\s#>]{0,20}#\s*$", source=f"192.0.2.10/{IMAGE}", target=target)
+def dialogue(target: str = f"flash:{IMAGE}", image: str = IMAGE) -> CopyDialogue:
+    offer = Offer(
+        transport=USUAL, server="192.0.2.10", port=21, image=image, username="q7Zk2mXw", password="Gf4tR9bLs0Vn8cJd"
+    )
+    return CopyDialogue(prompt_pattern=r"(?m)^r1[^\s#>]{0,20}#\s*$", offer=offer, target=target, platform=IOS_XE)
 
 
 def answer_to(talk: CopyDialogue, shown: str) -> str | None:
@@ -42,7 +47,7 @@ def test_outcome_of_every_capture(path):
     found = talk.outcome()
     assert (found.result.size_bytes if found.result else None) == wanted["bytes"]
     assert found.error == wanted["error"]
-    asked_overwrite = found.refused is Question.OVERWRITE
+    asked_overwrite = found.refused is not None and found.refused.finds_file
     assert asked_overwrite == wanted["overwrite_prompt"]
 
 
@@ -199,53 +204,17 @@ def test_the_transcript_has_no_credentials():
     assert mask("ftp://u:p@h/x") == "ftp://*:*@h/x"
 
 
-@pytest.mark.parametrize("echo", ["$user1:pw123@192.0.2.10/x flash:x", "copy ftp://user1:p\r\nw123@192.0.2.10/x"])
+@pytest.mark.parametrize(
+    "echo",
+    [
+        "$q7Zk2mXw:Gf4tR9bLs0Vn8cJd@192.0.2.10/x flash:x",
+        "copy ftp://q7Zk2mXw:Gf4tR9\r\nbLs0Vn8cJd@192.0.2.10/x",
+    ],
+)
 def test_a_cut_or_wrapped_echo_shows_no_credentials(echo):
     """A terminal that cuts the URL's head off or wraps it inside the password leaks neither."""
-    talk = CopyDialogue(prompt_pattern="^r1#$", source="192.0.2.10/x", target="flash:x", secrets=("user1", "pw123"))
+    talk = dialogue("flash:x", "x")
     talk.take(echo)
     assert "192.0.2.10/x" in talk.transcript
-    assert "user1" not in talk.transcript
-    assert "w123" not in talk.transcript
-
-
-@pytest.mark.parametrize("changes", [{"vrf": "A\nreload"}, {"server": "192.0.2.1 x"}, {"vrf": "a b"}])
-def test_an_address_or_vrf_of_more_than_a_word_is_refused(changes):
-    """A line break in either would be a command of its own."""
-    with pytest.raises(ConfigInvalid, match="letters, digits"):
-        command(**changes)
-
-
-def command(**changes: object) -> str:
-    given = {
-        "username": "u",
-        "password": "p",
-        "server": "192.0.2.10",
-        "port": 21,
-        "image": "x.bin",
-        "target": "flash:x",
-    }
-    return copy_command(**(given | changes))
-
-
-def test_the_command_as_ios_takes_it():
-    """Port 21 is left out of the URL; the VRF stands behind the target."""
-    assert command() == "copy ftp://u:p@192.0.2.10/x.bin flash:x"
-    assert command(port=2121, vrf="Mgmt-vrf") == "copy ftp://u:p@192.0.2.10:2121/x.bin flash:x vrf Mgmt-vrf"
-
-
-@pytest.mark.parametrize(
-    "image", ["a b.bin", "a?.bin", "a%20.bin", "a@b.bin", "a|b.bin", "a:b.bin", "-a.bin", "a\nb.bin", ""]
-)
-def test_a_name_that_ios_cannot_take_is_refused(image):
-    """A blank ends the URL, `?` calls help, `%xy` is forbidden, `@` ends the credentials, `|` filters."""
-    with pytest.raises(ConfigInvalid, match="Rename the file"):
-        command(image=image)
-
-
-def test_a_command_longer_than_an_ios_line_is_refused():
-    """At 253 characters it is taken, at 254 it is not, and the figure is told."""
-    spare = MAX_COMMAND_LENGTH - len(command(image="x")) + 1
-    assert len(command(image="x" * spare)) == MAX_COMMAND_LENGTH
-    with pytest.raises(ConfigInvalid, match="254 characters"):
-        command(image="x" * (spare + 1))
+    assert "q7Zk2mXw" not in talk.transcript
+    assert "bLs0Vn8cJd" not in talk.transcript

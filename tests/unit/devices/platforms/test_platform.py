@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flashferry.devices.platforms import PLATFORMS, recognize
+from flashferry.devices.platforms import PLATFORMS, platform_named, recognize
 from flashferry.devices.platforms.platform import Platform, Setting, ValueKind
+from flashferry.transports import USUAL
 from tasks.tcp_config import is_ours_to_type, plan_tune, tcp_lines
 
 SHOW_VERSION = Path(__file__).parents[3] / "captures" / "show_version"
@@ -18,12 +19,12 @@ each_platform = pytest.mark.parametrize("platform", PLATFORMS, ids=lambda one: o
 @pytest.mark.parametrize(
     ("capture", "name"),
     [
-        ("1783_cms20dn", "IOS-XE"),
-        ("2811", "IOS"),
-        ("c3850_stack", "IOS-XE"),
-        ("c8000v", "IOS-XE"),
-        ("c9500_install_mode", "IOS-XE"),
-        ("csr1000v", "IOS-XE"),
+        ("1783_cms20dn", "ios-xe"),
+        ("2811", "ios"),
+        ("c3850_stack", "ios-xe"),
+        ("c8000v", "ios-xe"),
+        ("c9500_install_mode", "ios-xe"),
+        ("csr1000v", "ios-xe"),
     ],
 )
 def test_a_platform_is_known_by_show_version(capture, name):
@@ -31,9 +32,23 @@ def test_a_platform_is_known_by_show_version(capture, name):
     assert recognize((SHOW_VERSION / f"{capture}.txt").read_text()).name == name
 
 
+@each_platform
+def test_a_platform_is_found_by_its_name(platform: Platform):
+    """The word that plans and journals have."""
+    assert platform_named(platform.name) is platform
+
+
+@each_platform
+def test_the_worst_is_no_better_than_what_is_usual(platform: Platform):
+    """A limit that is nearer than the forecast would end good copies."""
+    found = platform.defaults
+    assert found.window_bytes <= found.typical_window_bytes
+    assert found.hash_bytes_per_s <= found.typical_hash_bytes_per_s
+
+
 def test_what_nobody_knows_is_taken_for_ios():
     """Lines are still journaled and proven; a wrong guess is refused by the device's own words."""
-    assert recognize("Some Other OS, Version 1").name == "IOS"
+    assert recognize("Some Other OS, Version 1").name == "ios"
 
 
 @each_platform
@@ -41,7 +56,11 @@ def test_what_is_set_is_read_again_and_may_be_typed(platform: Platform):
     """Every setting that a plan may hold is found in a configuration that shows it, and is one of ours to put back."""
     nothing = tcp_lines("", platform)
     plan = plan_tune(
-        nothing, platform=platform, window_bytes=platform.tcp.largest_window_bytes, extras=platform.tcp.extras
+        nothing,
+        platform=platform,
+        transport=USUAL,
+        window_bytes=platform.tcp.largest_window_bytes,
+        extras=platform.tcp.extras,
     )
     assert {one.keyword for one in plan.changes} == {one.keyword for one in platform.tcp.all}
     shown = tcp_lines("\n".join(plan.commands), platform)
@@ -98,3 +117,11 @@ def test_the_lines_of_a_setting(line, is_set, is_typed):
     """Whole words only, and nothing is typed that we would not have planned."""
     assert WINDOW.is_set_by(line) is is_set
     assert WINDOW.may_be_typed(line) is is_typed
+
+
+@pytest.mark.parametrize(
+    ("line", "value"), [("ip tcp window-size 65535", "65535"), ("no ip tcp window-size 65535", ""), ("ip tcp ecn", "")]
+)
+def test_the_value_of_a_setting(line, value):
+    """Behind its command, whatever its keyword is."""
+    assert WINDOW.value_in(line) == value

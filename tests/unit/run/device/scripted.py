@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from nornir.core.exceptions import NornirSubTaskError
 from nornir.core.inventory import Defaults, Host
 
-from flashferry.devices.platforms.ios_xe import IOS_XE
-from flashferry.fileserver import TransferState
+from flashferry.devices.platforms.ios import IOS_XE
+from flashferry.fileserver import Ticket, TransferState
 from flashferry.run.context import RunContext
 from flashferry.run.device.tickets import CopyOrder
 from flashferry.run.device.way import parts_of
@@ -77,7 +77,7 @@ class Server:
 
     def issue_ticket(self, request):
         self.requests.append(request)
-        return SimpleNamespace(ticket_id=f"t{next(self.tickets)}", username="u" * 8, password="p" * 16)
+        return Ticket(ticket_id=f"t{next(self.tickets)}", username="u" * 8, password="p" * 16, image_name="x.bin")
 
     def progress(self, ticket_id):
         return self.account

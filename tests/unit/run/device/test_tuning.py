@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from flashferry.devices.errors import DeviceOverloaded, DeviceUnreachable
-from flashferry.devices.platforms.ios_xe import IOS_XE
+from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.model.recovery_rules import Decision
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
+from flashferry.transports import USUAL
 from tasks.tcp_config import plan_tune, tcp_lines
 from tasks.tune import apply_plan, reapply, without_scaling
 from tests.unit.run.device.scripted import Router, Steps, checked, context, order
@@ -57,6 +58,7 @@ def speed_test(error, found="copy again", **changes):
     plan = plan_tune(
         tcp_lines("", IOS_XE),
         platform=IOS_XE,
+        transport=USUAL,
         window_bytes=2_500_000,
         source_interface="Loopback0",
         may_back_off=True,

@@ -1,0 +1,110 @@
+"""FTP, as the client of a device speaks it.
+
+Facts
+-----
+* `copy ftp://user:password@host[:port]/name`: the device takes the credentials from the URL and asks for none; without
+  a user there it takes its own `ip ftp username`. A port in the URL may be too much for old releases.
+* `ip ftp source-interface NAME` is a configuration line, not an option of the command. The device prints the
+  interface's whole name, whatever was typed, and ignores the line while the interface is down.
+* A device that cannot reach a server keeps trying for up to half an hour and then says `Timed out`, whatever the cause.
+* Behind the login it opens a data connection to a port of our passive range, or asks us to open one to it; `ip ftp
+  passive` tells which, and its default differs by what one reads. Our server does both, so the line is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flashferry.devices.platforms.platform import CopyQuestion, Setting, ValueKind
+from flashferry.fileserver import ListenerSettings
+from flashferry.transports.transport import Offer, Ports, Words
+from flashferry.transports.witness import Hindrance
+from ftpserver import ftp_listener
+
+_SOURCE = Setting(
+    keyword="source-interface",
+    command="ip ftp source-interface",
+    tail=r"(?: [A-Za-z][\w-]*(?: ?\d[\w/.:]*)?)?",
+    kind=ValueKind.INTERFACE,
+    is_tuning=False,
+)
+
+_ACTIVE = ("PORT", "EPRT")
+_PASSIVE = ("PASV", "EPSV")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ftp:
+    """The File Transfer Protocol; see `Transport`."""
+
+    name: str
+    ports: Ports
+    settings: tuple[Setting, ...]
+    questions: tuple[CopyQuestion, ...]
+    words: Words
+
+    def url(self, offer: Offer) -> str:
+        """Return the URL, with the credentials."""
+        return f"{self.name}://{offer.username}:{offer.password}@{offer.place}"
+
+    def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
+        """Return the source interface, where one is to be set."""
+        return () if source_interface is None else ((_SOURCE, source_interface),)
+
+    def listener(
+        self, *, address: str, port: int, passive_ports: tuple[int, int] | None, masquerade_address: str | None
+    ) -> ListenerSettings:
+        """Return what the file server needs to listen for FTP."""
+        return ftp_listener(
+            listen_address=address, port=port, passive_ports=passive_ports, masquerade_address=masquerade_address
+        )
+
+    def data_mode(self, commands: Iterable[str]) -> str | None:
+        """Return `passive`, where the device connects, or `active`; None where no data connection was asked for."""
+        asked = [one for one in commands if any(word in one for word in (*_PASSIVE, *_ACTIVE))]
+        if not asked:
+            return None
+        return "active" if any(word in asked[-1] for word in _ACTIVE) else "passive"
+
+
+FTP = Ftp(
+    name="ftp",
+    ports=Ports(well_known=21, others=range(2121, 2131)),
+    settings=(_SOURCE,),
+    questions=(),
+    words=Words(
+        nobody_came="nobody came to our FTP port",
+        nothing_flows="it logged in and no data connection came about",
+        hints={
+            Hindrance.NO_CLIENT: (
+                "Check route, firewall and access lists from the device to our FTP port, its VRF (inventory key 'vrf') "
+                "and the address that it is given for us ('server_address')"
+            ),
+            Hindrance.NO_LOGIN: (
+                "Something between us may inspect or rewrite FTP (application layer gateway, 'ip inspect'); or the "
+                "device does not take credentials from the URL"
+            ),
+            Hindrance.WRONG_SOURCE: (
+                "Something between us translates its address: log in to it at the address that FTP comes from, or have "
+                "both translated alike"
+            ),
+            Hindrance.NO_DATA: (
+                "Open our passive ports towards the device (--passive-ports where they are to be few), or set "
+                "'ip ftp passive' where the device wants us to connect to it"
+            ),
+            Hindrance.BROKEN_OFF: "Look for loss and MTU trouble on the path",
+        },
+        stuck={
+            Hindrance.NO_CLIENT: (
+                "the device did not reach our FTP port",
+                "Check route, access lists, VRF and source interface",
+            ),
+            Hindrance.NO_LOGIN: ("the device came but did not log in", "Check that nothing between us rewrites FTP"),
+            Hindrance.NO_DATA: (
+                "the device logged in but opened no data connection",
+                "Check that our passive ports are reachable",
+            ),
+        },
+    ),
+)

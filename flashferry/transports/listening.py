@@ -1,0 +1,64 @@
+"""Where our server listens for a transport, and what is told of the port."""
+
+from __future__ import annotations
+
+from flashferry.fileserver import ListenerSettings, may_bind
+from flashferry.transports import USUAL
+from flashferry.transports.transport import Transport
+
+
+def listener_at(
+    address: str,
+    port: int | None = None,
+    *,
+    transport: Transport = USUAL,
+    passive_ports: tuple[int, int] | None = None,
+    masquerade_address: str | None = None,
+) -> ListenerSettings:
+    """Return what the file server needs to listen for a transport.
+
+    Args:
+        address: Address to listen on.
+        port: Its port, 0 for any; None: the well-known one where that is allowed and free, else the first of the
+            others, else any.
+        transport: For what.
+        passive_ports: Range for data connections, or None: the kernel chooses.
+        masquerade_address: Address to name to passive clients behind NAT; None names the one they came to.
+
+    Raises:
+        SettingsInvalid: An argument is out of its range.
+    """
+    return transport.listener(
+        address=address,
+        port=free_port(transport) if port is None else port,
+        passive_ports=passive_ports,
+        masquerade_address=masquerade_address,
+    )
+
+
+def free_port(transport: Transport = USUAL) -> int:
+    """Return the well-known port where allowed and free, else the first free one of the others, else 0 (any).
+
+    A URL without a port suits every release. The others are few, so that a firewall can have a rule for them; any port
+    is the last resort.
+    """
+    ports = transport.ports
+    return next((port for port in (ports.well_known, *ports.others) if not may_bind(port)), 0)
+
+
+def port_notice(port: int, transport: Transport = USUAL) -> str | None:
+    """Return what to tell of the port that was found where none was asked for; None for the well-known one."""
+    usual, others = transport.ports.well_known, transport.ports.others
+    if port == usual:
+        return None
+    first, last = others[0], others[-1]
+    if port == first:
+        taken = f"port {usual} is not to be had"
+    elif port in others:
+        taken = f"ports {usual} and {first} are not to be had"
+    else:
+        taken = f"port {usual} and those from {first} to {last} are not to be had"
+    return (
+        f"{taken}, listening on {port}; firewalls must let it through, and old IOS may not take a port in the URL. "
+        "Give one with --port"
+    )
