@@ -40,14 +40,11 @@ from flashferry.store.lease_files import COLUMNS, LeaseFile, LeaseFiles
 from flashferry.store.run_lock import lock_of
 from flashferry.store.tables import device_row, lease_row, lease_rows, other_identities, unsound_devices
 from flashferry.store.transfer_row import TransferEntry, row_of
-from inventory.access import state_directory
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change
 
 if TYPE_CHECKING:
     from flashferry.model.record import DeviceRecord
-
-__all__ = ["Journal", "state_directory"]
 
 
 class Journal(JournalRuns):

@@ -13,9 +13,10 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceRefused
 from flashferry.model.states import NEXT, State, is_allowed
-from flashferry.store.journal import Journal, state_directory
+from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.stored_run import read_run
+from inventory.access import state_directory
 from tasks.configuration import fingerprint
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TcpLines
