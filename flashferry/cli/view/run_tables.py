@@ -12,7 +12,7 @@ from flashferry.cli.view.layout import BAD, GOOD, console, line, show
 from flashferry.core.described import counted
 from flashferry.model.states import Restored
 from flashferry.store.proofs import restore_source
-from flashferry.store.status import RunState
+from flashferry.store.run_lock import RunState
 
 if TYPE_CHECKING:
     from flashferry.store.control import ControlRequest
