@@ -18,8 +18,7 @@ from dataclasses import dataclass
 
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
-from flashferry.devices.prompts import open_question
-from flashferry.devices.refusals import refusal_in
+from flashferry.devices.prompts import open_question, refusal_in
 from flashferry.devices.session import BREAK, DeviceSession
 from templates.rows import CommandAuthorization, LoweredCommand, Privilege, first, rows
 

@@ -17,7 +17,7 @@ from nornir.core.task import Result, Task
 from flashferry.core.described import counted
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import RestoreIncomplete
-from flashferry.devices.refusals import refusals
+from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import Difference, difference, holds_syslog, new_lines
 from tasks.line_state import match_lines

@@ -11,7 +11,7 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.platform import ValueKind
-from flashferry.devices.refusals import refusals
+from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from tasks.configuration import new_lines
 from tasks.line_state import MatchedLines, match_lines

@@ -1,4 +1,6 @@
-"""Where an answer of the CLI begins and ends: the echo of the command in front, the prompt behind it. Pure.
+"""Where an answer of the CLI begins and ends, and whether it is a refusal. Pure.
+
+The echo of the command stands in front of it, the prompt behind it.
 
 Facts
 -----
@@ -17,6 +19,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from templates.rows import Refusal, first
+
 _FIRST_PROMPT = re.compile(r"(?:^|\n)[ \t]*(?=\S*[A-Za-z0-9])([^\s#>]{1,63})([#>])[ \t\r]*\Z")
 """At the very end, and with a letter or a digit: a banner's `*****#` is none."""
 
@@ -32,6 +36,9 @@ _ECHO_HEAD, _ECHO_TAIL = 10, 12
 _LONGEST_PROMPT = 300
 _SYSLOG = re.compile(r"(?:\s*|.*%[A-Z][A-Z0-9_]*-(?:[A-Z0-9_]+-)?[0-7]-[A-Z0-9_]+:.*)$")
 """`*Sep 13 09:24:43.803: %SYS-5-CONFIG_I: ...`, with or without stamp and sequence number; or an empty line."""
+
+_TOLD = re.compile(r"%%|%\s?Error", re.IGNORECASE)
+"""`%Error opening flash:/x (No such file or directory)` is an answer about a file, `%% Warning:` an advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,3 +233,34 @@ def any_prompt(base: str) -> re.Pattern[str]:
         base: The first characters of the host name, at most 16.
     """
     return re.compile(rf"^{re.escape(base)}[^\s#>]{{0,63}}[#>][ \t\r]*$", re.MULTILINE)
+
+
+def refusal_in(answer: str) -> str | None:
+    """Return the device's words where a short answer is a refusal, else None.
+
+    An answer of which every line begins with `%` is one as well, in whatever words: read as output, it would say that
+    there is none of what was asked for, such as no `ip tcp` line.
+    """
+    if (refusal := first(Refusal, answer)) is not None:
+        return refusal.text
+    lines = [line.strip() for line in answer.splitlines() if line.strip(" ^\t") and not is_syslog(line)]
+    if lines and all(line.startswith("%") and not _TOLD.match(line) for line in lines):
+        return lines[0][:200]
+    return None
+
+
+def refusals(transcript: str, lines: tuple[str, ...]) -> dict[str, str]:
+    """Return which lines were refused, with the device's words: what stands between a line's echo and the next one's.
+
+    A refusal that stands before any echo is put down to the first line: something was refused, and that is told.
+    """
+    found: dict[str, str] = {}
+    places = [transcript.find(line) for line in lines]
+    for index, line in enumerate(lines):
+        begin = 0 if index == 0 else places[index]
+        if begin < 0:
+            continue
+        following = [place for place in places[index + 1 :] if place > begin]
+        if (refusal := first(Refusal, transcript[begin : min(following, default=len(transcript))])) is not None:
+            found[line] = refusal.text
+    return found

@@ -20,8 +20,7 @@ from flashferry.devices.errors import SESSION_LOST, DeviceRefused, DeviceUnreach
 from flashferry.devices.login import Login, failed, lost, open_driver, too_late
 from flashferry.devices.platforms import recognize
 from flashferry.devices.platforms.platform import Platform
-from flashferry.devices.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question
-from flashferry.devices.refusals import refusal_in
+from flashferry.devices.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question, refusal_in
 from flashferry.tcp.info import parse_tcp_info
 from templates.version import parse_version
 

@@ -10,7 +10,7 @@ import pytest
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.platforms.ios import IOS_XE
-from flashferry.devices.refusals import refusals
+from flashferry.devices.prompts import refusals
 from flashferry.devices.session import DeviceSession
 from flashferry.transports import USUAL
 from tasks import tcp_config
