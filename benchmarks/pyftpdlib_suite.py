@@ -28,7 +28,7 @@ import pytest
 from benchmarks.pyftpdlib_table import BEGIN, END, Reasons, mistakes, to_markdown
 from benchmarks.report import put_between
 from flashferry.fileserver.errors import FileServerError
-from flashferry.fileserver.logins import FixedGrant
+from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.protocol import IOLoop, ServingContext
 from flashferry.fileserver.settings import Limits, ServerSettings
 from flashferry.fileserver.ticket_service import TicketService

@@ -12,8 +12,8 @@ Facts
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.admission import CommandBudget
 from flashferry.fileserver.host_capabilities import MOST_SESSIONS
+from flashferry.fileserver.login_limits import CommandBudget
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import plain_address
 from ftpserver.base import Fifo, FTPHandler

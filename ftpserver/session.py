@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.logins import FixedGrant
+from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.ticket_accounts import Account
 from flashferry.fileserver.tickets import Refusal, plain_address

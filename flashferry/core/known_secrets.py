@@ -52,8 +52,9 @@ _GAP = re.compile(
     r"|[\x00-\x20\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff$])+"
 )
 _SIGNS = re.compile(r"[\x00-\x20\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff$]+")
-"""The same without commands for a terminal: an escape sign before a secret may make one of its first characters."""
-_SEQUENCE = re.compile(r"(?:\x1b|\\x1b|\\u001b)\[")
+"""The same without what is written with several signs: one of them before a secret may make it of its first ones."""
+_MAY_EAT = re.compile(r"\x1b\[|\\")
+"""What may make a secret's first characters part of a gap: `\\f00000` is a form feed in one file, a user in another."""
 _MAY_HAVE_MORE = re.compile(r"[^\x20-\x7e]|\\")
 _BLANKS = re.compile(r" +")
 _USER_INFO = re.compile(r"(://)(?![*<])[^@/\s]*@")
@@ -257,7 +258,7 @@ class KnownSecrets:
     def _long_places(self, text: str) -> list[tuple[int, int]]:
         """Return where longer secrets, or parts of them that count, stand; from the first one on."""
         found = self._places_in(text, _closed(text), _GAP)
-        if _SEQUENCE.search(text) is not None:
+        if _MAY_EAT.search(text) is not None:
             found = sorted(found + self._places_in(text, _SIGNS.sub("", text), _SIGNS))
         return found
 

@@ -12,6 +12,7 @@ from flashferry.fileserver.errors import (
     SettingsInvalid,
     TicketUnknown,
 )
+from flashferry.fileserver.fixed_login import FixedLogin
 from flashferry.fileserver.host_capabilities import (
     DESCRIPTORS_PER_SESSION,
     CongestionControl,
@@ -20,7 +21,6 @@ from flashferry.fileserver.host_capabilities import (
     probe_capabilities,
     raise_soft_limit,
 )
-from flashferry.fileserver.logins import FixedLogin
 from flashferry.fileserver.records import (
     EventKind,
     LoginFailure,

@@ -42,8 +42,8 @@ from flashferry.fileserver.wire import (
 )
 
 if TYPE_CHECKING:
+    from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.host_capabilities import HostCapabilities
-    from flashferry.fileserver.logins import FixedGrant
     from flashferry.fileserver.settings import ListenerSettings, ServerSettings
     from flashferry.fileserver.telemetry import Telemetry
     from flashferry.fileserver.tickets import TicketGrant

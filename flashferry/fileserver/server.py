@@ -10,8 +10,8 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from flashferry.fileserver.errors import FileServerError, ServerGone
+from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.host_capabilities import HostCapabilities
-from flashferry.fileserver.logins import FixedLogin, admit
 from flashferry.fileserver.records import LoginFailure, ServerEvent, TransferProgress
 from flashferry.fileserver.telemetry import Telemetry
 from flashferry.fileserver.tickets import Ticket, TicketRequest, issue

@@ -11,9 +11,9 @@ Facts
 
 from typing import TYPE_CHECKING
 
-from flashferry.tcp.limiting_factor import WINDOW_FILLED
 from flashferry.tcp.pacing import LinkPacer, Pace, Phase
 from flashferry.tcp.path_sight import BaseRtt, PathReading
+from flashferry.tcp.verdict_rules import WINDOW_FILLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,8 +4,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flashferry.fileserver.admission import FailureBook, FixedLogins, PendingLogins
 from flashferry.fileserver.caps import Cap, SiteCaps, SiteMember, SiteTraffic, given_cap, least_cap
+from flashferry.fileserver.login_limits import FailureBook, FixedLogins, PendingLogins
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.site_pace import SitePaces
 from flashferry.fileserver.site_rates import network_of
@@ -15,7 +15,7 @@ from flashferry.fileserver.tickets import Refusal, names_source, password_matche
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flashferry.fileserver.logins import FixedGrant
+    from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.site_pace import SitePace
     from flashferry.fileserver.tickets import TicketGrant

@@ -20,8 +20,8 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
+from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.host_capabilities import HostCapabilities
-from flashferry.fileserver.logins import FixedGrant
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.settings import ServerSettings
 from flashferry.fileserver.tickets import TicketGrant

@@ -1,23 +1,19 @@
 """What one reading of an image file tells: its digests, and the name that it carries in itself, whatever it is called.
 
-Both come from one pass, so that nobody reads a gigabyte twice, and are kept by the state of the file they belong to.
+Both come from one pass, so that nobody reads a gigabyte twice; `flashferry.images.hash_cache` keeps them, and
 `flashferry.images.fit` says where the name stands.
 """
 
 import hashlib
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
-from flashferry.core.writing import JsonCache
 from flashferry.images.digests import Digests
 
 _READ_BYTES = 1 << 20
-_MOST_ENTRIES = 1000
 _BLOCK = b"CW_BEGIN"
 _BLOCK_BYTES = 4096
 _NAME_INSIDE = re.compile(rb"CW_IMAGE=?\$([\w.-]{3,120})\$")
@@ -104,55 +100,3 @@ class NameFinder:
             start = at + len(_BLOCK)
         # The block's first bytes may stand at the end of this piece.
         return data[max(start, len(data) - len(_BLOCK)) :]
-
-
-class HashCache:
-    """Contents by key, in memory and, if a path is given, in a JSON file.
-
-    The file holds `[md5, sha512, name inside]` by key. Earlier releases wrote the digests alone: those are read anew.
-
-    A cache file that cannot be read or written costs time, never a run: it is reported once and done without.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self._file = _file(path) if path is not None else None
-        self._lock = threading.Lock()
-        self._entries: dict[str, Contents] = _load(self._file) if self._file is not None else {}
-
-    def get(self, key: str) -> Contents | None:
-        """Return what is kept for a key."""
-        with self._lock:
-            return self._entries.get(key)
-
-    def put(self, key: str, contents: Contents) -> None:
-        """Keep what was read for a key; the oldest go when there are more than a thousand."""
-        with self._lock:
-            self._entries[key] = contents
-            while len(self._entries) > _MOST_ENTRIES:
-                del self._entries[next(iter(self._entries))]
-            if self._file is not None:
-                kept = {key: (one.digests.md5, one.digests.sha512, one.inside) for key, one in self._entries.items()}
-                self._file.store(kept)
-
-
-def _file(path: Path) -> JsonCache:
-    return JsonCache(path, unread="images are hashed anew", unwritten="images will be hashed again")
-
-
-def _load(file: JsonCache) -> dict[str, Contents]:
-    data = file.load()
-    try:
-        found = {str(key): _contents(*kept) for key, kept in data.items()}
-    except (ValueError, TypeError, AttributeError) as error:
-        if data is not None:
-            file.complain(error)
-        return {}
-    return {key: contents for key, contents in found.items() if contents is not None}
-
-
-def _contents(md5: str, sha512: str, *more: str | None) -> Contents | None:
-    """Return an entry; None for one of an earlier release, which did not look for the name."""
-    if not more:
-        return None
-    (inside,) = more
-    return Contents(digests=Digests(md5=str(md5), sha512=str(sha512)), inside=inside)

@@ -28,7 +28,7 @@ class TransferEnd:
 
     Attributes:
         is_delivered: Whether the device has acknowledged everything.
-        verdict: What limited it, by the words of `flashferry.tcp.limiting_factor.VerdictKind`.
+        verdict: What limited it, by the words of `flashferry.tcp.verdict_rules.VerdictKind`.
         bytes_acked: Payload that the device acknowledged.
         retransmitted_bytes: Bytes sent again; None where the kernel does not tell.
         duration_s: First byte to last acknowledgement.
@@ -60,7 +60,7 @@ class Event:
         site: The device's site, or the site that is meant; None where there is none.
         wave: Number of the wave, 0 for the canaries; None outside waves.
         verdict: With `progress` of a copy: what limits it so far, by the words of
-            `flashferry.tcp.limiting_factor.VerdictKind`.
+            `flashferry.tcp.verdict_rules.VerdictKind`.
         run_id: With `started` of a `run`: its identifier in the journal.
         outcome: With the end of a `device`: what became of it, by the words of `flashferry.model.states.Outcome`.
         restored: Likewise, by the words of `flashferry.model.states.Restored`.

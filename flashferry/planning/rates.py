@@ -12,8 +12,8 @@ from typing import Protocol
 
 from flashferry.devices.platforms import platform_named
 from flashferry.planning.scenario import Rate
-from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.path import ASSUMED_RTT_S
+from flashferry.tcp.verdict_rules import VerdictKind
 
 _LINK = frozenset({VerdictKind.CAP, VerdictKind.BANDWIDTH})
 _LIKE = 0.9

@@ -12,7 +12,7 @@ from enum import StrEnum
 from flashferry.core.errors import ConfigInvalid
 from flashferry.reports.model import LEFT, NOT_BEGUN, UNDER_WAY, DeviceReport, Proof, Report, Standing
 from flashferry.reports.words import duration, rate, share
-from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.verdict_rules import VerdictKind
 
 
 class Status(StrEnum):

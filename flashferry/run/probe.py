@@ -29,9 +29,9 @@ from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.history import Expectation, History
 from flashferry.store.journal import Journal
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
-from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES, TimedCopy, first_size, next_size
+from flashferry.tcp.verdict_rules import VerdictKind
 from flashferry.tcp.worth import nothing_to_tune, worth_tuning
 from tasks.mark import is_mark
 from tasks.snapshot import Snapshot

@@ -19,8 +19,8 @@ from flashferry.core.units import rate
 from flashferry.store.history_rows import ProbeWord, read_rows
 from flashferry.store.measurement import DELIVERED, Measurement, age
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
-from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.models import predicted_seconds
+from flashferry.tcp.verdict_rules import VerdictKind
 from flashferry.tcp.worth import LEAST_GAIN
 
 __all__ = ["Expectation", "History", "Measurement"]

@@ -8,8 +8,8 @@ from datetime import datetime
 from flashferry.core.described import counted
 from flashferry.core.units import rate
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED, STAGE
-from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.probing import too_short
+from flashferry.tcp.verdict_rules import VerdictKind
 
 DELIVERED = "delivered"
 

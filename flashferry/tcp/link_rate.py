@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashferry.core.units import learned_link_rate
-from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.verdict_rules import VerdictKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from flashferry.tcp.limiting_factor import VerdictKind, kind_of
 from flashferry.tcp.overview import KnownLink, Overview, OwnPace, overview
 from flashferry.tcp.sample import Interval, Sample, intervals
+from flashferry.tcp.verdict_rules import VerdictKind, kind_of
 from flashferry.tcp.verdict_words import advice_for, evidence_for, sentence_for
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from flashferry.core.units import exact_milliseconds, exact_rate
-from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.overview import LINK_IS_FULL, KnownLink, Overview
 from flashferry.tcp.path import LARGEST_UNSCALED_BYTES, LARGEST_WINDOW_BYTES
+from flashferry.tcp.verdict_rules import VerdictKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flashferry.core.units import megabytes, short_duration
-from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.verdict_rules import VerdictKind
 
 LEAST_GAIN = 1.2
 """Two copies over the same path differ by some per cent by themselves; below this a gain is not told from chance."""

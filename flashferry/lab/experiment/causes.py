@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.experiment.cell import Cell, LinkSetting, Receiver, Sender
 from flashferry.lab.experiment.tables import conditions, markdown
-from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.overview import LINK_IS_FULL
+from flashferry.tcp.verdict_rules import VerdictKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

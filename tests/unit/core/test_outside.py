@@ -147,6 +147,14 @@ def test_any_text_can_be_a_secret(secret, before, after):
         assert MASK in shown
 
 
+@pytest.mark.parametrize("secret", ["f00000", "nightly-1", "x1backlog", "u200days"])
+def test_a_backslash_before_a_secret_hides_none_of_it(secret):
+    r"""`CORP\\nightly-1` is a domain and a password, though it could be a line break and half of one."""
+    known = KnownSecrets()
+    known.add(secret)
+    assert known.mask(f"login CORP\\{secret} refused") == f"login CORP\\{MASK} refused"
+
+
 @pytest.mark.parametrize("escape", ["\x1b", "\\x1b", "\\u001b"])
 def test_a_secret_that_an_escape_sign_makes_a_command_of(escape):
     """A terminal takes both together for a command, and a file shows the secret."""

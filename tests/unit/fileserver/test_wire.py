@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from flashferry.fileserver import wire
-from flashferry.fileserver.logins import FixedLogin, admit
+from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
 from flashferry.fileserver.tickets import TicketRequest, issue

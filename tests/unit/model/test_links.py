@@ -8,9 +8,9 @@ import pytest
 
 from flashferry.fileserver import SenderReport, TransferRecord
 from flashferry.model.links import STATED, LinkRates, copy_share
-from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import Verdict
+from flashferry.tcp.verdict_rules import VerdictKind
 from inventory.view import HostView
 
 STARTED_S = 1_000_000.0

@@ -10,7 +10,7 @@ from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History
 from flashferry.store.measurement import Measurement
 from flashferry.store.transfer_row import STAGE
-from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.verdict_rules import VerdictKind
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -16,9 +16,9 @@ from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History
 from flashferry.store.measurement import Measurement
 from flashferry.store.transfer_row import PROBE_AS_IS
-from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.probing import PILOT_BYTES, too_short
 from flashferry.tcp.verdict import Verdict
+from flashferry.tcp.verdict_rules import VerdictKind
 
 SENDER = SenderReport(
     congestion_control_asked="auto",

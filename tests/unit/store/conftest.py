@@ -12,9 +12,9 @@ import pytest
 
 from flashferry.fileserver import SenderReport, TransferRecord
 from flashferry.store.transfer_row import STAGE, TransferEntry
-from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import Verdict
+from flashferry.tcp.verdict_rules import VerdictKind
 
 STARTED_S = 1_780_000_000.0
 

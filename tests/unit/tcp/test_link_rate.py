@@ -2,9 +2,9 @@
 
 import pytest
 
-from flashferry.tcp.limiting_factor import VerdictKind
 from flashferry.tcp.link_rate import MAX_AGE_S, Delivery, LearnedRate, learned_rate, sustained_bytes_per_s
 from flashferry.tcp.sample import Sample
+from flashferry.tcp.verdict_rules import VerdictKind
 
 NOW_S = 1_000_000.0
 _WITH_HEADERS = 8 * 1500 / 1460

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.verdict_rules import VerdictKind
 from flashferry.tcp.worth import nothing_to_tune, worth_tuning
 
 

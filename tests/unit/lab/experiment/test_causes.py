@@ -8,7 +8,7 @@ from flashferry.lab.experiment.load import expected_share
 from flashferry.lab.experiment.measured import Judgement, Measured, measured_from_json
 from flashferry.lab.experiment.puller import _Nowhere as Nowhere
 from flashferry.lab.experiment.study import Plan
-from flashferry.tcp.limiting_factor import VerdictKind
+from flashferry.tcp.verdict_rules import VerdictKind
 
 _PLAYED = cells([1], seconds=8)
 

@@ -20,7 +20,7 @@ from flashferry.fileserver.tickets import Refusal, names_source, password_matche
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flashferry.fileserver.logins import FixedGrant
+    from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.settings import Limits
 
 
