@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from flashferry.fileserver.ticket_accounts import Account
     from ftpserver.base import FtpClient
 
-# One RETR, and in words how a data connection may be lost.
-
 PEER_GONE = frozenset(
     {
         errno.ECONNRESET,

@@ -1,6 +1,6 @@
 """The table of commands: what is shown of them in a log, and what none of them can do."""
 
-from ftpserver.control import COMMANDS, masked_command
+from ftpserver.commands import COMMANDS, masked_command
 
 
 def test_commands_are_masked_where_they_may_hold_secrets() -> None:

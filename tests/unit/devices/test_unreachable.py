@@ -12,7 +12,8 @@ import pytest
 
 from flashferry.devices.errors import DeviceUnreachable
 from flashferry.devices.host_keys import HostKeys
-from flashferry.devices.login import Cause, Login, open_driver, unreached
+from flashferry.devices.login import Login, open_driver
+from flashferry.devices.unreachable import Cause, unreached
 from flashferry.model.record import failure_of
 from inventory.access import HostKeyPolicy
 
