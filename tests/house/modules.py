@@ -1,4 +1,4 @@
-"""The product's modules, as its own files show them: lines, rooms, imports, functions. Nothing is imported to look."""
+"""The product's modules, as its own files show them: lines, rooms, imports, functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
+import flashferry
+
 ROOT = Path(__file__).resolve().parents[2]
+"""The project's folder."""
+
+SOURCES = Path(flashferry.__file__).resolve().parents[1]
+"""Where its packages are: the same folder, unless they come from a wheel."""
+
 PACKAGES = ("flashferry", "tasks", "ftpserver", "inventory", "templates")
 LAB = "flashferry.lab"
 
@@ -60,7 +67,7 @@ def room_of(name: str) -> str:
 @cache
 def product() -> Mapping[str, Module]:
     """Return the modules of the product by name, without the lab."""
-    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    paths = [path for package in PACKAGES for path in sorted((SOURCES / package).rglob("*.py"))]
     names = {_name(path): path for path in paths if not _name(path).startswith(LAB)}
     return {name: _module(name, path, frozenset(names)) for name, path in names.items()}
 
@@ -118,7 +125,7 @@ def figures(modules: Mapping[str, Module]) -> Figures:
 
 
 def _name(path: Path) -> str:
-    words = path.relative_to(ROOT).with_suffix("").parts
+    words = path.relative_to(SOURCES).with_suffix("").parts
     return ".".join(words[:-1] if words[-1] == "__init__" else words)
 
 
@@ -127,7 +134,7 @@ def _module(name: str, path: Path, known: frozenset[str]) -> Module:
     tree = ast.parse(text)
     return Module(
         name=name,
-        path=path.relative_to(ROOT),
+        path=path.relative_to(SOURCES),
         lines=len(text.splitlines()),
         docstring=ast.get_docstring(tree) or "",
         imports=frozenset(_imports(tree, known)),

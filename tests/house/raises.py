@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from tests.house.modules import PACKAGES, ROOT
+from tests.house.modules import PACKAGES, SOURCES
 
 BASE = "FlashferryError"
 
@@ -34,8 +34,8 @@ def trees() -> Mapping[str, ast.Module]:
     """Return the product's files but the lab's, by name, read."""
     found = {}
     for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            name = path.relative_to(ROOT).as_posix()
+        for path in sorted((SOURCES / package).rglob("*.py")):
+            name = path.relative_to(SOURCES).as_posix()
             if not name.startswith("flashferry/lab/"):
                 found[name] = ast.parse(path.read_text(encoding="utf-8"))
     return found

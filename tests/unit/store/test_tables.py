@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from flashferry import store
 from flashferry.store.schema import migrate
 from flashferry.store.tables import AttemptRow, LeaseRow, RecordRow, RunRow, SampledRow
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(store.__file__).parents[2]
 STORE = ROOT / "flashferry" / "store"
 SQL = re.compile(r"\s*(?:SELECT\s.*\sFROM|INSERT\s.*INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA)\b", re.DOTALL)
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from flashferry import transports
+
+ROOT = Path(transports.__file__).parents[2]
 ROOMS = (
     "tasks",
-    *(f"flashferry/{room}" for room in ("model", "store", "planning", "run", "monitor", "reports", "cli")),
+    *(f"flashferry/{room}" for room in ("model", "store", "planning", "run", "monitor", "reports", "api", "cli")),
 )
 FILES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 

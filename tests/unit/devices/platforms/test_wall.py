@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import tasks
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import Commands
 from flashferry.transports import TRANSPORTS
 
-TASKS = Path(__file__).parents[4] / "tasks"
+TASKS = Path(tasks.__file__).parent
 
 _FIXED = {getattr(platform.commands, name) for platform in PLATFORMS for name in Commands.__slots__}
 _WITH_A_PATH = {
