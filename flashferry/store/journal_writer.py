@@ -115,7 +115,7 @@ class GroupedWriter:
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return what a query finds, all that was committed before included."""
         with self._in_use:
-            return work(self._database)
+            return _without_cursor(work(self._database))
 
     def _commit(self, batch: list[_Job[Any]], own: _Job[Any]) -> None:
         began = False
@@ -156,7 +156,7 @@ class GroupedWriter:
         """Do one write of a transaction; where it fails, it alone is undone."""
         self._database.execute("SAVEPOINT one")
         try:
-            job.result = job.work(self._database)
+            job.result = _without_cursor(job.work(self._database))
         except Exception as error:
             if not self._database.in_transaction:
                 # SQLite gave up the whole transaction (a full disk): nobody's write is kept.
@@ -170,3 +170,15 @@ class GroupedWriter:
         with suppress(sqlite3.Error):
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
+
+
+def _without_cursor(result: T) -> T:
+    """Return a result that may leave the thread which holds the database; a cursor among it is over.
+
+    A cursor resets its statement when it is freed, and the module shares statements of the same words: freed by the
+    thread that it was returned to, it resets one that another thread is just using. SQLite calls that a misuse, and
+    may crash by it.
+    """
+    if isinstance(result, sqlite3.Cursor):
+        result.close()
+    return result

@@ -205,6 +205,20 @@ def test_a_journal_that_cannot_be_written_is_told_to_each(tmp_path):
     assert [type(error) for error in errors] == [JournalUnusable] * 10
 
 
+def test_no_cursor_leaves_the_thread_that_holds_the_database(tmp_path):
+    """Freed elsewhere it would reset a statement that somebody else is using: misuse, and at times a crash."""
+    with closing(sqlite3.connect(tmp_path / "db", isolation_level=None)) as database:
+        writer = GroupedWriter(database)
+        writer.write(lambda db: db.execute("CREATE TABLE t (x)"))
+        for ask in (
+            lambda: writer.write(lambda db: db.executemany("INSERT INTO t VALUES (?)", [(1,), (2,)])),
+            lambda: writer.read(lambda db: db.execute("SELECT x FROM t")),
+        ):
+            with pytest.raises(sqlite3.ProgrammingError, match="closed cursor"):
+                ask().fetchone()
+        assert writer.read(lambda db: db.execute("SELECT count(*) FROM t").fetchone()) == (2,)
+
+
 WRITING = """
 import sys, threading
 from pathlib import Path
