@@ -11,17 +11,16 @@ from flashferry.api.options import state_folder
 from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.store.control import control_request, may_approve
-from flashferry.store.history import History
 from flashferry.store.reader import LATEST_RUNS, find_run
 from flashferry.store.run_lock import is_run_alive
-from flashferry.store.status import Status, read_status
 from flashferry.store.stored_run import read_run
 from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
 
 if TYPE_CHECKING:
     from flashferry.store.control import ControlRequest
-    from flashferry.store.history import Expectation
+    from flashferry.store.history import Expectation, History
     from flashferry.store.measurement import Measurement
+    from flashferry.store.status import Status
     from flashferry.store.stored_run import StoredRun
 
 
@@ -35,6 +34,8 @@ def status(last: int = LATEST_RUNS, *, state: Path | str | None = None) -> Statu
     Raises:
         ConfigInvalid: The journal cannot be read.
     """
+    from flashferry.store.status import read_status
+
     return read_status(state_folder(state), last)
 
 
@@ -47,6 +48,8 @@ def history(*, state: Path | str | None = None) -> History:
     Raises:
         ConfigInvalid: The journal cannot be read.
     """
+    from flashferry.store.history import History
+
     return History.read(state_folder(state))
 
 

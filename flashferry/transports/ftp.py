@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flashferry.devices.platforms.platform import CopyQuestion, Setting, ValueKind
-from flashferry.fileserver import ListenerSettings
 from flashferry.transports.transport import Offer, Ports, Words
 from flashferry.transports.witness import Hindrance
-from ftpserver import ftp_listener
+
+if TYPE_CHECKING:
+    from flashferry.fileserver import ListenerSettings
 
 _SOURCE = Setting(
     keyword="source-interface",
@@ -56,6 +58,9 @@ class Ftp:
         self, *, address: str, port: int, passive_ports: tuple[int, int] | None, masquerade_address: str | None
     ) -> ListenerSettings:
         """Return what the file server needs to listen for FTP."""
+        # Late: who only reads of settings, such as `status`, waits for no server to be imported.
+        from ftpserver import ftp_listener
+
         return ftp_listener(
             listen_address=address, port=port, passive_ports=passive_ports, masquerade_address=masquerade_address
         )

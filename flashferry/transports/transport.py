@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import CopyQuestion, Platform, Setting
-from flashferry.fileserver import ListenerSettings, Ticket
 from flashferry.transports.witness import Hindrance
 from inventory.view import WORD
+
+if TYPE_CHECKING:
+    from flashferry.fileserver import ListenerSettings, Ticket
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """File names that a URL and a command line carry unquoted: no blank, no `?` (help), no `%` (escape), no `|`."""

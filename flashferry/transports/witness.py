@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from flashferry.core.errors import Kind
-from flashferry.fileserver import TransferProgress, TransferState
+
+if TYPE_CHECKING:
+    from flashferry.fileserver import TransferProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,8 @@ _KINDS = {
 
 def view_of(progress: TransferProgress) -> ServerView:
     """Return what a ticket's progress tells of the device that has it."""
+    from flashferry.fileserver import TransferState
+
     return ServerView(
         client_seen=progress.state is not TransferState.WAITING,
         logged_in=progress.state not in {TransferState.WAITING, TransferState.CONNECTED},

@@ -125,11 +125,11 @@ def test_a_second_ctrl_c_ends_a_look_at_once(verb, router, tmp_path: Path):
 
 SLOW_STATUS = """
 import os, signal, sys, threading
-import flashferry.api.runs
+import flashferry.store.status
 def slow(*given):
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     threading.Event().wait(30)
-flashferry.api.runs.read_status = slow
+flashferry.store.status.read_status = slow
 sys.argv = ["flashferry", "status", "--json"]
 from flashferry.cli.main import main
 main()
