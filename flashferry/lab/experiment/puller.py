@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.standin.connections import ConnectionTable
 from flashferry.lab.standin.flash import Pace
-from flashferry.lab.standin.ftp_protocol import FtpUrl
 from flashferry.lab.standin.ftp_pull import Pull
 from flashferry.lab.standin.ftp_request import AbortedError, CopyError, PullHooks, TransferRequest
 from flashferry.lab.standin.handshake import SynOptions
+from flashferry.lab.standin.server_url import ServerUrl
 from flashferry.lab.standin.tcp_settings import LARGEST_UNSCALED_BYTES, TcpSettings
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def pull_as_router(request: Mapping[str, Any]) -> tuple[int, float]:
     options = SynOptions(
         window_scaling=window_bytes > LARGEST_UNSCALED_BYTES, sack=request["sack"], timestamps=False
     )  # fmt: skip
-    url = FtpUrl(host=request["address"], port=request["port"], path=request["name"])
+    url = ServerUrl(host=request["address"], port=request["port"], path=request["name"])
     transfer = TransferRequest(
         url=url,
         user=request["user"],

@@ -20,13 +20,13 @@ from flashferry.lab.standin import (
     verify,
 )
 from flashferry.lab.standin.config_lock import may_configure, show_lock
+from flashferry.lab.standin.copy_download import copy_from_server
 from flashferry.lab.standin.copy_files import RUNNING, STARTUP, copy_local
-from flashferry.lab.standin.copy_ftp import copy_from_server
 from flashferry.lab.standin.copy_upload import copy_to_server
-from flashferry.lab.standin.ftp_protocol import DEFAULT_PORTS
 from flashferry.lab.standin.grammar import Node
 from flashferry.lab.standin.hardware import fields
 from flashferry.lab.standin.routing import vrf_names
+from flashferry.lab.standin.server_url import DEFAULT_PORTS
 from flashferry.lab.standin.vty import Command, Vty
 
 if TYPE_CHECKING:

@@ -13,18 +13,16 @@ import io
 import threading
 from typing import TYPE_CHECKING, BinaryIO
 
+from flashferry.lab.standin.clients import PUSHES
 from flashferry.lab.standin.copy_files import RUNNING, STARTUP
-from flashferry.lab.standin.ftp_push import Push
+from flashferry.lab.standin.copy_request import destination_url, transfer_request
 from flashferry.lab.standin.ftp_request import AbortedError, CopyError
-from flashferry.lab.standin.ftp_url import destination_url, transfer_request
-from flashferry.lab.standin.http_transfer import HttpPush, SilentPush
 from flashferry.lab.standin.own_thread import in_own_thread
 from flashferry.lab.standin.results import PullResult, result_line
 from flashferry.lab.standin.show_files import content, shown_name, split_file
-from flashferry.lab.standin.tftp_transfer import TftpPush
 
 if TYPE_CHECKING:
-    from flashferry.lab.standin.ftp_protocol import FtpUrl
+    from flashferry.lab.standin.server_url import ServerUrl
     from flashferry.lab.standin.vty import Vty
 
 
@@ -55,16 +53,10 @@ def _open(vty: Vty, source: str, prefix: str, name: str) -> BinaryIO | None:
     return None if small is None else io.BytesIO(small)
 
 
-_PUSHES: dict[str, type[Push | TftpPush]] = {
-    "ftp": Push, "http": HttpPush, "tftp": TftpPush,
-    "https": SilentPush, "rcp": SilentPush, "scp": SilentPush, "sftp": SilentPush,
-}  # fmt: skip
-
-
 class _Upload:
     """One upload: marks while it runs, and its end."""
 
-    def __init__(self, vty: Vty, url: FtpUrl, source: BinaryIO, vrf: str | None) -> None:
+    def __init__(self, vty: Vty, url: ServerUrl, source: BinaryIO, vrf: str | None) -> None:
         self._vty = vty
         self._url = url
         self._source = source
@@ -80,7 +72,7 @@ class _Upload:
         if request is None:
             terminal.write(f"%Error opening {self._url.shown} (Timed out)\n")
             return
-        push = _PUSHES[self._url.scheme](request, device.connections, threading.Event())
+        push = PUSHES[self._url.scheme](request, device.connections, threading.Event())
         terminal.on_escape = push.abort
         closed = asyncio.ensure_future(terminal.closed.wait())
         closed.add_done_callback(lambda _: push.abort())

@@ -6,11 +6,12 @@ import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from flashferry.lab.standin.ftp_protocol import FtpProtocolError, FtpUrl
+from flashferry.lab.standin.ftp_protocol import FtpProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flashferry.lab.standin.server_url import ServerUrl
     from flashferry.lab.standin.tcp_settings import TcpSettings
 
 
@@ -58,7 +59,7 @@ class TransferRequest:
         dead_control: No final reply is seen, as a fault.
     """
 
-    url: FtpUrl
+    url: ServerUrl
     user: str
     password: str = field(repr=False)
     source_address: str

@@ -1,4 +1,4 @@
-"""HTTP as a client, and the protocols that the stand-in does not speak: what it says of them it says after trying."""
+"""HTTP as a client: GET for a download, PUT for an upload."""
 
 from __future__ import annotations
 
@@ -68,25 +68,6 @@ class HttpPush(Push):
             _expect(code, "writing")
             self.close(connection)
             return PullResult(size_bytes=size, seconds=time.monotonic() - opened_s)
-
-
-class SilentPull(Pull):
-    """A protocol that the stand-in does not speak (HTTPS, SCP, SFTP, RCP): it connects, and then ends with an error."""
-
-    def _fetch(self, _hooks: PullHooks) -> PullResult:
-        self._connect((self.request.url.host, self.request.url.port))
-        raise CopyError("opening", "I/O error")
-
-
-class SilentPush(Push):
-    """The same for an upload."""
-
-    def run(self, _source: BinaryIO, *, opened: Callable[[], None], progress: Callable[[int], None]) -> PullResult:
-        """Connect, and fail."""
-        del opened, progress
-        with self.device_words():
-            self._connect((self.request.url.host, self.request.url.port))
-            raise CopyError("writing", "I/O error")
 
 
 def _head(transfer: Pull | Push, method: str, more: str = "") -> bytes:

@@ -9,15 +9,14 @@ from flashferry.lab.standin.editor import Ended, LineEditor
 from flashferry.lab.standin.filters import BadFilterError, filter_text, split_pipe
 from flashferry.lab.standin.ftp_protocol import (
     FtpProtocolError,
-    FtpUrl,
     ReplyReader,
     announced_size,
-    parse_url,
     passive_address,
 )
 from flashferry.lab.standin.handshake import OptionsGate, SynOptions
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.standin.results import PullResult, result_line
+from flashferry.lab.standin.server_url import ServerUrl, parse_url
 from flashferry.lab.standin.tcp_settings import tcp_settings
 
 
@@ -103,12 +102,12 @@ def test_pipes_part_command_and_filter() -> None:
 def test_urls_of_copy() -> None:
     """Credentials, port and path are read; what is printed masks credentials only where the URL had them."""
     full = parse_url("ftp://u1:p2@198.18.0.1:2121//abs/x.bin")
-    assert full == FtpUrl(host="198.18.0.1", port=2121, path="/abs/x.bin", user="u1", password="p2")
+    assert full == ServerUrl(host="198.18.0.1", port=2121, path="/abs/x.bin", user="u1", password="p2")
     assert full.shown == "ftp://*:*@198.18.0.1:2121//abs/x.bin"
     assert full.file_name == "x.bin"
     assert "p2" not in repr(full)
     assert parse_url("ftp://h/x").shown == "ftp://h/x"
-    assert parse_url("ftp:") == FtpUrl(host="", port=21, path="")
+    assert parse_url("ftp:") == ServerUrl(host="", port=21, path="")
     assert parse_url("nfs://h/x") is None
     assert (parse_url("tftp://h/x").port, parse_url("tftp://h/x").shown) == (69, "tftp://h/x")
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin.ftp_protocol import parse_url
+from flashferry.lab.standin.clients import SOURCE_INTERFACE_LINES
 from flashferry.lab.standin.ftp_request import TransferRequest
 from flashferry.lab.standin.routing import way_to
+from flashferry.lab.standin.server_url import parse_url
 from flashferry.lab.standin.tcp_settings import tcp_settings
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.device import Device
-    from flashferry.lab.standin.ftp_protocol import FtpUrl
+    from flashferry.lab.standin.server_url import ServerUrl
     from flashferry.lab.standin.vty import Vty
 
 _BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
 
 
-async def source_url(vty: Vty, text: str) -> FtpUrl | None:
+async def source_url(vty: Vty, text: str) -> ServerUrl | None:
     """Return the URL of a download, after asking for what it does not name."""
     url = parse_url(text)
     if url is None:
@@ -37,7 +38,7 @@ async def source_url(vty: Vty, text: str) -> FtpUrl | None:
     return replace(url, host=host, path=path, port_is_open=False)
 
 
-async def destination_url(vty: Vty, text: str, name: str) -> FtpUrl | None:
+async def destination_url(vty: Vty, text: str, name: str) -> ServerUrl | None:
     """Return the URL of an upload; host and name are asked for even where it names them (Cisco configuration guide)."""
     url = parse_url(text)
     if url is None:
@@ -54,10 +55,10 @@ async def destination_url(vty: Vty, text: str, name: str) -> FtpUrl | None:
     return replace(url, host=host, path=path, port_is_open=False)
 
 
-def transfer_request(device: Device, url: FtpUrl, vrf: str | None) -> TransferRequest | None:
+def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> TransferRequest | None:
     """Gather what the configuration says: credentials, the way there, mode, TCP; None where there is no way."""
     running, faults = device.running, device.faults
-    way = way_to(running, url.host, vrf=vrf, source_interface=running.value("ip ftp source-interface"))
+    way = way_to(running, url.host, vrf=vrf, source_interface=running.value(SOURCE_INTERFACE_LINES[url.scheme]))
     if way is None:
         return None
     configured_user, configured_word = device.ftp_credentials()

@@ -1,4 +1,4 @@
-"""`copy ftp://...`, and from servers of other protocols: the dialogue, around a real download.
+"""`copy ftp://...`, `copy http://...` and so on: the dialogue, around a real download.
 
 Texts follow the captures and facts 4.2 to 4.4: the questions, ``Accessing``, ``Loading``, one ``!`` per 256,000
 bytes, ``[OK - N/4096 bytes]``, and the line whose rate is bytes over the seconds as printed, rounded to nearest.
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import clock
+from flashferry.lab.standin.clients import PULLS
 from flashferry.lab.standin.copy_files import RUNNING, STARTUP, ask_name, may_overwrite, verifies_copies
+from flashferry.lab.standin.copy_request import source_url, transfer_request
 from flashferry.lab.standin.copy_target import ConfigTarget, FlashTarget, NullTarget
-from flashferry.lab.standin.ftp_pull import Pull
 from flashferry.lab.standin.ftp_request import AbortedError, CopyError, PullHooks, Sink
-from flashferry.lab.standin.ftp_url import source_url, transfer_request
-from flashferry.lab.standin.http_transfer import HttpPull, SilentPull
 from flashferry.lab.standin.interfaces import interface_name
 from flashferry.lab.standin.own_thread import in_own_thread
 from flashferry.lab.standin.results import PullResult, result_line
 from flashferry.lab.standin.routing import GLOBAL_TABLE, interface_towards
 from flashferry.lab.standin.show_files import split_file
 from flashferry.lab.standin.terminal import DisconnectedError
-from flashferry.lab.standin.tftp_transfer import TftpPull
 
 if TYPE_CHECKING:
     from flashferry.lab.standin.copy_target import Target
     from flashferry.lab.standin.flash import Flash
-    from flashferry.lab.standin.ftp_protocol import FtpUrl
+    from flashferry.lab.standin.ftp_pull import Pull
+    from flashferry.lab.standin.server_url import ServerUrl
+    from flashferry.lab.standin.tftp_transfer import TftpPull
     from flashferry.lab.standin.vty import Vty
 
 _FOREIGN_ERROR = "%Error opening tftp://255.255.255.255/network-confg (Timed out)"
@@ -57,16 +57,10 @@ async def copy_from_server(
         vty.terminal.write(f"Accessing {url.shown}...\n%Error opening {url.shown} (Timed out)\n")
         return
     stop = threading.Event()
-    await _Copy(vty, url, place, _PULLS[url.scheme](request, vty.device.connections, stop), stop).run()
+    await _Copy(vty, url, place, PULLS[url.scheme](request, vty.device.connections, stop), stop).run()
 
 
-_PULLS: dict[str, type[Pull | TftpPull]] = {
-    "ftp": Pull, "http": HttpPull, "tftp": TftpPull,
-    "https": SilentPull, "rcp": SilentPull, "scp": SilentPull, "sftp": SilentPull,
-}  # fmt: skip
-
-
-async def _place(vty: Vty, target: str, url: FtpUrl, verify: bool | None) -> Target | None:
+async def _place(vty: Vty, target: str, url: ServerUrl, verify: bool | None) -> Target | None:
     """Return where the copy goes, after the questions about it; None ends the copy."""
     if target in {RUNNING, STARTUP}:
         return await _configuration(vty, target)
@@ -108,7 +102,7 @@ class _Progress:
 class _Copy:
     """One copy: marks while it runs, and its end."""
 
-    def __init__(self, vty: Vty, url: FtpUrl, target: Target, pull: Pull | TftpPull, stop: threading.Event) -> None:
+    def __init__(self, vty: Vty, url: ServerUrl, target: Target, pull: Pull | TftpPull, stop: threading.Event) -> None:
         self._vty = vty
         self._device = vty.device
         self._url = url
