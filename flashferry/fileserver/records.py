@@ -102,6 +102,10 @@ class TransferRecord:
         verdict: What limited it.
         samples: Readings of TCP_INFO, thinned evenly on long transfers.
         commands: The commands and replies of the session so far, secrets masked.
+        channel_window_bytes: Largest window that the client opened in its SSH channel; None without a channel.
+        cipher: Name of the cipher as its protocol calls it; empty in clear text, and in records of older releases.
+        mac: Name of the MAC; empty without one, as with ciphers that authenticate by themselves.
+        client: What the client calls itself: its SSH version, its User-Agent; empty where it says nothing.
     """
 
     ticket_id: str
@@ -131,6 +135,10 @@ class TransferRecord:
     verdict: Verdict
     samples: tuple[Sample, ...]
     commands: tuple[str, ...]
+    channel_window_bytes: int | None = None
+    cipher: str = ""
+    mac: str = ""
+    client: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values for `json.dumps`."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.sender import Tuning
     from flashferry.fileserver.ticket_accounts import Account, Channel
     from flashferry.fileserver.transfer import Transfer
+    from flashferry.tcp.sample import ChannelReading
 
 FIRST_AFTER_S = 5.0
 """Before that few readings are in, and a short transfer has its final verdict soon."""
@@ -100,12 +101,13 @@ class Reporter:
             self._told = news
             self._announce(EventKind.PROGRESS, "", state, sample=sample)
 
-    def conclude(self, failure: str, raw_info: bytes | None) -> None:
+    def conclude(self, failure: str, raw_info: bytes | None, channel: "ChannelReading | None" = None) -> None:
         """Close the account with a record: delivered, or why not.
 
         Args:
             failure: Why it failed; empty if the client has acknowledged everything.
             raw_info: The last reading; None if the socket is gone.
+            channel: The SSH channel at the end; None where there is none, or none any more.
         """
         tickets = self._client.tickets
         self.concluded = True
@@ -118,6 +120,7 @@ class Reporter:
             sender=self._tuning.report(),
             commands=tuple(self._client.command_log),
             link=self._link(now_s),
+            channel=channel,
         )
         self._site_member.note(self._transfer.acked_bytes)
         self._site_member.leave()

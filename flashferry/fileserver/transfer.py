@@ -7,7 +7,7 @@ from flashferry.fileserver.congestion_control import FALL_BACK_AFTER_S, FALL_BAC
 from flashferry.fileserver.records import SenderReport, TransferRecord
 from flashferry.tcp.info import TcpInfo, parse_tcp_info
 from flashferry.tcp.readings import Readings
-from flashferry.tcp.sample import Sample
+from flashferry.tcp.sample import ChannelReading, Sample
 from flashferry.tcp.verdict import VerdictKind, classify_transfer
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ class TransferStart:
         now_s: Monotonic time, the origin of all offsets.
         control_syn: SYN of the control connection.
         data_syn: SYN of the data connection.
+        cipher: Name of the cipher of an encrypted transfer, as its protocol calls it; empty in clear text.
+        mac: Name of its MAC; empty without one, as with ciphers that authenticate by themselves.
+        client: What the client calls itself: its SSH version, its User-Agent; empty where it says nothing.
     """
 
     grant: "TicketGrant"
@@ -40,12 +43,21 @@ class TransferStart:
     now_s: float
     control_syn: "SynOptions | None"
     data_syn: "SynOptions | None"
+    cipher: str = ""
+    mac: str = ""
+    client: str = ""
 
 
 class Transfer:
-    """Follows one transfer from reading to reading."""
+    """Follows one transfer from reading to reading.
 
-    def __init__(self, start: TransferStart, raw_info: bytes) -> None:
+    Args:
+        start: What is known when it begins.
+        raw_info: TCP_INFO at that time, as the kernel returned it.
+        channel: The SSH channel at that time; None where the image goes straight into a socket.
+    """
+
+    def __init__(self, start: TransferStart, raw_info: bytes, channel: ChannelReading | None = None) -> None:
         self.start = start
         self.info: TcpInfo = parse_tcp_info(raw_info)
         self.acked_bytes = 0
@@ -63,7 +75,9 @@ class Transfer:
         self._repairs = 0
         self._repairs_from = (start.now_s, self.info.total_retrans_segments)
         self._round_trips = 1.0
-        self._readings = Readings(start.now_s, raw_info)
+        self._channel = channel
+        self._channel_window_bytes = channel.window_bytes if channel is not None else None
+        self._readings = Readings(start.now_s, raw_info, channel)
 
     @property
     def to_send_bytes(self) -> int:
@@ -113,13 +127,16 @@ class Transfer:
         self.written_bytes += count
         self._last_byte_s = now_s
 
-    def take(self, raw_info: bytes, now_s: float, *, is_sample: bool = False) -> None:
+    def take(
+        self, raw_info: bytes, now_s: float, *, is_sample: bool = False, channel: ChannelReading | None = None
+    ) -> None:
         """Take a reading in.
 
         Args:
             raw_info: TCP_INFO as the kernel returned it.
             now_s: Monotonic time of the reading.
             is_sample: Whether it is one of the regular readings that are kept and make the momentary rate.
+            channel: The SSH channel at the same time; None where there is none, or none any more.
         """
         self.info = parse_tcp_info(raw_info)
         self._count_repairs(now_s)
@@ -128,14 +145,22 @@ class Transfer:
             self.progressed_s = self._last_ack_s = now_s
         self.acked_bytes = acked
         self._max_window_bytes = max(self._max_window_bytes or 0, self.info.snd_wnd_bytes or 0) or None
+        self._channel = channel
+        if channel is not None:
+            self._channel_window_bytes = max(self._channel_window_bytes or 0, channel.window_bytes or 0) or None
         if is_sample:
             self._measure_rate(now_s)
             self._watch_loss(now_s)
-            self._readings.take(now_s, raw_info, all_written=self.all_written)
+            self._readings.take(now_s, raw_info, channel, all_written=self.all_written)
 
     def sample(self, now_s: float) -> Sample:
         """Return the last reading as a sample."""
-        return Sample.from_info(max(0.0, now_s - self._origin_s), self.info, all_written=self.all_written)
+        return Sample.from_info(
+            max(0.0, now_s - self._origin_s),
+            self.info,
+            all_written=self.all_written,
+            channel_waiting_bytes=self._channel.waiting_bytes if self._channel is not None else None,
+        )
 
     def limited_by(
         self, congestion_control: str | None, own_pace: "OwnPace | None" = None, link: "KnownLink | None" = None
@@ -158,6 +183,7 @@ class Transfer:
         sender: SenderReport,
         commands: tuple[str, ...],
         link: "KnownLink | None" = None,
+        channel: ChannelReading | None = None,
     ) -> TransferRecord:
         """Close the account.
 
@@ -168,10 +194,11 @@ class Transfer:
             sender: What the sender asked for and got.
             commands: The session's commands, masked.
             link: What its link is known to carry, and what else we sent over it meanwhile; None where nobody knows.
+            channel: The SSH channel at the end; None where there is none, or none any more.
         """
         if raw_info is not None:
-            self.take(raw_info, now_s)
-            self._readings.close(now_s, raw_info, all_written=self.all_written)
+            self.take(raw_info, now_s, channel=channel)
+            self._readings.close(now_s, raw_info, channel, all_written=self.all_written)
         samples = self._readings.samples(self._origin_s)
         return TransferRecord(
             outcome=outcome,
@@ -203,6 +230,9 @@ class Transfer:
             "offset_bytes": start.offset_bytes,
             "control_syn": start.control_syn,
             "data_syn": start.data_syn,
+            "cipher": start.cipher,
+            "mac": start.mac,
+            "client": start.client,
         }
 
     def _moved(self, now_s: float) -> dict[str, Any]:
@@ -229,6 +259,7 @@ class Transfer:
             "max_window_bytes": self._max_window_bytes,
             "mss_bytes": self.info.snd_mss_bytes or None,
             "sack": self.info.sack,
+            "channel_window_bytes": self._channel_window_bytes,
         }
 
     @property

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.reporting import Reporter
     from flashferry.fileserver.sender import Tuning
     from flashferry.fileserver.transfer import Transfer
+    from flashferry.tcp.sample import ChannelReading
 
 _MOMENTS = 10
 _EARLY_S = 0.1
@@ -69,12 +70,20 @@ class Watch:
         transfer: Its account of bytes and times.
         tuning: Its sender.
         reporter: Who speaks for it.
+        channel: Reads the SSH channel that the image goes through; None where it goes straight into a socket.
     """
 
     def __init__(
-        self, client: "Client", watched: Watched, transfer: "Transfer", tuning: "Tuning", reporter: "Reporter"
+        self,
+        client: "Client",
+        watched: Watched,
+        transfer: "Transfer",
+        tuning: "Tuning",
+        reporter: "Reporter",
+        channel: "Callable[[], ChannelReading | None] | None" = None,
     ) -> None:
         self._client, self._watched = client, watched
+        self._channel = channel
         self._transfer, self._tuning, self._reporter = transfer, tuning, reporter
 
     def begin(self) -> None:
@@ -87,6 +96,9 @@ class Watch:
         if self._tuning.wants_pace:
             self._look_at_pace()
 
+    def _read_channel(self) -> "ChannelReading | None":
+        return self._channel() if self._channel is not None else None
+
     def _to_next_sample_s(self, now_s: float) -> float:
         return to_next_sample_s(now_s, self._client.settings.sample_interval_s)
 
@@ -96,7 +108,7 @@ class Watch:
             return
         now_s: float = self._client.tickets.clock()
         self._watched.look_in(self._to_next_sample_s(now_s), self._sample)
-        self._transfer.take(raw_info, now_s, is_sample=True)
+        self._transfer.take(raw_info, now_s, is_sample=True, channel=self._read_channel())
         if not self._watched.fails_for_change():
             self._judge_pace(now_s)
 
@@ -106,7 +118,7 @@ class Watch:
         if raw_info is None:
             return
         now_s: float = self._client.tickets.clock()
-        self._transfer.take(raw_info, now_s)
+        self._transfer.take(raw_info, now_s, channel=self._read_channel())
         self._tuning.reconsider(self._transfer.loss_sight)
         if self._tuning.looks_early and now_s - self._transfer.start.now_s < EARLY_LOOKS_S:
             self._watched.look_in(to_next_early_look_s(now_s), self._look_early)

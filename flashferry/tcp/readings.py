@@ -6,6 +6,7 @@ Facts
 - TCP_INFO is 280 bytes on Linux 6.18; a `Sample` is made of 108 of them, in ten pieces of the structure.
 - A thousand transfers run at once in one process. As raw bytes in tuples 48 readings take 20 kB, packed 6 kB. Most of
   their bytes are those of the reading before: by zlib eight of them take a third of that or less.
+- An SSH channel has four bytes more in each reading; a flow without one has none of them.
 - The counters are cumulative: leaving out every second reading doubles the interval and loses nothing else.
 """
 
@@ -13,7 +14,7 @@ import struct
 import zlib
 
 from flashferry.tcp.info import parse_tcp_info
-from flashferry.tcp.sample import Sample
+from flashferry.tcp.sample import ChannelReading, Sample
 
 MOST_READINGS = 48
 """More than enough to tell which cause held how long."""
@@ -33,6 +34,8 @@ _PIECES = (
     (228, 232),
 )
 _HEAD = struct.Struct("=d?")
+_HEAD_WITH_CHANNEL = struct.Struct("=d?I")
+_MOST_WAITING = 2**32 - 1
 _BLOCK = 8
 """So many readings are put into less room together."""
 _WINDOW_BITS, _MEMORY_LEVEL = -10, 1
@@ -45,13 +48,15 @@ class Readings:
     Args:
         at_s: Time of the first, seconds from any origin.
         raw_info: The first, as the kernel returned it; later ones have the same length.
+        channel: What the SSH channel showed at that time; without it later ones have none either.
     """
 
-    __slots__ = ("_blocks", "_length_bytes", "_packed", "_seen", "_size_bytes", "_stride")
+    __slots__ = ("_blocks", "_head", "_length_bytes", "_packed", "_seen", "_size_bytes", "_stride")
 
-    def __init__(self, at_s: float, raw_info: bytes) -> None:
+    def __init__(self, at_s: float, raw_info: bytes, channel: ChannelReading | None = None) -> None:
         self._length_bytes = len(raw_info)
-        self._packed = _pack(at_s, raw_info, all_written=False)
+        self._head = _HEAD if channel is None else _HEAD_WITH_CHANNEL
+        self._packed = self._pack(at_s, raw_info, channel, all_written=False)
         self._blocks: tuple[bytes, ...] = ()
         self._size_bytes = len(self._packed)
         self._stride = 1
@@ -60,18 +65,18 @@ class Readings:
     def __len__(self) -> int:
         return len(self._blocks) * _BLOCK + len(self._packed) // self._size_bytes
 
-    def take(self, at_s: float, raw_info: bytes, *, all_written: bool) -> None:
+    def take(self, at_s: float, raw_info: bytes, channel: ChannelReading | None = None, *, all_written: bool) -> None:
         """Take a regular reading in, if it is its turn."""
         self._seen += 1
         if self._seen % self._stride == 0:
-            self.close(at_s, raw_info, all_written=all_written)
+            self.close(at_s, raw_info, channel, all_written=all_written)
         if len(self) > MOST_READINGS:
             self._thin()
 
-    def close(self, at_s: float, raw_info: bytes, *, all_written: bool) -> None:
+    def close(self, at_s: float, raw_info: bytes, channel: ChannelReading | None = None, *, all_written: bool) -> None:
         """Take the last reading in, whosever turn it is."""
         if len(raw_info) == self._length_bytes:
-            self._keep(self._packed + _pack(at_s, raw_info, all_written=all_written))
+            self._keep(self._packed + self._pack(at_s, raw_info, channel, all_written=all_written))
 
     def samples(self, origin_s: float, most: int | None = None) -> tuple[Sample, ...]:
         """Return what is kept as samples, their time counted from an origin; what came before it is at 0.
@@ -103,19 +108,29 @@ class Readings:
         return [packed[start : start + size] for start in range(0, len(packed), size)]
 
     def _sample(self, packed: bytes, origin_s: float) -> Sample:
-        at_s, all_written = _HEAD.unpack_from(packed)
+        at_s, all_written, *waiting = self._head.unpack_from(packed)
         raw = bytearray(self._length_bytes)
-        place = _HEAD.size
+        place = self._head.size
         for start, end in _PIECES:
             end = min(end, self._length_bytes)
             if end > start:
                 raw[start:end] = packed[place : place + end - start]
                 place += end - start
-        return Sample.from_info(max(0.0, at_s - origin_s), parse_tcp_info(bytes(raw)), all_written=all_written)
+        return Sample.from_info(
+            max(0.0, at_s - origin_s),
+            parse_tcp_info(bytes(raw)),
+            all_written=all_written,
+            channel_waiting_bytes=waiting[0] if waiting else None,
+        )
 
-
-def _pack(at_s: float, raw_info: bytes, *, all_written: bool) -> bytes:
-    return _HEAD.pack(at_s, all_written) + b"".join([raw_info[start:end] for start, end in _PIECES])
+    def _pack(self, at_s: float, raw_info: bytes, channel: ChannelReading | None, *, all_written: bool) -> bytes:
+        if self._head is _HEAD:
+            head = _HEAD.pack(at_s, all_written)
+        else:
+            # A channel that is gone, as at the end of a transfer, has nothing waiting in it.
+            waiting = min(channel.waiting_bytes, _MOST_WAITING) if channel is not None else 0
+            head = _HEAD_WITH_CHANNEL.pack(at_s, all_written, waiting)
+        return head + b"".join([raw_info[start:end] for start, end in _PIECES])
 
 
 def _smaller(block: bytes, size_bytes: int) -> bytes:

@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelReading:
+    """What an SSH channel shows beside its socket's TCP_INFO at the same moment (RFC 4254 5.2: a window of its own).
+
+    Attributes:
+        waiting_bytes: Bytes that wait in the channel for the peer's window, >= 0.
+        window_bytes: Largest window that the peer opened so far, > 0; None while that is not known.
+    """
+
+    waiting_bytes: int
+    window_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """The part of a TCP_INFO reading that tells what limits a transfer.
 
@@ -26,6 +39,7 @@ class Sample:
         at_s: Seconds since the transfer began.
         all_written: Whether the sender had handed its last byte to the kernel.
         sack: Whether both sides agreed on SACK; None where a reading does not say.
+        channel_waiting_bytes: Bytes that waited in the SSH channel for the peer's window; None without a channel.
     """
 
     at_s: float
@@ -49,9 +63,12 @@ class Sample:
     probes: int = 0
     all_written: bool = False
     sack: bool | None = None
+    channel_waiting_bytes: int | None = None
 
     @classmethod
-    def from_info(cls, at_s: float, info: "TcpInfo", *, all_written: bool = False) -> "Sample":
+    def from_info(
+        cls, at_s: float, info: "TcpInfo", *, all_written: bool = False, channel_waiting_bytes: int | None = None
+    ) -> "Sample":
         """Take over what matters from a reading made `at_s` seconds into the transfer."""
         limit = info.max_pacing_rate_bytes_per_s
         return cls(
@@ -76,6 +93,7 @@ class Sample:
             probes=info.probes,
             all_written=all_written,
             sack=info.sack,
+            channel_waiting_bytes=channel_waiting_bytes,
         )
 
     @property

@@ -12,6 +12,7 @@ from flashferry.fileserver.tickets import TicketRequest, issue
 from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
+from flashferry.tcp.sample import ChannelReading
 from flashferry.tcp.verdict import KnownLink, VerdictKind
 
 _SIZE = 1_000_000
@@ -81,6 +82,28 @@ def test_the_syn_of_a_connection_we_opened_is_no_payload() -> None:
     assert (transfer.acked_bytes, transfer.all_acked) == (_SIZE - 1, False)
     transfer.take(_info(acked=_SIZE + 2), 100.6)
     assert (transfer.acked_bytes, transfer.all_acked) == (_SIZE, True)
+
+
+def test_a_channel_tells_what_waits_and_its_largest_window() -> None:
+    """The record keeps the largest window that the client opened, and each sample what waited at its moment."""
+    transfer = Transfer(_transfer().start, _info(), ChannelReading(waiting_bytes=0))
+    transfer.wrote(_SIZE, 101.0)
+    for second, (waiting, window) in enumerate([(9000, 8192), (500, 131_072), (70, 4096)], start=2):
+        channel = ChannelReading(waiting_bytes=waiting, window_bytes=window)
+        transfer.take(_info(acked=second), 100.0 + second, is_sample=True, channel=channel)
+    assert transfer.sample(105.0).channel_waiting_bytes == 70
+    record = _close(transfer, 106.0, _info(acked=9), channel=ChannelReading(waiting_bytes=3))
+    assert record.channel_window_bytes == 131_072
+    assert [sample.channel_waiting_bytes for sample in record.samples] == [0, 9000, 500, 70, 3]
+
+
+def test_without_a_channel_nothing_is_said_of_one() -> None:
+    """FTP has no channel, no cipher and no MAC: None and empty."""
+    transfer = _transfer()
+    transfer.wrote(_SIZE, 101.0)
+    record = _close(transfer, 102.0, _info(acked=9))
+    assert (record.channel_window_bytes, record.cipher, record.mac, record.client) == (None, "", "", "")
+    assert {sample.channel_waiting_bytes for sample in record.samples} == {None}
 
 
 def test_written_is_not_acknowledged() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from flashferry.tcp.info import parse_tcp_info
 from flashferry.tcp.readings import MOST_READINGS, Readings
-from flashferry.tcp.sample import Sample
+from flashferry.tcp.sample import ChannelReading, Sample
 
 
 def _raw(seed: int, length: int = 280) -> bytes:
@@ -57,3 +57,23 @@ def test_a_choice_of_readings_ends_with_the_last(most: int) -> None:
     assert times[-1] == 39.0
     assert len({later - earlier for earlier, later in pairwise(times)}) <= 1
     assert most < 40 or times == [float(second) for second in range(40)]
+
+
+def test_a_channel_is_kept_beside_its_socket() -> None:
+    """What waited in the channel comes back with its reading, in blocks too; one that is gone has nothing."""
+    readings = Readings(0.0, _raw(0), ChannelReading(waiting_bytes=7))
+    for second in range(1, 20):
+        readings.take(float(second), _raw(second), ChannelReading(waiting_bytes=1000 * second), all_written=False)
+    readings.close(20.0, _raw(20), all_written=True)
+    waiting = [sample.channel_waiting_bytes for sample in readings.samples(0.0)]
+    assert waiting == [7, *(1000 * second for second in range(1, 20)), 0]
+    assert readings.samples(0.0)[5] == Sample.from_info(
+        5.0, parse_tcp_info(_raw(5)), all_written=False, channel_waiting_bytes=5000
+    )
+
+
+def test_a_flow_without_a_channel_pays_nothing_for_it() -> None:
+    """FTP's readings have the bytes they had, and say that there is no channel."""
+    plain, with_channel = Readings(0.0, _raw(0)), Readings(0.0, _raw(0), ChannelReading(waiting_bytes=0))
+    assert len(with_channel._packed) - len(plain._packed) == 4
+    assert plain.samples(0.0)[0].channel_waiting_bytes is None
