@@ -10,6 +10,7 @@ from nornir.core.task import Result, Task
 
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, FileInTheWay
+from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from flashferry.transports.copy_dialogue import CopyDialogue, CopyOutcome
 from flashferry.transports.transport import Offer, copy_command
@@ -116,7 +117,7 @@ def copy_image(
 def _checked_result(
     session: DeviceSession, dialogue: CopyDialogue, size_bytes: int, target: str, seen: ServerView
 ) -> CopyResult:
-    host, overload = session.name, session.platform.copying.overload
+    host = session.name
     outcome: CopyOutcome = dialogue.outcome()
     if outcome.refused is not None and outcome.refused.finds_file:
         raise FileInTheWay(
@@ -140,7 +141,7 @@ def _checked_result(
             hint="Give 'copy ?' by hand as that user: the user may not copy, or the release lacks the protocol",
         )
     if outcome.result is None:
-        kind = DeviceOverloaded if outcome.error and overload.search(outcome.error) else CopyFailed
+        kind = DeviceOverloaded if _is_overload(outcome, dialogue, seen, session.platform) else CopyFailed
         reason, hint = _why(outcome, dialogue, seen)
         raise kind(reason, host=host, step=STEP, hint=hint)
     if outcome.result.size_bytes != size_bytes:
@@ -153,8 +154,21 @@ def _checked_result(
     return outcome.result
 
 
+def _is_overload(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView, platform: Platform) -> bool:
+    """Tell whether the device failed for want of memory, so that a smaller window may do."""
+    if not outcome.error or not platform.copying.overload.search(outcome.error):
+        return False
+    says_little = dialogue.words.says_little
+    return seen.acked_bytes > 0 or says_little is None or not says_little.search(outcome.error)
+
+
 def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView) -> tuple[str, str | None]:
     """Return why the copy failed, and what to do where more is known than the failure's kind."""
+    if (none := outcome.no_match) is not None and seen.acked_bytes == 0:
+        return (
+            f"no {none.what} in common: the device has {none.client}, our server has {none.server}",
+            "Offer this device the older algorithms (a ticket with the profile 'legacy'), or take another transport",
+        )
     if outcome.error:
         if seen.acked_bytes == 0:
             reason, hint = reason_of_silence(seen, dialogue.words)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from flashferry.devices.dialogue import STUCK_S
 from flashferry.devices.errors import (
     SESSION_LOST,
+    CopyFailed,
     CopyStopped,
     DeviceUnreachable,
     DialogueDisturbed,
@@ -138,6 +139,7 @@ class CopyWatch:
 
         Raises:
             CopyStopped: The operator wants to stop.
+            CopyFailed: The device was refused with the ticket's password, and asks for it again.
             TransferStalled: A limit was reached.
             OutputNotUnderstood: The device waits for an answer that it does not get from us.
             DeviceUnreachable: The image was delivered, but the session says nothing any more.
@@ -146,6 +148,10 @@ class CopyWatch:
         if self._interrupted():
             raise CopyStopped("the operator interrupted the copy", host=self._host, step=STEP)
         if now - self._heard_at > STUCK_S and (reason := self._dialogue.stuck_at) is not None:
+            if self._dialogue.is_login_refused:
+                said = f"; our server says: {seen.failure}" if seen.failure else ""
+                hint = self._dialogue.words.hints[Hindrance.NO_LOGIN]
+                raise CopyFailed(f"{reason}{said}", host=self._host, step=STEP, hint=hint)
             kind = DialogueDisturbed if self._dialogue.is_disturbed else OutputNotUnderstood
             raise kind(reason, host=self._host, step=STEP)
         self._note(seen, now)

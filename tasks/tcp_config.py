@@ -38,7 +38,7 @@ WINDOW_SIZE = "window-size"
 EXTRAS = {name: one.keyword for platform in PLATFORMS for name, one in platform.tcp.extras.items()}
 """Optional settings: the name that the operator gives, and the keyword."""
 
-_OF_TRANSPORTS = tuple(one for transport in TRANSPORTS for one in transport.settings)
+_OF_TRANSPORTS = tuple(dict.fromkeys(one for transport in TRANSPORTS for one in transport.settings))
 _SETTINGS = (*(one for platform in PLATFORMS for one in platform.tcp.all), *_OF_TRANSPORTS)
 """All that we ever set or put back, apart from our mark. What a journal says beyond that was not written by us."""
 

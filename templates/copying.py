@@ -24,6 +24,23 @@ class CopyError(Row):
 
 
 @row
+class SshNoMatch(Row):
+    """The log line that says that client and server have no algorithm in common: `what` is kex, cipher, mac ..."""
+
+    what: str
+    client: str
+    server: str
+
+
+@row
+class SshAborted(Row):
+    """A line `[Connection to 192.0.2.1 aborted: error status 0]`, seen when the device is the SSH client."""
+
+    peer: str
+    status: int
+
+
+@row
 class VerifyDigest(Row):
     """The digest the device computed; `file` is empty where the release does not repeat it."""
 

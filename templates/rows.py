@@ -39,6 +39,8 @@ from templates.copying import (
     ImageHash,
     SignatureRefused,
     SignatureVerified,
+    SshAborted,
+    SshNoMatch,
     VerifyDigest,
     VerifyError,
 )
@@ -97,6 +99,8 @@ __all__ = [
     "SessionLock",
     "SignatureRefused",
     "SignatureVerified",
+    "SshAborted",
+    "SshNoMatch",
     "StackMember",
     "Unchanged",
     "VerifyDigest",

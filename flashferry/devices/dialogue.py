@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from flashferry.devices.prompts import confirmations, is_syslog, last_line
@@ -36,7 +36,10 @@ STUCK_S = 5.0
 _TAIL_CHARS = 8192
 """A question or a prompt stands in so many of the last characters; a copy's marks may be millions."""
 
-_LOOKS_LIKE_A_QUESTION = re.compile(r"(\? ?(\[[^\]\n]*\])?|\[(confirm|yes/no|y/n)\]|\]\?):? ?\Z")
+_LOOKS_LIKE_A_QUESTION = re.compile(
+    r"(?:(?:\? ?(?:\[[^\]\n]*\])?|\[(?:confirm|yes/no|y/n)\]|\]\?):? ?"
+    r"|(?i:\b(?:password|passphrase|passcode|username|login)): ?)\Z"
+)
 
 
 class Asked(Protocol):
@@ -60,11 +63,11 @@ class Asked(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question with its answer; see `Asked`."""
+    """A question with its answer, which may be a secret; see `Asked`."""
 
     name: str
     pattern: re.Pattern[str]
-    answer: str
+    answer: str = field(repr=False)
 
 
 class Dialogue:
@@ -135,7 +138,7 @@ class Dialogue:
     @property
     def stuck_at(self) -> str | None:
         """Return in words what the device seems to wait for and will not get from us; None where it is at work."""
-        shown = self._tail[self._start_of_tail() :]
+        shown = self.since_answer
         if (asked := self._asked()) is not None:
             question = repr(self._shown(last_line(self._text)))
             if asked in self._answered:
@@ -156,7 +159,7 @@ class Dialogue:
 
         The prompt may be somebody's text, and the question still open for whatever is typed next.
         """
-        shown = self._tail[self._start_of_tail() :]
+        shown = self.since_answer
         behind = self._behind_prompt()
         if behind is None:
             return None
@@ -173,6 +176,11 @@ class Dialogue:
         return self._asked() is None and self._covered() is not None
 
     @property
+    def since_answer(self) -> str:
+        """Return what was shown since the last answer, as far as it stands in the end of the text."""
+        return self._tail[self._start_of_tail() :]
+
+    @property
     def _tail(self) -> str:
         return self._text[-_TAIL_CHARS:]
 
@@ -187,7 +195,7 @@ class Dialogue:
 
     def _covered(self) -> str | None:
         """Return a question without an answer that something else was written behind."""
-        shown = self._tail[self._start_of_tail() :]
+        shown = self.since_answer
         open_ones = [one for one in self._questions if one not in self._answered]
         found = [match for one in open_ones for match in one.pattern.finditer(shown)]
         if not found:
@@ -207,7 +215,7 @@ class Dialogue:
 
         The command may follow it once more then, and its answer behind that.
         """
-        shown = self._tail[self._start_of_tail() :].removesuffix(behind)
+        shown = self.since_answer.removesuffix(behind)
         *above, _ = [line.strip() for line in shown.splitlines() if line.strip()] or [""]
         return not above or is_syslog(above[-1]) or any(line.startswith("***") for line in above)
 

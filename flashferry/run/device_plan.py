@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import Platform
 from flashferry.fileserver import Ticket
 from flashferry.images.digests import Digests
@@ -14,7 +15,7 @@ from flashferry.model.links import LinkRate
 from flashferry.run.options import DeviceOptions
 from flashferry.tcp.path import ASSUMED_RTT_S, WindowChoice, choose_window
 from flashferry.transports import USUAL
-from flashferry.transports.transport import Offer, offer_of, shown_command
+from flashferry.transports.transport import Offer, offer_of, return_path_refusal, shown_command
 from inventory.view import HostView
 from tasks.check import CheckReport
 from tasks.restore_plan import plan_restore
@@ -102,7 +103,14 @@ def plan_device(
 
 
 def offer_to(device: HostView, check: CheckReport, options: DeviceOptions, *, ticket: Ticket, port: int) -> Offer:
-    """Return what a device is told: our address is as given, as the inventory has it, or as SSH shows it."""
+    """Return what a device is told: our address is as given, as the inventory has it, or as SSH shows it.
+
+    Raises:
+        ConfigInvalid: The inventory's VRF cannot be used with the protocol.
+    """
+    refusal = return_path_refusal(USUAL, vrf=device.vrf, source_interface=device.source_interface)
+    if refusal is not None:
+        raise ConfigInvalid(refusal, host=device.name, hint="Name one, or let the device take another transport")
     server = options.server_address or device.server_address or check.server_address
     return offer_of(USUAL, ticket, server=server, port=port, vrf=device.vrf)
 

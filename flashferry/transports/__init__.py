@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.transports.ftp import FTP
+from flashferry.transports.http import HTTP
+from flashferry.transports.https import HTTPS
+from flashferry.transports.scp import SCP
+from flashferry.transports.sftp import SFTP
 from flashferry.transports.transport import Transport
 
-TRANSPORTS: tuple[Transport, ...] = (FTP,)
-"""All that there are, the usual one first."""
+TRANSPORTS: tuple[Transport, ...] = (FTP, HTTP, SCP, HTTPS, SFTP)
+"""All that there are, the usual one first, each further one where those before it cannot be: HTTP needs one connection
+where FTP needs two, SCP is not clear text, HTTPS needs a device that trusts us, SFTP a release that has it."""
 
 USUAL: Transport = TRANSPORTS[0]
 """The one that is taken where nobody asks for another."""

@@ -5,7 +5,13 @@ Facts
 * What is asked is the platform's (`CopyGrammar`) and the transport's; each question has one answer, by policy, and none
   of the answers destroys anything: what exists is not overwritten, nothing is ever erased.
 * Where the device offers a name for the target, Enter confirms it, and only where it is the one that the command gave.
-  Another name there (`startup-config` was seen) is what Enter would overwrite.
+  Another name there (`startup-config` was seen) is what Enter would overwrite. The same goes for what it offers as the
+  server, the user and the file there: it asks for them although the URL has them (ASR903, XE 3.16).
+* A password is typed once. Asked for it again, the device was refused with it, or draws the question anew, which nobody
+  can tell: either way it is a second time, and never typed.
+* A host key is confirmed only where the device shows a fingerprint that is one of ours, behind the command. What its
+  question looks like in full, and whether it keeps the key, no capture shows: a key that is kept is a difference of the
+  configuration, which the restore finds.
 * When and how often something is typed: see `flashferry.devices.dialogue`.
 * Only the line that counts the bytes means success. An error line counts when it names our source or our target: other
   jobs (autoconfig looking for `network-confg`) print theirs into a copy that goes well.
@@ -14,12 +20,12 @@ Facts
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flashferry.devices.dialogue import Dialogue
-from flashferry.devices.platforms.platform import CopyQuestion, Platform
+from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platform
 from flashferry.transports.transport import Offer, Words
-from templates.rows import CopyError, CopyResult, last, rows
+from templates.rows import CopyError, CopyResult, SshAborted, SshNoMatch, first, last, rows
 
 _CREDENTIALS = re.compile(r"\b([a-z]+://)[^@/\s]*@")
 
@@ -32,11 +38,13 @@ class CopyOutcome:
         result: The line that counts the bytes, or None.
         error: The reason in the error line that names our copy, or None.
         refused: The question that ended the copy because our policy says no, or None.
+        no_match: What the device and our server have no algorithm in common for, by its log line, or None.
     """
 
     result: CopyResult | None
     error: str | None
     refused: CopyQuestion | None
+    no_match: SshNoMatch | None = None
 
 
 def mask(text: str) -> str:
@@ -57,9 +65,9 @@ class CopyDialogue(Dialogue):
 
     def __init__(self, *, prompt_pattern: str, offer: Offer, target: str, platform: Platform) -> None:
         self._grammar = platform.copying
-        super().__init__(
-            prompt_pattern=prompt_pattern, questions=(*self._grammar.questions, *offer.transport.questions)
-        )
+        # The transport's first: its question may end like one that any copy asks.
+        asked = (*offer.transport.questions, *self._grammar.questions)
+        super().__init__(prompt_pattern=prompt_pattern, questions=[_with_secret(one, offer) for one in asked])
         self._offer = offer
         self._target = target
 
@@ -75,14 +83,72 @@ class CopyDialogue(Dialogue):
 
     @property
     def objection(self) -> str | None:
-        """Return why the name that the device offers must not be confirmed, or None."""
+        """Return why what the device offers must not be confirmed, or None."""
         asked = self._asked()
-        if not isinstance(asked, CopyQuestion) or not asked.offers_name:
+        if not isinstance(asked, CopyQuestion) or asked.offers is None:
             return None
-        offered = asked.pattern.findall(self.text)[-1]
-        if _name_of(offered) in self._names:
+        if asked.offers is Offered.HOST_KEY:
+            return None if self._shows_our_key else "expected the fingerprint of a key of our server in front of it"
+        offered = str(asked.pattern.findall(self.text)[-1])
+        if self._is_offered_ours(asked.offers, offered):
             return None
-        return f"expected the name {' or '.join(sorted(self._names))!r}, which the command gave"
+        if asked.offers is Offered.USER:
+            return "expected the ticket's user, which the command gave"
+        names = self._names if asked.offers is Offered.TARGET else self._own(asked.offers)
+        return f"expected the name {' or '.join(sorted(names))!r}, which the command gave"
+
+    @property
+    def is_login_refused(self) -> bool:
+        """Return whether the device asks again for the password that was typed already.
+
+        What is typed there is not echoed, so that the question may be the last thing shown for as long as the login
+        takes: only one that came since is another.
+        """
+        return self._is_password_typed and self._is_asked_again
+
+    @property
+    def stuck_at(self) -> str | None:
+        """Return in words what the device seems to wait for and will not get from us; None where it is at work."""
+        if self._is_password_typed and self._asked_for_password:
+            if not self._is_asked_again:
+                return None
+            return "the device asks for the password again: it was refused with the ticket's, which is typed only once"
+        return super().stuck_at
+
+    @property
+    def _asked_for_password(self) -> bool:
+        asked = self._asked()
+        return isinstance(asked, CopyQuestion) and asked.wants_password
+
+    @property
+    def _is_password_typed(self) -> bool:
+        return any(isinstance(one, CopyQuestion) and one.wants_password for one in self.answered)
+
+    @property
+    def _is_asked_again(self) -> bool:
+        asked = self._asked()
+        return self._asked_for_password and asked is not None and asked.pattern.search(self.since_answer) is not None
+
+    def _is_offered_ours(self, what: Offered, offered: str) -> bool:
+        if what is Offered.TARGET:
+            return _name_of(offered) in self._names
+        offered = offered.strip()
+        return (_name_of(offered) if what is Offered.SOURCE else offered) in self._own(what)
+
+    def _own(self, what: Offered) -> frozenset[str]:
+        """Return what the device may offer of the server's side."""
+        offer = self._offer
+        return {
+            Offered.SERVER: frozenset({offer.server, f"{offer.server}:{offer.port}"}),
+            Offered.USER: frozenset({offer.username}),
+            Offered.SOURCE: frozenset({offer.image}),
+        }[what]
+
+    @property
+    def _shows_our_key(self) -> bool:
+        """Return whether a fingerprint of ours stands in what the device showed, however it is wrapped."""
+        shown = re.sub(r"\s+", "", self.text)
+        return any(one and re.sub(r"\s+", "", one) in shown for one in self._offer.fingerprints)
 
     @property
     def _names(self) -> frozenset[str]:
@@ -96,9 +162,13 @@ class CopyDialogue(Dialogue):
         """Return how the copy ended."""
         result = last(self._grammar.result, self.text)
         errors = [row for row in rows(self._grammar.error, self.text) if self._is_ours(row)]
+        error = errors[-1].reason if errors else None
+        if error is None and (aborted := last(SshAborted, self.text)) is not None:
+            error = f"connection aborted, error status {aborted.status}"
         return CopyOutcome(
             result=result,
-            error=errors[-1].reason if errors and result is None else None,
+            error=error if result is None else None,
+            no_match=first(SshNoMatch, self.text) if result is None else None,
             refused=next((one for one in self.answered if isinstance(one, CopyQuestion) and one.ends_copy), None),
         )
 
@@ -115,8 +185,14 @@ class CopyDialogue(Dialogue):
         """Tell whether an error names our copy; credentials are masked and `flash:` may read `bootflash:`."""
         subject = _CREDENTIALS.sub(r"\1", row.subject)
         if "://" in subject:
-            return subject.removeprefix(f"{self._offer.transport.name}://").replace("//", "/") == self._offer.place
+            place = subject.removeprefix(f"{self._offer.transport.name}://").replace("//", "/")
+            return place in {self._offer.place, self._offer.place_without_port}
         return _name_of(subject) == _name_of(self._target)
+
+
+def _with_secret(asked: CopyQuestion, offer: Offer) -> CopyQuestion:
+    """Return a question with the ticket's password for its answer where it is what the device wants."""
+    return replace(asked, answer=f"{offer.password}\n") if asked.wants_password else asked
 
 
 def _name_of(path: str) -> str:

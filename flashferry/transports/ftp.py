@@ -17,20 +17,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.devices.platforms.platform import CopyQuestion, Setting, ValueKind
-from flashferry.transports.transport import Offer, Ports, Words
+from flashferry.devices.platforms.platform import CopyQuestion, Setting
+from flashferry.transports.transport import ListenOptions, Offer, Ports, Words, source_setting
 from flashferry.transports.witness import Hindrance
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
 
-_SOURCE = Setting(
-    keyword="source-interface",
-    command="ip ftp source-interface",
-    tail=r"(?: [A-Za-z][\w-]*(?: ?\d[\w/.:]*)?)?",
-    kind=ValueKind.INTERFACE,
-    is_tuning=False,
-)
+_SOURCE = source_setting("source-interface", "ip ftp source-interface")
 
 _ACTIVE = ("PORT", "EPRT")
 _PASSIVE = ("PASV", "EPSV")
@@ -41,6 +35,10 @@ class Ftp:
     """The File Transfer Protocol; see `Transport`."""
 
     name: str
+    title: str
+    is_clear_text: bool
+    takes_vrf: bool
+    listener_name: str
     ports: Ports
     settings: tuple[Setting, ...]
     questions: tuple[CopyQuestion, ...]
@@ -54,18 +52,19 @@ class Ftp:
         """Return the source interface, where one is to be set."""
         return () if source_interface is None else ((_SOURCE, source_interface),)
 
-    def listener(
-        self, *, address: str, port: int, passive_ports: tuple[int, int] | None, masquerade_address: str | None
-    ) -> ListenerSettings:
+    def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for FTP."""
         # Late: who only reads of settings, such as `status`, waits for no server to be imported.
         from ftpserver import ftp_listener
 
         return ftp_listener(
-            listen_address=address, port=port, passive_ports=passive_ports, masquerade_address=masquerade_address
+            listen_address=options.address,
+            port=options.port,
+            passive_ports=options.passive_ports,
+            masquerade_address=options.masquerade_address,
         )
 
-    def data_mode(self, commands: Iterable[str]) -> str | None:
+    def data_mode(self, commands: Iterable[str], /) -> str | None:
         """Return `passive`, where the device connects, or `active`; None where no data connection was asked for."""
         asked = [one for one in commands if any(word in one for word in (*_PASSIVE, *_ACTIVE))]
         if not asked:
@@ -75,6 +74,10 @@ class Ftp:
 
 FTP = Ftp(
     name="ftp",
+    title="FTP",
+    is_clear_text=True,
+    takes_vrf=True,
+    listener_name="ftp",
     ports=Ports(well_known=21, others=range(2121, 2131)),
     settings=(_SOURCE,),
     questions=(),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
 from flashferry.fileserver import ListenerSettings, may_bind
 from flashferry.transports import USUAL
-from flashferry.transports.transport import Transport
+from flashferry.transports.transport import ListenOptions, Transport
 
 
 def listener_at(
@@ -14,6 +18,9 @@ def listener_at(
     transport: Transport = USUAL,
     passive_ports: tuple[int, int] | None = None,
     masquerade_address: str | None = None,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    host_keys: Path | None = None,
 ) -> ListenerSettings:
     """Return what the file server needs to listen for a transport.
 
@@ -24,16 +31,49 @@ def listener_at(
         transport: For what.
         passive_ports: Range for data connections, or None: the kernel chooses.
         masquerade_address: Address to name to passive clients behind NAT; None names the one they came to.
+        certificate: File with our certificate, for a protocol that shows one.
+        key: File with its private key.
+        host_keys: Folder of our SSH host keys, for a protocol that has them.
 
     Raises:
+        ConfigInvalid: The protocol needs what is not given.
         SettingsInvalid: An argument is out of its range.
     """
-    return transport.listener(
+    options = ListenOptions(
         address=address,
         port=free_port(transport) if port is None else port,
         passive_ports=passive_ports,
         masquerade_address=masquerade_address,
+        certificate=certificate,
+        key=key,
+        host_keys=host_keys,
     )
+    return transport.listener(options)
+
+
+def listeners_at(
+    transports: Iterable[Transport], options: ListenOptions, *, ports: Mapping[str, int | None] | None = None
+) -> tuple[ListenerSettings, ...]:
+    """Return what the file server needs to listen for several protocols: one listener for those that share it.
+
+    Args:
+        transports: For what; the first one's listener comes first.
+        options: Where and with what; its port is not looked at.
+        ports: Port by `Transport.listener_name`, 0 for any; one that is not named is found as by `free_port`.
+
+    Raises:
+        ConfigInvalid: A protocol needs what the options do not have.
+        SettingsInvalid: An option is out of its range.
+    """
+    given = ports or {}
+    wanted: dict[str, Transport] = {}
+    for one in transports:
+        wanted.setdefault(one.listener_name, one)
+    found = []
+    for name, transport in wanted.items():
+        port = given.get(name)
+        found.append(transport.listener(replace(options, port=free_port(transport) if port is None else port)))
+    return tuple(found)
 
 
 def free_port(transport: Transport = USUAL) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.platforms.platform import CopyQuestion, Platform, Setting
+from flashferry.devices.platforms.platform import CopyQuestion, Platform, Setting, ValueKind
 from flashferry.transports.witness import Hindrance
 from inventory.view import WORD
 
@@ -41,12 +42,38 @@ class Words:
         nothing_flows: That a device logged in and takes nothing.
         hints: What to do, by what is in the way.
         stuck: What was missed and what to do, likewise, where a copy that was waited for does not begin.
+        says_little: Finds an error that the device gives for whatever went wrong before the first byte, so that it
+            tells nothing of a want of memory then; None where each cause has its words.
     """
 
     nobody_came: str
     nothing_flows: str
     hints: Mapping[Hindrance, str]
     stuck: Mapping[Hindrance, tuple[str, str]]
+    says_little: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenOptions:
+    """Where our server listens for a protocol, and with what; a protocol takes what concerns it.
+
+    Attributes:
+        address: Address to listen on.
+        port: Its port; 0 takes any free one.
+        passive_ports: Range for data connections, or None: the kernel chooses.
+        masquerade_address: Address to name to passive clients behind NAT; None names the one they came to.
+        certificate: File with the certificate that we show, with those of its issuers behind it; None without one.
+        key: File with its private key, or None.
+        host_keys: Folder of the SSH host keys, which are made there once; None without one.
+    """
+
+    address: str
+    port: int = 0
+    passive_ports: tuple[int, int] | None = None
+    masquerade_address: str | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    host_keys: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +88,7 @@ class Offer:
         username: The ticket's: letters and digits only, for `%xy` is forbidden in a URL and `?` would call the help.
         password: The same.
         vrf: VRF to use, or None.
+        fingerprints: Of our SSH host keys, as devices may show them; none where they are not known.
     """
 
     transport: Transport
@@ -70,6 +98,7 @@ class Offer:
     username: str = field(repr=False)
     password: str = field(repr=False)
     vrf: str | None = None
+    fingerprints: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -78,6 +107,11 @@ class Offer:
         is_usual = self.port == self.transport.ports.well_known
         return f"{self.server}/{self.image}" if is_usual else f"{self.server}:{self.port}/{self.image}"
 
+    @property
+    def place_without_port(self) -> str:
+        """Return the same as a device may print it."""
+        return f"{self.server}/{self.image}"
+
 
 class Transport(Protocol):
     """A protocol by which a device fetches; its members are frozen values."""
@@ -85,6 +119,26 @@ class Transport(Protocol):
     @property
     def name(self) -> str:
         """Return what it is called, which is how its URLs begin."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Return how people write its name."""
+        ...
+
+    @property
+    def is_clear_text(self) -> bool:
+        """Return whether image and ticket cross the network for everybody to read."""
+        ...
+
+    @property
+    def takes_vrf(self) -> bool:
+        """Return whether the copy command takes a VRF with it; else the source interface decides alone."""
+        ...
+
+    @property
+    def listener_name(self) -> str:
+        """Return what is the same for protocols that one listener of ours serves."""
         ...
 
     @property
@@ -99,7 +153,7 @@ class Transport(Protocol):
 
     @property
     def questions(self) -> tuple[CopyQuestion, ...]:
-        """Return what the copy command asks with this protocol, beside what it asks with any."""
+        """Return what the copy command asks with this protocol, before what it asks with any."""
         ...
 
     @property
@@ -115,13 +169,16 @@ class Transport(Protocol):
         """Return which of its settings a copy needs, each with its value; the interface is where it is to come from."""
         ...
 
-    def listener(
-        self, *, address: str, port: int, passive_ports: tuple[int, int] | None, masquerade_address: str | None
-    ) -> ListenerSettings:
-        """Return what the file server needs to listen for it; see `flashferry.transports.listening`."""
+    def listener(self, options: ListenOptions) -> ListenerSettings:
+        """Return what the file server needs to listen for it; see `flashferry.transports.listening`.
+
+        Raises:
+            ConfigInvalid: It needs what the options do not have.
+            SettingsInvalid: An option is out of its range.
+        """
         ...
 
-    def data_mode(self, commands: Iterable[str]) -> str | None:
+    def data_mode(self, commands: Iterable[str], /) -> str | None:
         """Return how the data connection was asked for, by the commands that our server was given; None: not at all."""
         ...
 
@@ -136,6 +193,33 @@ def offer_of(transport: Transport, ticket: Ticket, *, server: str, port: int, vr
         username=ticket.username,
         password=ticket.password,
         vrf=vrf,
+    )
+
+
+def source_setting(keyword: str, command: str) -> Setting:
+    """Return the configuration line that names the interface which a protocol's copies come from."""
+    return Setting(
+        keyword=keyword,
+        command=command,
+        tail=r"(?: [A-Za-z][\w-]*(?: ?\d[\w/.:]*)?)?",
+        kind=ValueKind.INTERFACE,
+        is_tuning=False,
+    )
+
+
+def return_path_refusal(transport: Transport, *, vrf: str | None, source_interface: str | None) -> str | None:
+    """Return why a copy cannot go by a VRF with this protocol, or None.
+
+    Args:
+        transport: The protocol.
+        vrf: The inventory's VRF, or None for the global table.
+        source_interface: The inventory's source interface, or None.
+    """
+    if vrf is None or source_interface is not None or transport.takes_vrf:
+        return None
+    return (
+        f"VRF '{vrf}' of the inventory: the device's {transport.title} client takes none with the copy command, its "
+        "source interface alone decides; expected 'source_interface' in the inventory, an interface of that VRF"
     )
 
 
@@ -172,7 +256,7 @@ def copy_command(offer: Offer, target: str, platform: Platform) -> str:
                 f"{what} {word!r}: expected letters, digits, '.', '_' and '-' only",
                 hint="Correct it in the inventory ('server_address', 'vrf'), or give another with --address",
             )
-    command = platform.copy_command(offer.transport.url(offer), target, offer.vrf)
+    command = platform.copy_command(offer.transport.url(offer), target, _vrf(offer))
     if len(command) > platform.copying.longest_command:
         raise ConfigInvalid(
             f"image name '{offer.image}': the copy command would have {len(command)} characters, an IOS line takes "
@@ -190,4 +274,8 @@ def shown_command(offer: Offer, target: str, platform: Platform) -> str:
     """
     copy_command(offer, target, platform)
     named = replace(offer, username="<user>", password="<password>")  # noqa: S106 -- the word, not one
-    return platform.copy_command(offer.transport.url(named), target, offer.vrf)
+    return platform.copy_command(offer.transport.url(named), target, _vrf(offer))
+
+
+def _vrf(offer: Offer) -> str | None:
+    return offer.vrf if offer.transport.takes_vrf else None

@@ -40,6 +40,7 @@ from flashferry.devices.platforms.platform import (
     CopyQuestion,
     Defaults,
     FileSystems,
+    Offered,
     Setting,
     TcpSettings,
     ValueKind,
@@ -144,7 +145,7 @@ IOS = Ios(
                 name="destination",
                 pattern=re.compile(r"Destination filename \[([^\]]*)\]\? ?", re.IGNORECASE),
                 answer="\n",
-                offers_name=True,
+                offers=Offered.TARGET,
             ),
             CopyQuestion(
                 name="overwrite",

@@ -116,20 +116,45 @@ class Commands:
     configuration_lock: str
 
 
+class Offered(Enum):
+    """What a device offers in a question, which is confirmed only where it is ours.
+
+    Attributes:
+        TARGET: The name that the file is to have on the device.
+        SERVER: The address that the file comes from.
+        USER: The user that the device logs in as.
+        SOURCE: The file's name on the server.
+        HOST_KEY: That the server is the one whose key it shows.
+    """
+
+    TARGET = "target"
+    SERVER = "server"
+    USER = "user"
+    SOURCE = "source"
+    HOST_KEY = "host key"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyQuestion(Question):
     """A question of the copy command, with the one answer that destroys nothing.
 
     Attributes:
         ends_copy: Whether the answer ends the copy.
-        offers_name: Whether the device offers a name for the target, the pattern's first group: it is confirmed where
-            it is ours.
+        offers: What the device offers, in the pattern's first group where that is a word: it is confirmed where it is
+            ours.
         finds_file: Whether the device asks since there is a file already.
+        wants_password: Whether it asks for the password of the login at the server; the answer is the ticket's then.
     """
 
     ends_copy: bool = False
-    offers_name: bool = False
+    offers: Offered | None = None
     finds_file: bool = False
+    wants_password: bool = False
+
+    @property
+    def offers_name(self) -> bool:
+        """Return whether the device offers a name for the target."""
+        return self.offers is Offered.TARGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from flashferry.devices.errors import CopyStopped, DeviceUnreachable, OutputNotUnderstood, TransferStalled
+from flashferry.devices.errors import CopyFailed, CopyStopped, DeviceUnreachable, OutputNotUnderstood, TransferStalled
 from flashferry.devices.platforms.ios import IOS_XE
-from flashferry.transports import USUAL
+from flashferry.transports import USUAL, transport_named
 from flashferry.transports.copy_dialogue import CopyDialogue
-from flashferry.transports.transport import Offer
+from flashferry.transports.transport import Offer, Transport
 from flashferry.transports.witness import ServerView
 from tasks.copy_watch import CopyLimits, CopyWatch, copy_limits, least_rate_bytes_per_s
 
@@ -19,11 +19,11 @@ LIMITS = CopyLimits(start_s=45, stall_s=60, total_s=1000, end_s=300)
 class Rig:
     """A watch whose clock, server and device the test moves."""
 
-    def __init__(self, size_bytes: int = SIZE_BYTES) -> None:
+    def __init__(self, size_bytes: int = SIZE_BYTES, transport: Transport = USUAL) -> None:
         self.now_s = 0.0
         self.acked_bytes = 0
         self.interrupted = False
-        offer = Offer(transport=USUAL, server="192.0.2.1", port=21, image="x.bin", username="q7Zk", password="Gf4t")
+        offer = Offer(transport=transport, server="192.0.2.1", port=21, image="x.bin", username="q7Zk", password="Gf4t")
         dialogue = CopyDialogue(prompt_pattern=r"(?m)^r1#\s*$", offer=offer, target="flash:x.bin", platform=IOS_XE)
         self.watch = CopyWatch(
             "r1", dialogue, size_bytes, LIMITS, self._witness, lambda: self.interrupted, lambda: self.now_s
@@ -97,6 +97,20 @@ def test_interruption_and_unknown_questions_end_the_wait():
     asked.after(1, heard="Proceed with the frobnication? [yes/no]: ")
     with pytest.raises(OutputNotUnderstood, match="frobnication"):
         asked.after(6)
+
+
+def test_a_password_that_was_refused_ends_the_copy():
+    """Typed once, asked for twice: a failed copy with what to look at; silence behind the first time is a login."""
+    rig = Rig(transport=transport_named("scp"))
+    rig.watch.take("Password: ")
+    assert rig.watch.due == "Gf4t\n"
+    rig.watch.typed()
+    rig.after(30)
+    rig.after(0, heard="\r\nPassword: ")
+    with pytest.raises(CopyFailed, match="asks for the password again") as caught:
+        rig.after(6)
+    assert "SSH-3-NO_MATCH" in str(caught.value.hint)
+    assert rig.watch.due is None
 
 
 def test_limits_scale_with_size_and_expected_rate():

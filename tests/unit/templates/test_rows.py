@@ -47,7 +47,10 @@ def expected(path: Path) -> dict[str, object]:
     return json.loads(path.with_suffix(".expected.json").read_text())
 
 
-@pytest.mark.parametrize("path", named("copy_ftp"), ids=lambda path: path.stem)
+COPIES = [path for name in ("ftp", "http", "https", "scp", "sftp") for path in named(f"copy_{name}")]
+
+
+@pytest.mark.parametrize("path", COPIES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_copy_result_is_what_the_capture_says(path):
     """Bytes, seconds and rate come from the `bytes copied` line and from nowhere else."""
     wanted, found = expected(path), last(CopyResult, path.read_text())

@@ -51,11 +51,9 @@ def test_what_it_sets_is_read_again_and_may_be_typed(transport: Transport):
 
 @each_transport
 def test_a_keyword_is_one_settings(transport: Transport):
-    """A journal knows a setting by its keyword alone."""
-    known = [one.keyword for one in transport.settings]
-    known += [one.keyword for one in PLATFORMS[0].tcp.all]
-    known += [one.keyword for other in TRANSPORTS if other is not transport for one in other.settings]
-    assert len(set(known)) == len(known)
+    """A journal knows a setting by its keyword alone; what protocols share is one setting."""
+    known = {*transport.settings, *PLATFORMS[0].tcp.all, *(one for other in TRANSPORTS for one in other.settings)}
+    assert len({one.keyword for one in known}) == len({one.command for one in known}) == len(known)
 
 
 @each_transport

@@ -1,0 +1,127 @@
+"""HTTP, as the client of a device speaks it.
+
+Facts
+-----
+* `copy http://user:password@host[:port]/name`: the credentials go out unasked with the first request (`Authorization:
+  Basic`, packet bytes of an old release), so letters and digits only. A port in the URL works down to 12.2 SE.
+* One connection carries request and image: nothing for a firewall to follow, nothing for NAT to translate. It is clear
+  text as FTP is.
+* There is no VRF with the command (pyntc); `ip http client source-interface NAME` decides, a configuration line.
+* `Accessing http://*:*@host/name...` and `Loading http://host/name ` with the whole URL, then marks; no `[OK`. The line
+  that counts the bytes is the same as with any protocol (captures of a Catalyst 3850 and of a router to `null:`).
+* `(I/O error)` is all that it says, whatever went wrong: our server's account tells the causes apart. Only behind the
+  first byte it may be for want of memory (a 2960X at the largest window, austind/iosfw issue 2).
+* Unknown: what it does with a redirect, a chunked answer, a challenge. Our server sends none of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from flashferry.devices.platforms.platform import CopyQuestion, Setting
+from flashferry.transports.transport import ListenOptions, Offer, Ports, Words, source_setting
+from flashferry.transports.witness import Hindrance
+
+if TYPE_CHECKING:
+    from flashferry.fileserver import ListenerSettings
+
+SOURCE = source_setting("http source-interface", "ip http client source-interface")
+"""The same line for HTTP and HTTPS."""
+
+SAYS_LITTLE = re.compile(r"I/O error", re.IGNORECASE)
+"""What the device says whatever went wrong before the first byte."""
+
+CLIENT_HINT = (
+    "its source interface (inventory key 'source_interface': the device's HTTP client takes no VRF with the command) "
+    "and the address that it is given for us ('server_address')"
+)
+"""What else to look at where nobody came."""
+
+WRONG_SOURCE_HINT = (
+    "Something between us translates its address, or its HTTP client comes from an interface of its own: name it in "
+    "the inventory ('source_interface'), or log in to the device at the address that it comes from"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Http:
+    """The Hypertext Transfer Protocol; see `Transport`."""
+
+    name: str
+    title: str
+    is_clear_text: bool
+    takes_vrf: bool
+    listener_name: str
+    ports: Ports
+    settings: tuple[Setting, ...]
+    questions: tuple[CopyQuestion, ...]
+    words: Words
+
+    def url(self, offer: Offer) -> str:
+        """Return the URL, with the credentials."""
+        return f"{self.name}://{offer.username}:{offer.password}@{offer.place}"
+
+    def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
+        """Return the source interface, where one is to be set."""
+        return () if source_interface is None else ((SOURCE, source_interface),)
+
+    def listener(self, options: ListenOptions) -> ListenerSettings:
+        """Return what the file server needs to listen for HTTP."""
+        # Late: who only reads of settings, such as `status`, waits for no server to be imported.
+        server = import_module("flashferry.httpserver")
+        found: ListenerSettings = server.http_listener(listen_address=options.address, port=options.port)
+        return found
+
+    def data_mode(self, _commands: Iterable[str], /) -> str | None:
+        """Return None: there is no data connection."""
+        return None
+
+
+HTTP = Http(
+    name="http",
+    title="HTTP",
+    is_clear_text=True,
+    takes_vrf=False,
+    listener_name="http",
+    ports=Ports(well_known=80, others=range(8080, 8090)),
+    settings=(SOURCE,),
+    questions=(),
+    words=Words(
+        nobody_came="nobody came to our HTTP port",
+        nothing_flows="it asked for the image with its ticket and takes nothing",
+        hints={
+            Hindrance.NO_CLIENT: (
+                f"Check route, firewall and access lists from the device to our HTTP port, {CLIENT_HINT}"
+            ),
+            Hindrance.NO_LOGIN: (
+                "The device may have left the credentials of the URL out, or something between us answers in our place "
+                "(a proxy: 'ip http client proxy-server', a firewall that inspects HTTP)"
+            ),
+            Hindrance.WRONG_SOURCE: WRONG_SOURCE_HINT,
+            Hindrance.NO_DATA: (
+                "Small packets pass and large ones do not, or a firewall holds the answer back: look for MTU trouble "
+                "on the path and for what inspects HTTP"
+            ),
+            Hindrance.BROKEN_OFF: "Look for loss and MTU trouble on the path",
+        },
+        stuck={
+            Hindrance.NO_CLIENT: (
+                "the device did not reach our HTTP port",
+                "Check route, access lists and source interface",
+            ),
+            Hindrance.NO_LOGIN: (
+                "the device came but did not ask with its ticket",
+                "Check that no proxy or firewall between us answers HTTP",
+            ),
+            Hindrance.NO_DATA: (
+                "the device asked for the image and takes nothing",
+                "Look for MTU trouble on the path",
+            ),
+        },
+        says_little=SAYS_LITTLE,
+    ),
+)

@@ -1,0 +1,170 @@
+"""SCP, as the client of a device speaks it.
+
+Facts
+-----
+* `copy scp://user@host[:port]/name`: without a password in the URL the device asks `Password: ` and echoes nothing of
+  what is typed (genielibs). So the ticket's password stands in no command line and in no command accounting. A port in
+  the URL is coded by one peer and was seen on no device: port 22 is worth having.
+* It may ask for address, user and file although the URL has them, then for the target, for the overwriting, and for the
+  password last (ASR903, XE 3.16).
+* Where FTP prints `Loading` it prints ` Sending file modes: C0777 4 testme.bin`, then marks; no `[OK`. The line that
+  counts the bytes is the same, its seconds have the login in them.
+* `vrf NAME` stands behind the target; `ip ssh source-interface NAME` is a configuration line for all that the device
+  opens by SSH.
+* Inside TCP's window there is another one, the channel's: 8192 bytes on 16.x, 131072 where bulk mode is on, which it is
+  by default from 17.10.1. `ip ssh bulk-mode N` and `ip ssh window-size N` widen it (`flashferry.devices.platforms`).
+* Unknown: what it says to a wrong password, a changed host key, or where the channel ends in mid-copy. With no common
+  algorithm `ssh` logs `%SSH-3-NO_MATCH` and prints `[Connection to ... aborted: error status 0]`.
+* A host key may be asked about, `Are you sure you want to continue connecting`; pyATS answers `yes`, no capture shows
+  the question whole. Ours is confirmed by its fingerprint only, see `flashferry.transports.copy_dialogue`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.platforms.platform import CopyQuestion, Offered, Setting
+from flashferry.transports.transport import ListenOptions, Offer, Ports, Words, source_setting
+from flashferry.transports.witness import Hindrance
+
+if TYPE_CHECKING:
+    from flashferry.fileserver import ListenerSettings
+
+SOURCE = source_setting("ssh source-interface", "ip ssh source-interface")
+"""The same line for SCP and SFTP."""
+
+
+def _offered(name: str, pattern: str, offers: Offered, answer: str = "\n") -> CopyQuestion:
+    return CopyQuestion(name=name, pattern=re.compile(pattern, re.IGNORECASE), answer=answer, offers=offers)
+
+
+QUESTIONS = (
+    _offered("server address", r"Address or name of remote host \[([^\]]*)\]\? ?", Offered.SERVER),
+    _offered("source user", r"Source username \[([^\]]*)\]\? ?", Offered.USER),
+    _offered("source file", r"Source filename \[([^\]]*)\]\? ?", Offered.SOURCE),
+    _offered(
+        "host key",
+        r"Are you sure you want to continue connecting[ ?]*(?:[(\[]yes/no[^)\]\n]*[)\]])?[ ?:]*",
+        Offered.HOST_KEY,
+        "yes\n",
+    ),
+    CopyQuestion(
+        name="password",
+        pattern=re.compile(r"(?m)^[ \t]*Password: ?"),
+        answer="",
+        wants_password=True,
+    ),
+)
+"""What the copy command asks about an SSH server. The host key's question is known by its words alone."""
+
+
+def listener_of(options: ListenOptions) -> ListenerSettings:
+    """Return what the file server needs to listen for SSH: SCP and SFTP are one listener.
+
+    Raises:
+        ConfigInvalid: There is no folder for the host keys.
+    """
+    if options.host_keys is None:
+        raise ConfigInvalid(
+            "scp: expected a folder for the SSH host keys, found none", hint="Give the run a state folder"
+        )
+    # Late: who only reads of settings, such as `status`, waits for no server to be imported.
+    server = import_module("flashferry.sshserver")
+    found: ListenerSettings = server.ssh_listener(
+        listen_address=options.address, port=options.port, host_keys=options.host_keys
+    )
+    return found
+
+
+def words_of(title: str) -> Words:
+    """Return what people are told of a protocol over SSH that does not come about."""
+    return Words(
+        nobody_came="nobody came to our SSH port",
+        nothing_flows="it logged in and takes nothing",
+        hints={
+            Hindrance.NO_CLIENT: (
+                "Check route, firewall and access lists from the device to our SSH port, its VRF (inventory key 'vrf') "
+                "and the address that it is given for us ('server_address')"
+            ),
+            Hindrance.NO_LOGIN: (
+                "Look at the device's log: '%SSH-3-NO_MATCH' tells of no common algorithm, others of a host key that "
+                "it knows us by no more ('ip ssh stricthostkeycheck', 'ip ssh pubkey-chain')"
+            ),
+            Hindrance.WRONG_SOURCE: (
+                "Something between us translates its address, or its SSH client comes from an interface of its own: "
+                "name it in the inventory ('source_interface'), or log in to the device at the address that it comes "
+                "from"
+            ),
+            Hindrance.NO_DATA: (
+                f"It opened no {title} channel, or none that takes a byte: look at the device's log; bulk mode is "
+                "known to break sessions on a Catalyst 9000v ('no ip ssh bulk-mode')"
+            ),
+            Hindrance.BROKEN_OFF: (
+                "Look for loss and MTU trouble on the path, and for bulk mode at the device, which is known to break "
+                "sessions on a Catalyst 9000v ('no ip ssh bulk-mode')"
+            ),
+        },
+        stuck={
+            Hindrance.NO_CLIENT: (
+                "the device did not reach our SSH port",
+                "Check route, access lists, VRF and source interface",
+            ),
+            Hindrance.NO_LOGIN: (
+                "the device came but did not log in",
+                "Look at its log for '%SSH-3-NO_MATCH' and for host keys",
+            ),
+            Hindrance.NO_DATA: (
+                "the device logged in and takes nothing",
+                "Look at its log, and at its bulk mode ('ip ssh bulk-mode')",
+            ),
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scp:
+    """The copy protocol of SSH; see `Transport`."""
+
+    name: str
+    title: str
+    is_clear_text: bool
+    takes_vrf: bool
+    listener_name: str
+    ports: Ports
+    settings: tuple[Setting, ...]
+    questions: tuple[CopyQuestion, ...]
+    words: Words
+
+    def url(self, offer: Offer) -> str:
+        """Return the URL with the user alone: the password is typed where it is asked for."""
+        return f"{self.name}://{offer.username}@{offer.place}"
+
+    def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
+        """Return the source interface, where one is to be set."""
+        return () if source_interface is None else ((SOURCE, source_interface),)
+
+    def listener(self, options: ListenOptions) -> ListenerSettings:
+        """Return what the file server needs to listen for SSH; see `listener_of`."""
+        return listener_of(options)
+
+    def data_mode(self, _commands: Iterable[str], /) -> str | None:
+        """Return None: there is no data connection."""
+        return None
+
+
+SCP = Scp(
+    name="scp",
+    title="SCP",
+    is_clear_text=False,
+    takes_vrf=True,
+    listener_name="ssh",
+    ports=Ports(well_known=22, others=range(2222, 2232)),
+    settings=(SOURCE,),
+    questions=QUESTIONS,
+    words=words_of("SCP"),
+)
