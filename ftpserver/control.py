@@ -20,6 +20,7 @@ from ftpserver.base import Fifo, FTPHandler
 from ftpserver.commands import ABSENT, COMMANDS, masked_command
 from ftpserver.data import ImageChannel
 from ftpserver.listeners import ActiveConnector, PassiveListener
+from ftpserver.settings import TRANSPORTS
 
 if TYPE_CHECKING:
     import socket
@@ -93,7 +94,7 @@ class BoundedControl(FTPHandler):
             self.respond("421 Service not available, try later.")
             self.close_when_done()
             return
-        self.tickets.connected(self.client_address, self.control_syn)
+        self.tickets.connected(self.client_address, self.control_syn, TRANSPORTS)
         self.call_later(limits.login_deadline_s, self._login_overdue)
 
     def _has_place(self) -> bool:

@@ -18,6 +18,7 @@ from flashferry.images.files import open_as
 from ftpserver.control import BoundedControl
 from ftpserver.data import Retrieval
 from ftpserver.passive_ports import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, protocol_of
+from ftpserver.settings import TRANSPORTS
 
 if TYPE_CHECKING:
     import socket
@@ -73,7 +74,7 @@ class ImageSession(BoundedControl):
             self.respond("503 Send USER first." if not self.authenticated else "503 Already logged in.")
             return
         username, self.username = self.username, ""
-        result = self.tickets.login(username, line, self.client_address)
+        result = self.tickets.login(username, line, self.client_address, TRANSPORTS)
         if isinstance(result, Refusal):
             # Not the library's way: it would put a session that closed meanwhile back into the loop.
             self.ac_in_buffer = b""

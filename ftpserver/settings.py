@@ -8,6 +8,9 @@ from flashferry.fileserver import ListenerSettings, SettingsInvalid
 PROTOCOL = "ftpserver.protocol:FtpListener"
 """Where a file server finds FTP."""
 
+TRANSPORTS = ("ftp",)
+"""What is served here, as tickets name it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FtpOptions:

@@ -5,8 +5,12 @@ transfers have moved together tells each what the others had of the link meanwhi
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flashferry.tcp.pacing_figures import LEAST_BYTES_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +32,40 @@ def given_cap(bytes_per_s: int | None, source: str) -> Cap | None:
     return None if bytes_per_s is None else Cap(bytes_per_s=bytes_per_s, source=source)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteLoad:
+    """What one process does at a site, or all but one: transfers under way, and what they have moved so far."""
+
+    site: str
+    transfers: int
+    moved_bytes: int
+
+
+def elsewhere(loads: "Mapping[str, SiteLoad]", site: str, process: str) -> SiteLoad:
+    """Return what all processes but one do at a site.
+
+    Told of that, each process finds the share of a transfer for itself: the cap over all transfers there are. So the
+    shares of all of them make the cap, and one that begins takes no more than its part before the others know of it.
+
+    Args:
+        loads: What each process does there, by its name.
+        site: The site.
+        process: Whom it is told.
+    """
+    others = [load for name, load in loads.items() if name != process]
+    return SiteLoad(
+        site=site,
+        transfers=sum(load.transfers for load in others),
+        moved_bytes=sum(load.moved_bytes for load in others),
+    )
+
+
 class SiteCaps:
     """What all transfers of a site may take together."""
 
     def __init__(self) -> None:
         self._caps: dict[str, Cap] = {}
+        self._elsewhere: dict[str, int] = {}
 
     def __contains__(self, site: str) -> bool:
         return site in self._caps
@@ -44,13 +77,20 @@ class SiteCaps:
         else:
             self._caps[site] = cap
 
+    def put_elsewhere(self, site: str, transfers: int) -> None:
+        """Note how many transfers of a site other processes have under way: they have their shares, too."""
+        self._elsewhere.pop(site, None)
+        if transfers > 0:
+            self._elsewhere[site] = transfers
+
     def whole(self, site: str) -> Cap | None:
         """Return a site's cap, undivided; None where it has none."""
         return self._caps.get(site)
 
     def share(self, site: str, transfers: int) -> Cap | None:
-        """Return what each of so many transfers gets; None where the site has no cap."""
+        """Return what each of so many transfers gets, beside those elsewhere; None where the site has no cap."""
         cap = self._caps.get(site)
+        transfers = max(1, transfers) + self._elsewhere.get(site, 0)
         if cap is None or transfers <= 1:
             return cap
         part = max(LEAST_BYTES_PER_S, cap.bytes_per_s // transfers)
@@ -59,11 +99,12 @@ class SiteCaps:
 
 
 class _Site:
-    """One site's transfers: how many run, and what they have moved since the first of them began."""
+    """One site's transfers: how many run, and what was moved since the first of them began, in other processes, too."""
 
     def __init__(self) -> None:
         self.members = 0
         self.moved_bytes = 0
+        self.elsewhere_bytes = 0
 
 
 class SiteMember:
@@ -100,6 +141,22 @@ class SiteTraffic:
 
     def __init__(self) -> None:
         self._sites: dict[str, _Site] = {}
+        self._elsewhere_bytes: dict[str, int] = {}
+
+    def moved_bytes(self, name: str) -> int:
+        """Return what a site's transfers have moved here since the first of those under way began."""
+        site = self._sites.get(name)
+        return site.moved_bytes - site.elsewhere_bytes if site is not None else 0
+
+    def put_elsewhere(self, name: str, moved_bytes: int) -> None:
+        """Note what a site's transfers in other processes have moved so far: for those here it went beside them."""
+        before = self._elsewhere_bytes.pop(name, 0)
+        if moved_bytes > 0:
+            self._elsewhere_bytes[name] = moved_bytes
+        site = self._sites.get(name)
+        if site is not None and moved_bytes > before:
+            site.moved_bytes += moved_bytes - before
+            site.elsewhere_bytes += moved_bytes - before
 
     def enter(self, name: str) -> _Site:
         """Count one more transfer of a site; one of no site is by itself."""

@@ -25,6 +25,7 @@ from flashferry.fileserver.wire import (
     AddTicket,
     AdmitLogin,
     Answer,
+    AtSite,
     Call,
     Drain,
     Happened,
@@ -44,8 +45,8 @@ from flashferry.fileserver.wire import (
 if TYPE_CHECKING:
     from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.host_capabilities import HostCapabilities
+    from flashferry.fileserver.processes.household import Voice
     from flashferry.fileserver.settings import ListenerSettings, ServerSettings
-    from flashferry.fileserver.telemetry import Telemetry
     from flashferry.fileserver.tickets import TicketGrant
     from flashferry.fileserver.wire import Request, Saying
 
@@ -79,14 +80,16 @@ class Child:
 
     Args:
         settings: How it is to run.
-        telemetry: Is told everything that it says by itself, and its end, on a thread of ours.
+        voice: Is told everything that it says by itself, and its end, on a thread of ours.
+        is_one_of_several: Whether the server has other processes, which share with it what sites may take.
 
     Raises:
         ServerStartFailed: It did not come up, or the host allows too few open files for the sessions wanted.
     """
 
-    def __init__(self, settings: "ServerSettings", telemetry: "Telemetry") -> None:
-        self._telemetry = telemetry
+    def __init__(self, settings: "ServerSettings", voice: "Voice", *, is_one_of_several: bool = False) -> None:
+        self._voice = voice
+        self._is_one_of_several = is_one_of_several
         self._lock = threading.Lock()
         self._answered = threading.Condition()
         self._answers: dict[int, Answer] = {}
@@ -150,6 +153,15 @@ class Child:
         """Have it end with its last transfer, and return how many are under way."""
         return self._ask(Drain(), int)
 
+    def tell(self, request: "Request") -> None:
+        """Send a request whose answer nobody waits for.
+
+        Raises:
+            OSError: It is gone.
+        """
+        with self._lock:
+            self._channel.send_bytes(encode(Call(number=0, request=request)))
+
     def _ask(self, request: "Request", kind: type[T]) -> T:
         """Send a request and return the answer, which is of a kind.
 
@@ -182,8 +194,8 @@ class Child:
         if self._closing:
             return
         self._closing = True
-        with contextlib.suppress(OSError), self._lock:
-            self._channel.send_bytes(encode(Call(number=0, request=Stop())))
+        with contextlib.suppress(OSError):
+            self.tell(Stop())
         self._ended_status()
         if threading.current_thread() is not self._reader:
             self._reader.join(_STOP_S)
@@ -209,7 +221,9 @@ class Child:
                     # Ctrl-C on the terminal is for the parent, which then decides what becomes of running transfers.
                     start_new_session=True,
                 )
-                channel.send_bytes(encode(Hello(settings=settings, parent_pid=os.getpid())))
+                channel.send_bytes(
+                    encode(Hello(settings=settings, parent_pid=os.getpid(), is_one_of_several=self._is_one_of_several))
+                )
             except OSError as error:
                 channel.close()
                 self._stderr.close()
@@ -252,9 +266,9 @@ class Child:
         if self._ready is None:
             return
         if self._closing or in_order:
-            self._telemetry.take_end("the server was stopped", in_order)
+            self._voice.take_end("the server was stopped", in_order)
         else:
-            self._telemetry.take_end(f"the server's process ended: {self._last_words()}", False)
+            self._voice.take_end(f"the server's process ended: {self._last_words()}", False)
 
     def _ended_status(self) -> int:
         """Return the exit status of the process, which has been told to end or has left the channel."""
@@ -272,16 +286,18 @@ class Child:
                     self._answered.notify_all()
             case Answer(number):
                 with self._answered:
-                    # Nobody waits for what comes of the first of them, the request to stop.
+                    # Nobody waits for what comes of those that were only told.
                     if number:
                         self._answers[number] = message
                     self._answered.notify_all()
             case Happened(event):
-                self._telemetry.take_event(event)
+                self._voice.take_event(event)
             case Pulses(pulses):
-                self._telemetry.take_pulses(pulses)
+                self._voice.take_pulses(pulses)
             case RefusedLogin(failure):
-                self._telemetry.take_login_failure(failure)
+                self._voice.take_login_failure(failure)
+            case AtSite(load):
+                self._voice.take_load(load)
 
     def _last_words(self) -> str:
         """Return the last line it wrote to standard error, which names the exception if there was one."""

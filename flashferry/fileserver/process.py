@@ -1,7 +1,7 @@
 """The serving process, started by `flashferry.fileserver.child`: `python -m flashferry.fileserver.process FD FD ...`.
 
 The first descriptor is the control channel, the others are the listening sockets, in the order of the listeners in the
-settings. All protocols are served by one event loop.
+settings. All protocols of a process are served by one event loop, asyncio's where they need that.
 
 It ends when its parent does, however that happens: the control channel then reads as closed, and as a second line of
 defence the parent's process id is looked at twice a second.
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from flashferry.core.errors import FlashferryError, kind_of
 from flashferry.fileserver.caps import given_cap
 from flashferry.fileserver.host_capabilities import probe_capabilities, raise_soft_limit
+from flashferry.fileserver.processes.asyncio_loop import AsyncioLoop
 from flashferry.fileserver.protocol import AsyncChat, IOLoop, ServingContext, divert_loop_errors, load_protocol
 from flashferry.fileserver.settings import LOG
 from flashferry.fileserver.ticket_service import TicketService
@@ -29,6 +30,7 @@ from flashferry.fileserver.wire import (
     AddTicket,
     AdmitLogin,
     Answer,
+    AtSite,
     Drain,
     Happened,
     Pulse,
@@ -37,9 +39,11 @@ from flashferry.fileserver.wire import (
     RefusedLogin,
     Revoke,
     SetCap,
+    SetElsewhere,
     SetSiteCap,
     SetSiteLink,
     Stop,
+    UseElsewhere,
     answer,
     call_of,
     framed,
@@ -47,7 +51,8 @@ from flashferry.fileserver.wire import (
 )
 
 if TYPE_CHECKING:
-    from flashferry.fileserver.protocol import Listener
+    from flashferry.fileserver.caps import SiteLoad
+    from flashferry.fileserver.protocol import Listener, ProtocolFactory
     from flashferry.fileserver.records import LoginFailure, ServerEvent
     from flashferry.fileserver.tickets import TicketGrant
     from flashferry.fileserver.wire import Hello, Request, Saying
@@ -171,22 +176,21 @@ class Service:
 
     def __init__(self, control: socket.socket, sockets: tuple[socket.socket, ...], hello: "Hello") -> None:
         self._hello = hello
-        self._loop = IOLoop()
+        factories = [load_protocol(listener.protocol) for listener in hello.settings.listeners]
+        self._loop = _loop_for(factories)
         self._running = True
         self._terminated = False
         self._drain_until_s: float | None = None
         self._link = ControlLink(control, self._loop, self)
         self.tickets = TicketService(hello.settings, self._link.tell)
         self.tickets.on_login_failure = self._tell_login_failure
+        if hello.is_one_of_several:
+            self.tickets.on_site_load = self._tell_load
         self._ports = tuple(listening.getsockname()[1] for listening in sockets)
-        self._listeners = self._opened(sockets)
-
-    def _opened(self, sockets: tuple[socket.socket, ...]) -> "tuple[Listener, ...]":
-        settings = self._hello.settings
-        context = ServingContext(tickets=self.tickets, settings=settings, loop=self._loop)
-        return tuple(
-            load_protocol(listener.protocol)(listening, context, listener.options)
-            for listener, listening in zip(settings.listeners, sockets, strict=True)
+        context = ServingContext(tickets=self.tickets, settings=hello.settings, loop=self._loop)
+        self._listeners: tuple[Listener, ...] = tuple(
+            factory(listening, context, listener.options)
+            for factory, listener, listening in zip(factories, hello.settings.listeners, sockets, strict=True)
         )
 
     def run(self) -> None:
@@ -195,9 +199,12 @@ class Service:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._link.say(Ready(ports=self._ports, capabilities=probe_capabilities()))
         self._loop.call_every(_HEARTBEAT_S, self._heartbeat)
-        timeout_s = 0.0
-        while self._running:
-            timeout_s = self._loop.loop(timeout_s, blocking=False)
+        if isinstance(self._loop, AsyncioLoop):
+            self._loop.run_while(lambda: self._running)
+        else:
+            timeout_s = 0.0
+            while self._running:
+                timeout_s = self._loop.loop(timeout_s, blocking=False)
         self._end()
 
     def answer(self, request: "Request") -> object:
@@ -216,6 +223,10 @@ class Service:
                 tickets.set_cap(ticket_id, cap_bytes_per_s)
             case SetSiteCap(site, cap_bytes_per_s, source):
                 tickets.set_site_cap(site, given_cap(cap_bytes_per_s, source))
+            case SetElsewhere(load):
+                tickets.set_elsewhere(load)
+            case UseElsewhere(ticket_id, tries_left, is_delivered):
+                tickets.use_elsewhere(ticket_id, tries_left, is_delivered=is_delivered)
             case SetSiteLink(site, link_bytes_per_s):
                 tickets.set_site_link(site, link_bytes_per_s)
             case Stop():
@@ -244,6 +255,9 @@ class Service:
     def _tell_login_failure(self, failure: "LoginFailure") -> None:
         self._link.say(RefusedLogin(failure=failure))
 
+    def _tell_load(self, load: "SiteLoad") -> None:
+        self._link.say(AtSite(load=load))
+
     def _on_sigterm(self, _number: int, _frame: Any) -> None:
         # Only a mark: the loop may be in the middle of anything. The heartbeat acts on it.
         self._terminated = True
@@ -254,6 +268,7 @@ class Service:
         elif self._terminated:
             self.drain()
         self.tickets.sweep()
+        self.tickets.tell_loads()
         if self._drain_until_s is not None and (not self._under_way() or self.tickets.clock() >= self._drain_until_s):
             self.stop()
 
@@ -267,6 +282,13 @@ class Service:
         for listener in self._listeners:
             listener.close(_STOPPED)
         self._link.flush()
+        if isinstance(self._loop, AsyncioLoop):
+            self._loop.part()
+
+
+def _loop_for(factories: "list[ProtocolFactory]") -> Any:
+    needs_asyncio = any(getattr(factory, "NEEDS_ASYNCIO", False) for factory in factories)
+    return AsyncioLoop() if needs_asyncio else IOLoop()
 
 
 def _with_shared_image(grant: "TicketGrant") -> "TicketGrant":

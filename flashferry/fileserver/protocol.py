@@ -1,8 +1,8 @@
 """What a protocol is to the file server: a listener in the serving process, and clients whose transfers are watched.
 
-One process serves all protocols, in one event loop: a site's caps and paces hold for its transfers whatever protocol
-they use. A protocol is named by where it is found, such as `package.module:NAME`; the process loads it by that name,
-so nothing here imports one.
+A process serves its protocols in one event loop: the pace that a site's transfers find together holds for all of them,
+whatever protocol they use, and so do caps, also over several processes. A protocol is named by where it is found, such
+as `package.module:NAME`; the process loads it by that name, so nothing here imports one.
 
 Facts
 -----
@@ -54,7 +54,7 @@ class ServingContext:
     Attributes:
         tickets: Who may fetch what, and what became of it; shared by all protocols.
         settings: How the server runs.
-        loop: The event loop of the process.
+        loop: The event loop of the process: pyftpdlib's, or that within asyncio's.
     """
 
     tickets: "TicketService"
@@ -77,7 +77,11 @@ class Listener(Protocol):
 
 
 class ProtocolFactory(Protocol):
-    """A protocol, by what makes a listener of it."""
+    """A protocol, by what makes a listener of it.
+
+    One with a true attribute `NEEDS_ASYNCIO` is served in a process whose loop is asyncio's, see
+    `processes.asyncio_loop`; its listeners should have that process to themselves.
+    """
 
     def __call__(self, listening: socket.socket, context: ServingContext, options: Mapping[str, object]) -> Listener:
         """Serve the clients of a socket from now on.

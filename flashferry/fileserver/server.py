@@ -5,11 +5,9 @@ a transfer, and a fault there cannot take the run down. Snapshots arrive by them
 costs no I/O.
 """
 
-import threading
 import time
 from typing import TYPE_CHECKING, Self
 
-from flashferry.fileserver.errors import FileServerError, ServerGone
 from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.host_capabilities import HostCapabilities
 from flashferry.fileserver.records import LoginFailure, ServerEvent, TransferProgress
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from flashferry.fileserver.child import Child
     from flashferry.fileserver.settings import ServerSettings
 
 
@@ -32,6 +29,10 @@ class FileServer:
     Its process may die, of a fault or by somebody's hand. Then everybody who watches is told (`EventKind.GONE`), every
     ticket that was not at its end is void, and who waits for one gets `ServerGone`. Where new processes may take its
     place, the next call starts one on the same port, with the site caps and fixed logins of the former.
+
+    It may have several processes (`ListenerSettings.process`). Site caps hold over all of them, and a ticket is one
+    ticket, whichever serves it. One that dies takes with it the tickets that are good there alone; the others go on,
+    and those who watch are told by a notice.
 
     Args:
         settings: How it is to run. Images and addresses are looked at here, before anything starts.
@@ -43,16 +44,15 @@ class FileServer:
 
     def __init__(self, settings: "ServerSettings", *, restarts: int = 0) -> None:
         self.settings = settings
-        self._restarts_left = restarts
         self.catalogue = Catalogue(settings.image_paths, cache_path=settings.hash_cache_path)
-        self._telemetry = Telemetry()
-        self._starting = threading.Lock()
-        self._child: Child | None = None
-        # What a new process has to be told: the last word on each site's cap and link, and each fixed login.
-        self._standing: dict[tuple[str, str], Callable[[Child], None]] = {}
+        self._telemetry = Telemetry(settings.processes)
+        # Here, for most commands end without a server, and what the processes speak in takes time to load.
+        from flashferry.fileserver.processes.household import Household
+
+        self._household = Household(settings, self._telemetry, restarts)
 
     def __enter__(self) -> Self:
-        self._child = self._started(self.settings)
+        self._household.start()
         return self
 
     def __exit__(
@@ -62,9 +62,7 @@ class FileServer:
 
     def close(self) -> None:
         """Stop the server at once; running transfers fail. Stopping twice is harmless."""
-        self._restarts_left = 0
-        if self._child is not None:
-            self._child.close()
+        self._household.close()
 
     @property
     def port(self) -> int:
@@ -74,21 +72,26 @@ class FileServer:
     @property
     def ports(self) -> tuple[int, ...]:
         """The ports in force, in the order of the listeners."""
-        return self._latest().ports
+        return self._household.ports
 
     @property
     def capabilities(self) -> HostCapabilities:
-        """What the kernel granted to the server's process."""
-        return self._latest().capabilities
+        """What the kernel granted to the server's process, the first if there are several."""
+        return self._household.first.capabilities
 
     @property
     def pid(self) -> int:
-        """Process id of the server's process, the last one if none runs."""
-        return self._latest().pid
+        """Process id of the server's process, the last one if none runs; of the first if there are several."""
+        return self._household.first.pid
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids by the names that listeners give their processes, see `ListenerSettings.process`."""
+        return self._household.pids
 
     @property
     def gone(self) -> str:
-        """Why the server's process has ended; empty while it runs."""
+        """Why the server's process has ended, the last one if there are several; empty while one runs."""
         return self._telemetry.gone
 
     @property
@@ -125,10 +128,11 @@ class FileServer:
         Raises:
             ImageUnknown: No image has that name.
             ImageUnreadable: Its file cannot be read.
+            SettingsInvalid: It is for transports that this server does not serve.
             ServerGone: The server's process ended.
         """
         ticket, grant = issue(request, self.image(request.image_name))
-        self._telemetry.add(self._running().add_ticket(grant))
+        self._household.add_ticket(grant)
         return ticket
 
     def admit(self, login: FixedLogin) -> None:
@@ -142,7 +146,7 @@ class FileServer:
         """
         images = tuple(self.image(name) for name in self.catalogue.names())
         grant = admit(login, images)
-        self._tell_for_good("login", grant.username, lambda child: child.admit(grant))
+        self._household.tell_for_good("login", grant.username, lambda child: child.admit(grant))
 
     def progress(self, ticket_id: str) -> TransferProgress:
         """Return the newest snapshot of a ticket; costs no I/O.
@@ -194,7 +198,7 @@ class FileServer:
             ServerGone: The server's process ended.
         """
         # First: one that failed with tries left is still good there, however long ago it was forgotten here.
-        self._running().revoke(ticket_id)
+        self._household.tell_living(lambda child: child.revoke(ticket_id))
         self.progress(ticket_id)
 
     def set_cap(self, ticket_id: str, cap_bytes_per_s: int | None) -> None:
@@ -205,7 +209,7 @@ class FileServer:
             ServerGone: The server's process ended.
         """
         self.progress(ticket_id)
-        self._running().set_cap(ticket_id, cap_bytes_per_s)
+        self._household.tell_living(lambda child: child.set_cap(ticket_id, cap_bytes_per_s))
 
     def set_site_cap(self, site: str, cap_bytes_per_s: int | None, source: str = "given for the site") -> None:
         """Set what the running transfers of a site share; None lifts it.
@@ -218,7 +222,7 @@ class FileServer:
         Raises:
             ServerGone: The server's process ended.
         """
-        self._tell_for_good("cap", site, lambda child: child.set_site_cap(site, cap_bytes_per_s, source))
+        self._household.tell_for_good("cap", site, lambda child: child.set_site_cap(site, cap_bytes_per_s, source))
 
     def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
         """Tell what a site's link carries, which verdicts are held against; it holds no transfer back.
@@ -230,7 +234,7 @@ class FileServer:
         Raises:
             ServerGone: The server's process ended.
         """
-        self._tell_for_good("link", site, lambda child: child.set_site_link(site, link_bytes_per_s))
+        self._household.tell_for_good("link", site, lambda child: child.set_site_link(site, link_bytes_per_s))
 
     def drain(self) -> int:
         """Take no new sessions; the server ends when its transfers under way have, as on SIGTERM.
@@ -243,50 +247,4 @@ class FileServer:
         Raises:
             ServerGone: The server's process ended already.
         """
-        self._restarts_left = 0
-        return self._running().drain()
-
-    def _tell_for_good(self, what: str, name: str, tell: "Callable[[Child], None]") -> None:
-        """Tell the process something that one in its place has to be told too."""
-        tell(self._running())
-        self._standing[what, name] = tell
-
-    def _latest(self) -> "Child":
-        if self._child is None:
-            raise ServerGone("the server is not started; use it as a context manager", hint="Call it in a 'with' block")
-        return self._child
-
-    def _running(self) -> "Child":
-        with self._starting:
-            child = self._latest()
-            gone = self._telemetry.gone
-            if gone and not self._restarts_left:
-                raise ServerGone(gone)
-            if gone:
-                self._replace(child)
-            return self._latest()
-
-    def _started(self, settings: "ServerSettings") -> "Child":
-        # Here, for most commands end without a server, and what the two processes speak in takes time to load.
-        from flashferry.fileserver.child import Child
-
-        return Child(settings, self._telemetry)
-
-    def _replace(self, dead: "Child") -> None:
-        """Start a new process in the place of one that died.
-
-        Raises:
-            ServerGone: It does not come up.
-        """
-        why = self._telemetry.begin_anew()
-        self._restarts_left -= 1
-        try:
-            dead.close()
-            self._child = child = self._started(self.settings.at_ports(dead.ports))
-            for tell in self._standing.values():
-                tell(child)
-        except FileServerError as error:
-            gone = f"{why}; a new one did not come up: {error.message}"
-            self._telemetry.stay_gone(gone)
-            raise ServerGone(gone, hint=error.hint) from error
-        self._telemetry.notice(f"{why}; a new one has taken its place, tickets of the former are void")
+        return self._household.drain()

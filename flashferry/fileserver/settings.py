@@ -16,6 +16,7 @@ LOG = logging.getLogger("flashferry.ftpserver")
 CONGESTION_CONTROLS = ("auto", "bbr", "cubic", "reno", "system")
 
 _PROTOCOL_NAME = re.compile(r"\w+(\.\w+)*:\w+")
+_PROCESS_NAME = re.compile(r"[a-z]+")
 
 
 def _require(condition: bool, message: str) -> None:
@@ -116,18 +117,27 @@ class ListenerSettings:
         protocol: Where the serving process finds it, as `package.module:NAME`; see `protocol.ProtocolFactory`.
         listen_address: IPv4 or IPv6 address to listen on; `0.0.0.0` all of IPv4, `::` both.
         port: 0 takes any free one.
+        transports: What devices call that which is served there, as the scheme of their URLs; at least one.
+        process: Which of the server's processes serves it. Listeners with the same name share one, and its event loop;
+            each name is a process of its own.
         options: The protocol's own settings as plain values (numbers, texts, lists of them), checked by the protocol.
     """
 
     protocol: str
     listen_address: str = "0.0.0.0"  # noqa: S104 - routers reach us by any interface; tickets decide who gets what
     port: int = 0
+    transports: tuple[str, ...] = ("ftp",)
+    process: str = "main"
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _require(
             _PROTOCOL_NAME.fullmatch(self.protocol) is not None,
             f"protocol: expected a name such as package.module:NAME, found {self.protocol!r}",
+        )
+        _require(
+            _PROCESS_NAME.fullmatch(self.process) is not None,
+            f"process: expected small letters, found {self.process!r}",
         )
         _require_address("listen_address", self.listen_address)
         _require(0 <= self.port <= 65535, f"port: expected 0 to 65535, found {self.port}")
@@ -139,9 +149,9 @@ class ServerSettings:
 
     Attributes:
         image_paths: Image files, or directories whose regular files are images. Names must be unique.
-        listeners: The protocols to serve, at least one, all by one process; the server's port is that of the first.
+        listeners: The protocols to serve, at least one; the server's port is that of the first.
         profile: How data is sent.
-        limits: What a client may take.
+        limits: What a client may take; of sessions, of each process.
         sites_by_network: Whether a transfer whose ticket names no site counts for the network of its client: the /24,
             with IPv6 the /48 (`site_rates.network_of`).
         sample_interval_s: How often TCP_INFO is read per transfer; 0.05 to 60.
@@ -164,6 +174,15 @@ class ServerSettings:
             0.05 <= self.sample_interval_s <= 60,
             f"sample_interval_s: expected 0.05 to 60, found {self.sample_interval_s}",
         )
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """The names of the processes that serve, in the order of the listeners."""
+        return tuple(dict.fromkeys(listener.process for listener in self.listeners))
+
+    def of_process(self, name: str) -> "ServerSettings":
+        """Return the same with the listeners of one process alone."""
+        return replace(self, listeners=tuple(one for one in self.listeners if one.process == name))
 
     def at_ports(self, ports: tuple[int, ...]) -> "ServerSettings":
         """Return the same with each listener at its port of these."""

@@ -7,6 +7,8 @@ Facts
 - So the latest finished tickets keep all of their record, older ones keep it without samples and commands, and the
   oldest are forgotten. A ticket that is not finished is never forgotten.
 - Hundreds of threads may wait for news, each of a ticket of its own: one's news wakes nobody else.
+- A ticket may be good in several processes, which do not see each other. What they say of it becomes one story here: a
+  delivery is not taken back, and while one of them sends, the others have nothing to say of how far it is.
 """
 
 import threading
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from flashferry.fileserver.wire import Pulse
 
+_SENDING = (TransferState.TRANSFERRING, TransferState.STALLED)
 _MOST_FAILURES = 200
 _MOST_NOTICES = 200
 
@@ -79,6 +82,7 @@ class Snapshots:
     """The newest snapshot of each ticket."""
 
     def __init__(self) -> None:
+        self._homes: dict[str, tuple[str, ...]] = {}
         self._under_way: dict[str, TransferProgress] = {}
         self._whole: OrderedDict[str, TransferProgress] = OrderedDict()
         self._brief: OrderedDict[str, TransferProgress] = OrderedDict()
@@ -89,6 +93,14 @@ class Snapshots:
     def find(self, ticket_id: str) -> TransferProgress | None:
         """Return a ticket's newest snapshot; None if it is not known, or no longer."""
         return self._under_way.get(ticket_id) or self._whole.get(ticket_id) or self._brief.get(ticket_id)
+
+    def homes(self, ticket_id: str) -> tuple[str, ...]:
+        """Return the processes that a ticket is good in."""
+        return self._homes.get(ticket_id, ())
+
+    def put_homes(self, ticket_id: str, processes: tuple[str, ...]) -> None:
+        """Keep which processes a ticket is good in."""
+        self._homes[ticket_id] = processes
 
     def get(self, ticket_id: str) -> TransferProgress:
         """Return a ticket's newest snapshot.
@@ -124,20 +136,22 @@ class Snapshots:
             ticket_id, oldest = self._whole.popitem(last=False)
             self._brief[ticket_id] = _brief(oldest)
         if len(self._brief) > BRIEF_RECORDS:
-            self._brief.popitem(last=False)
+            self._homes.pop(self._brief.popitem(last=False)[0], None)
 
 
 class Telemetry:
-    """What a server's processes have said so far, one after the other. Methods may be called from any thread.
+    """What a server's processes have said so far. Methods may be called from any thread.
 
-    Attributes:
-        gone: Why the process has ended; empty while one runs.
-        ended_in_order: Whether it ended because it was told to; True while one runs.
+    Args:
+        processes: Their names.
     """
 
-    def __init__(self) -> None:
-        self.gone = ""
-        self.ended_in_order = True
+    def __init__(self, processes: tuple[str, ...] = ("main",)) -> None:
+        self._processes = processes
+        # Those that have ended: why, and whether they were told to.
+        self._ends: dict[str, tuple[str, bool]] = {}
+        # Of tickets that several are good for: who sends, or did last.
+        self._senders: dict[str, str] = {}
         self._changed = threading.RLock()
         self._waiting = TicketConditions(self._changed)
         self._snapshots = Snapshots()
@@ -146,6 +160,28 @@ class Telemetry:
         self._callbacks: list[Callable[[ServerEvent], None]] = []
         # Tickets that died with their process, each with the reason.
         self._void: dict[str, str] = {}
+
+    @property
+    def gone(self) -> str:
+        """Why the server has ended, all of its processes; empty while one runs."""
+        with self._changed:
+            if len(self._ends) < len(self._processes):
+                return ""
+            return next((why for why, in_order in self._ends.values() if not in_order), self._first_end())
+
+    @property
+    def ended_in_order(self) -> bool:
+        """Whether it ended because it was told to; True while it runs."""
+        with self._changed:
+            return not self.gone or all(in_order for _, in_order in self._ends.values())
+
+    def gone_of(self, process: str) -> str:
+        """Return why one process has ended; empty while it runs."""
+        with self._changed:
+            return self._ends.get(process, ("", True))[0]
+
+    def _first_end(self) -> str:
+        return next(iter(self._ends.values()))[0]
 
     @property
     def failures(self) -> tuple[LoginFailure, ...]:
@@ -159,9 +195,10 @@ class Telemetry:
         with self._changed:
             return tuple(self._notices)
 
-    def add(self, first: TransferProgress) -> None:
-        """Keep the first snapshot of a ticket, unless there is news of it already."""
+    def add(self, first: TransferProgress, processes: tuple[str, ...]) -> None:
+        """Keep which processes a ticket is good in, and its first snapshot, unless there is news of it already."""
         with self._changed:
+            self._snapshots.put_homes(first.ticket_id, processes)
             if self._snapshots.find(first.ticket_id) is None:
                 self._snapshots.put(first)
 
@@ -224,6 +261,8 @@ class Telemetry:
                 before = self._snapshots.find(pulse.now.ticket_id)
                 if before is not None:
                     progress = pulse.progress(before)
+                    if len(self._snapshots.homes(pulse.now.ticket_id)) > 1:
+                        progress = replace(progress, sequence=before.sequence + 1)
                     self._snapshots.put(progress)
                     self._waiting.wake(pulse.now.ticket_id)
                     news.append((pulse, progress))
@@ -241,9 +280,10 @@ class Telemetry:
             ServerEvent(kind=EventKind.LOGIN_FAILED, at=failure.at, text=text, peer_address=failure.peer_address)
         )
 
-    def take_event(self, event: ServerEvent) -> None:
-        """Take something that happened."""
+    def take_event(self, event: ServerEvent, process: str = "main") -> None:
+        """Take something that happened in a process."""
         with self._changed:
+            event = self._as_one_story(event, process)
             if event.progress is not None:
                 self._snapshots.put(event.progress, new_transfer=event.kind is EventKind.START)
             elif event.kind is EventKind.NOTICE:
@@ -253,31 +293,79 @@ class Telemetry:
                 self._waiting.wake(event.progress.ticket_id)
         _call(callbacks, event)
 
-    def take_end(self, reason: str, in_order: bool) -> None:
-        """Void the tickets that were not at their end, and tell everybody."""
-        events = []
+    def take_end(self, reason: str, in_order: bool, process: str = "main") -> None:
+        """Void the tickets of a process that were not at their end, and tell everybody.
+
+        Where others go on, what is told is a notice; the last one's end is the server's.
+        """
         with self._changed:
-            self.gone, self.ended_in_order = reason, in_order
-            for before in tuple(self._snapshots.under_way()):
-                self._void[before.ticket_id] = reason
-                # Of one that nobody came for there is nothing to tell.
-                if before.state is not TransferState.WAITING:
-                    lost = replace(before, state=TransferState.FAILED, sequence=before.sequence + 1, last_error=reason)
-                    self._snapshots.put(lost)
-                    events.append(_event(EventKind.FAILED, reason, lost))
+            self._ends[process] = (reason, in_order)
+            events = [event for before in tuple(self._snapshots.under_way()) for event in self._lost(before, process)]
             self._waiting.wake_all()
             callbacks = tuple(self._callbacks)
-        for event in (*events, _event(EventKind.GONE, reason)):
+            if self.gone:
+                events.append(_event(EventKind.GONE, self.gone))
+            elif not in_order:
+                events.append(_event(EventKind.NOTICE, f"{reason} ('{process}'); the others go on"))
+                self._notices = [*self._notices, events[-1].text][-_MOST_NOTICES:]
+        for event in events:
             _call(callbacks, event)
 
-    def begin_anew(self) -> str:
+    def begin_anew(self, process: str = "main") -> str:
         """Note that a new process is to take the place of one that died; return why that one did."""
-        why, self.gone, self.ended_in_order = self.gone, "", True
-        return why
+        with self._changed:
+            return self._ends.pop(process, ("", True))[0]
 
-    def stay_gone(self, why: str) -> None:
+    def stay_gone(self, why: str, process: str = "main") -> None:
         """Note that it did not come up."""
-        self.gone, self.ended_in_order = why, False
+        with self._changed:
+            self._ends[process] = (why, False)
+
+    def spent_of(self, ticket_id: str, process: str) -> tuple[tuple[str, ...], TransferProgress | None]:
+        """Return who else a ticket is good for, and how far it has come."""
+        with self._changed:
+            others = tuple(name for name in self._snapshots.homes(ticket_id) if name != process)
+            return others, self._snapshots.find(ticket_id)
+
+    def _as_one_story(self, event: ServerEvent, process: str) -> ServerEvent:
+        """Return what an event means for a ticket that several processes are good for; any other as it is."""
+        after = event.progress
+        if after is None:
+            return event
+        homes = self._snapshots.homes(after.ticket_id)
+        if not homes:
+            # Opened by the process itself, for a fixed login.
+            self._snapshots.put_homes(after.ticket_id, (process,))
+        before = self._snapshots.find(after.ticket_id)
+        if len(homes) < 2 or before is None:
+            return event
+        if event.kind is EventKind.START:
+            self._senders[after.ticket_id] = process
+        is_sender = self._senders.get(after.ticket_id) == process
+        if is_sender and after.state.is_final:
+            del self._senders[after.ticket_id]
+        if _speaks(before, after, is_sender):
+            tries_left = min(before.tries_left, after.tries_left)
+            return replace(event, progress=replace(after, sequence=before.sequence + 1, tries_left=tries_left))
+        return replace(event, kind=EventKind.NOTICE, progress=replace(before, sequence=before.sequence + 1))
+
+    def _lost(self, before: TransferProgress, process: str) -> "Iterator[ServerEvent]":
+        """Void a ticket that was good in a process that ended, if it was good in no other."""
+        ticket_id = before.ticket_id
+        homes = self._snapshots.homes(ticket_id)
+        if process not in homes:
+            return
+        reason, others = self._ends[process][0], tuple(home for home in homes if home != process)
+        self._snapshots.put_homes(ticket_id, others)
+        if not others:
+            self._void[ticket_id] = reason
+        elif self._senders.get(ticket_id) != process:
+            return
+        # Of one that nobody came for there is nothing to tell.
+        if before.state is not TransferState.WAITING:
+            lost = replace(before, state=TransferState.FAILED, sequence=before.sequence + 1, last_error=reason)
+            self._snapshots.put(lost)
+            yield _event(EventKind.FAILED, reason, lost)
 
     def notice(self, text: str) -> None:
         """Tell everybody something about the server as a whole."""
@@ -288,6 +376,16 @@ def _brief(progress: TransferProgress) -> TransferProgress:
     if progress.record is None:
         return progress
     return replace(progress, record=replace(progress.record, samples=(), commands=()))
+
+
+def _speaks(before: TransferProgress, after: TransferProgress, is_sender: bool) -> bool:
+    """Tell whether what a process says of a ticket that others serve, too, is how far the ticket is."""
+    if before.state is TransferState.DELIVERED:
+        return after.state is TransferState.DELIVERED
+    if is_sender or after.state is TransferState.DELIVERED:
+        return True
+    # It expired in each of them: told once.
+    return before.state not in _SENDING and not (before.state.is_final and after.state.is_final)
 
 
 def _event(kind: EventKind, text: str, progress: TransferProgress | None = None) -> ServerEvent:

@@ -9,6 +9,7 @@ Facts
 """
 
 from collections import OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from flashferry.fileserver.records import TransferProgress, TransferState
@@ -69,6 +70,12 @@ class Account:
         if now_s >= self.expires_s:
             return Refusal.EXPIRED
         return None
+
+    def use_elsewhere(self, tries_left: int, *, is_delivered: bool) -> None:
+        """Note what another process made of the ticket; that one tells of it."""
+        state = TransferState.DELIVERED if is_delivered else self.progress.state
+        tries_left = min(tries_left, self.progress.tries_left)
+        self.progress = replace(self.progress, state=state, tries_left=tries_left)
 
     def withdrawn(self, now_s: float) -> bool:
         """Tell whether a transfer that was granted may no longer begin: its data connection came too late."""

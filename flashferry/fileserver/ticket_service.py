@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flashferry.fileserver.caps import Cap, SiteCaps, SiteMember, SiteTraffic, given_cap, least_cap
+from flashferry.fileserver.caps import Cap, SiteCaps, SiteLoad, SiteMember, SiteTraffic, given_cap, least_cap
 from flashferry.fileserver.login_limits import FailureBook, FixedLogins, PendingLogins
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.site_pace import SitePaces
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _MOST_NOTICES = 200
+_ALL_TRANSPORTS: tuple[str, ...] = ()
 _SUPERSEDED = "superseded by a new transfer with the same ticket"
 
 
@@ -52,6 +53,7 @@ class TicketService:
         self.pending_logins = PendingLogins()
         self.failures = FailureBook(settings.limits.failed_logins, settings.limits.ban_s)
         self.on_login_failure: Callable[[LoginFailure], None] = lambda _: None
+        self.on_site_load: Callable[[SiteLoad], None] = lambda _: None
         self._emit = emit
         self._roster = Roster()
         self._fixed_logins = FixedLogins(settings.limits)
@@ -60,6 +62,7 @@ class TicketService:
         self._site_links: dict[str, int] = {}
         self._site_paces = SitePaces()
         self._site_traffic = SiteTraffic()
+        self._told_loads: dict[str, SiteLoad] = {}
         self._notices: set[str] = set()
 
     @property
@@ -83,6 +86,7 @@ class TicketService:
         """Note that a ticket's transfer runs, and give it its cap."""
         account.channel = channel
         self._running[account.grant.ticket_id] = account
+        self._tell_load(self._site(account))
         channel.apply_cap(self.cap_of(account))
         self._share(self._site(account))
 
@@ -91,6 +95,7 @@ class TicketService:
         if account.channel is channel:
             account.channel = None
             self._running.pop(account.grant.ticket_id, None)
+            self._tell_load(self._site(account))
             self._share(self._site(account))
             self.settle(account)
 
@@ -172,6 +177,27 @@ class TicketService:
         self._site_caps.put(site, cap)
         self._share(site, changed=True)
 
+    def set_elsewhere(self, load: SiteLoad) -> None:
+        """Take in what the server's other processes do at a site: their transfers have their shares of its cap."""
+        self._site_caps.put_elsewhere(load.site, load.transfers)
+        self._site_traffic.put_elsewhere(load.site, load.moved_bytes)
+        self._share(load.site)
+
+    def use_elsewhere(self, ticket_id: str, tries_left: int, *, is_delivered: bool) -> None:
+        """Take in what another process made of a ticket: it is one ticket, whoever serves it.
+
+        A transfer of its that runs here gives way, as to any newer one.
+        """
+        account = self._roster.find(ticket_id)
+        if account is None:
+            return
+        for session in tuple(account.sessions):
+            session.give_way(_SUPERSEDED)
+        if account.channel is not None:
+            account.channel.cut(_SUPERSEDED)
+        account.use_elsewhere(tries_left, is_delivered=is_delivered)
+        self.settle(account)
+
     def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:
         """Take in what a site's link carries, payload bytes per second; None where that is not known any more."""
         self._site_links.pop(site, None)
@@ -205,12 +231,14 @@ class TicketService:
         """Return the pace that a ticket's transfer shares with its site; one without a site has it for itself."""
         return self._site_paces.of(self._site(account) or f"ticket {account.grant.ticket_id}", self.clock())
 
-    def connected(self, address: str, syn: "SynOptions | None") -> None:
-        """Note that a client came; it is put down to a ticket if exactly one waits for its address."""
+    def connected(self, address: str, syn: "SynOptions | None", transports: tuple[str, ...] = _ALL_TRANSPORTS) -> None:
+        """Note that a client came; it is put down to a ticket if exactly one waits for its address and transport."""
         waiting = [
             account
             for account in self._roster.bound
-            if account.progress.state is TransferState.WAITING and source_allowed(account.grant, address)
+            if account.progress.state is TransferState.WAITING
+            and source_allowed(account.grant, address)
+            and _is_for(account.grant, transports)
         ]
         if len(waiting) == 1:
             self.change(
@@ -222,14 +250,23 @@ class TicketService:
                 control_syn=syn,
             )
 
-    def login(self, username: str, password: str, address: str) -> "Account | FixedGrant | Refusal":
-        """Let a client in or say why not; the reason is for our own books."""
+    def login(
+        self, username: str, password: str, address: str, transports: tuple[str, ...] = _ALL_TRANSPORTS
+    ) -> "Account | FixedGrant | Refusal":
+        """Let a client in or say why not; the reason is for our own books.
+
+        Args:
+            username: As the client gave it.
+            password: The same.
+            address: Where it comes from.
+            transports: What it can fetch by where it came in; empty for all.
+        """
         fixed = self._fixed_logins.find(username)
         if fixed is not None:
             return self._fixed_login(fixed, password, address)
         account = self._roster.of_user(username)
         matches = password_matches(account.grant if account is not None else None, password)
-        refusal = self._refusal(account, matches, address)
+        refusal = self._refusal(account, matches, address, transports)
         if account is not None and refusal is None:
             self.failures.forgive(address)
             return account
@@ -302,6 +339,21 @@ class TicketService:
             return account.grant.request.site
         return network_of(address)
 
+    def tell_loads(self) -> None:
+        """Tell of each site what its transfers have moved since that was told last."""
+        for site in {self._site(account) for account in self._running.values()}:
+            self._tell_load(site)
+
+    def _tell_load(self, site: str) -> None:
+        if not site:
+            return
+        load = SiteLoad(site=site, transfers=len(self._at_site(site)), moved_bytes=self._site_traffic.moved_bytes(site))
+        if load != self._told_loads.get(site):
+            self.on_site_load(load)
+        self._told_loads.pop(site, None)
+        if load.transfers:
+            self._told_loads[site] = load
+
     def _at_site(self, site: str) -> "list[Account]":
         return [account for account in self._running.values() if self._site(account) == site] if site else []
 
@@ -319,13 +371,17 @@ class TicketService:
         profile = given_cap(self.settings.profile.cap_bytes_per_s, "the server's profile")
         return profile, given_cap(account.cap_bytes_per_s, "the ticket")
 
-    def _refusal(self, account: Account | None, matches: bool, address: str) -> Refusal | None:
+    def _refusal(
+        self, account: Account | None, matches: bool, address: str, transports: tuple[str, ...]
+    ) -> Refusal | None:
         if account is None:
             return Refusal.UNKNOWN_USER
         if not matches:
             return Refusal.WRONG_PASSWORD
         if not source_allowed(account.grant, address):
             return Refusal.WRONG_SOURCE
+        if not _is_for(account.grant, transports):
+            return Refusal.WRONG_TRANSPORT
         return account.refusal(self.clock())
 
     def _note_refusal(self, account: Account | None, refusal: Refusal, address: str, username: str) -> None:
@@ -337,7 +393,13 @@ class TicketService:
         text = f"login refused for {address}: {refusal.value}"
         if refusal is Refusal.WRONG_SOURCE:
             text += f"; the ticket is bound to {', '.join(account.grant.request.source_addresses)}"
+        if refusal is Refusal.WRONG_TRANSPORT:
+            text += f", {' or '.join(account.grant.request.transports)}"
         self.change(account, EventKind.LOGIN_FAILED, text)
+
+
+def _is_for(grant: "TicketGrant", transports: tuple[str, ...]) -> bool:
+    return not transports or grant.request.is_for(transports)
 
 
 def mask(text: str) -> str:

@@ -29,6 +29,34 @@ _USERNAME_LENGTH = 8
 _PASSWORD_LENGTH = 16
 
 
+_PROFILES = ("modern", "legacy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshOffer:
+    """What is offered by SSH to the addresses of a ticket, for as long as the ticket is good.
+
+    An SSH client names no user before the algorithms are agreed on, so it is the address that decides; and it is the
+    client's order that counts among what is offered (RFC 4253 7.1).
+
+    Attributes:
+        profile: `modern`, or `legacy`: with SHA-1, `ssh-rsa` and CBC besides, which old IOS needs.
+        encryption: Ciphers by their names in SSH; if any, these alone are offered.
+        mac: Message authentication codes by their names in SSH; if any, these alone are offered.
+    """
+
+    profile: str = "modern"
+    encryption: tuple[str, ...] = ()
+    mac: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.profile not in _PROFILES:
+            raise SettingsInvalid(
+                f"ssh profile: expected {' or '.join(_PROFILES)}, found {self.profile!r}",
+                hint="Take 'legacy' for devices that know SHA-1 and CBC alone, else 'modern'",
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketRequest:
     """What a ticket shall allow.
@@ -42,6 +70,8 @@ class TicketRequest:
         site: Transfers of the same site share the site's cap; empty for none.
         link_bytes_per_s: Payload per second that the client's link is known to carry, stated or learned. It holds no
             transfer back: verdicts are held against it. None where nobody knows; then a cap counts as the least of it.
+        transports: The transports it is good for, by their names; empty for any.
+        ssh: What is offered to its addresses by SSH; None for what everybody is offered.
     """
 
     image_name: str
@@ -51,6 +81,8 @@ class TicketRequest:
     cap_bytes_per_s: int | None = None
     site: str = ""
     link_bytes_per_s: int | None = None
+    transports: tuple[str, ...] = ()
+    ssh: SshOffer | None = None
 
     def __post_init__(self) -> None:
         if self.lifetime_s <= 0 or self.tries < 1:
@@ -69,6 +101,10 @@ class TicketRequest:
                 hint="Give the link's rate, or none where it is not known",
             )
         checked_sources("ticket", self.source_addresses)
+
+    def is_for(self, transports: tuple[str, ...]) -> bool:
+        """Tell whether it is good for one of some transports at least."""
+        return not self.transports or not set(self.transports).isdisjoint(transports)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +147,7 @@ class Refusal(StrEnum):
     UNKNOWN_USER = "unknown user"
     WRONG_PASSWORD = "wrong password"  # noqa: S105 - a reason, not a password
     WRONG_SOURCE = "wrong source address"
+    WRONG_TRANSPORT = "the ticket is for another transport"
     EXPIRED = "ticket expired"
     USED_UP = "ticket used up"
     REVOKED = "ticket revoked"

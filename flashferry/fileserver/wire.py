@@ -20,6 +20,7 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
+from flashferry.fileserver.caps import SiteLoad
 from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.host_capabilities import HostCapabilities
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
@@ -36,10 +37,11 @@ MOST_BYTES = 16 << 20
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """The first message to the serving process: how to run, and whose death ends it."""
+    """The first message to the serving process: how to run, whose death ends it, and whether others serve beside it."""
 
     settings: ServerSettings
     parent_pid: int
+    is_one_of_several: bool = False
 
 
 class _Request(msgspec.Struct, frozen=True, tag=True):
@@ -86,6 +88,20 @@ class SetSiteLink(_Request, frozen=True):
     link_bytes_per_s: int | None
 
 
+class SetElsewhere(_Request, frozen=True):
+    """Take in what the other processes do at a site."""
+
+    load: SiteLoad
+
+
+class UseElsewhere(_Request, frozen=True):
+    """Take in what another process made of a ticket."""
+
+    ticket_id: str
+    tries_left: int
+    is_delivered: bool
+
+
 class Drain(_Request, frozen=True):
     """Take no new sessions and end with the last transfer; the answer is how many are under way."""
 
@@ -94,7 +110,9 @@ class Stop(_Request, frozen=True):
     """End at once."""
 
 
-Request: TypeAlias = AddTicket | AdmitLogin | Revoke | SetCap | SetSiteCap | SetSiteLink | Drain | Stop
+Request: TypeAlias = (
+    AddTicket | AdmitLogin | Revoke | SetCap | SetSiteCap | SetSiteLink | SetElsewhere | UseElsewhere | Drain | Stop
+)
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -133,6 +151,12 @@ class RefusedLogin(_Saying, frozen=True):
     """A login that no ticket is concerned with was refused."""
 
     failure: LoginFailure
+
+
+class AtSite(_Saying, frozen=True):
+    """What this process does at a site; told where others serve beside it."""
+
+    load: SiteLoad
 
 
 class Moment(msgspec.Struct, frozen=True, array_like=True):
@@ -190,7 +214,7 @@ class Pulses(_Saying, frozen=True):
     pulses: list[Pulse]
 
 
-Saying: TypeAlias = Ready | Answer | Happened | RefusedLogin | Pulses
+Saying: TypeAlias = Ready | Answer | Happened | RefusedLogin | AtSite | Pulses
 
 _READINGS = tuple(Sample.__dataclass_fields__)
 _readings_of = attrgetter(*_READINGS)

@@ -37,3 +37,18 @@ def test_transfers_of_no_site_have_nobody_beside_them() -> None:
     one.note(700)
     assert (one.beside_bytes, other.beside_bytes) == (0, 0)
     one.leave()
+
+
+def test_what_other_processes_moved_meanwhile_is_beside_it() -> None:
+    """As of a transfer here; what they moved before, or before they began anew, is not, and is not told as ours."""
+    traffic = SiteTraffic()
+    traffic.put_elsewhere("branch", 400)
+    one = SiteMember(traffic, "branch")
+    one.note(50)
+    traffic.put_elsewhere("branch", 1000)
+    assert (one.beside_bytes, traffic.moved_bytes("branch")) == (600, 50)
+    traffic.put_elsewhere("branch", 0)
+    traffic.put_elsewhere("branch", 30)
+    assert one.beside_bytes == 630
+    one.leave()
+    assert traffic.moved_bytes("branch") == 0

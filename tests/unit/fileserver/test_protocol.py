@@ -15,7 +15,8 @@ _WORDS = re.compile(
     re.IGNORECASE,
 )
 # The name of the logger is a word that logging configurations know.
-_ALLOWED = {"settings.py": {"ftpserver"}, "protocol.py": {"pyftpdlib"}}
+# What a listener serves unless it says otherwise is a word that devices know.
+_ALLOWED = {"settings.py": {"ftpserver", "ftp"}, "protocol.py": {"pyftpdlib"}}
 
 
 @pytest.mark.parametrize("path", _SOURCES, ids=lambda path: path.name)

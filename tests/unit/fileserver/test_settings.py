@@ -1,5 +1,6 @@
 """Settings and the sender's choice: refused with a sentence, or taken as they are."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ LISTENER = ListenerSettings(protocol="nobody:LISTENS")
             "listen_address: expected an IP address such as 192.0.2.1, found 'localhost'",
         ),
         ({"port": 70000}, "port: expected 0 to 65535, found 70000"),
+        ({"process": "../main"}, "process: expected small letters, found '../main'"),
         ({"protocol": "os.system"}, "protocol: expected a name such as package.module:NAME, found 'os.system'"),
     ],
 )
@@ -40,6 +42,15 @@ def test_wrong_settings_are_one_sentence(wrong: dict[str, Any], message: str) ->
     """Each wrong value is refused with its name, what was expected and what was found."""
     with pytest.raises(SettingsInvalid, match=message):
         ServerSettings(**{"image_paths": (Path("/x"),), "listeners": (LISTENER,), **wrong})
+
+
+def test_listeners_are_grouped_by_process() -> None:
+    """In the order in which they first come, each with its own listeners alone."""
+    first, second = (ListenerSettings(protocol="nobody:LISTENS", process=name, port=21) for name in ("main", "other"))
+    third = replace(first, port=80, transports=("x",))
+    settings = ServerSettings(image_paths=(Path("/x"),), listeners=(first, replace(second, transports=("y",)), third))
+    assert settings.processes == ("main", "other")
+    assert settings.of_process("main").listeners == (first, third)
 
 
 def test_a_server_in_another_s_place_takes_its_ports() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.fileserver.caps import Cap
+from flashferry.fileserver.caps import Cap, SiteLoad
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.login_limits import CommandBudget, FailureBook
@@ -377,3 +377,58 @@ def test_a_fixed_login_hands_its_link_to_each_transfer() -> None:
     """What the operator stated of the link holds for every ticket that is made under it."""
     login = FixedLogin(username="ops", password="long-enough-1", link_bytes_per_s=1_946_666)
     assert admit(login, (IMAGE,)).grant(IMAGE).request.link_bytes_per_s == 1_946_666
+
+
+def test_a_ticket_is_for_the_transports_that_it_names() -> None:
+    """A login where none of them is served is refused and put down to the ticket; one that names none is for all."""
+    room = _Room()
+    ticket, any_ = room.ticket(transports=("x", "y")), room.ticket()
+    assert room.tickets.login(ticket.username, ticket.password, "192.0.2.1", ("z",)) is Refusal.WRONG_TRANSPORT
+    assert room.events[-1].text == ("login refused for 192.0.2.1: the ticket is for another transport, x or y")
+    for one, served in ((ticket, ("z", "y")), (any_, ("z",)), (ticket, ())):
+        assert isinstance(room.tickets.login(one.username, one.password, "192.0.2.1", served), Account)
+
+
+def test_who_connects_is_put_down_to_a_ticket_of_that_transport() -> None:
+    """Of two tickets for an address the one that can be used there."""
+    room = _Room()
+    room.ticket(source_addresses=("192.0.2.1",), transports=("x",))
+    other = room.ticket(source_addresses=("192.0.2.1",), transports=("y",))
+    room.tickets.connected("192.0.2.1", None, ("y",))
+    (event,) = room.events
+    assert event.progress is not None
+    assert event.progress.ticket_id == other.ticket_id
+
+
+@pytest.mark.parametrize(("tries_left", "is_delivered"), [(0, False), (2, True)])
+def test_a_ticket_that_was_used_elsewhere_is_worthless_here(tries_left: int, is_delivered: bool) -> None:
+    """Its last try or delivery in another process counts here, what runs here gives way, and nobody is told twice."""
+    room = _Room()
+    ticket = room.ticket()
+    account, channel, session = room.account(ticket), _Channel(), _Session()
+    account.sessions.add(session)
+    room.tickets.begin(account, channel)
+    told = len(room.events)
+    room.tickets.use_elsewhere(ticket.ticket_id, tries_left, is_delivered=is_delivered)
+    assert (len(channel.cuts), len(session.ends), len(room.events)) == (1, 1, told)
+    assert room.tickets.login(ticket.username, ticket.password, "192.0.2.1") is Refusal.USED_UP
+    room.tickets.use_elsewhere("unknown", 0, is_delivered=True)
+
+
+def test_a_site_s_cap_is_shared_with_other_processes() -> None:
+    """At once when they begin or end, and what is done here is told each time it changes."""
+    room, channel = _Room(), _Channel()
+    loads: list[SiteLoad] = []
+    room.tickets.on_site_load = loads.append
+    room.tickets.set_site_cap("branch", Cap(bytes_per_s=9000, source="given"))
+    account = room.account(room.ticket(site="branch"))
+    room.tickets.set_elsewhere(SiteLoad(site="branch", transfers=2, moved_bytes=5))
+    room.tickets.begin(account, channel)
+    room.tickets.set_elsewhere(SiteLoad(site="branch", transfers=0, moved_bytes=0))
+    assert channel.caps == [3000, 3000, 9000]
+    member = room.tickets.site_member_of(account)
+    member.note(70)
+    room.tickets.tell_loads()
+    room.tickets.tell_loads()
+    room.tickets.end(account, channel)
+    assert [(load.transfers, load.moved_bytes) for load in loads] == [(1, 0), (1, 70), (0, 70)]

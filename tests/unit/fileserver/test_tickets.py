@@ -7,7 +7,14 @@ import pytest
 from flashferry.core.codec import encode, to_json
 from flashferry.core.outside import masked
 from flashferry.fileserver.errors import SettingsInvalid
-from flashferry.fileserver.tickets import TicketRequest, issue, password_matches, plain_address, source_allowed
+from flashferry.fileserver.tickets import (
+    SshOffer,
+    TicketRequest,
+    issue,
+    password_matches,
+    plain_address,
+    source_allowed,
+)
 from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
 from tests.some import some
@@ -110,3 +117,20 @@ def test_a_ticket_is_masked_from_its_first_moment_on() -> None:
     ticket, _ = issue(TicketRequest(image_name="a.bin"), IMAGE)
     said = masked(f"ftp://x/{ticket.username}, {ticket.password}, {ticket.password[4:]}")
     assert said == "ftp://x/***, ***, ***"
+
+
+def test_a_profile_that_there_is_not_is_refused() -> None:
+    """What is offered by SSH has two profiles."""
+    with pytest.raises(SettingsInvalid, match="ssh profile: expected modern or legacy, found 'ancient'"):
+        SshOffer(profile="ancient")
+
+
+@pytest.mark.parametrize(
+    ("named", "served", "is_for"),
+    [((), ("x",), True), (("x",), ("x", "y"), True), (("x", "z"), ("z",), True), (("x",), ("y",), False)],
+)
+def test_a_ticket_is_for_a_listener_that_serves_one_of_its_transports(
+    named: tuple[str, ...], served: tuple[str, ...], is_for: bool
+) -> None:
+    """One that names none is for any."""
+    assert TicketRequest(image_name="a.bin", transports=named).is_for(served) is is_for

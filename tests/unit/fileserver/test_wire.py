@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from flashferry.fileserver import wire
+from flashferry.fileserver.caps import SiteLoad
 from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
-from flashferry.fileserver.tickets import TicketRequest, issue
+from flashferry.fileserver.tickets import SshOffer, TicketRequest, issue
 from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
 from flashferry.tcp.sample import Sample
@@ -41,7 +42,13 @@ _SETTINGS = ServerSettings(
     profile=SenderProfile(cap_bytes_per_s=5000),
     limits=Limits(sessions=5),
 )
+_LOAD = SiteLoad(site="east", transfers=2, moved_bytes=5000)
 _FIXED = admit(FixedLogin(username="lab", password="Bench-2026.word"), (_IMAGE,))
+
+
+_REQUEST = TicketRequest(
+    image_name="a.bin", source_addresses=("::1",), transports=("x",), ssh=SshOffer(profile="legacy", mac=("m", "n"))
+)
 
 
 def test_a_greeting_comes_out_as_it_went_in() -> None:
@@ -53,12 +60,14 @@ def test_a_greeting_comes_out_as_it_went_in() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        wire.AddTicket(grant=issue(TicketRequest(image_name="a.bin", source_addresses=("::1",)), _IMAGE)[1]),
+        wire.AddTicket(grant=issue(_REQUEST, _IMAGE)[1]),
         wire.AdmitLogin(grant=_FIXED),
         wire.Revoke(ticket_id="t"),
         wire.SetCap(ticket_id="t", cap_bytes_per_s=None),
         wire.SetSiteCap(site="east", cap_bytes_per_s=5000, source="a test"),
         wire.SetSiteLink(site="east", link_bytes_per_s=5000),
+        wire.SetElsewhere(load=_LOAD),
+        wire.UseElsewhere(ticket_id="t", tries_left=2, is_delivered=True),
         wire.Drain(),
         wire.Stop(),
     ],
@@ -76,6 +85,7 @@ def test_a_request_comes_out_as_it_went_in(request_: wire.Request) -> None:
         wire.Happened(event=ServerEvent(kind=EventKind.STALLED, at=1.5, text="x", progress=_PROGRESS)),
         wire.RefusedLogin(failure=LoginFailure(at=1.0, peer_address="::1", username_masked="a***", reason="unknown")),
         wire.Answer(number=4, error="ValueError: no"),
+        wire.AtSite(load=_LOAD),
     ],
     ids=lambda saying: type(saying).__name__,
 )

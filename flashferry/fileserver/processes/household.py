@@ -1,0 +1,276 @@
+"""The parent's view of its serving processes: started and replaced, asked one by one or all together.
+
+Facts
+-----
+
+- A protocol that needs another event loop, or a library of its own, is served by a process of its own. What ends one
+  leaves the others as they are.
+- A process speaks on a thread of ours that reads it. So what one is told because another said something is sent and
+  not waited for: the two threads would wait for each other.
+"""
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from flashferry.fileserver.caps import SiteLoad, elsewhere
+from flashferry.fileserver.errors import FileServerError, ServerGone, SettingsInvalid
+from flashferry.fileserver.records import EventKind
+from flashferry.fileserver.wire import SetElsewhere, UseElsewhere
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flashferry.fileserver.child import Child
+    from flashferry.fileserver.records import LoginFailure, ServerEvent
+    from flashferry.fileserver.settings import ServerSettings
+    from flashferry.fileserver.telemetry import Telemetry
+    from flashferry.fileserver.tickets import TicketGrant
+    from flashferry.fileserver.wire import Pulse
+
+
+class Voice:
+    """What one process says, on its way to whoever it concerns.
+
+    Args:
+        name: The process.
+        household: Tells the other processes what they have to know.
+        telemetry: Takes what is for everybody.
+    """
+
+    def __init__(self, name: str, household: "Household", telemetry: "Telemetry") -> None:
+        self._name, self._household, self._telemetry = name, household, telemetry
+
+    def take_event(self, event: "ServerEvent") -> None:
+        """Take something that happened."""
+        self._household.pass_on(event, self._name)
+        self._telemetry.take_event(event, self._name)
+
+    def take_pulses(self, pulses: "list[Pulse]") -> None:
+        """Take the progress of many transfers at once."""
+        self._telemetry.take_pulses(pulses)
+
+    def take_login_failure(self, failure: "LoginFailure") -> None:
+        """Take a login that no ticket is concerned with."""
+        self._telemetry.take_login_failure(failure)
+
+    def take_load(self, load: SiteLoad) -> None:
+        """Take what the process does at a site."""
+        self._household.take_load(load, self._name)
+
+    def take_end(self, reason: str, in_order: bool) -> None:
+        """Take its end."""
+        self._household.forget_loads(self._name)
+        self._telemetry.take_end(reason, in_order, self._name)
+
+
+class Household:
+    """The processes of a server. Methods may be called from any thread.
+
+    Args:
+        settings: How the server is to run.
+        telemetry: What is told by them, and that they have ended.
+        restarts: How many times one that died may be replaced, all of them together.
+    """
+
+    def __init__(self, settings: "ServerSettings", telemetry: "Telemetry", restarts: int) -> None:
+        self._settings = settings
+        self._telemetry = telemetry
+        self._restarts_left = restarts
+        self._starting = threading.Lock()
+        self._children: dict[str, Child] = {}
+        # What a new process has to be told: the last word on each site's cap and link, and each fixed login.
+        self._standing: dict[tuple[str, str], Callable[[Child], None]] = {}
+        self._counting = threading.Lock()
+        self._loads: dict[str, dict[str, SiteLoad]] = {}
+
+    def start(self) -> None:
+        """Start all of them; where one does not come up, those that did are stopped.
+
+        Raises:
+            ServerStartFailed: One did not come up.
+        """
+        try:
+            for name in self._settings.processes:
+                self._children[name] = self._started(name, self._settings.of_process(name))
+        except FileServerError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop all of them at once; none is replaced any more."""
+        self._restarts_left = 0
+        for child in self._children.values():
+            child.close()
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports in force, in the order of the server's listeners."""
+        ports = {name: iter(child.ports) for name, child in self._latest().items()}
+        return tuple(next(ports[listener.process]) for listener in self._settings.listeners)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process ids by name, the last one of each."""
+        return {name: child.pid for name, child in self._latest().items()}
+
+    @property
+    def first(self) -> "Child":
+        """The process of the first listener."""
+        return next(iter(self._latest().values()))
+
+    def add_ticket(self, grant: "TicketGrant") -> None:
+        """Have those processes take a ticket in that serve one of its transports.
+
+        Raises:
+            SettingsInvalid: None does.
+            ServerGone: None of them runs.
+        """
+        names = self._serving(grant)
+        living = [name for name in names if self._is_alive(name)] or names[:1]
+        added = [(name, self._running(name).add_ticket(grant)) for name in living]
+        self._telemetry.add(added[0][1], tuple(name for name, _ in added))
+
+    def tell_for_good(self, what: str, name: str, tell: "Callable[[Child], None]") -> None:
+        """Tell all of them something that one in their place has to be told too; raises what `tell_living` does."""
+        self.tell_living(tell)
+        self._standing[what, name] = tell
+
+    def tell_living(self, tell: "Callable[[Child], None]") -> None:
+        """Tell something to all that run; where none does one is started, if that is allowed.
+
+        Raises:
+            ServerGone: None runs.
+        """
+        names = tuple(self._latest())
+        living = [name for name in names if self._is_alive(name)] or names[:1]
+        told = [self._told(name, tell) for name in living]
+        if None not in told:
+            raise next(error for error in told if error is not None)
+
+    def drain(self) -> int:
+        """Have all of them end with their last transfer, and return how many transfers are under way.
+
+        Raises:
+            ServerGone: None runs.
+        """
+        self._restarts_left = 0
+        under_way: list[int] = []
+        self.tell_living(lambda child: under_way.append(child.drain()))
+        return sum(under_way)
+
+    # What one process says and others have to know.
+
+    def pass_on(self, event: "ServerEvent", process: str) -> None:
+        """Tell the others who serve a ticket that a try of it was used, or that it is delivered."""
+        now = event.progress
+        if now is None or len(self._children) < 2:
+            return
+        others, before = self._telemetry.spent_of(now.ticket_id, process)
+        is_delivered = event.kind is EventKind.DONE
+        if is_delivered or (before is not None and now.tries_left < before.tries_left):
+            request = UseElsewhere(ticket_id=now.ticket_id, tries_left=now.tries_left, is_delivered=is_delivered)
+            for name in others:
+                self._send(name, request)
+
+    def take_load(self, load: SiteLoad, process: str) -> None:
+        """Note what a process does at a site, and tell the others at once: they share its cap."""
+        # Sent while the count is held, so that what is told last is what holds.
+        with self._counting:
+            self._note_load(load, process)
+
+    def forget_loads(self, process: str) -> None:
+        """Note that a process does nothing any more."""
+        with self._counting:
+            for site in tuple(self._loads):
+                if process in self._loads[site]:
+                    self._note_load(SiteLoad(site=site, transfers=0, moved_bytes=0), process)
+
+    def _note_load(self, load: SiteLoad, process: str) -> None:
+        loads = self._loads.setdefault(load.site, {})
+        loads.pop(process, None)
+        if load.transfers:
+            loads[process] = load
+        for name in tuple(self._children):
+            if name != process:
+                self._send(name, SetElsewhere(load=elsewhere(loads, load.site, name)))
+        if not loads:
+            del self._loads[load.site]
+
+    def _send(self, name: str, request: SetElsewhere | UseElsewhere) -> None:
+        # To one that has just ended nothing is to be told.
+        with suppress(OSError):
+            self._children[name].tell(request)
+
+    # Which are asked, and what if they are gone.
+
+    def _serving(self, grant: "TicketGrant") -> tuple[str, ...]:
+        listeners = self._settings.listeners
+        names = tuple(dict.fromkeys(one.process for one in listeners if grant.request.is_for(one.transports)))
+        if not names:
+            served = ", ".join(name for one in listeners for name in one.transports)
+            raise SettingsInvalid(
+                f"ticket: expected a transport that this server serves ({served}), "
+                f"found {', '.join(grant.request.transports)}",
+                hint="Give the server a listener for it",
+            )
+        return names
+
+    def _latest(self) -> "dict[str, Child]":
+        if not self._children:
+            raise ServerGone("the server is not started; use it as a context manager", hint="Call it in a 'with' block")
+        return self._children
+
+    def _is_alive(self, name: str) -> bool:
+        return not self._telemetry.gone_of(name) or self._restarts_left > 0
+
+    def _told(self, name: str, tell: "Callable[[Child], None]") -> ServerGone | None:
+        try:
+            tell(self._running(name))
+        except ServerGone as error:
+            return error
+        return None
+
+    def _running(self, name: str) -> "Child":
+        with self._starting:
+            child = self._latest()[name]
+            gone = self._telemetry.gone_of(name)
+            if gone and not self._restarts_left:
+                raise ServerGone(gone)
+            if gone:
+                self._replace(name, child)
+            return self._children[name]
+
+    def _started(self, name: str, settings: "ServerSettings") -> "Child":
+        # Here, for most commands end without a server, and what the processes speak in takes time to load.
+        from flashferry.fileserver.child import Child
+
+        voice = Voice(name, self, self._telemetry)
+        return Child(settings, voice, is_one_of_several=len(self._settings.processes) > 1)
+
+    def _replace(self, name: str, dead: "Child") -> None:
+        """Start a new process in the place of one that died.
+
+        Raises:
+            ServerGone: It does not come up.
+        """
+        why = self._telemetry.begin_anew(name)
+        self._restarts_left -= 1
+        try:
+            dead.close()
+            settings = self._settings.of_process(name).at_ports(dead.ports)
+            self._children[name] = child = self._started(name, settings)
+            for tell in tuple(self._standing.values()):
+                tell(child)
+            self._tell_loads(name)
+        except FileServerError as error:
+            gone = f"{why}; a new one did not come up: {error.message}"
+            self._telemetry.stay_gone(gone, name)
+            raise ServerGone(gone, hint=error.hint) from error
+        self._telemetry.notice(f"{why}; a new one has taken its place, tickets of the former are void")
+
+    def _tell_loads(self, name: str) -> None:
+        """Tell a new process what the others are at."""
+        with self._counting:
+            for site, loads in self._loads.items():
+                self._send(name, SetElsewhere(load=elsewhere(loads, site, name)))
