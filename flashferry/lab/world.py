@@ -89,6 +89,10 @@ class World:
         rows = self._device("files", name)["files"]
         return tuple(FlashFile(name=row[0], size_bytes=row[1], path=Path(row[2])) for row in rows)
 
+    def guesses(self, name: str) -> dict[str, int]:
+        """Return which texts a device printed that nobody has seen on a real one, and how often."""
+        return dict(self._device("guesses", name)["guesses"])
+
     def fault(self, name: str, **switches: Any) -> None:
         """Switch faults of a device; see `flashferry.lab.standin.faults.Faults`.
 

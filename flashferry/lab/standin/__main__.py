@@ -62,8 +62,10 @@ def answer(devices: dict[str, Device], request: dict[str, Any]) -> dict[str, Any
             except LabError as error:
                 return {"error": str(error)}
             return {"faults": {name: getattr(device.faults, name) for name in device.faults.__slots__}}
+        case "guesses":
+            return {"guesses": dict(device.guesses)}
         case other:
-            return {"error": f"Unknown request {other!r}; allowed are running, startup, files, fault."}
+            return {"error": f"Unknown request {other!r}; allowed are running, startup, files, fault, guesses."}
 
 
 async def serve(settings: dict[str, Any], owner: int) -> None:

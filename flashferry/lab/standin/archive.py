@@ -162,8 +162,8 @@ class Archive:
             warn: Called a minute before the end; not where one idle minute is all there is, or each line would warn.
         """
         self.pending = PendingRevert(
-            user=user, minutes=minutes, is_idle=is_idle, armed=clock.now(), text=self._device.running_text(), warn=warn,
-            timers=self._timers(minutes, None if is_idle and minutes == 1 else warn),
+            user=user, minutes=minutes, is_idle=is_idle, armed=self._device.now(), text=self._device.running_text(),
+            warn=warn, timers=self._timers(minutes, None if is_idle and minutes == 1 else warn),
         )  # fmt: skip
         kind, what = ("IDLETIMER", "idle ") if is_idle else ("ABSTIMER", "")
         self._device.syslog(
@@ -177,7 +177,7 @@ class Archive:
             self.pending.cancel()
             timers = self._timers(minutes, None if is_idle and minutes == 1 else self.pending.warn)
             self.pending = replace(
-                self.pending, minutes=minutes, is_idle=is_idle, armed=clock.now(), timers=timers
+                self.pending, minutes=minutes, is_idle=is_idle, armed=self._device.now(), timers=timers
             )  # fmt: skip
 
     def note_key(self, user: str) -> None:

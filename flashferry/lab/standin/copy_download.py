@@ -52,9 +52,11 @@ async def copy_from_server(
     place = await _place(vty, target, url, verify) if url is not None else None
     if url is None or place is None:
         return
-    request = transfer_request(vty.device, url, vrf)
-    if request is None:
-        vty.terminal.write(f"Accessing {url.shown}...\n%Error opening {url.shown} (Timed out)\n")
+    try:
+        request = transfer_request(vty.device, url, vrf)
+    except CopyError as error:
+        vty.device.note_guess(error.guess)
+        vty.terminal.write(f"Accessing {url.shown}...\n%Error {error.verb} {url.shown} ({error.reason})\n")
         return
     stop = threading.Event()
     await _Copy(vty, url, place, PULLS[url.scheme](request, vty.device.connections, stop), stop).run()
@@ -124,6 +126,7 @@ class _Copy:
             result = await in_own_thread(lambda: self._pull.run(hooks))
         except CopyError as error:
             self._target.drop()
+            self._device.note_guess(error.guess)
             terminal.write(f"\n%Error {error.verb} {self._url.shown} ({error.reason})\n")
             return
         except AbortedError:
@@ -144,11 +147,18 @@ class _Copy:
             self._pull.abort()
 
     def _finish(self, result: PullResult) -> None:
-        size = result.size_bytes
-        self._show_marks(-(-size // self._device.platform.copy.bytes_per_mark))
+        size, figures = result.size_bytes, self._device.platform.copy
+        is_http = self._url.scheme in {"http", "https"}
+        rounded = -(-size // figures.bytes_per_mark)
+        self._show_marks(size // figures.bytes_per_mark if is_http and not figures.http_marks_round_up else rounded)
+        ok_line = "" if is_http and not figures.http_ok_line else self._ok_line(size)
+        if is_http and not self._target.keeps_nothing:
+            self._device.note_guess("http: the lines behind a copy to a flash")
+        self._vty.terminal.write(f"\n{ok_line}{self._target.settle()}{result_line(result)}\n")
+
+    def _ok_line(self, size: int) -> str:
         wrapped = (size + 2**31) % 2**32 - 2**31  # a 32-bit counter that wraps (capture of 3.2 GB)
-        counted = f"{wrapped}{'' if self._url.scheme == 'tftp' else '/4096'} bytes"
-        self._vty.terminal.write(f"\n[OK - {counted}]\n\n{self._target.settle()}{result_line(result)}\n")
+        return f"[OK - {wrapped}{'' if self._url.scheme == 'tftp' else '/4096'} bytes]\n\n"
 
     def _may_begin(self) -> bool:
         """Ask what the device asks once the source is open; called in the pull's thread."""
@@ -170,7 +180,7 @@ class _Copy:
 
     def _loading_text(self) -> str:
         """Name the source: TFTP says whence and by which interface, HTTP the whole URL (public logs)."""
-        if self._url.scheme == "http":
+        if self._url.scheme in {"http", "https"}:
             return self._url.shown
         if self._url.scheme == "tftp":
             leaving = interface_towards(self._device.running, GLOBAL_TABLE, self._url.host)
@@ -196,5 +206,5 @@ class _Copy:
         self._vty.terminal.write("!" * new)
         if self._progress.noise_is_due and marks >= 2:
             self._progress.noise_is_due = False
-            stamp = clock.syslog_stamp(clock.now())
+            stamp = clock.syslog_stamp(self._device.now())
             self._vty.terminal.write(f"\n{stamp}: {_SYSLOG}\n{_FOREIGN_ERROR}")

@@ -6,15 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin.clients import SOURCE_INTERFACE_LINES
-from flashferry.lab.standin.ftp_request import TransferRequest
-from flashferry.lab.standin.routing import way_to
+from flashferry.lab.standin.ftp_request import CopyError, TransferRequest
+from flashferry.lab.standin.routing import is_address, way_to
 from flashferry.lab.standin.server_url import parse_url
 from flashferry.lab.standin.tcp_settings import tcp_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.server_url import ServerUrl
     from flashferry.lab.standin.vty import Vty
+    from flashferry.lab.standin.wording import Wording
 
 _BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
 
@@ -55,27 +58,53 @@ async def destination_url(vty: Vty, text: str, name: str) -> ServerUrl | None:
     return replace(url, host=host, path=path, port_is_open=False)
 
 
-def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> TransferRequest | None:
-    """Gather what the configuration says: credentials, the way there, mode, TCP; None where there is no way."""
+def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> TransferRequest:
+    """Gather what the configuration says: credentials, the way there, mode, TCP.
+
+    Raises:
+        CopyError: There is no way to the host, or no address for its name.
+    """
     running, faults = device.running, device.faults
-    way = way_to(running, url.host, vrf=vrf, source_interface=running.value(SOURCE_INTERFACE_LINES[url.scheme]))
+    texts = device.platform.texts_of(url.scheme)
+    resolved = "" if is_address(url.host) else running.value(f"ip host {url.host}") or ""
+    if texts and not resolved and not is_address(url.host):
+        raise _failed(texts, "bad_host")
+    line = SOURCE_INTERFACE_LINES[url.scheme]
+    way = way_to(running, resolved or url.host, vrf=vrf, source_interface=running.value(line))
     if way is None:
-        return None
-    configured_user, configured_word = device.ftp_credentials()
-    domain = running.value("ip domain name") or "local"
+        raise _failed(texts, "unreachable") if texts else CopyError("opening", "Timed out")
+    user, word = _login(device, url)
     own = device.settings.extended_passive
     return TransferRequest(
         url=url,
-        user=url.user or configured_user or "anonymous",
-        password=url.password or configured_word or f"user@{device.hostname}.{domain}",
+        user=user,
+        password=word,
         source_address=way.source_address,
         tcp=tcp_settings(running, device.platform.tcp, ineffective=faults.ineffective_config_pattern),
-        reply_timeout_s=device.platform.copy.reply_timeout_s,
+        reply_timeout_s=faults.reply_timeout_s or device.platform.copy.reply_timeout_s,
         passive=_is_passive(device),
         extended_passive=device.platform.copy.extended_passive if own is None else own,
         silent_start_s=faults.silent_start_s,
         dead_control=faults.dead_control,
+        resolved=resolved,
+        texts=texts,
+        clock_offset_s=faults.clock_offset_s,
     )
+
+
+def _failed(texts: Mapping[str, Wording], name: str) -> CopyError:
+    wording = texts[name]
+    return CopyError(wording.verb, wording.reason, guess=wording.name if wording.unknown else "")
+
+
+def _login(device: Device, url: ServerUrl) -> tuple[str, str]:
+    """Return user and password: those of the URL, else those of the client's lines; FTP has a default beyond."""
+    if url.scheme in {"http", "https"}:
+        user, word = device.client_credentials("ip http client")
+        return url.user or user or "", url.password or word or ""
+    user, word = device.client_credentials("ip ftp")
+    domain = device.running.value("ip domain name") or "local"
+    return url.user or user or "anonymous", url.password or word or f"user@{device.hostname}.{domain}"
 
 
 def _is_passive(device: Device) -> bool:

@@ -23,6 +23,8 @@ _LARGEST_CONFIGURATION_BYTES = 2**24
 class Target(Protocol):
     """What a copy needs of the place it goes to."""
 
+    keeps_nothing: bool
+
     async def may_begin(self) -> bool:
         """Ask what the device asks once the source is open; False ends the copy."""
 
@@ -41,6 +43,8 @@ class Target(Protocol):
 
 class NullTarget:
     """``null:``."""
+
+    keeps_nothing = True
 
     async def may_begin(self) -> bool:
         """Ask nothing."""
@@ -70,6 +74,8 @@ class FlashTarget(NullTarget):
         name: The file's name on it.
         verifies: The copy is verified when it is there, as `copy /verify` and `file verify auto` do.
     """
+
+    keeps_nothing = False
 
     def __init__(self, vty: Vty, flash: Flash, name: str, *, verifies: bool) -> None:
         self._vty = vty
@@ -116,6 +122,8 @@ class FlashTarget(NullTarget):
 
 class ConfigTarget(NullTarget):
     """The running or the startup configuration, which a file is merged into or replaces."""
+
+    keeps_nothing = False
 
     def __init__(self, vty: Vty, full_name: str) -> None:
         self._vty = vty

@@ -68,9 +68,11 @@ class _Upload:
     async def run(self) -> None:
         """Send, and print what the device prints."""
         terminal, device = self._vty.terminal, self._vty.device
-        request = transfer_request(device, self._url, self._vrf)
-        if request is None:
-            terminal.write(f"%Error opening {self._url.shown} (Timed out)\n")
+        try:
+            request = transfer_request(device, self._url, self._vrf)
+        except CopyError as error:
+            device.note_guess(error.guess)
+            terminal.write(f"%Error {error.verb} {self._url.shown} ({error.reason})\n")
             return
         push = PUSHES[self._url.scheme](request, device.connections, threading.Event())
         terminal.on_escape = push.abort
@@ -81,6 +83,7 @@ class _Upload:
                 lambda: push.run(self._source, opened=self._on_open, progress=self._on_bytes)
             )  # fmt: skip
         except CopyError as error:
+            device.note_guess(error.guess)
             start = "\n" if self._is_open else ""
             terminal.write(f"{start}%Error {error.verb} {self._url.shown} ({error.reason})\n")
         except AbortedError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flashferry.lab.errors import LabError
@@ -90,6 +91,7 @@ class Device:
         self.faults = Faults()
         self.monitors: list[Callable[[str], None]] = []
         self.vtys: dict[int, tuple[str, str]] = {}
+        self.guesses: dict[str, int] = {}
         self.is_modified = False
         self.image = platform.image
         self._booted_s = time.monotonic()
@@ -121,7 +123,7 @@ class Device:
 
     def clock_line(self) -> str:
         """Return what `show clock` prints."""
-        return clock.clock_line(clock.now())
+        return clock.clock_line(self.now())
 
     def knows_prefix(self, prefix: str) -> bool:
         """Tell whether a name before a colon means anything to this device."""
@@ -137,12 +139,12 @@ class Device:
 
     def touch(self, user: str) -> None:
         """Note that a user has left configuration mode: the last-change stamp."""
-        self._changed = (clock.now(), user)
+        self._changed = (self.now(), user)
         self.is_modified = True
 
     def save(self, user: str) -> None:
         """Write the running configuration to the startup configuration."""
-        self._saved = (clock.now(), user)
+        self._saved = (self.now(), user)
         self.startup_text = self.running_text()
         self.is_modified = False
         if self.archive.saves_on_write:
@@ -185,7 +187,7 @@ class Device:
 
     def syslog(self, text: str) -> None:
         """Log a message, and send it to the sessions that monitor."""
-        line = f"{clock.syslog_stamp(clock.now())}: {text}"
+        line = f"{clock.syslog_stamp(self.now())}: {text}"
         self.log.add(line, monitored=bool(self.monitors))
         for monitor in list(self.monitors):
             monitor(line)
@@ -205,10 +207,19 @@ class Device:
         hashed = (self.running.value("enable secret") or "").rpartition("9 ")[2]
         return matches9(secret, hashed)
 
-    def ftp_credentials(self) -> tuple[str | None, str | None]:
-        """Return `ip ftp username` and `ip ftp password`, None where absent."""
-        shown = self.running.value("ip ftp password")
-        return self.running.value("ip ftp username"), decode7(shown.split()[-1]) if shown else None
+    def client_credentials(self, client: str) -> tuple[str | None, str | None]:
+        """Return username and password of the lines of a client (`ip ftp`, `ip http client`), None where absent."""
+        shown = self.running.value(f"{client} password")
+        return self.running.value(f"{client} username"), decode7(shown.split()[-1]) if shown else None
+
+    def note_guess(self, name: str) -> None:
+        """Count that a text was printed that nobody has seen on a device."""
+        if name:
+            self.guesses[name] = self.guesses.get(name, 0) + 1
+
+    def now(self) -> datetime:
+        """Return what the device takes the time to be."""
+        return clock.now() + timedelta(seconds=self.faults.clock_offset_s)
 
     def take_vty(self, user: str, peer: str) -> int | None:
         """Return a free vty line, or None when all are in use."""

@@ -38,6 +38,8 @@ class Faults:
         password_twice: `enable` asks for the password a second time although it was right.
         load_header: Two lines about load and time stand in front of any `show` output.
         nvram_differs: `write` asks before it overwrites, as after a change of software.
+        reply_timeout_s: How long a client waits for a server; None for the platform's patience.
+        clock_offset_s: The clock is wrong by so much, before or behind (negative).
         boot_s: How long a restart takes; None for the platform's time.
         seconds_per_minute: How long a minute of `revert timer` lasts, to shorten a rehearsal.
     """
@@ -65,6 +67,8 @@ class Faults:
     password_twice: bool = False
     load_header: bool = False
     nvram_differs: bool = False
+    reply_timeout_s: float | None = None
+    clock_offset_s: float = 0.0
     boot_s: float | None = None
     seconds_per_minute: float = 60.0
 

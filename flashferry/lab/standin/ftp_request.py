@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 from flashferry.lab.standin.ftp_protocol import FtpProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from flashferry.lab.standin.server_url import ServerUrl
     from flashferry.lab.standin.tcp_settings import TcpSettings
+    from flashferry.lab.standin.wording import Wording
 
 
-_NO_WAY = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL)
+NO_WAY = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL)
 """Nothing comes back: no route, or from a source address that nobody has a way to."""
 
 
@@ -30,12 +31,13 @@ class Sink(Protocol):
 
 
 class CopyError(Exception):
-    """The copy failed: the words of ``%Error VERB url (REASON)``."""
+    """The copy failed: the words of ``%Error VERB url (REASON)``, and which text they are if nobody has seen it."""
 
-    def __init__(self, verb: str, reason: str) -> None:
+    def __init__(self, verb: str, reason: str, *, guess: str = "") -> None:
         super().__init__(f"{verb}: {reason}")
         self.verb = verb
         self.reason = reason
+        self.guess = guess
 
 
 class AbortedError(Exception):
@@ -57,6 +59,9 @@ class TransferRequest:
         extended_passive: EPSV is tried before PASV (RFC 2428).
         silent_start_s: No data is read for so long, as a fault.
         dead_control: No final reply is seen, as a fault.
+        resolved: The host's address where the URL names it; empty where the URL has the address.
+        texts: What the client prints where it fails, by name; empty for a client that has no such data.
+        clock_offset_s: By how much the device's clock is wrong.
     """
 
     url: ServerUrl
@@ -69,6 +74,14 @@ class TransferRequest:
     extended_passive: bool = False
     silent_start_s: float = 0.0
     dead_control: bool = False
+    resolved: str = ""
+    texts: Mapping[str, Wording] = field(default_factory=dict)
+    clock_offset_s: float = 0.0
+
+    @property
+    def address(self) -> str:
+        """Where the server is."""
+        return self.resolved or self.url.host
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +105,7 @@ def as_copy_error(error: Exception) -> CopyError:
         return error
     if isinstance(error, ConnectionRefusedError):
         return CopyError("opening", "Connection refused by remote host")
-    if isinstance(error, TimeoutError) or getattr(error, "errno", None) in _NO_WAY:
+    if isinstance(error, TimeoutError) or getattr(error, "errno", None) in NO_WAY:
         return CopyError("opening", "Timed out")
     if isinstance(error, FtpProtocolError):
         return CopyError("opening", "Protocol error")

@@ -24,6 +24,7 @@ from flashferry.lab.standin.ftp_protocol import (
 )
 from flashferry.lab.standin.ftp_request import AbortedError, CopyError, TransferRequest, as_copy_error
 from flashferry.lab.standin.handshake import GATE, LONGEST_HOLD_S
+from flashferry.lab.standin.http_protocol import HttpProtocolError
 from flashferry.lab.standin.outgoing import open_connection
 
 if TYPE_CHECKING:
@@ -68,18 +69,22 @@ class Transfer:
             yield
         except NoSpaceError as error:
             raise CopyError("copying", "Not enough space on device") from error
-        except (OSError, FtpProtocolError, CopyError) as error:
+        except (OSError, FtpProtocolError, HttpProtocolError, CopyError) as error:
             if self._stop.is_set():
                 raise AbortedError from error
-            raise as_copy_error(error) from error
+            raise self.words_of(error) from error
         finally:
             for connection, _ in list(self._open):
                 self.close(connection)
 
+    def words_of(self, error: Exception) -> CopyError:
+        """Return the device's words for what went wrong."""
+        return as_copy_error(error)
+
     def log_in(self) -> socket.socket:
         """Return the control connection, logged in and in binary mode."""
         request = self.request
-        control = self._connect((request.url.host, request.url.port))
+        control = self._connect((request.address, request.url.port))
         control.settimeout(request.reply_timeout_s)
         self.expect(self._reply(control), refused="Connection refused by remote host")
         self._send(control, f"USER {request.user}")

@@ -1,103 +1,145 @@
-"""HTTP as a client: GET for a download, PUT for an upload."""
+"""HTTP as a client: GET for a download, PUT for an upload, over the same TCP as the device's FTP.
+
+The clock of `bytes copied` starts with the answer's head, as FTP's does with its 150 reply. That is not documented: see
+docs/lab.md, "Doubts".
+"""
 
 from __future__ import annotations
 
-import base64
 import os
+import socket
 import time
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
-from flashferry.lab.standin import receive_window
+from flashferry.lab.standin import clock, receive_window
 from flashferry.lab.standin.ftp_pull import Pull
 from flashferry.lab.standin.ftp_push import Push
-from flashferry.lab.standin.ftp_request import AbortedError, CopyError, PullHooks
+from flashferry.lab.standin.ftp_request import NO_WAY, AbortedError, CopyError, PullHooks
+from flashferry.lab.standin.ftp_transfer import CHUNK_BYTES, Transfer
+from flashferry.lab.standin.http_protocol import END, Answer, read_head, request_head
 from flashferry.lab.standin.results import PullResult
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
     from typing import BinaryIO
 
 _LONGEST_HEAD_BYTES = 65536
-_REASONS = {401: "Permission denied", 403: "Permission denied", 404: "No such file or directory"}
 
 
-class HttpPull(Pull):
-    """One download by GET (RFC 9112); the connection opens with the device's TCP, as that of FTP does."""
+class HttpTransfer(Transfer):
+    """What a download and an upload by HTTP have in common."""
+
+    def open_http(self) -> socket.socket:
+        """Open the connection; its window holds from the first byte of the answer on."""
+        self._stage = "connect"
+        connection = self._connect((self.request.address, self.request.url.port))
+        connection.settimeout(self.request.reply_timeout_s)
+        receive_window.before_data(connection, self.request.tcp.window_bytes, head_comes_first=True)
+        self._stage = "head"
+        return connection
+
+    def device_time(self) -> datetime:
+        """Return what the device takes the time to be, in UTC."""
+        return (clock.now() + timedelta(seconds=self.request.clock_offset_s)).astimezone(UTC)
+
+    def answer(self, connection: socket.socket) -> tuple[Answer, bytes]:
+        """Read the head of an answer; return it with what came behind it."""
+        held = b""
+        while END not in held:
+            chunk = connection.recv(4096)
+            held += chunk
+            if not chunk or len(held) > _LONGEST_HEAD_BYTES:
+                raise self.failed("closed")
+        head, _, rest = held.partition(END)
+        self._stage = "body"
+        return read_head(head), rest
+
+    def failed(self, name: str) -> CopyError:
+        """Return the error with the platform's words for it."""
+        wording = self.request.texts[name]
+        return CopyError(wording.verb, wording.reason, guess=wording.name if wording.unknown else "")
+
+    def words_of(self, error: Exception) -> CopyError:
+        """Name what went wrong by how far the transfer had come."""
+        if isinstance(error, CopyError):
+            return error
+        if isinstance(error, ConnectionRefusedError):
+            return self.failed("refused")
+        if isinstance(error, TimeoutError) or getattr(error, "errno", None) in NO_WAY:
+            return self.failed({"connect": "unreachable", "head": "silent"}.get(self._stage, "stalled"))
+        return self.failed("broken" if self._stage == "body" else "closed")
+
+    _stage = "connect"
+
+
+class HttpPull(HttpTransfer, Pull):
+    """One download by GET (RFC 9112)."""
 
     def _fetch(self, hooks: PullHooks) -> PullResult:
-        connection = self._connect((self.request.url.host, self.request.url.port))
-        connection.settimeout(self.request.reply_timeout_s)
-        receive_window.before_data(connection, self.request.tcp.window_bytes)
-        connection.sendall(_head(self, "GET"))
-        code, length, first = _answer(connection)
-        _expect(code, "opening")
+        connection = self.open_http()
+        connection.sendall(request_head(self.request, "GET", self.device_time()))
+        answer, first = self.answer(connection)
+        if answer.failure:
+            raise self.failed(answer.failure)
+        opened_s = time.monotonic()
+        if answer.length_bytes != 0:
+            # The head has taken its part of a small window. With the buffer set before the first of the body is read,
+            # Linux opens the window again at once; behind it, only after the server's timer has run out.
+            connection.recv(1, socket.MSG_PEEK)
+            receive_window.after_first_data(connection, self.request.tcp.window_bytes)
+            first += self._receive_some(connection)
         if not hooks.may_begin():
             raise AbortedError
-        opened_s = time.monotonic()
-        sink = hooks.open_sink(length)
+        sink = hooks.open_sink(answer.length_bytes)
         try:
-            if first:
-                sink.write(first)
-                hooks.progress(len(first))
-            size = len(first) + self._receive(connection, sink, lambda more: hooks.progress(len(first) + more))
+            size = 0
+            for chunk in self._body(connection, first, answer.length_bytes):
+                sink.write(chunk)
+                size += len(chunk)
+                hooks.progress(size)
         finally:
             sink.close()
         seconds = time.monotonic() - opened_s
         self.close(connection)
-        if length is not None and size != length:
-            raise CopyError("reading", "I/O error")
+        if answer.length_bytes is not None and size < answer.length_bytes:
+            raise self.failed("short")
         return PullResult(size_bytes=size, seconds=seconds)
 
+    def _body(self, connection: socket.socket, first: bytes, length_bytes: int | None) -> Iterator[bytes]:
+        """Yield the body: as long as announced, or to the end of the connection where nothing is announced."""
+        left = 1 << 62 if length_bytes is None else length_bytes
+        self._stop.wait(self.request.silent_start_s)
+        chunk = first[:left]
+        while chunk:
+            yield chunk
+            left -= len(chunk)
+            chunk = self._receive_some(connection, left) if left else b""
 
-class HttpPush(Push):
+    def _receive_some(self, connection: socket.socket, most_bytes: int = CHUNK_BYTES) -> bytes:
+        chunk = connection.recv(min(CHUNK_BYTES, most_bytes))
+        receive_window.acknowledge(connection)
+        if self._stop.is_set():
+            raise AbortedError
+        return chunk
+
+
+class HttpPush(HttpTransfer, Push):
     """One upload by PUT."""
 
     def run(self, source: BinaryIO, *, opened: Callable[[], None], progress: Callable[[int], None]) -> PullResult:
         """Store the file; arguments and errors are those of an FTP upload."""
         with self.device_words():
-            connection = self._connect((self.request.url.host, self.request.url.port))
-            connection.settimeout(self.request.reply_timeout_s)
+            connection = self.open_http()
             length = source.seek(0, os.SEEK_END)
             source.seek(0)
-            connection.sendall(_head(self, "PUT", f"Content-Length: {length}\r\n"))
+            connection.sendall(request_head(self.request, "PUT", self.device_time(), length_bytes=length))
             opened()
             opened_s = time.monotonic()
             size = self._send_all(connection, source, progress)
-            code, _, _ = _answer(connection)
-            _expect(code, "writing")
+            answer, _ = self.answer(connection)
+            if answer.failure not in {"", "chunked"}:
+                raise self.failed(answer.failure if answer.code in {401, 403} else "not_stored")
             self.close(connection)
             return PullResult(size_bytes=size, seconds=time.monotonic() - opened_s)
-
-
-def _head(transfer: Pull | Push, method: str, more: str = "") -> bytes:
-    url = transfer.request.url
-    login = f"{url.user}:{url.password or ''}".encode("latin-1", "replace")
-    authorization = f"Authorization: Basic {base64.b64encode(login).decode()}\r\n" if url.user is not None else ""
-    head = f"{method} /{url.path} HTTP/1.1\r\nHost: {url.host}\r\nConnection: close\r\nUser-Agent: cisco-IOS\r\n"
-    return f"{head}{authorization}{more}\r\n".encode("latin-1", "replace")
-
-
-def _answer(connection: socket.socket) -> tuple[int, int | None, bytes]:
-    """Read the head of an answer; return its code, the length it announces, and what came behind it."""
-    held = b""
-    while b"\r\n\r\n" not in held:
-        chunk = connection.recv(4096)
-        held += chunk
-        if not chunk or len(held) > _LONGEST_HEAD_BYTES:
-            raise CopyError("opening", "Protocol error")
-    head, _, rest = held.partition(b"\r\n\r\n")
-    status, *lines = head.decode("latin-1").split("\r\n")
-    words = status.split()
-    if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdecimal():
-        raise CopyError("opening", "Protocol error")
-    named = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    if "transfer-encoding" in named:
-        raise CopyError("opening", "Protocol error")
-    length = named.get("content-length", "")
-    return int(words[1]), int(length) if length.isdecimal() else None, rest
-
-
-def _expect(code: int, verb: str) -> None:
-    if not 200 <= code < 300:
-        raise CopyError(verb, _REASONS.get(code, "I/O error"))

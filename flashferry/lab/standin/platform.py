@@ -12,6 +12,7 @@ from flashferry.lab.datafile import Table, read_table
 from flashferry.lab.errors import LabError
 from flashferry.lab.standin.configuration import Configuration, parse_configuration
 from flashferry.lab.standin.hardware import PortFigures
+from flashferry.lab.standin.wording import Wording, platform_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +43,8 @@ class CopyFigures:
         passive: The FTP client is passive without a line that says so.
         extended_passive: The FTP client tries EPSV first.
         erase_question: The flash is of class B, and copying to it asks whether to erase it first.
+        http_ok_line: A copy by HTTP ends with the line ``[OK - N/4096 bytes]`` that other protocols print.
+        http_marks_round_up: A begun mark of a copy by HTTP is shown at its end, as that of other protocols is.
     """
 
     loading_line: bool
@@ -51,6 +54,8 @@ class CopyFigures:
     passive: bool
     extended_passive: bool
     erase_question: bool
+    http_ok_line: bool
+    http_marks_round_up: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +112,7 @@ class Platform:
         texts: Outputs with places to fill in.
         outputs: Further `show` commands and what they print, with places to fill in.
         configuration_text: The configuration fresh from stock.
+        http_texts: What its HTTP client prints where it fails.
     """
 
     name: str
@@ -133,6 +139,11 @@ class Platform:
     texts: Mapping[str, str]
     outputs: Mapping[str, str]
     configuration_text: str
+    http_texts: Mapping[str, Wording]
+
+    def texts_of(self, scheme: str) -> Mapping[str, Wording]:
+        """Return what the client of a protocol prints where it fails; empty where that is no data."""
+        return self.http_texts if scheme in {"http", "https"} else {}
 
     @property
     def prefixes(self) -> frozenset[str]:
@@ -183,6 +194,7 @@ def load_platform(name: str) -> Platform:
         texts={key: texts.text(key) for key in (*_TEXTS, "bootvar") if key in _TEXTS or key in texts.values},
         outputs={key: table.table("outputs").text(key) for key in table.table("outputs").values},
         configuration_text=_configuration_text(table.text("configuration", name)),
+        http_texts=platform_texts("http", table.table("http_texts")),
     )
 
 
@@ -203,7 +215,7 @@ _KEYS = (
     "vty_lines", "line_limit_chars", "config_prompt_chars", "dir_size_chars", "boot_s",
     "has_legacy_ssh", "is_controller_managed", "mac_prefix", "ports", "cabled",
     "image", "configuration", "file_systems",
-    "tcp", "copy", "flash", "other_flashes", "texts", "outputs",
+    "tcp", "copy", "flash", "other_flashes", "texts", "outputs", "http_texts",
 )  # fmt: skip
 _TEXTS = ("version", "inventory", "boot")
 
@@ -248,6 +260,9 @@ def _copy(table: Table) -> CopyFigures:
         passive=table.flag("passive"),
         extended_passive=table.flag("extended_passive", False),
         erase_question=table.flag("erase_question", False),
+        # `copy http://... null:` of 174 bytes printed neither an [OK line nor a mark (public lab log).
+        http_ok_line=table.flag("http_ok_line", False),
+        http_marks_round_up=table.flag("http_marks_round_up", False),
     )
 
 

@@ -108,6 +108,15 @@ def static_routes(configuration: Configuration, table: str) -> Iterator[tuple[ip
             yield network, rest[2]
 
 
+def is_address(host: str) -> bool:
+    """Tell whether a host is written as an address, not as a name."""
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def _address(text: str) -> ipaddress.IPv4Address:
     """Return a host's address; a name stands for one that only the default route covers."""
     try:

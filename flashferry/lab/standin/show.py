@@ -52,9 +52,9 @@ def startup_config(vty: Vty, _: Arguments) -> str:
     return f"Using {len(text)} out of 33554432 bytes\n{text}\n" if text else "startup-config is not present\n"
 
 
-def clock_now(_: Vty, __: Arguments) -> str:
+def clock_now(vty: Vty, __: Arguments) -> str:
     """`show clock`."""
-    return clock.clock_line(clock.now()) + "\n"
+    return clock.clock_line(vty.device.now()) + "\n"
 
 
 def hosts(vty: Vty, _: Arguments) -> str:

@@ -19,7 +19,7 @@ class SilentPull(Pull):
     """A download that connects, and then ends with an error."""
 
     def _fetch(self, _hooks: PullHooks) -> PullResult:
-        self._connect((self.request.url.host, self.request.url.port))
+        self._connect((self.request.address, self.request.url.port))
         raise CopyError("opening", "I/O error")
 
 
@@ -30,5 +30,5 @@ class SilentPush(Push):
         """Connect, and fail."""
         del opened, progress
         with self.device_words():
-            self._connect((self.request.url.host, self.request.url.port))
+            self._connect((self.request.address, self.request.url.port))
             raise CopyError("writing", "I/O error")

@@ -36,7 +36,7 @@ class TftpTransfer:
     def __init__(self, request: TransferRequest, _connections: ConnectionTable, stop: threading.Event) -> None:
         self.request = request
         self._stop = stop
-        self._peer = (request.url.host, request.url.port)
+        self._peer = (request.address, request.url.port)
         self._is_answered = False
 
     def abort(self) -> None:

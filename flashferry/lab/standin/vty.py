@@ -159,6 +159,7 @@ class Vty:
         foreign = [at for prefix, at in found.file_systems if not self.device.knows_prefix(prefix)]
         running = self.device.running
         foreign += [at for name, at in found.interfaces if canonical_interface(name, running) is None]
+        foreign += _vrf_of_http(found, command)
         return Invalid(offset=foreign[0]) if foreign else found
 
     async def _show(self, text: str, pipe: str | None, offset: int) -> None:
@@ -225,3 +226,11 @@ class Vty:
             self.terminal.write("".join(f"  {word}\n" for word in fitting) + "\n")
         else:
             self.terminal.write("% Unrecognized command\n")
+
+
+def _vrf_of_http(found: Matched[Command], command: str) -> list[int]:
+    """Return where `copy http:` names a VRF: it has no such keyword, its source-interface line decides (pyntc)."""
+    schemes = {prefix.lower() for prefix, _ in found.file_systems}
+    if found.words[-2:-1] != ("vrf",) or not schemes & {"http", "https"}:
+        return []
+    return [len(command.rstrip().rsplit(None, 2)[0]) + 1]

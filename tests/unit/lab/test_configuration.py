@@ -48,6 +48,9 @@ TCP_LINES = (
     "ip tcp path-mtu-discovery", "ip tcp path-mtu-discovery age-timer 20", "ip tcp synwait-time 5",
     "ip tcp queuemax 50", "ip tcp mss 1400", "ip ftp passive", "no ip ftp passive", "file prompt quiet",
     "file prompt noisy", "file prompt alert", "ip ftp source-interface GigabitEthernet1",
+    "ip http client source-interface GigabitEthernet1", "ip http client connection timeout 60",
+    "ip http client connection timeout 10", "ip http client connection forceclose", "ip http client username bob",
+    "ip http client password 7 0508571C22431F5B4A",
 )  # fmt: skip
 
 
@@ -57,7 +60,8 @@ def test_restore_is_exact_from_any_start(before: list[str], tuned: list[str]) ->
     configuration = _fresh()
     _type(configuration, *before)
     start = configuration.render()
-    old = [line for line in start.splitlines() if line.startswith(("ip tcp", "no ip ftp", "ip ftp", "file prompt"))]
+    kinds = ("ip tcp", "no ip ftp", "ip ftp", "ip http client", "file prompt")
+    old = [line for line in start.splitlines() if line.startswith(kinds)]
     _type(configuration, *tuned)
     for line in tuned:
         _type(configuration, "default " + line.removeprefix("no "))
@@ -77,6 +81,11 @@ def test_restore_is_exact_from_any_start(before: list[str], tuned: list[str]) ->
         ("no ip ftp passive", "ip ftp passive"),
         ("no ip ftp passive", "default ip ftp passive"),
         ("ip http server", "no ip http server"),
+        ("ip http client source-interface GigabitEthernet1", "no ip http client source-interface"),
+        ("ip http client connection idle timeout 20", "no ip http client connection idle timeout"),
+        ("ip http client password letters9", "no ip http client password"),
+        ("ip host depot 198.18.0.1", "no ip host depot 198.18.0.1"),
+        ("ip host depot 198.18.0.1", "no ip host depot"),
         ("ip http server", "default ip http server"),
         ("no ip domain lookup", "no ip domain lookup"),
         ("username bob privilege 1 secret x", "no username bob"),
