@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from flashferry.fileserver import sockets
 from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.records import EventKind, TransferState
+from flashferry.fileserver.sending import Retrieval
 from flashferry.fileserver.ticket_accounts import Account
 from flashferry.fileserver.tickets import Refusal, plain_address
 from flashferry.images.digests import ImageFile
 from flashferry.images.errors import ImageUnreadable
 from flashferry.images.files import open_as
 from ftpserver.control import BoundedControl
-from ftpserver.data import Retrieval
 from ftpserver.passive_ports import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, protocol_of
 from ftpserver.settings import TRANSPORTS
 

@@ -106,6 +106,7 @@ class TransferRecord:
         cipher: Name of the cipher as its protocol calls it; empty in clear text, and in records of older releases.
         mac: Name of the MAC; empty without one, as with ciphers that authenticate by themselves.
         client: What the client calls itself: its SSH version, its User-Agent; empty where it says nothing.
+        transport: By what it was fetched; those of earlier releases, which do not say, by the only one there was.
     """
 
     ticket_id: str
@@ -139,6 +140,7 @@ class TransferRecord:
     cipher: str = ""
     mac: str = ""
     client: str = ""
+    transport: str = "ftp"
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values for `json.dumps`."""
@@ -168,6 +170,7 @@ class TransferProgress:
         limited_by: What limited the transfer under way so far; None while that cannot be told.
         last_error: The last thing that went wrong, in a sentence; empty if nothing did.
         record: The last transfer, once it ended.
+        transport: By what the image is fetched, or was last; None before a transfer began.
     """
 
     ticket_id: str
@@ -186,6 +189,7 @@ class TransferProgress:
     last_error: str = ""
     record: TransferRecord | None = None
     image_name: str = ""
+    transport: str | None = None
 
 
 class EventKind(StrEnum):

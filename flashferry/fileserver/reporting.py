@@ -152,6 +152,7 @@ class Reporter:
             peer_address=self._client.client_address,
             control_syn=transfer.start.control_syn,
             data_syn=transfer.start.data_syn,
+            transport=transfer.start.transport,
             rtt_s=transfer.info.rtt_s,
             bytes_acked=transfer.start.offset_bytes + transfer.acked_bytes,
             # An ended copy moves nothing, whatever its last second was like: its successor has the rate now.

@@ -8,6 +8,7 @@ costs no I/O.
 import time
 from typing import TYPE_CHECKING, Self
 
+from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.host_capabilities import HostCapabilities
 from flashferry.fileserver.records import LoginFailure, ServerEvent, TransferProgress
@@ -73,6 +74,25 @@ class FileServer:
     def ports(self) -> tuple[int, ...]:
         """The ports in force, in the order of the listeners."""
         return self._household.ports
+
+    @property
+    def transports(self) -> tuple[str, ...]:
+        """The transports served, each once, in the order of the listeners."""
+        return tuple(dict.fromkeys(name for listener in self.settings.listeners for name in listener.transports))
+
+    def port_of(self, transport: str) -> int:
+        """Return the port in force of a transport, of the first listener that serves it.
+
+        Raises:
+            SettingsInvalid: It is not served here.
+        """
+        for listener, port in zip(self.settings.listeners, self.ports, strict=True):
+            if transport in listener.transports:
+                return port
+        raise SettingsInvalid(
+            f"transport: expected one that this server serves ({', '.join(self.transports)}), found {transport!r}",
+            hint="Give the server a listener for it",
+        )
 
     @property
     def capabilities(self) -> HostCapabilities:

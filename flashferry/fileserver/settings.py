@@ -131,6 +131,7 @@ class ListenerSettings:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _require(bool(self.transports), "transports: expected at least one, found none")
         _require(
             _PROTOCOL_NAME.fullmatch(self.protocol) is not None,
             f"protocol: expected a name such as package.module:NAME, found {self.protocol!r}",

@@ -11,6 +11,8 @@ from flashferry.tcp.sample import ChannelReading, Sample
 from flashferry.tcp.verdict import VerdictKind, classify_transfer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flashferry.fileserver.tickets import TicketGrant
     from flashferry.tcp.syn import SynOptions
     from flashferry.tcp.verdict import KnownLink, OwnPace
@@ -34,6 +36,8 @@ class TransferStart:
         cipher: Name of the cipher of an encrypted transfer, as its protocol calls it; empty in clear text.
         mac: Name of its MAC; empty without one, as with ciphers that authenticate by themselves.
         client: What the client calls itself: its SSH version, its User-Agent; empty where it says nothing.
+        transport: By what it is fetched: a word of `ListenerSettings.transports`.
+        end_bytes: Where in the image it ends, the first byte that is not sent; None: with the image.
     """
 
     grant: "TicketGrant"
@@ -46,6 +50,8 @@ class TransferStart:
     cipher: str = ""
     mac: str = ""
     client: str = ""
+    transport: str
+    end_bytes: int | None = None
 
 
 class Transfer:
@@ -55,16 +61,27 @@ class Transfer:
         start: What is known when it begins.
         raw_info: TCP_INFO at that time, as the kernel returned it.
         channel: The SSH channel at that time; None where the image goes straight into a socket.
+        payload_of: Tells how much of the image is among bytes that were acknowledged; None: all of them are.
+        base_acked_bytes: What had been acknowledged before all that `payload_of` counts; None: what was by `raw_info`.
     """
 
-    def __init__(self, start: TransferStart, raw_info: bytes, channel: ChannelReading | None = None) -> None:
+    def __init__(
+        self,
+        start: TransferStart,
+        raw_info: bytes,
+        channel: ChannelReading | None = None,
+        *,
+        payload_of: "Callable[[int], int] | None" = None,
+        base_acked_bytes: int | None = None,
+    ) -> None:
         self.start = start
+        self._payload_of = payload_of
         self.info: TcpInfo = parse_tcp_info(raw_info)
         self.acked_bytes = 0
         self.rate_bytes_per_s = 0.0
         self.written_bytes = 0
         self.progressed_s = start.now_s
-        self._base_acked = self.info.bytes_acked or 0
+        self._base_acked = (self.info.bytes_acked or 0) if base_acked_bytes is None else base_acked_bytes
         self._first_byte_s: float | None = None
         self._last_byte_s: float | None = None
         self._last_ack_s: float | None = None
@@ -81,8 +98,11 @@ class Transfer:
 
     @property
     def to_send_bytes(self) -> int:
-        """Payload this transfer carries: the image from its offset on."""
-        return self.start.grant.image.size_bytes - self.start.offset_bytes
+        """Payload this transfer carries: the image from its offset to its end, or that of the part asked for."""
+        end_bytes = self.start.end_bytes
+        if end_bytes is None:
+            end_bytes = self.start.grant.image.size_bytes
+        return end_bytes - self.start.offset_bytes
 
     @property
     def all_written(self) -> bool:
@@ -140,7 +160,10 @@ class Transfer:
         """
         self.info = parse_tcp_info(raw_info)
         self._count_repairs(now_s)
-        acked = min(max((self.info.bytes_acked or 0) - self._base_acked, 0), self.written_bytes)
+        acked = max((self.info.bytes_acked or 0) - self._base_acked, 0)
+        if self._payload_of is not None:
+            acked = max(self._payload_of(acked), 0)
+        acked = min(acked, self.written_bytes)
         if acked > self.acked_bytes:
             self.progressed_s = self._last_ack_s = now_s
         self.acked_bytes = acked
@@ -233,6 +256,7 @@ class Transfer:
             "cipher": start.cipher,
             "mac": start.mac,
             "client": start.client,
+            "transport": start.transport,
         }
 
     def _moved(self, now_s: float) -> dict[str, Any]:

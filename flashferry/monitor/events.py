@@ -33,6 +33,7 @@ class TransferEnd:
         retransmitted_bytes: Bytes sent again; None where the kernel does not tell.
         duration_s: First byte to last acknowledgement.
         rate_bytes_per_s: Acknowledged payload over that time.
+        transport: By what it was fetched; empty where that was not told.
     """
 
     is_delivered: bool
@@ -41,6 +42,7 @@ class TransferEnd:
     retransmitted_bytes: int | None
     duration_s: float
     rate_bytes_per_s: float
+    transport: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from flashferry.store.schema import OLDEST_TRANSPORT
 from flashferry.tcp.sample import Sample
 
 
@@ -59,6 +60,7 @@ class TransferReport:
         window_bytes: Largest receive window seen.
         cap_bytes_per_s: Pacing cap in force at its end, and `cap_source` where it came from.
         samples: Readings of TCP_INFO.
+        transport: By what it was fetched.
     """
 
     at: str | None
@@ -84,6 +86,7 @@ class TransferReport:
     retransmitted_share: float | None
     verdict: VerdictReport | None
     samples: tuple[Sample, ...]
+    transport: str = OLDEST_TRANSPORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

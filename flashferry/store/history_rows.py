@@ -78,6 +78,7 @@ def _measurement(row: TransferRow) -> Measurement:
         device_s=row.device_s,
         identity=row.identity,
         model=row.model,
+        transport=row.transport,
     )
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from flashferry.core.described import counted
 from flashferry.core.units import rate
+from flashferry.store.schema import OLDEST_TRANSPORT
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED, STAGE
 from flashferry.tcp.probing import too_short
 from flashferry.tcp.verdict_rules import VerdictKind
@@ -60,6 +61,7 @@ class Measurement:
         device_s: How long the copy took by the device's own clock, flash writing included; None where it did not say.
         identity: What the device calls itself, or None.
         model: Its model, or None.
+        transport: By what it was fetched.
     """
 
     host: str
@@ -80,6 +82,7 @@ class Measurement:
     device_s: float | None = None
     identity: str | None = None
     model: str | None = None
+    transport: str = OLDEST_TRANSPORT
 
     @property
     def counts(self) -> bool:

@@ -103,7 +103,14 @@ ALTER TABLE transfers ADD COLUMN seal TEXT;
 """
 """Serial numbers of a stack's members, and a checksum over each row: see `seal_of`."""
 
-_STEPS = (_FIRST, _FLEET, _SEALED)
+OLDEST_TRANSPORT = "ftp"
+"""By what every transfer was fetched before the journal said so."""
+
+_TRANSPORT = f"""
+ALTER TABLE transfers ADD COLUMN transport TEXT NOT NULL DEFAULT '{OLDEST_TRANSPORT}';
+"""
+
+_STEPS = (_FIRST, _FLEET, _SEALED, _TRANSPORT)
 SCHEMA_VERSION = len(_STEPS)
 
 _AS_FLEET = """
@@ -119,6 +126,11 @@ CREATE TEMP VIEW devices AS SELECT rowid AS rowid, *, NULL AS members, NULL AS s
 """
 
 
+_AS_TRANSPORT = """
+CREATE TEMP VIEW transfers AS SELECT rowid AS rowid, *, 'OLDEST' AS transport FROM main.transfers;
+""".replace("OLDEST", OLDEST_TRANSPORT)
+
+
 def migrate(database: sqlite3.Connection) -> None:
     """Bring a database to the present schema; the caller holds the transaction.
 
@@ -127,6 +139,8 @@ def migrate(database: sqlite3.Connection) -> None:
     """
     version = version_of(database)
     for step in _STEPS[version:]:
+        if step is _TRANSPORT:
+            _seal_with(database, "transfers", f"'{OLDEST_TRANSPORT}'")
         _execute(database, step)
     if version < SCHEMA_VERSION:
         database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -141,10 +155,13 @@ def show_as_present(database: sqlite3.Connection) -> None:
     version = version_of(database)
     if version == 2:
         _execute(database, _AS_SEALED)
+    if version in {2, 3}:
+        _execute(database, _AS_TRANSPORT)
     if version == 1:
         _execute(database, _AS_FLEET)
         added = _FLEET[_FLEET.index("CREATE TABLE attempts") : _FLEET.index("CREATE INDEX")]
         _execute(database, added.replace("CREATE TABLE", "CREATE TEMP TABLE"))
+        _execute(database, _TRANSPORT)
 
 
 def version_of(database: sqlite3.Connection) -> int:
@@ -178,6 +195,22 @@ def seal_of(*values: object) -> str:
 def know_seals(database: sqlite3.Connection) -> None:
     """Have a connection know the checksum, so that `SOUND` may stand in its queries."""
     database.create_function(_FUNCTION, -1, seal_of, deterministic=True)
+
+
+def _seal_with(database: sqlite3.Connection, table: str, value: str) -> None:
+    """Seal the rows of a table anew for a column that comes behind all others; one whose seal does not fit keeps it.
+
+    Args:
+        database: A connection.
+        table: The table, which lacks the column as yet.
+        value: What its rows are to have there, as SQL.
+    """
+    know_seals(database)
+    values = ", ".join(_columns(database, table))
+    database.execute(
+        f"UPDATE {table} SET {_SEAL} = {_FUNCTION}({values}, {value}) "  # noqa: S608 -- our own words
+        f"WHERE {_SEAL} = {_FUNCTION}({values})"
+    )
 
 
 def seal_writes(database: sqlite3.Connection) -> None:

@@ -108,6 +108,7 @@ class TransferRow:
     verdict: str
     device_s: float | None
     model: str | None
+    transport: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ def row_of(run_id: str, host: str, entry: TransferEntry) -> SampledRow:
         verdict=record.verdict.kind.value,
         device_s=None,
         model=None,
+        transport=record.transport,
         record=packed(stored_json(record)),
     )
 

@@ -7,10 +7,12 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from flashferry.core.errors import Kind
+from flashferry.transports import TRANSPORTS
 
 _LONG_S = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400)
 _HASH_S = (5, 10, 20, 40, 60, 120, 180, 300, 600, 1200)
 _WAIT_S = (1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400)
+_TRANSPORTS = frozenset(one.name for one in TRANSPORTS)
 _FROM_THE_START = (
     Kind.LOGIN_REFUSED,
     Kind.DEVICE_UNREACHABLE,
@@ -26,6 +28,8 @@ class Instruments:
     Attributes:
         registry: Where they are; a run has its own, so that two in one process do not mix.
         transfers: Transfers that ended, by site, outcome (`delivered`, `failed`) and verdict.
+        by_transport: The same by site, transport and outcome. A family of its own: one more label would make other
+            series of `transfers`.
         retransmitted: Bytes sent again in transfers that ended, by site.
         login_failures: Logins refused: by devices to us (`device`), by our FTP server to others (`ftp`).
         copy_seconds: First byte to last acknowledgement of delivered transfers, by site.
@@ -38,6 +42,9 @@ class Instruments:
         )
         build.labels(version=version("flashferry")).set(1)
         self.transfers = self._counter("transfers", "Transfers that ended.", "site", "outcome", "verdict")
+        self.by_transport = self._counter(
+            "transport_transfers", "Transfers that ended, by how they were fetched.", "site", "transport", "outcome"
+        )
         self.retransmitted = self._counter("retransmitted_bytes", "Bytes sent again in transfers that ended.", "site")
         self.login_failures = self._counter(
             "login_failures", "Logins refused, by devices or by our FTP server.", "side"
@@ -45,11 +52,21 @@ class Instruments:
         self.copy_seconds = self._histogram("copy_seconds", "Duration of delivered transfers.", _LONG_S, "site")
 
     def ended(
-        self, site: str, *, is_delivered: bool, verdict: str, duration_s: float, retransmitted_bytes: int | None
+        self,
+        site: str,
+        *,
+        transport: str,
+        is_delivered: bool,
+        verdict: str,
+        duration_s: float,
+        retransmitted_bytes: int | None,
     ) -> None:
         """Count a transfer that ended."""
         outcome = "delivered" if is_delivered else "failed"
         self.transfers.labels(site=site, outcome=outcome, verdict=verdict).inc()
+        self.by_transport.labels(
+            site=site, transport=transport if transport in _TRANSPORTS else "other", outcome=outcome
+        ).inc()
         self.retransmitted.labels(site=site).inc(retransmitted_bytes or 0)
         if is_delivered:
             self.copy_seconds.labels(site=site).observe(duration_s)

@@ -82,6 +82,7 @@ class RunMetrics:
         if event.transfer is not None:
             found.ended(
                 site,
+                transport=event.transfer.transport,
                 is_delivered=event.transfer.is_delivered,
                 verdict=event.transfer.verdict,
                 duration_s=event.transfer.duration_s,

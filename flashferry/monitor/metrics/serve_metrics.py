@@ -71,6 +71,7 @@ class ServeMetrics(Collector):
         if seen.record is not None and event.kind in {EventKind.DONE, EventKind.FAILED}:
             self._instruments.ended(
                 SITE,
+                transport=seen.record.transport,
                 is_delivered=seen.record.outcome == "delivered",
                 verdict=seen.record.verdict.kind.value,
                 duration_s=seen.record.duration_s,

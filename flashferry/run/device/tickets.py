@@ -125,6 +125,7 @@ class DeviceTickets:
             retransmitted_bytes=record.retransmitted_bytes,
             duration_s=record.duration_s,
             rate_bytes_per_s=record.rate_bytes_per_s,
+            transport=record.transport,
         )
         text = f"{exact_rate(record.rate_bytes_per_s)} by our server, {end.verdict}"
         self._events.tell("transfer", "done" if end.is_delivered else "failed", text, transfer=end)

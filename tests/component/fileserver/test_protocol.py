@@ -138,3 +138,11 @@ def test_options_that_are_none_of_the_protocol_s_are_one_sentence(tmp_path: Path
     )
     with pytest.raises(FileServerError, match="passive_ports"), FileServer(_settings(tmp_path, listener)):
         pass
+
+
+def test_each_transport_has_the_port_of_its_listener(server: FileServer) -> None:
+    """The first that serves it counts; one that is not served is a sentence with the names of those that are."""
+    assert server.transports == ("ftp",)
+    assert server.port_of("ftp") == server.ports[0]
+    with pytest.raises(FileServerError, match=r"expected one that this server serves \(ftp\), found 'gopher'"):
+        server.port_of("gopher")

@@ -14,9 +14,9 @@ _WORDS = re.compile(
     r"""\b(?:ftp\w*|pyftpdlib|pasv|epsv|eprt|retr|stor|abor|tftp|https?|scp|sftp)\b|["'][1-5][0-9]{2} [a-z]+""",
     re.IGNORECASE,
 )
-# The name of the logger is a word that logging configurations know.
-# What a listener serves unless it says otherwise is a word that devices know.
-_ALLOWED = {"settings.py": {"ftpserver", "ftp"}, "protocol.py": {"pyftpdlib"}}
+# The name of the logger is a word that logging configurations know; records that do not say how they were fetched, and
+# listeners from before there was a choice, are of the first protocol.
+_ALLOWED = {"settings.py": {"ftpserver", "ftp"}, "protocol.py": {"pyftpdlib"}, "records.py": {"ftp"}}
 
 
 @pytest.mark.parametrize("path", _SOURCES, ids=lambda path: path.name)

@@ -20,6 +20,7 @@ LISTENER = ListenerSettings(protocol="nobody:LISTENS")
             {"listen_address": "localhost"},
             "listen_address: expected an IP address such as 192.0.2.1, found 'localhost'",
         ),
+        ({"transports": ()}, "transports: expected at least one, found none"),
         ({"port": 70000}, "port: expected 0 to 65535, found 70000"),
         ({"process": "../main"}, "process: expected small letters, found '../main'"),
         ({"protocol": "os.system"}, "protocol: expected a name such as package.module:NAME, found 'os.system'"),

@@ -33,6 +33,7 @@ def _record() -> TransferRecord:
         now_s=100.0,
         control_syn=None,
         data_syn=None,
+        transport="ftp",
     )
     transfer = Transfer(start, bytes(280))
     return transfer.record(outcome="x", raw_info=None, now_s=101.0, sender=_SENDER, commands=("0.000 NOOP",))

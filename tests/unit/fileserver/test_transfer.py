@@ -49,7 +49,7 @@ def _info(**values: int) -> bytes:
     return bytes(raw)
 
 
-def _transfer(offset: int = 0, base: int = 0) -> Transfer:
+def _transfer(offset: int = 0, base: int = 0, end: int | None = None, **more: Any) -> Transfer:
     image = ImageFile(
         name="a.bin",
         size_bytes=_SIZE,
@@ -66,8 +66,10 @@ def _transfer(offset: int = 0, base: int = 0) -> Transfer:
         now_s=100.0,
         control_syn=None,
         data_syn=None,
+        transport="ftp",
+        end_bytes=end,
     )
-    return Transfer(start, _info(acked=base))
+    return Transfer(start, _info(acked=base), **more)
 
 
 def _close(transfer: Transfer, now_s: float, raw: bytes | None, **more: Any) -> TransferRecord:
@@ -276,3 +278,27 @@ def test_a_link_that_is_known_to_carry_more_is_never_the_verdict() -> None:
     given: dict[str, Any] = {"outcome": "x", "raw_info": None, "now_s": 112.0, "sender": sender, "commands": ()}
     assert transfer.record(**given).verdict.kind is VerdictKind.BANDWIDTH
     assert transfer.record(**given, link=link).verdict.kind is VerdictKind.UNKNOWN
+
+
+def test_a_part_of_an_image_ends_where_it_was_asked_to() -> None:
+    """What is to be sent is what lies between both ends, and all of it is acknowledged there."""
+    transfer = _transfer(offset=1000, end=3000)
+    transfer.wrote(2000, 100.5)
+    transfer.take(_info(acked=2000), 101.0)
+    assert (transfer.to_send_bytes, transfer.all_written, transfer.all_acked) == (2000, True, True)
+
+
+def test_what_goes_over_the_connection_beside_the_image_is_none_of_its_progress() -> None:
+    """Bytes before the image count for nothing, and an estimate never exceeds what was written."""
+    transfer = _transfer(base=7, base_acked_bytes=1, payload_of=lambda acked: acked - 300)
+    transfer.wrote(1000, 100.5)
+    found = []
+    for acked in (1, 201, 301, 801, 1301, 9999):
+        transfer.take(_info(acked=acked), 101.0)
+        found.append(transfer.acked_bytes)
+    assert found == [0, 0, 0, 500, 1000, 1000]
+
+
+def test_a_record_says_by_what_it_was_fetched() -> None:
+    """As the start of the transfer said."""
+    assert _close(_transfer(), 101.0, None).transport == "ftp"

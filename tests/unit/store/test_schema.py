@@ -12,6 +12,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.errors import DeviceRefused
+from flashferry.store import schema
 from flashferry.store.history import History
 from flashferry.store.journal import Journal
 from flashferry.store.schema import SCHEMA_VERSION
@@ -39,7 +40,7 @@ def test_nothing_of_an_old_journal_is_lost(old_journal):
     runs, devices = rows(old_journal, "runs"), rows(old_journal, "devices", OLD_COLUMNS)
     with Journal(old_journal):
         pass
-    assert version(old_journal) == SCHEMA_VERSION == 3
+    assert version(old_journal) == SCHEMA_VERSION == 4
     assert rows(old_journal, "runs", "run_id, verb, started_at, finished_at") == runs
     assert rows(old_journal, "devices", OLD_COLUMNS) == devices
 
@@ -100,6 +101,43 @@ def test_a_death_in_the_middle_leaves_one_schema_or_the_other(old_journal, state
     assert ("transfers" in tables, "attempts" in tables) == (is_new, is_new)
     with Journal(old_journal) as journal:
         assert [device.host for device in journal.leased_devices()] == ["r1"]
+
+
+@pytest.fixture
+def sealed_journal(tmp_path, monkeypatch, kept):
+    """A journal of schema 3, whose rows are sealed: two transfers, one of them changed behind its seal."""
+    with Journal(tmp_path) as journal:
+        run_id = journal.begin_run("stage")
+        for number in range(2):
+            journal.add_transfer(run_id, f"r{number}", kept(ticket_id=f"t{number}"))
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database:
+        database.execute("ALTER TABLE transfers DROP COLUMN transport")
+        schema.seal_writes(database)
+        database.execute("UPDATE transfers SET model = NULL")
+        for event in ("insert", "update"):
+            database.execute(f"DROP TRIGGER seal_transfers_{event}")
+        database.execute("UPDATE transfers SET size_bytes = 1 WHERE host = 'r1'")
+        database.execute("PRAGMA user_version = 3")
+        database.commit()
+    return tmp_path
+
+
+def test_a_sealed_row_is_as_sound_as_it_was(sealed_journal):
+    """One whose seal fits has one that fits with the new column; a changed one is told as before, both are of FTP."""
+    with Journal(sealed_journal) as journal:
+        assert journal.damaged_rows() == 1
+    with closing(sqlite3.connect(sealed_journal / "journal.sqlite3")) as database:
+        schema.know_seals(database)
+        sound = schema.sound(database, "transfers")
+        found = database.execute(f"SELECT host, transport, {sound} FROM transfers ORDER BY host").fetchall()
+    assert found == [("r0", "ftp", 1), ("r1", "ftp", 0)]
+
+
+def test_a_sealed_journal_is_read_as_it_is(sealed_journal):
+    """Copies of a journal that may only be read were by FTP, and its file stays as it is."""
+    before = (sealed_journal / "journal.sqlite3").read_bytes()
+    assert [one.transport for host in ("r0", "r1") for one in History.read(sealed_journal).of(host)] == ["ftp", "ftp"]
+    assert (sealed_journal / "journal.sqlite3").read_bytes() == before
 
 
 def test_two_that_open_it_at_once_bring_it_up_to_date_once(old_journal):
