@@ -29,6 +29,7 @@ _PUBLIC = frozenset(
         *_ATTRIBUTES,
         _GROUP,
         *("cap_share", "host_keys", "image", "link_rate_bps", "max_copies", "site", "source_interface", "vrf"),
+        *("clear_text", "transports"),
         *("device_role", "device_type", "location", "role", "status", "tags", "tenant"),
     }
 )

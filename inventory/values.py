@@ -16,6 +16,7 @@ from flashferry.core.described import control_character, described, unknown_key
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
 from inventory.time_window import DAYS, TimeWindow, check_windows
+from inventory.transport_policy import NAMES as TRANSPORT_NAMES
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """An address, a name or a VRF as one word: it goes into a command line, where a blank or line break ends it."""
@@ -155,6 +156,42 @@ def read_image(value: object) -> str | None:
     )
 
 
+def read_transports(value: object) -> tuple[str, ...]:
+    """Return the transports that are allowed, the preferred one first; none where the key is absent.
+
+    A table's cell holds them as text, with commas, semicolons or blanks between them.
+    """
+    if value is None or value == "":
+        return ()
+    names = re.split(r"[\s,;]+", value.strip()) if isinstance(value, str) else value
+    known = ", ".join(TRANSPORT_NAMES)
+    if not isinstance(names, list):
+        raise ConfigInvalid(f"expected a list of {known}, found {described(value)}", hint=_TRANSPORTS_HINT)
+    if not names:
+        raise ConfigInvalid(
+            f"expected at least one of {known}, found an empty list",
+            hint="Leave the key out where all are allowed, or give it 'null' where a group's shall not hold",
+        )
+    for name in names:
+        if name not in TRANSPORT_NAMES:
+            raise ConfigInvalid(f"expected some of {known}, found {described(name, _PROTOCOLS)}", hint=_TRANSPORTS_HINT)
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigInvalid(f"expected each transport once, found {twice} twice", hint="Leave one of them out")
+    return tuple(names)
+
+
+def read_clear_text(value: object) -> bool | None:
+    """Return whether login and image may cross in clear text."""
+    if isinstance(value, str) and value.strip().lower() in _BOOLEANS:
+        return _BOOLEANS[value.strip().lower()]
+    if value is None or value == "" or isinstance(value, bool):
+        return value if isinstance(value, bool) else None
+    raise ConfigInvalid(
+        f"expected true or false, found {described(value)}",
+        hint="Without quotes: false forbids FTP and HTTP, which carry login and image in clear text",
+    )
+
+
 def read_windows(value: object) -> tuple[TimeWindow, ...]:
     """Return the windows of a site; none where the key is absent."""
     if value is None:
@@ -238,6 +275,12 @@ def at_home(path: str) -> Path:
         return Path(path)
 
 
+_TRANSPORTS_HINT = "Write it as [http, scp], the preferred one first; docs/inventory.md says what each is"
+_PROTOCOLS = frozenset({*TRANSPORT_NAMES, "tftp", "rcp", "ssh", "telnet", "ftps", "auto", "all"})
+"""Words that stand where a transport is meant, and are no secrets."""
+_BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
+"""What a table's cell holds in place of true and false."""
+
 _WINDOW_HINT = 'Write it as [{days: [mon, tue], from: "22:00", until: "05:00", timezone: Europe/Berlin}]'
 
 READERS: Mapping[str, Callable[[object], object]] = {
@@ -249,6 +292,8 @@ READERS: Mapping[str, Callable[[object], object]] = {
     "server_address": read_word,
     "vrf": read_word,
     "source_interface": read_interface,
+    "transports": read_transports,
+    "clear_text": read_clear_text,
     "image": read_image,
     "host_keys": read_policy,
     "known_hosts": read_path,

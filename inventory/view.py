@@ -15,6 +15,7 @@ from flashferry.core.errors import ConfigInvalid
 from inventory import values
 from inventory.platforms import platform_of, wrong_platform
 from inventory.time_window import TimeWindow
+from inventory.transport_policy import CLEAR_TEXT, ORDER, TransportPolicy
 from inventory.values import INTERFACE, WORD
 
 __all__ = [
@@ -91,6 +92,8 @@ class HostView:
             knows it only as a configuration line, so it is set for the copy and put back like the tuned lines.
         windows: When its site may be worked on; none means at any time.
         max_copies: How many copies may run over the site's link at once, or None: as the run has it.
+        transports: Transports by which it may fetch, the preferred one first; none stated: all, in the usual order.
+        clear_text: Whether its login and image may cross in clear text; None: nobody said, which means yes.
         image: The image that this device is to have, a file name or a path as written; it goes before all rules.
         groups: Names of its groups and their groups, the nearest first.
     """
@@ -107,6 +110,8 @@ class HostView:
     source_interface: str | None = None
     windows: tuple[TimeWindow, ...] = ()
     max_copies: int | None = None
+    transports: tuple[str, ...] = ()
+    clear_text: bool | None = None
     image: str | None = None
     groups: tuple[str, ...] = ()
     is_cap_share_stated: bool = False
@@ -115,6 +120,11 @@ class HostView:
     def cap_bps(self) -> float | None:
         """Return the rate that copies to this site may take together, in bit/s on the link; None if unknown."""
         return None if self.link_rate_bps is None else self.link_rate_bps * self.cap_share
+
+    @property
+    def transport_policy(self) -> TransportPolicy:
+        """Return by which transports it may fetch."""
+        return TransportPolicy(stated=self.transports, clear_text=self.clear_text)
 
 
 def view(host: InventoryHost) -> HostView:
@@ -131,6 +141,7 @@ def view(host: InventoryHost) -> HostView:
         wrong, way_out = wrong_platform(host.platform)
         raise ConfigInvalid(wrong, host=host.name, hint=way_out)
     cap_share = read_key(host, "cap_share", values.read_share, data)
+    policy = _transport_policy(host, data)
     return HostView(
         name=host.name,
         address=host.hostname,
@@ -145,9 +156,32 @@ def view(host: InventoryHost) -> HostView:
         source_interface=read_key(host, "source_interface", values.read_interface, data),
         windows=read_key(host, "windows", values.read_windows, data),
         max_copies=read_key(host, "max_copies", values.read_copies, data),
+        transports=policy.stated,
+        clear_text=policy.clear_text,
         image=read_key(host, "image", values.read_image, data),
         groups=tuple(group.name for group in host.extended_groups()),
     )
+
+
+def _transport_policy(host: InventoryHost, data: Mapping[str, object]) -> TransportPolicy:
+    """Return by which transports a host may fetch.
+
+    Raises:
+        ConfigInvalid: One of the keys is wrong, or together they leave none.
+    """
+    policy = TransportPolicy(
+        stated=read_key(host, "transports", values.read_transports, data),
+        clear_text=read_key(host, "clear_text", values.read_clear_text, data),
+    )
+    if not policy.names:
+        encrypted = ", ".join(name for name in ORDER if name not in CLEAR_TEXT)
+        raise ConfigInvalid(
+            f"data key 'transports'{_origin(host, 'transports')}: expected one of {encrypted} among them, since "
+            f"'clear_text'{_origin(host, 'clear_text')} is false, found {', '.join(policy.stated)} alone",
+            host=host.name,
+            hint="Add a transport that encrypts, or allow clear text",
+        )
+    return policy
 
 
 def read_key(host: InventoryHost, key: str, read: Callable[[object], T], data: Mapping[str, object] | None = None) -> T:

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flashferry.api.checking import CheckResult, ProbeOptions, ServerPlace, check, probe, read_image
+    from flashferry.api.checking import CheckResult, ProbeOptions, ServerPlace, at_place, check, probe, read_image
     from flashferry.api.fleet import FleetOptions, open_fleet, transcripts_told_by, whole_fleet, with_credentials
     from flashferry.api.jobs import (
         StageJob,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from flashferry.run.options import DeviceOptions, RunOptions
 
 _PLACES = {
-    "checking": ("CheckResult", "ProbeOptions", "ServerPlace", "check", "probe", "read_image"),
+    "checking": ("CheckResult", "ProbeOptions", "ServerPlace", "at_place", "check", "probe", "read_image"),
     "fleet": ("FleetOptions", "open_fleet", "transcripts_told_by", "whole_fleet", "with_credentials"),
     "jobs": ("StageJob", "StageOptions", "dead_run_notices", "job_for_image", "job_for_plan", "pace_notices"),
     "options": ("Overrides", "WaveBy", "journal_in", "state_folder"),
@@ -112,6 +112,7 @@ __all__ = [
     "Watchers",
     "WaveBy",
     "approve",
+    "at_place",
     "carry_out",
     "check",
     "check_as_begun",

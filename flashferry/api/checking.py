@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,14 @@ from flashferry.images.digests import published
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.monitor.events import Emit, silent
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
+from inventory.transport_policy import AS_USUAL
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
 
     from flashferry.model.record import RunReport
     from flashferry.planning.inspection import CheckRecord
+    from flashferry.run.options import RunOptions
     from flashferry.store.journal import Journal
     from tasks.check import Wanted
 
@@ -29,11 +31,31 @@ class ServerPlace:
 
     Attributes:
         address: Our address as devices reach it, or None: as their SSH connection shows it.
-        port: Its port, 0 to 65535, or None: 21 where that is allowed and free, else the first free one from 2121 on.
+        port: Its port for FTP, 0 to 65535, or None: 21 where that is allowed and free, else the first free one from
+            2121 on.
+        other_ports: Its ports for other transports, by listener: `http`, `https`, and `ssh` for SCP and SFTP; one that
+            is missing is the well-known one where that is allowed and free, else the first free of a few others.
+        certificate: File of its certificate for HTTPS, PEM, or None.
+        key: File of the certificate's private key, PEM; only together with it.
     """
 
     address: str | None = None
     port: int | None = None
+    other_ports: Mapping[str, int] = field(default_factory=dict)
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+def at_place(options: RunOptions, place: ServerPlace) -> RunOptions:
+    """Return how a run is done, with our server at a place."""
+    return replace(
+        options,
+        device=replace(options.device, server_address=place.address),
+        port=place.port,
+        other_ports=dict(place.other_ports),
+        certificate=place.certificate,
+        key=place.key,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +96,7 @@ def check(
     *,
     reach: bool = False,
     server: ServerPlace | None = None,
+    transport: str = AS_USUAL,
     state: Path | str | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
@@ -85,6 +108,7 @@ def check(
         image: The image that they are to have, a file or what `read_image` returned; None: a look without one.
         reach: Whether each device fetches a tiny file to `null:` besides: path, login and mode, and its own SYN.
         server: Where they fetch it from.
+        transport: By what they fetch: `usual`, `auto`, or a name; see `flashferry.api.DeviceOptions`.
         state: Folder of journal and history, read only; None: where the command line has them.
         emit: Takes events; called from several threads.
         interrupted: Whether the caller wants to stop: devices under way are ended, others not begun.
@@ -102,7 +126,7 @@ def check(
         from flashferry.run.options import DeviceOptions, RunOptions
 
         place = server or ServerPlace()
-        options = RunOptions(verb="check", device=DeviceOptions(server_address=place.address), port=place.port)
+        options = at_place(RunOptions(verb="check", device=DeviceOptions(transport=transport)), place)
         records = reach_fleet(nornir, wanted, options, state=folder, emit=emit, interrupted=interrupted)
     else:
         from flashferry.planning.inspection import check_fleet
@@ -122,6 +146,7 @@ class ProbeOptions:
         image_bytes: Size of the image that is to follow: times are forecast for it.
         seconds: What a copy should take, 2 to 60; its size follows.
         server: Where the device fetches from.
+        transport: By what it fetches: `usual`, `auto`, or a name; see `flashferry.api.DeviceOptions`.
     """
 
     as_is: bool = True
@@ -129,6 +154,7 @@ class ProbeOptions:
     image_bytes: int = TYPICAL_IMAGE_BYTES
     seconds: float = TARGET_S
     server: ServerPlace = field(default_factory=ServerPlace)
+    transport: str = AS_USUAL
 
 
 def probe(
@@ -167,7 +193,6 @@ def probe(
     probe = SpeedTestOptions(
         as_is=asked.as_is, tuned=asked.tuned, image_bytes=asked.image_bytes, target_s=asked.seconds
     )
-    place = asked.server
-    run = RunOptions(verb="probe", device=DeviceOptions(server_address=place.address), port=place.port)
+    run = at_place(RunOptions(verb="probe", device=DeviceOptions(transport=asked.transport)), asked.server)
     with journal_in(state) as journal:
         return probe_fleet(nornir, probe, run, journal=journal, emit=emit, interrupted=interrupted)

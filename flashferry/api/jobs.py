@@ -18,6 +18,7 @@ from flashferry.run.make_request import RunPolicy, request_for_image, request_fo
 from flashferry.run.options import RunOptions
 from flashferry.run.recover import pending
 from flashferry.run.request import FleetRequest
+from inventory.transport_policy import AS_USUAL
 from inventory.view import view
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def job_for_image(
         retry=options.retry,
         tune=_tune(options),
         until=options.overrides.until,
+        transport=options.run.device.transport,
     )
     request = request_for_image(
         nornir,
@@ -147,12 +149,15 @@ def job_for_plan(
                 hint="Give another end with --until, or make the plan anew",
             )
     tune = options.tune or plan.tune
+    asked = options.run.device.transport
+    transport = plan.transport if asked == AS_USUAL else asked
     policy = RunPolicy(
         limits=options.overrides.limits(plan.limits),
         waves=options.overrides.policy(plan.policy),
         retry=options.retry,
         tune=tune,
         until=until,
+        transport=transport,
     )
     request = request_for_plan(nornir, plan, policy, is_rewaved=options.overrides.makes_waves)
     device = options.run.device
@@ -161,6 +166,7 @@ def job_for_plan(
         any_image=device.any_image or plan.any_image,
         uncapped=device.uncapped or plan.uncapped,
         tune=device.tune and tune is not TuneMode.NEVER,
+        transport=transport,
     )
     request = _with_inventory(request, inventory)
     if path is not None:

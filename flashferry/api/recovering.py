@@ -27,6 +27,7 @@ from flashferry.run.resume import is_done, kept_request, resumed
 from flashferry.store.reader import find_run
 from flashferry.store.stored_run import read_run
 from inventory.selection import Selection, narrowed
+from inventory.transport_policy import AS_USUAL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -313,8 +314,16 @@ def _gone_on_with(kept: RunOptions, given: RunOptions) -> RunOptions:
         any_image=kept.device.any_image or given.device.any_image,
         uncapped=kept.device.uncapped or given.device.uncapped,
         server_address=given.device.server_address or kept.device.server_address,
+        transport=kept.device.transport if given.device.transport == AS_USUAL else given.device.transport,
     )
-    return replace(kept, device=device, port=kept.port if given.port is None else given.port)
+    return replace(
+        kept,
+        device=device,
+        port=kept.port if given.port is None else given.port,
+        other_ports={**kept.other_ports, **given.other_ports},
+        certificate=given.certificate or kept.certificate,
+        key=given.key or kept.key,
+    )
 
 
 def _until(request: FleetRequest, options: StageOptions) -> datetime | None:

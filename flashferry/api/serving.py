@@ -40,7 +40,7 @@ from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import ImageFile
 from flashferry.images.errors import ImageError, ImageUnreadable
 from flashferry.model.links import payload_cap_bytes_per_s
-from flashferry.run.server import ANY_ADDRESS
+from flashferry.run.options import ANY_ADDRESS
 from flashferry.transports import USUAL, transport
 from flashferry.transports.listening import listener_at, port_notice
 from inventory.view import DEFAULT_CAP_SHARE

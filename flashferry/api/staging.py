@@ -24,6 +24,7 @@ from flashferry.run.dry_run import DryRecord, dry_run_fleet
 from flashferry.run.make_request import RunPolicy, request_for_image, request_for_plan
 from flashferry.run.options import DeviceOptions, RunOptions
 from flashferry.run.run import run_waves
+from inventory.transport_policy import AS_USUAL
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
@@ -106,6 +107,7 @@ def dry_run(
         job.options,
         state_directory=state_folder(state),
         untuned=frozenset(job.request.untuned),
+        first=job.request.transports,
         emit=emit,
         interrupted=interrupted,
     )
@@ -170,6 +172,7 @@ def stage_fleet(
     sha512: str | None = None,
     any_image: bool = False,
     uncapped: bool = False,
+    transport: str | None = None,
     server_address: str | None = None,
     ftp_port: int | None = None,
     state_dir: Path | str | None = None,
@@ -193,6 +196,7 @@ def stage_fleet(
         sha512: The same.
         any_image: Whether an image is staged also on a platform that it is not for, or on several.
         uncapped: Whether copies may run with neither a cap nor a pace, where no link rate is stated.
+        transport: By what devices fetch: `auto` or a name, or None: as the plan says, else as the inventory allows.
         server_address: Our address as devices reach it, or None: as their SSH connection shows it.
         ftp_port: Port of our FTP server, or None: 21 where that is allowed and free, else 2121, else any.
         state_dir: Where journal and history are, or None: where the command line has them.
@@ -209,12 +213,14 @@ def stage_fleet(
         raise ConfigInvalid("stage_fleet: expected either an image or a plan", hint="Give one of the two")
     made = load_plan(Path(plan)) if isinstance(plan, Path | str) else plan
     mode = _mode(tune, made)
+    by = transport or (made.transport if made is not None else AS_USUAL)
     policy = RunPolicy(
         limits=limits or (made.limits if made else Limits()),
         waves=waves or (made.policy if made else WavePolicy()),
         retry=RetryPolicy(times=retries),
         tune=mode,
         until=until or (datetime.fromisoformat(made.ends_at) if made and made.ends_at else None),
+        transport=by,
     )
     directory = state_folder(state_dir)
     if made is not None:
@@ -230,6 +236,7 @@ def stage_fleet(
             any_image=any_image or (made is not None and made.any_image),
             uncapped=uncapped or (made is not None and made.uncapped),
             server_address=server_address,
+            transport=by,
         ),
         port=ftp_port,
         vendor=published(md5, sha512),

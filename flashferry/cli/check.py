@@ -10,11 +10,10 @@ import typer
 from flashferry import api
 from flashferry.api import FleetOptions
 from flashferry.cli.options.fleet import fleet, fleet_options
+from flashferry.cli.options.server import SERVER_PARAMETERS, TransportOption, asked, server_options
 from flashferry.cli.options.shared import (
-    AddressOption,
     JsonOption,
     Md5Option,
-    PortOption,
     Sha512Option,
     StateOption,
     is_typed,
@@ -25,9 +24,11 @@ from flashferry.core.errors import ConfigInvalid
 
 
 @fleet_options
+@server_options
 def check(
     ctx: typer.Context,
     which: FleetOptions,
+    server: api.ServerPlace,
     image: Annotated[
         Path | None, typer.Option("--image", metavar="FILE", help="The image that the devices are to have.")
     ] = None,
@@ -36,27 +37,32 @@ def check(
     reach: Annotated[
         bool, typer.Option("--reach", help="Have each device fetch a tiny file to null: path, login, mode, SYN audit.")
     ] = False,
-    server_address: AddressOption = None,
-    ftp_port: PortOption = None,
+    transport: TransportOption = None,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Look at devices: platform, room, TCP lines, whether the image is there already. Changes nothing."""
     from flashferry.cli.view.device_tables import print_check_notes, print_checks
 
-    if not reach and (is_typed(ctx, "server_address") or is_typed(ctx, "ftp_port")):
+    if not reach and (given := next((one for one in SERVER_PARAMETERS if is_typed(ctx, one)), None)) is not None:
         raise ConfigInvalid(
-            "--address and --port are for --reach: without it no device comes to us",
+            f"{SERVER_PARAMETERS[given]} for --reach: without it no device comes to us",
             hint="Give --reach too, or leave them out",
         )
     if image is None and (md5 is not None or sha512 is not None):
         raise ConfigInvalid("--md5 and --sha512 are hashes of an image", hint="Give --image too")
     nornir = fleet(which)
     wanted = api.read_image(image, md5=md5, sha512=sha512) if image else None
-    server = api.ServerPlace(address=server_address, port=ftp_port)
     with looking("a check") as stop:
         found = api.check(
-            nornir, wanted, reach=reach, server=server, state=state_dir, emit=EventLines(), interrupted=stop.is_set
+            nornir,
+            wanted,
+            reach=reach,
+            server=server,
+            transport=asked(transport),
+            state=state_dir,
+            emit=EventLines(),
+            interrupted=stop.is_set,
         )
 
     def human() -> None:

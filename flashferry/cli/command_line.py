@@ -17,7 +17,7 @@ DEVICES = "Devices and logins"
 IMAGE = "Image"
 TUNING = "TCP tuning"
 WAVES = "Waves and limits"
-SERVER = "FTP server"
+SERVER = "Our server"
 OUTPUT = "Output and state"
 
 UsageError: type[Exception] = next(

@@ -12,6 +12,7 @@ from flashferry import api
 from flashferry.api import FleetOptions, Overrides
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.options.fleet import fleet, fleet_options
+from flashferry.cli.options.server import TransportOption, asked
 from flashferry.cli.options.shared import (
     OUTPUT_VARIABLE,
     AnyImageOption,
@@ -58,6 +59,7 @@ def plan(
     ] = None,
     any_image: AnyImageOption = False,
     uncapped: UncappedOption = False,
+    transport: TransportOption = None,
     md5: Md5Option = None,
     sha512: Sha512Option = None,
     tune: TuneOption = None,
@@ -107,6 +109,7 @@ def plan(
         state_directory=api.state_folder(state_dir),
         any_image=any_image,
         uncapped=uncapped,
+        transport=asked(transport),
     )
     nornir = fleet(which)
     progress = PlanProgress(len(nornir.inventory.hosts))

@@ -10,12 +10,11 @@ import typer
 from flashferry import api
 from flashferry.api import FleetOptions
 from flashferry.cli.options.fleet import fleet, fleet_options
+from flashferry.cli.options.server import TransportOption, asked, server_options
 from flashferry.cli.options.shared import (
-    AddressOption,
     EventsOption,
     JsonOption,
     MetricsOption,
-    PortOption,
     StateOption,
 )
 from flashferry.cli.terminal.interrupt import graceful_interrupt
@@ -25,8 +24,10 @@ from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
 
 
 @fleet_options
+@server_options
 def probe(
     which: FleetOptions,
+    server: api.ServerPlace,
     image: Annotated[
         Path | None, typer.Option("--image", metavar="FILE", help="The image that is to follow; only its size counts.")
     ] = None,
@@ -42,8 +43,7 @@ def probe(
             "--seconds", metavar="SECONDS", min=2, max=60, help="How long a copy should take; its size follows."
         ),
     ] = TARGET_S,
-    server_address: AddressOption = None,
-    ftp_port: PortOption = None,
+    transport: TransportOption = None,
     state_dir: StateOption = None,
     events: EventsOption = None,
     metrics: MetricsOption = None,
@@ -58,7 +58,8 @@ def probe(
         tuned=tuned or not as_is,
         image_bytes=_image_bytes(image, image_mb),
         seconds=seconds,
-        server=api.ServerPlace(address=server_address, port=ftp_port),
+        server=server,
+        transport=asked(transport),
     )
     nornir = fleet(which)
     roster = api.roster_of(nornir)

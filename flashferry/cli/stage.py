@@ -13,14 +13,13 @@ from flashferry import api
 from flashferry.api import FleetOptions, Overrides
 from flashferry.cli.command_line import TUNING
 from flashferry.cli.options.fleet import fleet, fleet_options, prompt
+from flashferry.cli.options.server import TransportOption, asked, server_options
 from flashferry.cli.options.shared import (
-    AddressOption,
     AnyImageOption,
     EventsOption,
     JsonOption,
     Md5Option,
     MetricsOption,
-    PortOption,
     Sha512Option,
     SignatureOption,
     StateOption,
@@ -42,9 +41,11 @@ if TYPE_CHECKING:
 
 @fleet_options
 @wave_options
+@server_options
 def stage(
     which: FleetOptions,
     waves: Overrides,
+    server: api.ServerPlace,
     image: Annotated[Path | None, typer.Option("--image", metavar="FILE", help="The image file.")] = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="FILE", help="Carry out what 'flashferry plan --output' wrote.")
@@ -100,8 +101,7 @@ def stage(
     md5: Md5Option = None,
     sha512: Sha512Option = None,
     verify_signature: SignatureOption = False,
-    server_address: AddressOption = None,
-    ftp_port: PortOption = None,
+    transport: TransportOption = None,
     state_dir: StateOption = None,
     events: EventsOption = None,
     metrics: MetricsOption = None,
@@ -119,13 +119,13 @@ def stage(
             extras=_extras(extra, tune=tunes),
             remove_partial=remove_partial,
             verify_signature=verify_signature,
-            server_address=server_address,
             any_image=any_image,
             uncapped=uncapped,
+            transport=asked(transport),
         ),
-        port=ftp_port,
         vendor=published(md5, sha512),
     )
+    run = api.at_place(run, server)
     options = api.StageOptions(run=run, overrides=waves, tune=tune, retries=retries)
     shown = _Shown(events=events, metrics=metrics, as_json=json)
     if resume is not None:

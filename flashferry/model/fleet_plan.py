@@ -12,6 +12,7 @@ from enum import StrEnum
 from flashferry.images.digests import PlannedImage
 from flashferry.model.limits import Limits
 from flashferry.model.waves import Wave, WavePolicy
+from inventory.transport_policy import AS_USUAL, USUAL
 
 SCHEMA = "flashferry.plan/1"
 
@@ -56,6 +57,8 @@ class PlannedDevice:
         cause: Why it is out of reach, for programs (`flashferry.model.record.Failure`); else None.
         notes: What the check noticed.
         wave: Number of its wave; -1 where it is in none.
+        transport: By what it fetches.
+        transport_reason: Why by that, in a sentence, where `auto` chose; else empty.
         tune: Whether it is to be tuned for its copy.
         tune_reason: Why it is not, in a sentence; else empty.
         expected_bytes_per_s: Rate to expect of a copy that has the link's share it needs, or None: nobody knows it.
@@ -85,6 +88,8 @@ class PlannedDevice:
     cause: str | None = None
     notes: tuple[str, ...] = ()
     wave: int = -1
+    transport: str = USUAL
+    transport_reason: str = ""
     tune: bool = True
     tune_reason: str = ""
     expected_bytes_per_s: float | None = None
@@ -182,6 +187,7 @@ class FleetPlan:
         tune: Which devices are tuned.
         any_image: Whether a device may get an image of another platform, and several platforms one image.
         uncapped: Whether copies may run with neither a cap nor a pace.
+        transport: What was asked for: `usual`, `auto` (a run falls to another one where one fails), or a name.
         duration_s: How long the run takes, by the forecast.
         fit: Whether that fits.
         assumptions: What the forecast takes for granted, in sentences.
@@ -206,6 +212,7 @@ class FleetPlan:
     image_folders: tuple[str, ...] = ()
     any_image: bool = False
     uncapped: bool = False
+    transport: str = AS_USUAL
     digest: str = field(default="", compare=False)
 
     def of(self, action: Action) -> tuple[PlannedDevice, ...]:

@@ -33,7 +33,7 @@ _OF_JSON_OPTION = frozenset({"schema", "exit_code", "meaning"})
 _CARRIED_OUT = frozenset(
     {
         *("action", "address", "by", "created_at", "digest", "ends_at", "group", "host", "hosts", "identity", "image"),
-        *("image_folders", "late", "md5", "name", "path", "schema", "sha512", "site", "starts_at", "tune"),
+        *("image_folders", "late", "md5", "name", "path", "schema", "sha512", "site", "starts_at", "transport", "tune"),
     }
 )
 """What a run goes by: it stays as it is, whatever secret it may look like."""

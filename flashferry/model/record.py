@@ -16,6 +16,7 @@ from flashferry.model.probe_result import ProbeResult
 from flashferry.model.recovery_rules import RecoveryDecision
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.tcp.path import WindowChoice
+from flashferry.transports import USUAL
 from tasks.check import CheckReport
 from tasks.copy import CopyReport
 from tasks.restore import RestoreReport
@@ -98,6 +99,23 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransportTried:
+    """A transport by which no byte came, so that the next one was taken.
+
+    Attributes:
+        transport: Its name.
+        reason: Why no byte came.
+        hint: What to do about it, or None.
+        kind: Of which kind the failure is, such as `TransferStalled`.
+    """
+
+    transport: str
+    reason: str
+    hint: str | None
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRecord:
     """What became of one device.
 
@@ -124,6 +142,8 @@ class DeviceRecord:
         partial_removed: Whether it was removed, which the operator had allowed.
         probe: What a speed test found, or None where it was none.
         image: Name of the image that it was to have.
+        transport: By what it fetched, or was to; records of earlier releases, which do not say, were of FTP.
+        transports_tried: By what it was tried before, without a byte.
         attempt: Number of this attempt in the run, from 1.
         earlier: Why the attempts before it failed, in their order.
         notes: What a reader should know besides, such as why the device was not tuned.
@@ -152,6 +172,8 @@ class DeviceRecord:
     partial_removed: bool = False
     probe: ProbeResult | None = None
     image: str | None = None
+    transport: str = USUAL.name
+    transports_tried: tuple[TransportTried, ...] = ()
     attempt: int = 1
     earlier: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()

@@ -21,8 +21,11 @@ from flashferry.planning.rates import (
 )
 from flashferry.planning.scenario import Estimate, LinkFacts, Rate
 from flashferry.tcp.path import ASSUMED_RTT_S
+from flashferry.transports import USUAL
+from flashferry.transports.choice import Wish, candidates
 from inventory.sites import Site
 from inventory.time_window import TimeWindow, next_opening
+from inventory.transport_policy import AUTO
 from inventory.view import HostView
 
 
@@ -34,19 +37,36 @@ class Known:
         past: Timed copies.
         hash_speeds: How fast devices hash, in bytes per second, by name.
         tune: Which devices are to be tuned.
+        wish: By what devices are to fetch.
     """
 
     past: Past
     hash_speeds: Mapping[str, float] = field(default_factory=dict)
     tune: TuneMode = TuneMode.AUTO
+    wish: Wish = field(default_factory=Wish)
 
-    def not_tuned_because(self, host: str) -> str:
+    def transport_of(self, device: HostView, size_bytes: int) -> tuple[str, str]:
+        """Return by what a device is to fetch, and why that was chosen; no reason where there was no choice.
+
+        Raises:
+            ConfigInvalid: What is asked for is not allowed.
+        """
+        tried = candidates(device.name, device.transport_policy, self.wish)
+        if self.wish.asked != AUTO:
+            return tried[0].name, ""
+        found = self.past.fastest(device.name, [one.name for one in tried], size_bytes=size_bytes)
+        if found is None:
+            return tried[0].name, "the first that is allowed; none was measured on this device or its model"
+        name, expected = found
+        return name, f"the fastest that is known: {expected.source}"
+
+    def not_tuned_because(self, host: str, transport: str = USUAL.name) -> str:
         """Return why a device is not to be tuned, or nothing where it is."""
         if self.tune is TuneMode.ALWAYS:
             return ""
         if self.tune is TuneMode.NEVER:
             return "no device is to be tuned (--tune never)"
-        return self.past.shown_not_to_gain(host) or ""
+        return self.past.shown_not_to_gain(host, transport) or ""
 
 
 def link_of(device: HostView) -> str:
@@ -89,13 +109,13 @@ def _window(windows: tuple[TimeWindow, ...], starts_at: datetime) -> tuple[float
 def estimates_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: Known) -> tuple[Estimate, ...]:
     """Return the devices that are to be staged, each with what may be expected of it."""
     staged = [one for one in found if one.planned.action is Action.STAGE]
-    subjects = {one.planned.host: _subject(one, links[link_of(one.view)]) for one in staged}
+    subjects = {one.planned.host: _subject(one, links[link_of(one.view)], known) for one in staged}
     models = {host: subject.model for host, subject in subjects.items()}
     rates = {tuned: _rates(subjects, known.past, tuned=tuned) for tuned in (True, False)}
     estimates = []
     for one in staged:
         subject, planned = subjects[one.planned.host], one.planned
-        tuned = not known.not_tuned_because(planned.host)
+        tuned = not known.not_tuned_because(planned.host, subject.transport)
         speed, is_seen = hash_rate(subject, known.hash_speeds, models)
         estimates.append(
             Estimate(
@@ -111,6 +131,7 @@ def estimates_of(found: Iterable[Found], links: Mapping[str, LinkFacts], known: 
                 hash_bytes_per_s=speed,
                 is_hash_assumed=not is_seen,
                 rtt_s=subject.rtt_s or ASSUMED_RTT_S,
+                transport=subject.transport,
             )
         )
     return tuple(estimates)
@@ -120,11 +141,14 @@ def decided(found: Found, estimate: Estimate | None, known: Known) -> PlannedDev
     """Return a device of the plan with what is expected of it and whether it is tuned."""
     if estimate is None:
         return replace(found.planned, tune=False)
-    reason = known.not_tuned_because(estimate.host)
+    reason = known.not_tuned_because(estimate.host, estimate.transport)
+    transport, why = known.transport_of(found.view, estimate.size_bytes)
     return replace(
         found.planned,
         tune=not reason,
         tune_reason=reason,
+        transport=transport,
+        transport_reason=why,
         expected_bytes_per_s=round(estimate.rate.bytes_per_s, 1),
         expected_source=estimate.rate.source,
         is_assumed=estimate.rate.is_assumed,
@@ -134,16 +158,24 @@ def decided(found: Found, estimate: Estimate | None, known: Known) -> PlannedDev
 
 def _rates(subjects: Mapping[str, Subject], past: Past, *, tuned: bool) -> dict[str, Rate]:
     measured = {host: measured_rate(past, subject, tuned=tuned) for host, subject in subjects.items()}
-    models = by_model((subjects[host].model, rate) for host, rate in measured.items() if rate is not None)
+    # What a model takes by one transport says nothing of another.
+    models = {
+        transport: by_model(
+            (subjects[host].model, rate)
+            for host, rate in measured.items()
+            if rate is not None and subjects[host].transport == transport
+        )
+        for transport in {subject.transport for subject in subjects.values()}
+    }
     return {
-        host: bounded_rate(rate, subjects[host], models)
+        host: bounded_rate(rate, subjects[host], models[subjects[host].transport])
         if rate is not None
-        else assumed_rate(subjects[host], tuned=tuned, by_model=models)
+        else assumed_rate(subjects[host], tuned=tuned, by_model=models[subjects[host].transport])
         for host, rate in measured.items()
     }
 
 
-def _subject(found: Found, link: LinkFacts) -> Subject:
+def _subject(found: Found, link: LinkFacts, known: Known) -> Subject:
     assert found.wanted is not None, "a device that is to be staged has an image"
     return Subject(
         host=found.planned.host,
@@ -152,4 +184,5 @@ def _subject(found: Found, link: LinkFacts) -> Subject:
         size_bytes=found.wanted.image.size_bytes,
         rtt_s=found.planned.rtt_s,
         cap_bytes_per_s=link.cap_bytes_per_s,
+        transport=known.transport_of(found.view, found.wanted.image.size_bytes)[0],
     )

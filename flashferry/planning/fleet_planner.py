@@ -27,9 +27,11 @@ from flashferry.planning.scenario import Scenario
 from flashferry.store.history import History
 from flashferry.store.leases import leases
 from flashferry.store.status import last_hash_speeds
+from flashferry.transports.choice import Wish, candidates, check_asked
 from inventory.image_rules import ImageChoice, ImageRules, Traits, image_path
 from inventory.sites import sites_of
 from inventory.time_window import closes_at, next_opening
+from inventory.transport_policy import AS_USUAL
 from inventory.view import HostView, view
 
 _ANY = Traits(platform=IOS.name, model="", version="")
@@ -53,6 +55,7 @@ class PlanRequest:
         state_directory: Where history, learned link rates and hash speeds are; read only.
         any_image: Whether a device may get an image of another platform, and several platforms one image.
         uncapped: Whether copies may run with neither a cap nor a pace.
+        transport: By what devices fetch: `usual`, `auto` or a name; see `flashferry.run.options`.
     """
 
     image: Path | None = None
@@ -67,6 +70,7 @@ class PlanRequest:
     state_directory: Path
     any_image: bool = False
     uncapped: bool = False
+    transport: str = AS_USUAL
 
 
 def plan_fleet(
@@ -93,6 +97,10 @@ def plan_fleet(
     views = {name: view(host) for name, host in nornir.inventory.hosts.items()}
     links = LinkRates(request.state_directory)
     sites = sites_of(views.values())
+    # What our side lacks is told by the run that serves; a plan asks nobody for a certificate.
+    wish = Wish(asked=check_asked(request.transport))
+    for one in views.values():
+        candidates(one.name, one.transport_policy, wish)
     pace = told_pace(views.values(), links, uncapped=request.uncapped)
     starts_at = _start(request, views, now)
     found, images = _gathered(nornir, request, views, links, emit, interrupted)
@@ -100,6 +108,7 @@ def plan_fleet(
         past=History.read(request.state_directory, now),
         hash_speeds=last_hash_speeds(request.state_directory),
         tune=request.tune,
+        wish=wish,
     )
     links_seen = links_of(found, sites, starts_at)
     until_s = None if request.until is None else (request.until - starts_at).total_seconds()
@@ -179,6 +188,7 @@ def _plan(
         tune=request.tune,
         any_image=request.any_image,
         uncapped=request.uncapped,
+        transport=request.transport,
         duration_s=round(told.duration_s, 1),
         fit=told.fit,
         assumptions=(*told.assumptions, *_left_out(found)),

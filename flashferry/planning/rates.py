@@ -14,6 +14,7 @@ from flashferry.devices.platforms import platform_named
 from flashferry.planning.scenario import Rate
 from flashferry.tcp.path import ASSUMED_RTT_S
 from flashferry.tcp.verdict_rules import VerdictKind
+from inventory.transport_policy import USUAL
 
 _LINK = frozenset({VerdictKind.CAP, VerdictKind.BANDWIDTH})
 _LIKE = 0.9
@@ -61,6 +62,11 @@ class Measured(Protocol):
         """Return what limited it."""
         ...
 
+    @property
+    def transport(self) -> str:
+        """Return by what it was fetched."""
+        ...
+
 
 class Past(Protocol):
     """What is known of earlier copies (`flashferry.store.history.History`)."""
@@ -69,11 +75,15 @@ class Past(Protocol):
         """Return a device's copies, the oldest first."""
         ...
 
-    def expected(self, host: str, *, tuned: bool, size_bytes: int) -> Expected | None:
+    def expected(self, host: str, *, tuned: bool, size_bytes: int, transport: str) -> Expected | None:
         """Return what a copy to flash may be expected to run at, or None."""
         ...
 
-    def shown_not_to_gain(self, host: str) -> str | None:
+    def fastest(self, host: str, transports: Iterable[str], *, size_bytes: int) -> tuple[str, Expected] | None:
+        """Return by which of some transports it was the fastest, or None where nothing is known."""
+        ...
+
+    def shown_not_to_gain(self, host: str, transport: str) -> str | None:
         """Return why tuning gains nothing, or None."""
         ...
 
@@ -89,6 +99,7 @@ class Subject:
         size_bytes: Size of its image.
         rtt_s: Round-trip time, or None where the kernel measured none.
         cap_bytes_per_s: What the copies over its link may take, or None.
+        transport: By what it is to fetch.
     """
 
     host: str
@@ -97,15 +108,17 @@ class Subject:
     size_bytes: int
     rtt_s: float | None
     cap_bytes_per_s: float | None
+    transport: str = USUAL
 
 
 def measured_rate(past: Past, subject: Subject, *, tuned: bool) -> Rate | None:
     """Return what earlier copies of this device tell, or None."""
-    found = past.expected(subject.host, tuned=tuned, size_bytes=subject.size_bytes)
+    found = past.expected(subject.host, tuned=tuned, size_bytes=subject.size_bytes, transport=subject.transport)
     if found is None:
         return None
     cap = subject.cap_bytes_per_s
-    if cap is None or not _is_of_link(past.of(subject.host), found.bytes_per_s, tuned=tuned):
+    copies = [one for one in past.of(subject.host) if one.transport == subject.transport]
+    if cap is None or not _is_of_link(copies, found.bytes_per_s, tuned=tuned):
         return Rate(bytes_per_s=found.bytes_per_s, source=found.source)
     # What it got beside others then is no limit of its own now.
     words = f"{found.source}, with its link or our cap as the limit"

@@ -14,6 +14,8 @@ from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.waves import Wave, WavePolicy, waves
 from flashferry.planning.deadline import MARGIN_S, WAIT_FOR_OPENING_S
 from flashferry.planning.simulation import Job, Link, Simulated, simulate
+from flashferry.transports.choice import more_round_trips
+from inventory.transport_policy import USUAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,7 @@ class Estimate:
         hash_bytes_per_s: How fast it hashes, > 0.
         is_hash_assumed: Whether neither it nor one of its model was seen to hash.
         rtt_s: Round-trip time.
+        transport: By what it is to fetch.
     """
 
     host: str
@@ -64,6 +67,7 @@ class Estimate:
     hash_bytes_per_s: float
     is_hash_assumed: bool = False
     rtt_s: float
+    transport: str = USUAL
 
     @property
     def job(self) -> Job:
@@ -75,6 +79,7 @@ class Estimate:
             limit_bytes_per_s=math.inf if self.rate.is_of_link else self.rate.bytes_per_s,
             hash_s=self.size_bytes / self.hash_bytes_per_s,
             rtt_s=self.rtt_s,
+            more_round_trips=more_round_trips(self.transport),
         )
 
 

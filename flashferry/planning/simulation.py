@@ -39,6 +39,7 @@ class Job:
         limit_bytes_per_s: What its copy can take by itself, > 0; infinite only where the site has a cap.
         hash_s: How long it hashes.
         rtt_s: Round-trip time, for what is not its copy.
+        more_round_trips: What its transport's login takes beyond that which set-up was measured with.
     """
 
     host: str
@@ -47,6 +48,7 @@ class Job:
     limit_bytes_per_s: float
     hash_s: float = 0.0
     rtt_s: float = 0.0
+    more_round_trips: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +248,9 @@ class _Run:
             self._times[number].begins = now_s
             self._events.put(now_s + CHECK_S + CHECK_ROUND_TRIPS * self.jobs[number].rtt_s, _Step.CHECKED, job=number)
         for number in self._copies.granted():
-            self._events.put(now_s + SETUP_S + SETUP_ROUND_TRIPS * self.jobs[number].rtt_s, _Step.SET_UP, job=number)
+            job = self.jobs[number]
+            set_up_s = SETUP_S + (SETUP_ROUND_TRIPS + job.more_round_trips) * job.rtt_s
+            self._events.put(now_s + set_up_s, _Step.SET_UP, job=number)
         for number in self._hashes.granted():
             self._times[number].hashes_from = now_s
             self._events.put(now_s + self.jobs[number].hash_s, _Step.HASHED, job=number)

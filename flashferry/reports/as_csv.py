@@ -61,6 +61,7 @@ COLUMNS: dict[str, Callable[[DeviceReport], Cell]] = {
     "took (s)": lambda one: _rounded(one.total_s),
     "attempt": lambda one: one.attempt,
     "left on the device": lambda one: one.partial_file,
+    "transport": lambda one: one.transport,
 }
 """Headings and what stands below them."""
 

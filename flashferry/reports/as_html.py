@@ -21,6 +21,7 @@ from flashferry.reports.model import DeviceReport, Proof, Report, RunStanding, S
 from flashferry.reports.svg import GRAPH_STYLE, svg
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.probing import PILOT_BYTES
+from inventory.transport_policy import USUAL
 
 OPEN_UP_TO = 12
 """A report of so few devices is opened, and printed, whole."""
@@ -143,7 +144,8 @@ def _transfer_title(transfer: TransferReport) -> str:
     tuned = ", tuned" if transfer.kind == "stage" and transfer.is_tuned else ""
     where = f" to {transfer.target}" if transfer.target else ""
     small = f", the first {words.size(transfer.acked_bytes)}" if _is_pilot(transfer) else ""
-    return f"{name}{tuned}{where}{small}, {words.moment(transfer.at)}"
+    by = "" if transfer.transport == USUAL else f" by {transfer.transport.upper()}"
+    return f"{name}{tuned}{where}{by}{small}, {words.moment(transfer.at)}"
 
 
 def _is_pilot(transfer: TransferReport) -> bool:

@@ -19,10 +19,12 @@ from flashferry.reports.model import (
     Speed,
     Standing,
     StepTime,
+    TransportTriedReport,
 )
 from flashferry.reports.proof import restore_of
 from flashferry.reports.speeds import Speeds, speeds_of
 from flashferry.reports.transfers import transfers_of
+from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredDevice
@@ -94,6 +96,11 @@ def device_report(
         partial_file=record.text("partial_file"),
         partial_advice=record.text("partial_advice"),
         notes=_notes(record, found, restore),
+        transport=record.text("transport") or USUAL,
+        transports_tried=tuple(
+            TransportTriedReport(transport=one.text("transport") or "", reason=one.text("reason") or "")
+            for one in record.list("transports_tried")
+        ),
     )
 
 
@@ -169,6 +176,9 @@ def _notes(record: Node, found: Speeds, restore: RestoreReport) -> tuple[str, ..
     notes += [said for key in ("note", "tuning") if (said := record.text(key))]
     notes += [f"window: {said}" for said in (record.at("window").text("reason"),) if said and record.at("tune")]
     notes += [f"refused, so a smaller window was tried: {line}" for line in record.at("tune").texts("refused")]
+    notes += [
+        f"no byte came by {one.text('transport')}: {one.text('reason')}" for one in record.list("transports_tried")
+    ]
     notes += [f"session lost in mid-copy: {one.text('reason')}" for one in record.list("reconciled")]
     notes += [said for said in (record.at("clocks").text("disagreement"),) if said]
     notes += [f"is tuning worth it: {said}" for said in (record.at("probe", "worth").text("reason"),) if said]

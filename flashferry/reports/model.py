@@ -17,8 +17,10 @@ from flashferry.reports.parts import (
     Speed,
     StepTime,
     TransferReport,
+    TransportTriedReport,
     VerdictReport,
 )
+from inventory.transport_policy import USUAL
 
 __all__ = [
     "LEFT",
@@ -40,6 +42,7 @@ __all__ = [
     "StepTime",
     "Summary",
     "TransferReport",
+    "TransportTriedReport",
     "VerdictReport",
 ]
 
@@ -101,6 +104,8 @@ class DeviceReport:
         partial_file: What a broken copy left on the device, or None.
         partial_advice: What to do about it, or None.
         notes: What the operator should know all the same.
+        transport: By what it fetched, or was to.
+        transports_tried: By what no byte came before that, each with the reason.
     """
 
     host: str
@@ -139,6 +144,8 @@ class DeviceReport:
     partial_file: str | None
     partial_advice: str | None
     notes: tuple[str, ...]
+    transport: str = USUAL
+    transports_tried: tuple[TransportTriedReport, ...] = ()
 
     @property
     def speed(self) -> Speed | None:

@@ -47,6 +47,14 @@ class VerdictReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransportTriedReport:
+    """A transport by which no byte came, and why."""
+
+    transport: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransferReport:
     """One transfer by our server's account.
 

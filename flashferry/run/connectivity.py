@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +24,10 @@ from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import random_image
 from flashferry.run.device_plan import offer_to
 from flashferry.run.run import RunOptions
-from flashferry.run.server import serving
+from flashferry.run.server import port_notices, serving
+from flashferry.run.transports import served_for, transports_of
 from flashferry.store.leases import Lease, leases
 from flashferry.tcp.syn import SynOptions
-from flashferry.transports.listening import port_notice
 from flashferry.transports.transport import Transport
 from flashferry.transports.witness import ServerView
 from inventory.access import state_directory
@@ -65,17 +65,16 @@ def reach_fleet(
     Raises:
         ConfigInvalid: The inventory is wrong, or our server cannot start; no device was touched.
     """
-    for host in nornir.inventory.hosts.values():
-        view(host)
+    folder = state_directory(state)
+    choices = transports_of([view(host) for host in nornir.inventory.hosts.values()], options)
+    served = served_for(choices)
     with (
-        random_image(REACH_BYTES, state_directory(state), "reach.bin") as image,
-        serving(
-            (image,), listen_address=options.listen_address, port=options.port, passive_ports=options.passive_ports
-        ) as server,
+        random_image(REACH_BYTES, folder, "reach.bin") as image,
+        serving((image,), options, state=folder, transports=served) as server,
     ):
-        if options.port is None and (notice := port_notice(server.port)) is not None:
+        for notice in port_notices(server, options, served):
             never_failing(emit)(Event(host=None, step="server", status="note", text=f"note: {notice}", at_s=0.0))
-        visit = _Visit(server, image, wanted, options, never_failing(emit), interrupted, leases(state_directory(state)))
+        visit = _Visit(server, image, wanted, options, never_failing(emit), interrupted, leases(folder), choices)
         results = nornir.run(task=visit, name="reach")
         return tuple(results[name][0].result for name in nornir.inventory.hosts)
 
@@ -94,7 +93,9 @@ class _Visit:
         emit: Emit,
         interrupted: Callable[[], bool],
         held: tuple[Lease, ...],
+        choices: Mapping[str, tuple[Transport, ...]],
     ) -> None:
+        self._choices = choices
         self._server = server
         self._held = held
         self._image = image
@@ -120,9 +121,15 @@ class _Visit:
         try:
             session = session_of(task)
             expected = own_addresses(session)
+            transport = self._choices[task.host.name][0]
             with _lookout(self._server, self._image.name, expected) as lookout:
                 offer = offer_to(
-                    view(task.host), report, self._options.device, ticket=lookout.ticket, port=self._server.port
+                    view(task.host),
+                    report,
+                    self._options.device,
+                    ticket=lookout.ticket,
+                    port=self._server.port_of(transport.name),
+                    transport=transport,
                 )
                 found = check_connectivity(
                     session,

@@ -16,14 +16,20 @@ from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.options import DeviceOptions
 from flashferry.run.slots import SlotPools
 from flashferry.store.journal import Journal
+from flashferry.transports import USUAL
+from flashferry.transports.transport import Transport
 
 
 class Server(Protocol):
-    """What a run needs of the FTP server."""
+    """What a run needs of the file server."""
 
     @property
     def port(self) -> int:
-        """Return the port it listens on."""
+        """Return the port that it listens on first."""
+        ...
+
+    def port_of(self, transport: str) -> int:
+        """Return the port on which it serves a transport."""
         ...
 
     def image(self, name: str) -> ImageFile:
@@ -75,6 +81,7 @@ class RunContext:
         guard: Knows who answered at the device's first login of the run; one for all its attempts.
         owner: Who began the run, for the mark that it leaves on devices while they are tuned.
         given: What the images are by what they carry inside, and which platforms got them.
+        transports: By what the device's copy is tried, the first one first; at least one.
     """
 
     run_id: str
@@ -100,3 +107,4 @@ class RunContext:
     guard: LoginGuard = field(default_factory=LoginGuard)
     owner: str = ""
     given: GivenImages = field(default_factory=GivenImages)
+    transports: tuple[Transport, ...] = (USUAL,)

@@ -15,7 +15,7 @@ from flashferry.model.links import LinkRate
 from flashferry.run.options import DeviceOptions
 from flashferry.tcp.path import ASSUMED_RTT_S, WindowChoice, choose_window
 from flashferry.transports import USUAL
-from flashferry.transports.transport import Offer, offer_of, return_path_refusal, shown_command
+from flashferry.transports.transport import Offer, Transport, offer_of, return_path_refusal, shown_command
 from inventory.view import HostView
 from tasks.check import CheckReport
 from tasks.restore_plan import plan_restore
@@ -31,6 +31,7 @@ class DevicePlan:
     """What will be done to a device.
 
     Attributes:
+        transport: Name of the transport by which it fetches.
         target: Where the copy goes, for example `bootflash:image.bin`, or `null:`.
         window: The window chosen and why, or None where nothing is tuned.
         tune: The lines to set; none where the device is good enough as it is.
@@ -39,6 +40,7 @@ class DevicePlan:
         restore: The lines that bring the configuration back.
     """
 
+    transport: str = USUAL.name
     target: str
     window: WindowChoice | None
     tune: TunePlan
@@ -57,6 +59,7 @@ def plan_device(
     link: LinkRate | None,
     image: str,
     port: int,
+    transport: Transport = USUAL,
     expected: Digests | None = None,
     mark: str | None = None,
 ) -> DevicePlan:
@@ -70,7 +73,8 @@ def plan_device(
         options: How devices are to be treated.
         link: What its link carries, or None.
         image: Name of the image.
-        port: Port of our server; 0 where it is not known yet.
+        port: Port of our server for that transport; 0 where it is not known yet.
+        transport: By what it is to fetch.
         expected: The image's digests, or None where nothing is proven.
         mark: The line that tells others whose the device is while anything is set, or None.
 
@@ -78,7 +82,8 @@ def plan_device(
         ConfigInvalid: No copy command can carry the image's name or the addresses.
     """
     target = platform.copying.no_file if options.to_null else f"{check.file_system}{image}"
-    offer = offer_to(device, check, options, ticket=replace(_STAND_IN, image_name=image), port=port)
+    ticket = replace(_STAND_IN, image_name=image)
+    offer = offer_to(device, check, options, ticket=ticket, port=port, transport=transport)
     command = shown_command(offer, target, platform)
     window = None
     if options.tune:
@@ -99,20 +104,30 @@ def plan_device(
     )
     restore = plan_restore(tune.changes, after(before, tune.changes)).commands
     proof = () if expected is None else commands_for(target, expected, platform, signature=options.verify_signature)
-    return DevicePlan(target=target, window=window, tune=tune, copy=command, verify=proof, restore=restore)
+    return DevicePlan(
+        transport=transport.name, target=target, window=window, tune=tune, copy=command, verify=proof, restore=restore
+    )
 
 
-def offer_to(device: HostView, check: CheckReport, options: DeviceOptions, *, ticket: Ticket, port: int) -> Offer:
+def offer_to(
+    device: HostView,
+    check: CheckReport,
+    options: DeviceOptions,
+    *,
+    ticket: Ticket,
+    port: int,
+    transport: Transport = USUAL,
+) -> Offer:
     """Return what a device is told: our address is as given, as the inventory has it, or as SSH shows it.
 
     Raises:
         ConfigInvalid: The inventory's VRF cannot be used with the protocol.
     """
-    refusal = return_path_refusal(USUAL, vrf=device.vrf, source_interface=device.source_interface)
+    refusal = return_path_refusal(transport, vrf=device.vrf, source_interface=device.source_interface)
     if refusal is not None:
         raise ConfigInvalid(refusal, host=device.name, hint="Name one, or let the device take another transport")
     server = options.server_address or device.server_address or check.server_address
-    return offer_of(USUAL, ticket, server=server, port=port, vrf=device.vrf)
+    return offer_of(transport, ticket, server=server, port=port, vrf=device.vrf)
 
 
 def after(before: TcpLines, changes: tuple[Change, ...]) -> TcpLines:

@@ -25,9 +25,10 @@ from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import wanted_image
 from flashferry.run.device_plan import DevicePlan, plan_device
 from flashferry.run.run import RunOptions
+from flashferry.run.transports import served_for, transports_of
 from flashferry.store.leases import Lease, leases
 from flashferry.transports.listening import free_port
-from flashferry.transports.transport import checked_name
+from flashferry.transports.transport import Transport, checked_name
 from inventory.view import view
 from tasks.check import Wanted
 from tasks.mark import local_owner, mark_line
@@ -61,6 +62,7 @@ def dry_run_fleet(
     *,
     state_directory: Path,
     untuned: frozenset[str] = frozenset(),
+    first: Mapping[str, str] | None = None,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[DryRecord, ...]:
@@ -72,6 +74,7 @@ def dry_run_fleet(
         options: How the run is to be done.
         state_directory: Where learned link rates are; read only.
         untuned: Devices that are not tuned.
+        first: By device: the transport to begin with where `auto` is asked for.
         emit: Takes events; called from several threads.
         interrupted: Whether the operator wants to stop.
 
@@ -85,16 +88,18 @@ def dry_run_fleet(
     for one_image in wanted.values():
         checked_name(one_image.image.name)
     chosen = nornir.filter(filter_func=lambda host: host.name in images)
-    for host in chosen.inventory.hosts.values():
-        view(host)
+    choices = transports_of([view(host) for host in chosen.inventory.hosts.values()], options, first=first)
     held = leases(state_directory)
     links, started, emit = LinkRates(state_directory), time.monotonic(), never_failing(emit)
-    port = options.port if options.port is not None else free_port()
+    ports = {one.name: _port(one, options) for one in served_for(choices)}
 
     def one(task: Task) -> Result:
         name = task.host.name
         mine = replace(options, device=replace(options.device, tune=False)) if name in untuned else options
-        record = _planned(task, wanted[images[name]], mine, links, port, interrupted, held, given)
+        transport = choices[name][0]
+        record = _planned(
+            task, wanted[images[name]], mine, links, transport, ports[transport.name], interrupted, held, given
+        )
         task.host.close_connections()
         status, text = ("failed", record.failure.reason) if record.failure else ("done", "")
         emit(Event(host=task.host.name, step="plan", status=status, text=text, at_s=time.monotonic() - started))
@@ -104,11 +109,17 @@ def dry_run_fleet(
     return tuple(results[name][0].result for name in chosen.inventory.hosts)
 
 
+def _port(transport: Transport, options: RunOptions) -> int:
+    asked = options.port_of(transport)
+    return free_port(transport) if asked is None else asked
+
+
 def _planned(
     task: Task,
     wanted: Wanted,
     options: RunOptions,
     links: LinkRates,
+    transport: Transport,
     port: int,
     interrupted: Callable[[], bool],
     held: tuple[Lease, ...],
@@ -133,6 +144,7 @@ def _planned(
             link=link,
             image=wanted.image.name,
             port=port,
+            transport=transport,
             expected=None if options.device.to_null else wanted.image.digests,
             mark=mark_line("RUN", local_owner()),
         )

@@ -24,7 +24,9 @@ from flashferry.run.request import FleetRequest
 from flashferry.store.history import History
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
+from flashferry.transports.choice import Wish, candidates
 from inventory.platforms import platform_of
+from inventory.transport_policy import AS_USUAL, AUTO
 from inventory.values import at_home
 from inventory.view import SSH_PORT, HostView, view
 
@@ -113,6 +115,7 @@ class RunPolicy:
         retry: Which failures are tried again.
         tune: Which devices are tuned; of `NEVER` the device options take care.
         until: When the run must have ended, or None.
+        transport: By what devices fetch: `usual`, `auto` or a name; see `flashferry.run.options`.
     """
 
     limits: Limits
@@ -120,6 +123,7 @@ class RunPolicy:
     retry: RetryPolicy
     tune: TuneMode = TuneMode.AUTO
     until: datetime | None = None
+    transport: str = AS_USUAL
 
 
 def request_for_image(
@@ -141,9 +145,11 @@ def request_for_image(
     views = [view(host) for host in nornir.inventory.hosts.values()]
     images = {one.name: _image_of(one, image, (image.parent, *folders)) for one in views}
     history, speeds = History.read(state_directory), last_hash_speeds(state_directory)
+    ways = _transports(views, images, history, policy.transport)
     untuned = {}
     if policy.tune is TuneMode.AUTO:
-        untuned = {one.name: why for one in views if (why := history.shown_not_to_gain(one.name)) is not None}
+        shown = ((one.name, history.shown_not_to_gain(one.name, ways[one.name])) for one in views)
+        untuned = {name: why for name, why in shown if why is not None}
     return FleetRequest(
         images=images,
         waves=waves([_wave_device(one, images[one.name], history) for one in views], policy.waves),
@@ -151,7 +157,8 @@ def request_for_image(
         policy=policy.waves,
         retry=policy.retry,
         untuned=untuned,
-        expected_s=_expected(images, history, speeds, untuned),
+        expected_s=_expected(images, history, speeds, untuned, ways),
+        transports=ways if policy.transport == AUTO else {},
         until=policy.until,
     )
 
@@ -189,6 +196,7 @@ def request_for_plan(nornir: Nornir, plan: FleetPlan, policy: RunPolicy, *, is_r
         untuned={} if always else {one.host: one.tune_reason for one in staged if not one.tune},
         expected_s={one.host: one.total_s for one in staged if one.total_s is not None},
         identities={one.host: one.identity for one in staged if one.identity is not None},
+        transports={one.host: one.transport for one in staged} if policy.transport == AUTO else {},
         since=datetime.fromisoformat(plan.starts_at),
         until=policy.until,
         excluded=excluded_by(plan, nornir.inventory.hosts),
@@ -228,15 +236,38 @@ def _wave_device(device: HostView, image: Path, history: History) -> WaveDevice:
     )
 
 
+def _transports(views: Iterable[HostView], images: Mapping[str, Path], history: History, asked: str) -> dict[str, str]:
+    """Return by what each device begins to fetch; what our side cannot serve the run leaves out.
+
+    Raises:
+        ConfigInvalid: What is asked for is not allowed.
+    """
+    found = {}
+    for one in views:
+        tried = [each.name for each in candidates(one.name, one.transport_policy, Wish(asked=asked))]
+        path = images[one.name]
+        size_bytes = path.stat().st_size if path.is_file() else 1
+        fastest = history.fastest(one.name, tried, size_bytes=size_bytes) if len(tried) > 1 else None
+        found[one.name] = fastest[0] if fastest is not None else tried[0]
+    return found
+
+
 def _expected(
-    images: Mapping[str, Path], history: History, speeds: Mapping[str, float], untuned: Mapping[str, str]
+    images: Mapping[str, Path],
+    history: History,
+    speeds: Mapping[str, float],
+    untuned: Mapping[str, str],
+    transports: Mapping[str, str],
 ) -> dict[str, float]:
     """Return how long devices take, those of which that is known."""
     found = {}
     sizes = {path: path.stat().st_size for path in set(images.values()) if path.is_file()}
     for host, path in images.items():
         size_bytes = sizes.get(path, 0)
-        rate = history.expected(host, tuned=host not in untuned, size_bytes=size_bytes) if size_bytes else None
+        rate = None
+        if size_bytes:
+            tuned, transport = host not in untuned, transports[host]
+            rate = history.expected(host, tuned=tuned, size_bytes=size_bytes, transport=transport)
         if rate is not None:
             hash_s = size_bytes / speeds[host] if host in speeds else 0.0
             found[host] = OVERHEAD_S + size_bytes / rate.bytes_per_s + hash_s

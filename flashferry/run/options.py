@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from flashferry.images.digests import Digests
-from flashferry.run.server import ANY_ADDRESS
+from flashferry.transports import USUAL
+from flashferry.transports.transport import Transport
+from inventory.transport_policy import AS_USUAL
+
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 -- routers reach us from outside; a ticket is needed for every byte
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +28,8 @@ class DeviceOptions:
         server_address: Our address as devices reach it, or None: the inventory's, else the SSH connection's.
         any_image: Whether an image is staged also on a platform that it is not for, or on several.
         uncapped: Whether copies may run with neither a cap nor a pace.
+        transport: By what devices fetch: `usual` (FTP, or the first that the inventory allows where it leaves FTP out),
+            `auto` (the fastest that is known, and the next one where one fails before a byte came), or a name.
     """
 
     tune: bool = True
@@ -33,6 +41,7 @@ class DeviceOptions:
     server_address: str | None = None
     any_image: bool = False
     uncapped: bool = False
+    transport: str = AS_USUAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +51,12 @@ class RunOptions:
     Attributes:
         verb: `stage` or `probe`, for the journal.
         device: How devices are treated.
-        listen_address: Address that our FTP server listens on.
-        port: Its port, or None: 21 where that is allowed and free, else 2121, else any.
+        listen_address: Address that our server listens on.
+        port: Its port for the usual transport, FTP, or None: 21 where that is allowed and free, else 2121, else any.
+        other_ports: Its ports for other transports, by listener: `http`, `https`, and `ssh` for SCP and SFTP; one that
+            is missing is the well-known one where that is allowed and free, else the first of a few others, likewise.
+        certificate: File of its certificate for HTTPS, PEM, or None: it serves none.
+        key: File of the certificate's private key, PEM; only together with it.
         passive_ports: Range for data connections, or None: the kernel chooses.
         sample_interval_s: How often our server asks the kernel about each transfer; 0.05 to 60.
         vendor: What the vendor published for the image; another file is refused before any device is touched.
@@ -53,6 +66,14 @@ class RunOptions:
     device: DeviceOptions = field(default_factory=DeviceOptions)
     listen_address: str = ANY_ADDRESS
     port: int | None = None
+    other_ports: Mapping[str, int] = field(default_factory=dict)
+    certificate: Path | None = None
+    key: Path | None = None
     passive_ports: tuple[int, int] | None = None
     sample_interval_s: float = 1.0
     vendor: Digests = field(default_factory=Digests)
+
+    def port_of(self, transport: Transport) -> int | None:
+        """Return the port that was asked for, for a transport; None where none was."""
+        name = transport.listener_name
+        return self.port if name == USUAL.listener_name else self.other_ports.get(name)

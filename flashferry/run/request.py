@@ -32,6 +32,7 @@ class FleetRequest:
         identities: What planned devices call themselves; another router in the place of one is refused.
         since: When the run begins, with a time zone; None: at once.
         until: When the run must have ended, with a time zone; None: no end but the sites' own windows.
+        transports: By device: the transport to begin with where `auto` is asked for, planned, measured or used before.
         more_images: What else the server offers.
         stored: What is needed to resume the run, as JSON types, without any secret.
         resumed: The run that is gone on with, or None.
@@ -46,6 +47,7 @@ class FleetRequest:
     untuned: Mapping[str, str] = field(default_factory=dict)
     expected_s: Mapping[str, float] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
+    transports: Mapping[str, str] = field(default_factory=dict)
     since: datetime | None = None
     until: datetime | None = None
     more_images: tuple[Path, ...] = ()

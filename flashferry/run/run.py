@@ -29,15 +29,15 @@ from flashferry.run.resume import with_earlier
 from flashferry.run.runner import share_arenas
 from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.run.second_look import look_again
-from flashferry.run.server import serving, site_caps
+from flashferry.run.server import port_notices, serving, site_caps
 from flashferry.run.slots import SlotPools
 from flashferry.run.stored_request import to_stored
+from flashferry.run.transports import served_for, transports_of
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
 from flashferry.store.stored_run import read_run
-from flashferry.transports.listening import port_notice
-from flashferry.transports.transport import checked_name
+from flashferry.transports.transport import Transport, checked_name
 from inventory.sites import check_addresses
 from inventory.view import WORD, HostView, view
 from tasks.mark import local_owner
@@ -123,10 +123,11 @@ def run_waves(
             f"server address {address!r}: expected an IPv4 address or a host name",
             hint="Give the address at which the devices reach this host with --address",
         )
+    choices = transports_of(views.values(), options, first=request.transports)
     # A device under way takes a few: a thousand is soon too few, and restoring is where they would be lacking.
     raise_soft_limit()
     share_arenas(len(views))
-    run = _Run(nornir, request, options, journal, never_failing(emit), views)
+    run = _Run(nornir, request, options, journal, never_failing(emit), views, choices)
     return run.through(interrupted, device_task, approve)
 
 
@@ -141,7 +142,9 @@ class _Run:
         journal: Journal,
         emit: Emit,
         views: dict[str, HostView],
+        choices: dict[str, tuple[Transport, ...]],
     ) -> None:
+        self._choices = choices
         self._nornir, self._request, self._options = nornir, request, options
         self._journal, self._emit, self._views = journal, emit, views
         self._hash_speeds = last_hash_speeds(journal.directory)
@@ -159,23 +162,20 @@ class _Run:
             return self._nothing_left(interrupted())
         options, files = self._options, self._request.files
         self._tell("server", "started", f"hashing {', '.join(path.name for path in files)}")
+        served = served_for(self._choices)
         with serving(
-            (*files, *self._request.more_images),
-            listen_address=options.listen_address,
-            port=options.port,
-            passive_ports=options.passive_ports,
-            sample_interval_s=options.sample_interval_s,
+            (*files, *self._request.more_images), options, state=self._journal.directory, transports=served
         ) as server:
             images = self._offered(server)
             self._set_caps(server)
             run_id = self._begin(images)
-            if options.port is None and (notice := port_notice(server.port)) is not None:
+            for notice in port_notices(server, options, served):
                 self._tell("server", "note", f"note: {notice}")
+            where = ", ".join(f"{one.title} port {server.port_of(one.name)}" for one in served)
             for image in dict.fromkeys(images.values()):
-                text = f"offers {image.name}, {image.size_bytes:,} bytes, on FTP port {server.port}"
-                self._tell("server", "done", text)
+                self._tell("server", "done", f"offers {image.name}, {image.size_bytes:,} bytes, on {where}")
             control = RunControl(self._journal, run_id, interrupted=interrupted, tell=self._tell, approve=approve)
-            fleet = Fleet(nornir=self._nornir, views=self._views, images=images)
+            fleet = Fleet(nornir=self._nornir, views=self._views, images=images, transports=self._choices)
             context = self._context(run_id, server, fleet, control)
             scheduler = WaveScheduler(fleet, self._request, context, device_task, control, self._deadline())
             records = scheduler.run()

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nornir.core import Nornir
 from nornir.core.state import GlobalState
@@ -28,6 +28,8 @@ from flashferry.run.context import RunContext
 from flashferry.run.control import RunControl
 from flashferry.run.request import FleetRequest
 from flashferry.run.runner import FleetRunner
+from flashferry.transports import USUAL
+from flashferry.transports.transport import Transport
 from inventory.view import HostView
 
 DeviceTask = Callable[[Task, RunContext], Result]
@@ -43,11 +45,13 @@ class Fleet:
         nornir: The devices, with credentials.
         views: The inventory's view on each.
         images: The image of each, with its hashes.
+        transports: By what the copy of each is tried.
     """
 
     nornir: Nornir
     views: Mapping[str, HostView]
     images: Mapping[str, ImageFile]
+    transports: Mapping[str, tuple[Transport, ...]] = field(default_factory=dict)
 
     def site_copies(self, request: FleetRequest) -> Callable[[str], int]:
         """Return how many copies may run at a site at once."""
@@ -269,6 +273,7 @@ class WaveScheduler:
             interrupted=lambda: control.is_stopping() or closing() is not None,
             closing=closing,
             copied=lambda: queue.copied(host),
+            transports=_in_order(self._fleet.transports.get(host, (USUAL,)), before),
         )
 
     def _record_not_begun(self, hosts: Mapping[str, Hold], wave: Wave) -> None:
@@ -323,3 +328,11 @@ class WaveScheduler:
 
 def _devices(count: int) -> str:
     return counted(count, "device")
+
+
+def _in_order(transports: tuple[Transport, ...], before: DeviceRecord | None) -> tuple[Transport, ...]:
+    """Return by what a device is tried again: first by what it was last, at last by what no byte came before."""
+    if before is None:
+        return transports
+    in_vain = {one.transport for one in before.transports_tried}
+    return tuple(sorted(transports, key=lambda one: (one.name in in_vain, one.name != before.transport)))

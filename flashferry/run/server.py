@@ -1,4 +1,4 @@
-"""The file server of a run: its images, and what the copies to each site may take together."""
+"""The file server of a run: its images, where it listens, and what the copies to each site may take together."""
 
 from __future__ import annotations
 
@@ -10,41 +10,48 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import FileServer, FileServerError, ServerSettings
 from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
-from flashferry.transports.listening import listener_at
+from flashferry.run.options import RunOptions
+from flashferry.transports import USUAL
+from flashferry.transports.listening import listeners_at, port_notice
+from flashferry.transports.transport import ListenOptions, Transport
 from inventory.view import HostView
 
 SERVER_RESTARTS = 3
 """So many times in a run a server whose process died is replaced: more often, somebody should look what kills it."""
 
-ANY_ADDRESS = "0.0.0.0"  # noqa: S104 -- routers reach us from outside; a ticket is needed for every byte
+HOST_KEYS = "server_host_keys"
+"""Folder of our SSH server's host keys, below the state folder: made once, for devices remember them."""
 
 
 @contextmanager
 def serving(
-    images: tuple[Path, ...],
-    *,
-    listen_address: str = ANY_ADDRESS,
-    port: int | None = None,
-    passive_ports: tuple[int, int] | None = None,
-    sample_interval_s: float = 1.0,
+    images: tuple[Path, ...], options: RunOptions, *, state: Path, transports: tuple[Transport, ...] = (USUAL,)
 ) -> Iterator[FileServer]:
     """Run our file server for as long as the block lasts.
 
     Args:
         images: Image files, or folders of them.
-        listen_address: Address to listen on.
-        port: Its port, or None: 21 where that is allowed and free, else 2121, else any.
-        passive_ports: Range for data connections, or None: the kernel chooses.
-        sample_interval_s: How often the kernel is asked about each transfer; 0.05 to 60.
+        options: Where it listens, and how often it asks the kernel about each transfer.
+        state: The state folder.
+        transports: What it serves.
 
     Raises:
         ConfigInvalid: It cannot start, which is the operator's to mend; no device was touched yet.
     """
+    where = ListenOptions(
+        address=options.listen_address,
+        passive_ports=options.passive_ports,
+        certificate=options.certificate,
+        key=options.key,
+        host_keys=state / HOST_KEYS,
+    )
     try:
         settings = ServerSettings(
             image_paths=images,
-            listeners=(listener_at(listen_address, port, passive_ports=passive_ports),),
-            sample_interval_s=sample_interval_s,
+            listeners=listeners_at(
+                transports, where, ports={one.listener_name: options.port_of(one) for one in transports}
+            ),
+            sample_interval_s=options.sample_interval_s,
         )
         server = FileServer(settings, restarts=SERVER_RESTARTS)
         server.__enter__()
@@ -52,6 +59,17 @@ def serving(
         raise ConfigInvalid(error.message, step="server", hint=error.hint) from None
     with closing(server):
         yield server
+
+
+def port_notices(server: FileServer, options: RunOptions, transports: Iterable[Transport]) -> Iterator[str]:
+    """Yield what is to be told of ports that were found where none was asked for; of each port once."""
+    told = set()
+    for one in transports:
+        port = server.port_of(one.name)
+        if options.port_of(one) is None and port not in told:
+            told.add(port)
+            if (notice := port_notice(port, one)) is not None:
+                yield notice
 
 
 def site_caps(devices: Iterable[HostView]) -> dict[str, int]:

@@ -60,11 +60,15 @@ def to_stored(request: FleetRequest, options: RunOptions, images: Mapping[str, I
             "untuned": dict(request.untuned),
             "expected_s": dict(request.expected_s),
             "identities": dict(request.identities),
+            "transports": dict(request.transports),
             "until": request.until.isoformat() if request.until is not None else None,
             "options": {
                 "device": options.device,
                 "listen_address": options.listen_address,
                 "port": options.port,
+                "other_ports": dict(options.other_ports),
+                "certificate": options.certificate,
+                "key": options.key,
                 "passive_ports": options.passive_ports,
                 "sample_interval_s": options.sample_interval_s,
             },
@@ -108,6 +112,8 @@ def _read(stored: Mapping[str, Any]) -> KeptRequest:
         untuned=dict(stored["untuned"]),
         expected_s=dict(stored["expected_s"]),
         identities=dict(stored["identities"]),
+        # Requests of earlier releases have none: all went by FTP.
+        transports=dict(stored.get("transports") or {}),
         until=datetime.fromisoformat(until) if until is not None else None,
         stored=more,
     )
@@ -127,6 +133,7 @@ _OWN = frozenset(
         "untuned",
         "expected_s",
         "identities",
+        "transports",
         "until",
         "options",
     }

@@ -22,6 +22,7 @@ from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.models import predicted_seconds
 from flashferry.tcp.verdict_rules import VerdictKind
 from flashferry.tcp.worth import LEAST_GAIN
+from inventory.transport_policy import CLEAR_TEXT, USUAL
 
 __all__ = ["Expectation", "History", "Measurement"]
 
@@ -79,7 +80,7 @@ class History:
         """Return a device's copies, the oldest first; empty where nothing is known."""
         return tuple(self._by_host.get(host, ()))
 
-    def expected(self, host: str, *, tuned: bool, size_bytes: int) -> Expectation | None:
+    def expected(self, host: str, *, tuned: bool, size_bytes: int, transport: str = USUAL) -> Expectation | None:
         """Return what a copy to flash may be expected to run at, or None where nothing tells.
 
         The device's newest copy to flash counts, if it went with the same settings or was limited by what settings do
@@ -90,53 +91,94 @@ class History:
             host: Inventory name.
             tuned: Whether the copy is to run tuned.
             size_bytes: Size of the image, > 0.
+            transport: By what it is to fetch; copies by others tell nothing of it but how fast flash is.
         """
-        flash = [one for one in self._flash(host) if one.tuned == tuned or (tuned and one.is_beyond_tuning)]
+        flash = [one for one in self._flash(host, transport) if one.tuned == tuned or (tuned and one.is_beyond_tuning)]
         best = _most_alike(flash, size_bytes) if flash else None
         by_probe = (
-            None if best is not None and best.says_much_of(size_bytes) else self._by_probe(host, tuned, size_bytes)
+            None
+            if best is not None and best.says_much_of(size_bytes)
+            else self._by_probe(host, transport, tuned, size_bytes)
         )
         if best is not None and (by_probe is None or by_probe.bytes_per_s <= best.whole_bytes_per_s):
             return Expectation(bytes_per_s=best.whole_bytes_per_s, source=best.told(self._now))
         return by_probe
 
-    def _by_probe(self, host: str, tuned: bool, size_bytes: int) -> Expectation | None:
-        probe = self._probe(host, tuned=tuned)
+    def fastest(self, host: str, transports: Iterable[str], *, size_bytes: int) -> tuple[str, Expectation] | None:
+        """Return by which of some transports a device was the fastest, and what to expect; None where nothing tells.
+
+        What was measured on the device itself counts; else what devices of its model took, by their medians. One that
+        nothing is known of is not among them.
+
+        Args:
+            host: Inventory name.
+            transports: Their names.
+            size_bytes: Size of the image, > 0.
+        """
+        names = tuple(transports)
+        own = [(name, found) for name in names if (found := self._best(host, name, size_bytes)) is not None]
+        if own:
+            return max(own, key=lambda one: one[1].bytes_per_s)
+        model = self._model_of(host)
+        like = [other for other in self._by_host if other != host and model and self._model_of(other) == model]
+        of_model = []
+        for name in names:
+            rates = [found.bytes_per_s for other in like if (found := self._best(other, name, size_bytes)) is not None]
+            if rates:
+                words = f"the median of {counted(len(rates), 'other device')} of model {model}"
+                of_model.append((name, Expectation(bytes_per_s=median(rates), source=words)))
+        return max(of_model, key=lambda one: one[1].bytes_per_s) if of_model else None
+
+    def _best(self, host: str, transport: str, size_bytes: int) -> Expectation | None:
+        """Return what to expect of a transport, tuned or as the device is, whichever is known to be faster."""
+        found = [
+            one
+            for tuned in (True, False)
+            if (one := self.expected(host, tuned=tuned, size_bytes=size_bytes, transport=transport)) is not None
+        ]
+        return max(found, key=lambda one: one.bytes_per_s) if found else None
+
+    def _model_of(self, host: str) -> str | None:
+        return next((one.model for one in reversed(self._by_host.get(host, ())) if one.model), None)
+
+    def _by_probe(self, host: str, transport: str, tuned: bool, size_bytes: int) -> Expectation | None:
+        probe = self._probe(host, transport, tuned=tuned)
         if probe is None:
             return None
         steady = probe.steady_bytes_per_s or probe.rate_bytes_per_s
         whole = size_bytes / predicted_seconds(size_bytes, steady, probe.rtt_s or 0.0)
-        return self._limited(host, whole, f"{probe.told(self._now)} to null:")
+        return self._limited(host, whole, f"{probe.told(self._now)} to null:", transport=transport)
 
-    def flash_limit(self, host: str, model: str | None = None) -> Expectation | None:
+    def flash_limit(self, host: str, model: str | None = None, *, transport: str = USUAL) -> Expectation | None:
         """Return what a device's flash, or that of its model, was seen to take at most, or None where nothing tells.
 
         Args:
             host: Inventory name.
             model: Its model, or None: as its earlier copies have it.
+            transport: By what it is to fetch.
         """
-        found = self._limited(host, float("inf"), "", model)
+        found = self._limited(host, float("inf"), "", model, transport=transport)
         if found.bytes_per_s == float("inf"):
             return None
         return Expectation(bytes_per_s=found.bytes_per_s, source=found.source.removeprefix("; "))
 
-    def shown_not_to_gain(self, host: str) -> str | None:
+    def shown_not_to_gain(self, host: str, transport: str = USUAL) -> str | None:
         """Return why tuning a device gains nothing, in a sentence, or None where that was not shown.
 
         Copies to flash outweigh a speed test, which does not know the flash.
         """
-        flash = list(self._flash(host))
+        flash = list(self._flash(host, transport))
         tuned = next((one for one in flash if one.tuned), None)
         as_it_is = next((one for one in flash if not one.tuned), None)
         if tuned is not None and as_it_is is not None and tuned.verdict != VerdictKind.TOO_SHORT:
             return self._no_gain(tuned, as_it_is, as_it_is.whole_bytes_per_s)
         if tuned is not None and tuned.is_limited_by_device:
-            probe = self._probe(host, tuned=False)
+            probe = self._probe(host, transport, tuned=False)
             return None if probe is None else self._no_gain(tuned, probe, probe.steady_bytes_per_s or 0.0)
         if as_it_is is not None and as_it_is.is_limited_by_device:
             return f"{as_it_is.told(self._now)} to flash as it is, and the device itself was the limit"
         word = self._probes.get(host)
-        if word is None or word.is_worth:
+        if word is None or word.is_worth or word.transport != transport:
             return None
         return f"its speed test {age(word.at, self._now)}: {word.reason}"
 
@@ -147,31 +189,40 @@ class History:
         where = " to null:" if other.to_null else " to flash"
         return f"tuned {tuned.told(self._now)}{limit}; as it is {other.told(self._now)}{where}"
 
-    def _flash(self, host: str) -> Iterator[Measurement]:
-        """Yield what counts of a device's copies to flash, the newest first; none of a router that was exchanged."""
+    def _flash(self, host: str, *transports: str) -> Iterator[Measurement]:
+        """Yield what counts of a device's copies to flash by some transports, the newest first.
+
+        None of a router that was exchanged.
+        """
         mine = self._by_host.get(host, ())
         identity = next((one.identity for one in reversed(mine) if one.identity), None)
         for one in reversed(mine):
-            if not one.to_null and one.counts and one.identity in (identity, None):
+            is_meant = one.transport in transports and one.identity in (identity, None)
+            if not one.to_null and one.counts and is_meant:
                 yield one
 
-    def _probe(self, host: str, *, tuned: bool) -> Measurement | None:
+    def _probe(self, host: str, transport: str, *, tuned: bool) -> Measurement | None:
         """Return the newest speed test with these settings; as the device is, also where it needs no tuning."""
         wanted = {PROBE_TUNED} if tuned else {PROBE_AS_IS}
         word = self._probes.get(host)
-        if word is not None and word.has_nothing_to_tune:
+        if word is not None and word.has_nothing_to_tune and word.transport == transport:
             wanted = {PROBE_AS_IS}
-        found = (one for one in reversed(self._by_host.get(host, ())) if one.kind in wanted and one.counts)
-        return next(found, None)
+        mine = (one for one in reversed(self._by_host.get(host, ())) if one.transport == transport)
+        return next((one for one in mine if one.kind in wanted and one.counts), None)
 
-    def _limited(self, host: str, bytes_per_s: float, source: str, model: str | None = None) -> Expectation:
-        """Return an expectation that is no more than the device's flash, or that of its model, was seen to take."""
-        own = next((one for one in self._flash(host) if one.is_limited_by_device), None)
+    def _limited(
+        self, host: str, bytes_per_s: float, source: str, model: str | None = None, *, transport: str
+    ) -> Expectation:
+        """Return an expectation that is no more than the device's flash, or that of its model, was seen to take.
+
+        What took its time by another transport that encrypts may have been the crypto, and not the flash.
+        """
+        own = next((one for one in self._flash(host, transport, *CLEAR_TEXT) if one.is_limited_by_device), None)
         if own is not None and own.whole_bytes_per_s < bytes_per_s:
             return Expectation(
                 bytes_per_s=own.whole_bytes_per_s, source=f"{source}; its flash is slower: {own.told(self._now)}"
             )
-        model = model or next((one.model for one in reversed(self._by_host.get(host, ())) if one.model), None)
+        model = model or self._model_of(host)
         others = [rate for other, rate in self._flash_of_model.get(model or "", {}).items() if other != host]
         if others and (limit := median(others)) < bytes_per_s:
             count = counted(len(others), "other device")
@@ -185,11 +236,11 @@ def _without_pilots(oldest_first: Iterable[Measurement]) -> Iterator[Measurement
 
     A pilot of 64 KiB measures the start of a connection and nothing else.
     """
-    last: dict[tuple[str, str, str], Measurement] = {}
+    last: dict[tuple[str, str, str, str], Measurement] = {}
     everyone = tuple(oldest_first)
     for one in everyone:
-        last[one.run_id, one.host, one.kind] = one
-    return (one for one in everyone if not one.to_null or last[one.run_id, one.host, one.kind] is one)
+        last[one.run_id, one.host, one.kind, one.transport] = one
+    return (one for one in everyone if not one.to_null or last[one.run_id, one.host, one.kind, one.transport] is one)
 
 
 def _most_alike(newest_first: list[Measurement], size_bytes: int) -> Measurement:
@@ -204,6 +255,7 @@ def _flash_by_model(by_host: Mapping[str, list[Measurement]]) -> dict[str, dict[
     found: dict[str, dict[str, float]] = defaultdict(dict)
     for host, measurements in by_host.items():
         for one in measurements:
-            if one.model and not one.to_null and one.counts and one.is_limited_by_device:
+            is_of_flash = not one.to_null and one.transport in CLEAR_TEXT
+            if one.model and is_of_flash and one.counts and one.is_limited_by_device:
                 found[one.model][host] = one.whole_bytes_per_s
     return found

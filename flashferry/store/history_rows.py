@@ -14,15 +14,17 @@ from flashferry.store.reader import reading
 from flashferry.store.tables import RecordRow, TransferRow, all_transfers, probe_rows, records_with_a_transfer
 from flashferry.store.transfer_row import NULL
 from flashferry.tcp.worth import nothing_to_tune
+from inventory.transport_policy import USUAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeWord:
-    """What the last speed test of a device said about tuning, and when (ISO 8601, UTC)."""
+    """What the last speed test of a device said about tuning, when (ISO 8601, UTC), and of which transport."""
 
     at: str
     is_worth: bool
     reason: str
+    transport: str = USUAL
 
     @property
     def has_nothing_to_tune(self) -> bool:
@@ -53,7 +55,10 @@ def read_rows(directory: Path) -> HistoryRows:
                 _read_legacy(row, found)
             for word in probe_rows(database):
                 found.probes[word.host] = ProbeWord(
-                    at=word.updated_at, is_worth=bool(word.is_worth), reason=str(word.reason)
+                    at=word.updated_at,
+                    is_worth=bool(word.is_worth),
+                    reason=str(word.reason),
+                    transport=word.transport or USUAL,
                 )
     return found
 

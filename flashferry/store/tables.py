@@ -126,6 +126,7 @@ class ProbeRow:
     updated_at: str
     is_worth: int
     reason: str | None
+    transport: str | None
 
 
 Row = TypeVar("Row", RunRow, DeviceRow, RecordRow, LeaseRow, AttemptRow, TransferRow, SampledRow)
@@ -247,7 +248,8 @@ def probe_rows(database: sqlite3.Connection) -> list[ProbeRow]:
     """Return what speed tests said about tuning, the oldest word first."""
     query = (
         "SELECT host, updated_at, json_extract(record, '$.probe.worth.is_worth'), "
-        "json_extract(record, '$.probe.worth.reason') FROM devices JOIN runs USING (run_id) "
+        "json_extract(record, '$.probe.worth.reason'), json_extract(record, '$.transport') "
+        "FROM devices JOIN runs USING (run_id) "
         "WHERE verb = 'probe' AND CASE WHEN json_valid(record) THEN json_type(record, '$.probe.worth') END = 'object' "
         "ORDER BY updated_at"
     )

@@ -10,6 +10,9 @@ from flashferry.fileserver import ListenerSettings, may_bind
 from flashferry.transports import USUAL
 from flashferry.transports.transport import ListenOptions, Transport
 
+_OPTIONS = {"http": "--http-port", "https": "--https-port", "ssh": "--ssh-port"}
+"""With which a port is given, by listener; FTP's is the oldest, and has none of a longer name."""
+
 
 def listener_at(
     address: str,
@@ -100,5 +103,5 @@ def port_notice(port: int, transport: Transport = USUAL) -> str | None:
         taken = f"port {usual} and those from {first} to {last} are not to be had"
     return (
         f"{taken}, listening on {port}; firewalls must let it through, and old IOS may not take a port in the URL. "
-        "Give one with --port"
+        f"Give one with {_OPTIONS.get(transport.listener_name, '--port')}"
     )

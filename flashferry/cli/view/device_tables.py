@@ -12,6 +12,7 @@ from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.units import link_rate, megabytes, milliseconds
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import Outcome, Restored
+from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -108,7 +109,10 @@ def print_run(report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None =
         is_kept: Whether the run stays in a journal, so that there is more to be read of it.
     """
     _print_images(report)
-    rows = (_run_row(device, as_is_bytes_per_s) for device in rows_of(report.devices))
+    rows = [_run_row(device, as_is_bytes_per_s) for device in rows_of(report.devices)]
+    if all(device.transport == USUAL for device in report.devices):
+        # A column in which every device says the same tells nothing.
+        rows = [{key: cell for key, cell in row.items() if key != "by"} for row in rows]
     show(rows, wide_only=frozenset({"server says", "link limit", "took"}))
     print_details(report, _print_evidence, is_kept=is_kept)
 
@@ -127,6 +131,7 @@ def _run_row(device: DeviceRecord, as_is_bytes_per_s: Mapping[str, float] | None
     return {
         "device": device.host,
         "result": outcome(device.outcome),
+        "by": device.transport,
         **was,
         "router says": rate(device.pull.device.rate_bytes_per_s) if device.pull else "-",
         "server says": rate(seen.rate_bytes_per_s if seen else None),
@@ -166,6 +171,11 @@ def _recovery_row(record: RecoveryRecord) -> dict[str, str | Text]:
 
 
 def _print_evidence(device: DeviceRecord) -> None:
+    for tried in device.transports_tried:
+        line(
+            device.host,
+            f"no byte came by {tried.transport}: {tried.reason}" + (f". {tried.hint}" if tried.hint else ""),
+        )
     seen = device.transfer
     if seen is not None:
         if seen.data_syn is not None:
@@ -237,6 +247,8 @@ def _dry_lines(record: DryRecord) -> Iterator[str]:
     plan = record.plan
     if plan is None:
         return
+    if plan.transport != USUAL:
+        yield f"  ! by {plan.transport}"
     if plan.window is not None:
         yield f"  ! window {plan.window.window_bytes}: {plan.window.reason}"
     if record.link_rate is not None:

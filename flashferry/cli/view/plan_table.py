@@ -21,6 +21,7 @@ from flashferry.model.fleet_plan import Action, FleetPlan, PlannedDevice, SiteFo
 from flashferry.model.waves import Wave
 from flashferry.monitor.events import Event
 from flashferry.planning.forecast import clock
+from inventory.transport_policy import USUAL
 
 EVERY_S = 2.0
 FEW = 10
@@ -148,6 +149,8 @@ def _print_devices(plan: FleetPlan) -> None:
         return
     console().print()
     left_out = {"image"} if len(plan.images) < 2 else set()
+    if all(device.transport == USUAL for device in plan.devices):
+        left_out |= {"by"}
     if console().width < NARROW_COLUMNS:
         left_out |= {"model"}
     rows = [_device_row(plan, device, late) for device in ordered]
@@ -183,6 +186,7 @@ def _device_row(plan: FleetPlan, device: PlannedDevice, late: frozenset[str]) ->
         "image": device.image or "-",
         "plan": Text(words, style=GOOD if good else BAD),
         "wave": str(device.wave) if device.wave >= 0 else "-",
+        "by": device.transport if is_staged else "-",
         "tune": ("yes" if device.tune else "no") if is_staged else "-",
         "MB/s": _rate(plan, device),
         "begins": _clock(plan, device.starts_s) if device.starts_s is not None else "-",
@@ -207,6 +211,8 @@ def _print_attention(plan: FleetPlan) -> None:
     _print_alike((_why(one), one.host) for one in troubled if one.action is Action.STAYS)
     _print_alike((f"note: {note}", device.host) for device in plan.devices for note in device.notes)
     _print_alike((f"not tuned: {one.tune_reason}", one.host) for one in plan.devices if one.tune_reason)
+    ways = [one for one in plan.devices if one.transport_reason]
+    _print_alike((f"by {one.transport}: {one.transport_reason}", one.host) for one in ways)
 
 
 def _why(device: PlannedDevice) -> str:

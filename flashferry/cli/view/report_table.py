@@ -18,6 +18,7 @@ from flashferry.reports.headline import configuration_line, headline, saved_line
 from flashferry.reports.marks import PROOF_WORDS, proof_tone
 from flashferry.reports.model import DeviceReport, Proof, Report, SiteReport, Standing
 from flashferry.reports.thresholds import Check, Status, Threshold, checks_of
+from inventory.transport_policy import USUAL
 
 _FILE_COLUMNS = 120
 _STYLES = {Standing.GOOD: GOOD, Standing.OPEN: "", Standing.REFUSED: "yellow"}
@@ -50,7 +51,11 @@ def _parts(report: Report, thresholds: Sequence[Threshold], *, is_wide: bool) ->
     yield from _attention(report)
     yield from _heading("Devices")
     has_sites = any(device.site for device in report.devices)
-    yield _table([_device_row(device, is_wide=is_wide, has_site=has_sites and is_wide) for device in report.devices])
+    rows = [_device_row(device, is_wide=is_wide, has_site=has_sites and is_wide) for device in report.devices]
+    if all(device.transport == USUAL for device in report.devices):
+        # A column in which every device says the same tells nothing.
+        rows = [{key: cell for key, cell in row.items() if key != "by"} for row in rows]
+    yield _table(rows)
     yield from _held(report, thresholds)
     for note in report.notes:
         yield Text(f"note: {note}")
@@ -136,6 +141,7 @@ def _device_row(device: DeviceReport, *, is_wide: bool, has_site: bool) -> dict[
     if has_site:
         row["site"] = device.site or words.DASH
     row["result"] = Text(device.outcome, style=_STYLES.get(device.standing, BAD))
+    row["by"] = device.transport
     row["before"] = words.rate(device.as_is.bytes_per_s if device.as_is else None, words.DASH)
     row["this run"] = words.rate(speed.bytes_per_s if speed else None, words.DASH)
     row["limited by"] = device.verdict.kind if device.verdict else words.DASH

@@ -13,6 +13,7 @@ from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyOrder, CopyTraces, DeviceTickets
+from flashferry.run.device.transports import DeviceTransport
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot
 from flashferry.run.device_plan import offer_to
@@ -45,7 +46,9 @@ class DeviceCopy:
         traces: CopyTraces,
         tickets: DeviceTickets,
         recovery: CopyRecovery,
+        transport: DeviceTransport,
     ) -> None:
+        self._transport = transport
         self._context, self._host, self._events, self._keeper = context, host, events, keeper
         self._steps, self._login, self._slot, self._tuning = steps, login, slot, tuning
         self._traces, self._tickets, self._recovery = traces, tickets, recovery
@@ -87,7 +90,14 @@ class DeviceCopy:
         ticket = self._tickets.issue(order.image)
         if self._keeper.record.state is not State.COPYING:
             self._keeper.move(State.COPYING)
-        offer = offer_to(self._host, self._keeper.checked, context.options, ticket=ticket, port=context.server.port)
+        offer = offer_to(
+            self._host,
+            self._keeper.checked,
+            context.options,
+            ticket=ticket,
+            port=self._transport.port,
+            transport=self._transport.current,
+        )
         try:
             done = self._pull(order, offer)
         except (CopyFailed, DeviceRefused) as error:

@@ -11,6 +11,7 @@ from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyOrder
+from flashferry.run.device.transport_fall import TransportFall
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot, HashSlot
 from flashferry.run.device_plan import DevicePlan
@@ -36,7 +37,9 @@ class Delivery:
         hash_slot: HashSlot,
         tuning: DeviceTuning,
         copy: DeviceCopy,
+        fall: TransportFall,
     ) -> None:
+        self._fall = fall
         self._context, self._keeper, self._steps, self._login = context, keeper, steps, login
         self._slot, self._hash_slot, self._tuning, self._copy = slot, hash_slot, tuning, copy
         # What a step of the list takes beyond its own task.
@@ -52,8 +55,17 @@ class Delivery:
         if plan.tune.changes:
             self._tuning.tune(plan.tune, before)
 
-    def _bring(self, _step: Step, plan: DevicePlan, _before: Snapshot) -> None:
-        self._copy.copy(CopyOrder(image=self._context.image, target=plan.target))
+    def _bring(self, _step: Step, plan: DevicePlan, before: Snapshot) -> None:
+        bringing: DevicePlan | None = plan
+        while bringing is not None:
+            try:
+                self._copy.copy(CopyOrder(image=self._context.image, target=bringing.target))
+            except FlashferryError as error:
+                bringing = self._fall.next_plan(error, before)
+                if bringing is None:
+                    raise
+            else:
+                break
         self._slot.free()
 
     def _prove(self, step: Step, plan: DevicePlan, _before: Snapshot) -> None:

@@ -68,6 +68,7 @@ class RecordKeeper:
         self._record = DeviceRecord(
             host=task.host.name,
             image=context.image.name,
+            transport=context.transports[0].name,
             attempt=context.attempt,
             earlier=context.earlier,
             seconds_by_step={},

@@ -12,6 +12,7 @@ from flashferry.monitor.events import TransferEnd
 from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
+from flashferry.run.device.transports import DeviceTransport
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.store.transfer_row import STAGE, TransferEntry
 from flashferry.tcp.probing import steady_bytes_per_s
@@ -74,7 +75,9 @@ class DeviceTickets:
         keeper: RecordKeeper,
         tuning: DeviceTuning,
         traces: CopyTraces,
+        transport: DeviceTransport,
     ) -> None:
+        self._transport = transport
         self._context, self._host, self._login = context, host, login
         self._events, self._keeper, self._tuning = events, keeper, tuning
         self._traces = traces

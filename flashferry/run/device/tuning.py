@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from flashferry.model.states import Restored
 from flashferry.run.context import RunContext
+from flashferry.run.device.change_over import change_over
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from tasks.snapshot import Snapshot
@@ -28,6 +30,20 @@ class DeviceTuning:
         self._keeper.keep(TUNE, self._steps.run(TUNE, tune, plan=plan, before=before, remember=self._remember))
         self._tell_tuned()
         self._keeper.passed(TUNE)
+
+    def change_over(self, plan: TunePlan, before: Snapshot) -> None:
+        """Set another transport's lines in place of what is in force; see `flashferry.run.device.change_over`."""
+        if not plan.changes and not self.in_force:
+            return
+        if plan.changes:
+            # Not untouched any more, whatever becomes of it.
+            self._keeper.update(restored=Restored.INCOMPLETE)
+        self._context.guard.marks = marks_in((*self.in_force, *plan.changes))
+        report = self._steps.run(
+            TUNE, change_over, held=self.in_force, plan=plan, remember=self._remember, before=before
+        )
+        self._keeper.keep(TUNE, report)
+        self._tell_tuned()
 
     def step_down(self) -> None:
         """Set a window that needs no scaling, for a device that failed with the larger one."""

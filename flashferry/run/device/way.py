@@ -24,17 +24,18 @@ from flashferry.run.device.copy_recovery import CopyRecovery
 from flashferry.run.device.delivery import Delivery
 from flashferry.run.device.leftover import Leftover
 from flashferry.run.device.login import DeviceLogin
+from flashferry.run.device.planner import DevicePlanner
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.restore import DeviceRestore
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyTraces, DeviceTickets
+from flashferry.run.device.transport_fall import TransportFall
+from flashferry.run.device.transports import DeviceTransport
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot, HashSlot
-from flashferry.run.device_plan import DevicePlan, plan_device
+from flashferry.run.device_plan import DevicePlan
 from inventory.view import HostView, view
-from tasks.mark import mark_line
 from tasks.snapshot import SNAPSHOT, Snapshot, snapshot
-from tasks.tcp_config import TcpLines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,9 @@ class DeviceParts:
         login: Has the session.
         slot: Has the slot for the copy.
         hash_slot: Has the slot for a hash run.
+        transport: Knows by what the copy goes.
+        planner: Makes the plan.
+        fall: Goes on to the next transport.
         tuning: Sets our lines.
         traces: What the copies have done so far.
         tickets: Issues credentials, and keeps the server's account.
@@ -71,6 +75,9 @@ class DeviceParts:
     login: DeviceLogin
     slot: CopySlot
     hash_slot: HashSlot
+    transport: DeviceTransport
+    planner: DevicePlanner
+    fall: TransportFall
     tuning: DeviceTuning
     traces: CopyTraces
     tickets: DeviceTickets
@@ -90,9 +97,12 @@ def parts_of(task: Task, context: RunContext) -> DeviceParts:
     login = DeviceLogin(task, context, events, steps)
     slot, hash_slot = CopySlot(host.site, context, events, login), HashSlot(context, events, login)
     tuning = DeviceTuning(context, events, keeper, steps)
-    tickets = DeviceTickets(context, host, login, events, keeper, tuning, traces)
+    transport = DeviceTransport(context)
+    tickets = DeviceTickets(context, host, login, events, keeper, tuning, traces, transport)
+    planner = DevicePlanner(context, host, keeper, login, transport)
     recovery = CopyRecovery(context, events, keeper, steps, traces, tickets)
-    copy = DeviceCopy(context, host, events, keeper, steps, login, slot, tuning, traces, tickets, recovery)
+    copy = DeviceCopy(context, host, events, keeper, steps, login, slot, tuning, traces, tickets, recovery, transport)
+    fall = TransportFall(context, events, keeper, login, traces, tickets, transport, planner, tuning)
     leftover = Leftover(context, events, keeper, login, traces, tickets, recovery)
     guard_logins(task, context.guard)
     return DeviceParts(
@@ -105,13 +115,16 @@ def parts_of(task: Task, context: RunContext) -> DeviceParts:
         login=login,
         slot=slot,
         hash_slot=hash_slot,
+        transport=transport,
+        planner=planner,
+        fall=fall,
         tuning=tuning,
         traces=traces,
         tickets=tickets,
         recovery=recovery,
         copy=copy,
         check=DeviceCheck(context, host, events, keeper, steps, login, hash_slot, traces, recovery),
-        delivery=Delivery(context, keeper, steps, login, slot, hash_slot, tuning, copy),
+        delivery=Delivery(context, keeper, steps, login, slot, hash_slot, tuning, copy, fall),
         leftover=leftover,
         restore=DeviceRestore(task, context, events, keeper, steps, login, leftover),
     )
@@ -186,7 +199,7 @@ class DeviceRun:
         """Wait for a slot, untouched; then stage."""
         parts = self.parts
         # Refuses what no copy command can carry while the device is still as it was.
-        self._planned(parts.keeper.checked.running)
+        parts.fall.first_plan(parts.keeper.checked.running)
         if parts.context.untuned_because is not None:
             parts.keeper.note(f"not tuned: {parts.context.untuned_because}")
         parts.slot.take(parts.check.come_back)
@@ -206,7 +219,7 @@ class DeviceRun:
         parts = self.parts
         before: Snapshot = parts.steps.run(SNAPSHOT, snapshot)
         # From the snapshot, not from the check: what somebody set in between is theirs and comes back.
-        plan = self._planned(before.running)
+        plan = parts.planner.plan(before.running)
         self._take_in_hand(plan, before)
         try:
             self._deliver(plan, before)
@@ -238,19 +251,3 @@ class DeviceRun:
         )
         restored = Restored.INCOMPLETE if plan.tune.changes else Restored.UNTOUCHED
         parts.keeper.update(state=State.JOURNALED, restored=restored, window=plan.window, changes=plan.tune.changes)
-
-    def _planned(self, before: TcpLines) -> DevicePlan:
-        parts, context = self.parts, self.parts.context
-        link = context.links.of(parts.host, parts.login.session().peer_address)
-        parts.keeper.update(link_rate=link)
-        return plan_device(
-            device=parts.host,
-            platform=parts.login.session().platform,
-            check=parts.keeper.checked,
-            before=before,
-            options=context.options,
-            link=link,
-            image=context.image.name,
-            port=context.server.port,
-            mark=mark_line(context.run_id, context.owner),
-        )

@@ -127,7 +127,9 @@ def test_who_names_a_window_wants_it_set(
 ) -> None:
     """By itself a device that was shown not to gain is left as it is."""
     told = {"r1": "no gain"}
-    monkeypatch.setattr("flashferry.store.history.History.shown_not_to_gain", lambda self, host: told.get(host))
+    monkeypatch.setattr(
+        "flashferry.store.history.History.shown_not_to_gain", lambda self, host, transport: told.get(host)
+    )
     assert set(job_for_image(nornir, image, options, state=tmp_path).request.untuned) == untuned
 
 

@@ -138,7 +138,7 @@ def test_help_is_in_groups():
         "Devices and logins:",
         "Image:",
         "TCP tuning:",
-        "FTP server:",
+        "Our server:",
         "Waves and limits:",
         "Output and state:",
     ]
@@ -165,6 +165,7 @@ def test_a_variable_for_reach_does_not_stop_a_plain_check(tmp_path):
     assert "--reach" not in told.stderr
     assert str(tmp_path / "none") in told.stderr
     assert "--address and --port are for --reach" in ferry(*words, "--port", "2100").stderr
+    assert "--ssh-port is for --reach" in ferry(*words, "--ssh-port", "2200").stderr
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,10 @@ def test_the_examples_on_the_page_are_valid(page, tmp_path):
     indented = found["windows"].replace("\n", "\n    ")
     (tmp_path / "groups.yaml").write_text(f"east:\n  data:\n    {indented}")
     assert len(view(open_inventory(tmp_path).inventory.hosts["r1"]).windows) == 2
+    (tmp_path / "groups.yaml").write_text(
+        f"east:\n  data:\n    {found['transports'].replace(chr(10), chr(10) + '    ')}"
+    )
+    assert view(open_inventory(tmp_path).inventory.hosts["r1"]).transport_policy.names == ("scp",)
 
 
 def test_what_the_template_leaves_out_is_valid(tmp_path):
@@ -53,6 +57,7 @@ def test_what_the_template_leaves_out_is_valid(tmp_path):
         )
     one = view(open_inventory(tmp_path).inventory.hosts["branch1-rtr1"])
     assert (one.max_copies, one.vrf, one.source_interface, len(one.windows)) == (4, "Mgmt-intf", "Loopback0", 1)
+    assert (one.transports, one.clear_text) == (("scp", "sftp"), False)
     assert one.image == "c2900-universalk9-mz.SPA.158-3.M9.bin"
     shutil.copy(TEMPLATE / "images.yaml.example", tmp_path / "images.yaml")
     assert len(load_image_rules(tmp_path / "images.yaml", NAMES).rules) == 2

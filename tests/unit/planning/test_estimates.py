@@ -35,10 +35,13 @@ class _Past:
     def of(self, host: str) -> tuple[()]:
         return ()
 
-    def expected(self, host: str, *, tuned: bool, size_bytes: int) -> _Expected | None:
+    def expected(self, host: str, *, tuned: bool, size_bytes: int, transport: str) -> _Expected | None:
         return _Expected(2e6 if tuned else 1e6) if host == "r1" else None
 
-    def shown_not_to_gain(self, host: str) -> str | None:
+    def fastest(self, host: str, transports: object, *, size_bytes: int) -> tuple[str, _Expected] | None:
+        return ("http", _Expected(3e6, "staged 2 days ago, 3.00 MB/s")) if host == "r1" else None
+
+    def shown_not_to_gain(self, host: str, transport: str) -> str | None:
         return "its flash is the limit" if host == "r1" else None
 
 

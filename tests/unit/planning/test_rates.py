@@ -15,6 +15,7 @@ class _Copy:
     is_limited_by_device: bool = False
     whole_bytes_per_s: float = 1e6
     verdict: str = "cap"
+    transport: str = "ftp"
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,13 @@ class _Past:
     def of(self, host: str) -> tuple[_Copy, ...]:
         return self.copies
 
-    def expected(self, host: str, *, tuned: bool, size_bytes: int) -> _Expected | None:
+    def expected(self, host: str, *, tuned: bool, size_bytes: int, transport: str) -> _Expected | None:
         return self.expects
 
-    def shown_not_to_gain(self, host: str) -> str | None:
+    def fastest(self, host: str, transports: object, *, size_bytes: int) -> None:
+        return None
+
+    def shown_not_to_gain(self, host: str, transport: str) -> str | None:
         return None
 
 

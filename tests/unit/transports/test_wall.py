@@ -24,10 +24,9 @@ KEPT_NAMES = {"ftp_port", "vsftpd_path"}
 """The option `--ftp-port`, as users and their scripts give it; and another's server, which the lab compares with."""
 
 KEPT_TEXTS: dict[str, tuple[str, ...]] = {
-    "flashferry/cli/check.py": ("ftp_port",),
-    "flashferry/cli/command_line.py": ("FTP server",),
     "flashferry/cli/lab_experiment.py": ("vsftpd is not installed", "apt install vsftpd"),
     "flashferry/cli/lab_peers.py": ("vsftpd is not installed", "apt install vsftpd"),
+    "flashferry/cli/options/server.py": ("ftp_port", "By what devices fetch: "),
     "flashferry/cli/options/shared.py": ("--ftp-port", "FTP port (default: 21"),
     "flashferry/cli/serve.py": ("Password of the FTP user ",),
     "flashferry/cli/view/device_tables.py": ("TCP and FTP lines: ",),
@@ -35,7 +34,6 @@ KEPT_TEXTS: dict[str, tuple[str, ...]] = {
     "flashferry/monitor/metrics/serve_metrics.py": ("ftp",),
     "flashferry/store/schema.py": ("ftp",),
     "flashferry/run/host_check.py": ("or stop the other FTP server", "FTP port "),
-    "flashferry/run/run.py": (" bytes, on FTP port ",),
     "flashferry/run/scheduler.py": ("our FTP server has ended: ",),
 }
 """Sentences, options and a metric's label that users see, and what older journals do not say, by file: no protocol is

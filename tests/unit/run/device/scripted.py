@@ -66,6 +66,9 @@ class Server:
 
     port = 2121
 
+    def port_of(self, transport):
+        return self.port
+
     def __init__(self) -> None:
         self.tickets = itertools.count(1)
         self.revoked: list[str] = []

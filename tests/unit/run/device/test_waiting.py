@@ -61,7 +61,7 @@ class Watched:
         self.parts.check._look = lambda: self.done.append("check")
         self.parts.check.decide = lambda report: None
         self.run = DeviceRun(self.parts, lambda plan, before: None)
-        self.run._planned = lambda before: None
+        self.parts.planner.plan = lambda before: None
         self.run._stage = lambda: self.done.append("stage")
 
     def copying(self, acked_bytes, *, to_null=False):

@@ -40,8 +40,10 @@ def way(*, fails=None, deliver=None, outcome=Outcome.ERROR):
         run=lambda step, task: done.append(step.word) or SimpleNamespace(running=None),
     )
     real.keeper.update(check=SimpleNamespace(running=None))
+    plan = SimpleNamespace(target="flash:x.bin")
+    parts["planner"] = SimpleNamespace(plan=lambda before: plan)
+    parts["fall"] = SimpleNamespace(first_plan=lambda lines: plan)
     run = DeviceRun(replace(real, steps=scripted, **parts), deliver or (lambda plan, before: done.append("deliver")))
-    run._planned = lambda before: SimpleNamespace(target="flash:x.bin")
     run._take_in_hand = lambda plan, before: done.append("journal")
     return run, done
 

@@ -1,0 +1,122 @@
+"""The options about how devices fetch from us and where our server listens for it, once for all verbs that serve."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flashferry.api.checking import ServerPlace
+from flashferry.cli.command_line import SERVER
+from flashferry.cli.options.shared import AddressOption, PortOption
+from flashferry.transports.choice import check_asked
+from inventory.transport_policy import AS_USUAL
+
+_option = functools.partial(typer.Option, rich_help_panel=SERVER)
+
+TransportOption = Annotated[
+    str | None,
+    _option(
+        "--transport",
+        metavar="NAME",
+        help="By what devices fetch: ftp, http, scp, https or sftp; auto takes the fastest that is known, and the next "
+        "one where one fails before a byte came (default: ftp, or the first that the inventory's 'transports' and "
+        "'clear_text' allow where they leave ftp out).",
+    ),
+]
+
+
+def _port_option(name: str, variable: str, what: str, usual: int, other: int) -> Any:
+    return _option(
+        name,
+        envvar=variable,
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help=f"{what} port (default: {usual} if allowed, else the first free one from {other} on).",
+    )
+
+
+HttpPortOption = Annotated[int | None, _port_option("--http-port", "FLASHFERRY_HTTP_PORT", "HTTP", 80, 8080)]
+HttpsPortOption = Annotated[int | None, _port_option("--https-port", "FLASHFERRY_HTTPS_PORT", "HTTPS", 443, 8443)]
+SshPortOption = Annotated[int | None, _port_option("--ssh-port", "FLASHFERRY_SSH_PORT", "Our SSH server's", 22, 2222)]
+CertificateOption = Annotated[
+    Path | None,
+    _option(
+        "--certificate",
+        envvar="FLASHFERRY_CERTIFICATE",
+        metavar="FILE",
+        help="Our certificate for HTTPS, PEM, with those of its issuers; devices must trust it already.",
+    ),
+]
+KeyOption = Annotated[
+    Path | None,
+    _option("--key", envvar="FLASHFERRY_KEY", metavar="FILE", help="Its private key, PEM, readable by us alone."),
+]
+
+
+def _options(
+    server_address: AddressOption = None,
+    ftp_port: PortOption = None,
+    http_port: HttpPortOption = None,
+    https_port: HttpsPortOption = None,
+    ssh_port: SshPortOption = None,
+    certificate: CertificateOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Carry the options."""
+
+
+SERVER_PARAMETERS = {
+    "server_address": "--address and --port are",
+    "ftp_port": "--address and --port are",
+    "http_port": "--http-port is",
+    "https_port": "--https-port is",
+    "ssh_port": "--ssh-port is",
+    "certificate": "--certificate is",
+    "key": "--key is",
+    "transport": "--transport is",
+}
+"""The options about our server by the names of their parameters, as a sentence on them begins."""
+
+
+def asked(transport: str | None) -> str:
+    """Return by what devices are to fetch: a word of the operator's, or as usual.
+
+    Raises:
+        ConfigInvalid: It is no transport.
+    """
+    return AS_USUAL if transport is None else check_asked(transport)
+
+
+def server_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb these options; it takes them together as its argument `server`, a ServerPlace."""
+    own = inspect.signature(verb, eval_str=True)
+    shared = dict(inspect.signature(_options, eval_str=True).parameters)
+
+    @functools.wraps(verb)
+    def with_server(**given: Any) -> None:
+        verb(server=_place({name: given.pop(name) for name in shared}), **given)
+
+    mine = [one for name, one in own.parameters.items() if name != "server"]
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*mine, *shared.values())]
+    # Typer reads the signature, and the annotations by themselves.
+    with_server.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # inspect's own hook
+    with_server.__annotations__ = {one.name: one.annotation for one in parameters}
+    del with_server.__wrapped__
+    return with_server
+
+
+def _place(given: dict[str, Any]) -> ServerPlace:
+    others = {name.removesuffix("_port"): given[name] for name in ("http_port", "https_port", "ssh_port")}
+    return ServerPlace(
+        address=given["server_address"],
+        port=given["ftp_port"],
+        other_ports={name: port for name, port in others.items() if port is not None},
+        certificate=given["certificate"],
+        key=given["key"],
+    )

@@ -1,0 +1,101 @@
+"""Going from the lines of one transport to those of another, on a device that is in our hands.
+
+Lines that both need stay. The others are taken back first, and proven gone, while the journal still has them; then the
+journal has those of the other transport, and only then are they sent: a crash at any moment leaves nothing behind that
+recovery does not know.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from nornir.core.task import Result, Task
+
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import DeviceRefused
+from flashferry.devices.session import DeviceSession
+from tasks.mark import is_mark
+from tasks.readings import Configured, read_running
+from tasks.restore_plan import plan_restore
+from tasks.snapshot import Snapshot
+from tasks.tcp_config import Change, TunePlan
+from tasks.tune import LATE_PAUSES_S, STEP, Remember, TuneReport, apply_plan
+
+
+def change_over(
+    task: Task, held: tuple[Change, ...], plan: TunePlan, remember: Remember, before: Snapshot | None = None
+) -> Result:
+    """Nornir task: return a TuneReport. See `apply_other_plan`."""
+    report = apply_other_plan(session_of(task), held, plan, remember=remember, before=before)
+    return Result(host=task.host, result=report, changed=True)
+
+
+def apply_other_plan(
+    session: DeviceSession,
+    held: tuple[Change, ...],
+    plan: TunePlan,
+    *,
+    remember: Remember,
+    before: Snapshot | None = None,
+) -> TuneReport:
+    """Take back what was set and is not needed any more, then set what is missing.
+
+    Args:
+        session: An open session.
+        held: What is in force; the journal has it.
+        plan: What is to be in force instead, made from the lines as they were before anything was set.
+        remember: Takes the changes that hold from now on; they must be on disk when it returns.
+        before: What the configuration was; see `tasks.tune.apply_plan`.
+
+    Raises:
+        DeviceRefused: A line could not be taken back, or the device does not take one of the others.
+        DeviceUnreachable: The session was lost; lines may be in force.
+    """
+    wanted = {(change.keyword, change.ours) for change in plan.changes}
+    kept = tuple(change for change in held if (change.keyword, change.ours) in wanted)
+    seen = _without(session, tuple(change for change in held if change not in kept))
+    there = {(change.keyword, change.ours) for change in kept}
+    missing = tuple(change for change in plan.changes if (change.keyword, change.ours) not in there)
+    if missing:
+        # Whose the device is stands with what is set, and is looked for behind it: the mark is set again with it.
+        missing = (*(change for change in kept if is_mark(change.ours)), *missing)
+        kept = tuple(change for change in kept if not is_mark(change.ours))
+    remember((*kept, *missing))
+    if not missing:
+        return TuneReport(running=seen.tcp, not_shown=(), is_marked=any(is_mark(change.ours) for change in kept))
+
+    def remember_all(changes: tuple[Change, ...]) -> None:
+        remember((*kept, *changes))
+
+    return apply_plan(session, replace(plan, changes=missing), before=before, remember=remember_all)
+
+
+def _without(session: DeviceSession, gone: tuple[Change, ...]) -> Configured:
+    """Take lines back and prove them gone; return what is shown then.
+
+    Raises:
+        DeviceRefused: One is still there, or somebody changed it meanwhile.
+    """
+    seen = read_running(session)
+    undo = plan_restore(gone, seen.tcp, others=seen.lines)
+    if undo.commands:
+        session.configure(undo.commands)
+        seen = read_running(session)
+    left = plan_restore(gone, seen.tcp, others=seen.lines, sent=undo.commands)
+    for pause_s in LATE_PAUSES_S:
+        if not left.commands:
+            break
+        time.sleep(pause_s)
+        seen = read_running(session)
+        left = plan_restore(gone, seen.tcp, others=seen.lines, sent=undo.commands)
+    if left.commands or left.foreign or left.uncertain:
+        line = left.commands[0] if left.commands else str((*left.foreign, *left.uncertain)[0])
+        raise DeviceRefused(
+            f"the lines for the transport before could not be taken back for those of the next one: {line}",
+            host=session.name,
+            step=STEP,
+            hint="Look at the lines that the run's report names; name another transport first in the inventory's key "
+            "'transports'",
+        )
+    return seen

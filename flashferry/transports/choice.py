@@ -1,0 +1,150 @@
+"""Which transports a device's copy may be tried by, in which order, and what our side serves. Pure.
+
+The inventory says what is allowed (`inventory.transport_policy`), the operator what is asked for, our side what it can
+serve, and earlier copies what was the fastest. One that is not allowed is never tried, whatever was asked for or fails;
+so a copy never falls to clear text where that is forbidden.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.transports import TRANSPORTS, USUAL
+from flashferry.transports.transport import Transport
+from inventory.transport_policy import AS_USUAL, AUTO, TransportPolicy
+
+_NEEDS_SSH = ("scp", "sftp")
+_SSH_LIBRARY = "asyncssh"
+
+_MORE_ROUND_TRIPS = {"https": 2.0, "scp": 10.0, "sftp": 10.0}
+"""A TLS handshake; and an SSH login, from TCP's first packet to the first byte 0.95 to 1.04 s at 100 ms.
+
+FTP's own login, some six round trips, is in the figures that set-up was measured with, and is not taken off: a forecast
+that is too long by half a second harms nobody.
+"""
+
+
+def more_round_trips(name: str) -> float:
+    """Return how many round trips a transport's login takes beyond what set-up was measured with."""
+    return _MORE_ROUND_TRIPS.get(name, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is asked for, and what our side can do.
+
+    Attributes:
+        asked: AS_USUAL, AUTO, or the name of a transport.
+        missing: By the name of a transport: why our side cannot serve it, and what to do about that.
+    """
+
+    asked: str = AS_USUAL
+    missing: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def wish_of(asked: str, *, certificate: Path | None = None, key: Path | None = None) -> Wish:
+    """Return what is asked for, with what our side can serve on this host.
+
+    Args:
+        asked: AS_USUAL, AUTO, or the name of a transport.
+        certificate: File of our certificate for HTTPS, or None.
+        key: File of its private key, or None.
+
+    Raises:
+        ConfigInvalid: It is no transport, or one of the files stands without the other.
+    """
+    if (certificate is None) != (key is None):
+        given, lacking = ("--certificate", "--key") if key is None else ("--key", "--certificate")
+        raise ConfigInvalid(
+            f"{given}: expected {lacking} with it, found none",
+            hint="Give both, PEM files of a certificate and of its private key, or neither",
+        )
+    missing: dict[str, tuple[str, str]] = {}
+    if certificate is None:
+        missing["https"] = (
+            "expected a certificate of our server that the devices trust, found none",
+            "Give it with --certificate and --key; docs/transports.md says what devices need for it",
+        )
+    if importlib.util.find_spec(_SSH_LIBRARY) is None:
+        lacking = f"expected the package {_SSH_LIBRARY}, found none"
+        missing |= dict.fromkeys(_NEEDS_SSH, (lacking, "Install flashferry with its extra: flashferry[scp]"))
+    return Wish(asked=check_asked(asked), missing=missing)
+
+
+def allowed(policy: TransportPolicy) -> tuple[Transport, ...]:
+    """Return the transports that the inventory allows, in the order in which they are taken; push is none of them."""
+    by_name = {one.name: one for one in TRANSPORTS}
+    return tuple(by_name[name] for name in policy.names if name in by_name)
+
+
+def candidates(host: str, policy: TransportPolicy, wish: Wish, *, fastest: str | None = None) -> tuple[Transport, ...]:
+    """Return by which transports a device's copy is tried, the first one first; one alone unless `auto` is asked for.
+
+    Args:
+        host: The device, for complaints.
+        policy: What the inventory allows it.
+        wish: What is asked for.
+        fastest: Name of the one that was measured to be the fastest; heeded by `auto`, where it is allowed.
+
+    Raises:
+        ConfigInvalid: What is asked for is not allowed, or our side cannot serve it.
+    """
+    choice = allowed(policy)
+    if wish.asked == AUTO:
+        served = tuple(one for one in choice if one.name not in wish.missing)
+        if not served:
+            raise _none_left(host, choice, wish)
+        return tuple(sorted(served, key=lambda one: one.name != fastest))
+    if wish.asked != AS_USUAL and (objection := policy.objection(wish.asked)) is not None:
+        raise ConfigInvalid(
+            f"--transport {wish.asked} {objection}",
+            host=host,
+            hint="Ask for one that is allowed, or change 'transports' or 'clear_text' in the inventory",
+        )
+    first = next((one for one in choice if wish.asked in (one.name, AS_USUAL)), None)
+    if first is None:
+        raise _none_left(host, choice, wish)
+    if first.name in wish.missing:
+        lacking, hint = wish.missing[first.name]
+        raise ConfigInvalid(f"transport {first.name}: {lacking}", host=host, hint=hint)
+    return (first,)
+
+
+def _none_left(host: str, choice: tuple[Transport, ...], wish: Wish) -> ConfigInvalid:
+    """Return the complaint that nothing can be tried."""
+    if not choice:
+        return ConfigInvalid(
+            "transports: expected one by which a device fetches, found push alone, which is tried by 'flashferry "
+            "probe' only",
+            host=host,
+            hint="Name another one in the inventory's key 'transports'",
+        )
+    why = "; ".join(f"{one.name}: {wish.missing[one.name][0]}" for one in choice if one.name in wish.missing)
+    hints = [wish.missing[one.name][1] for one in choice if one.name in wish.missing]
+    return ConfigInvalid(
+        f"transports: none of those that the inventory allows can be served ({why})", host=host, hint=hints[0]
+    )
+
+
+def is_usual(transports: tuple[Transport, ...]) -> bool:
+    """Tell whether a copy goes the way that it went before there was a choice."""
+    return transports == (USUAL,)
+
+
+def check_asked(asked: str) -> str:
+    """Return what is asked for, checked.
+
+    Raises:
+        ConfigInvalid: It is no transport.
+    """
+    known = (*(one.name for one in TRANSPORTS), AUTO)
+    if asked not in (*known, AS_USUAL):
+        raise ConfigInvalid(
+            f"--transport: expected {', '.join(known[:-1])} or {known[-1]}, found {asked!r}",
+            hint="Give one of these words; docs/transports.md says when to use which",
+        )
+    return asked

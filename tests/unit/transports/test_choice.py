@@ -1,0 +1,107 @@
+"""By which transports a copy is tried: what is allowed, asked for, and can be served."""
+
+from __future__ import annotations
+
+import pytest
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.transports import TRANSPORTS, choice
+from flashferry.transports.choice import Wish, allowed, candidates, check_asked, wish_of
+from inventory.transport_policy import AS_USUAL, AUTO, CLEAR_TEXT, ORDER, TransportPolicy
+from tests.unit.transports.some_transports import named
+
+NO_CERTIFICATE = {"https": ("expected a certificate", "Give it with --certificate")}
+
+
+@pytest.fixture(autouse=True)
+def all_five(monkeypatch):
+    monkeypatch.setattr(choice, "TRANSPORTS", named(*ORDER))
+
+
+def tried(policy: TransportPolicy, asked: str = AS_USUAL, fastest: str | None = None, **missing) -> list[str]:
+    return [one.name for one in candidates("r1", policy, Wish(asked=asked, missing=missing), fastest=fastest)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "fastest", "names"),
+    [
+        (TransportPolicy(), AS_USUAL, "scp", ["ftp"]),
+        (TransportPolicy(clear_text=False), AS_USUAL, None, ["scp"]),
+        (TransportPolicy(stated=("http", "scp")), AS_USUAL, None, ["http"]),
+        (TransportPolicy(stated=("push", "sftp")), AS_USUAL, None, ["sftp"]),
+        (TransportPolicy(), "http", None, ["http"]),
+        (TransportPolicy(stated=("http", "scp")), "scp", None, ["scp"]),
+        (TransportPolicy(), AUTO, None, ["ftp", "http", "scp", "https", "sftp"]),
+        (TransportPolicy(), AUTO, "scp", ["scp", "ftp", "http", "https", "sftp"]),
+        (TransportPolicy(clear_text=False), AUTO, "ftp", ["scp", "https", "sftp"]),
+        (TransportPolicy(stated=("sftp", "http")), AUTO, None, ["sftp", "http"]),
+    ],
+)
+def test_which_are_tried(policy, asked, fastest, names):
+    """One alone unless `auto` is asked for; then the fastest first, and never one that is not allowed."""
+    assert tried(policy, asked, fastest) == names
+
+
+def test_no_choice_ever_falls_to_clear_text_where_it_is_forbidden():
+    """Whatever was asked for, measured or stated: none of what may be tried is clear."""
+    for stated in ((), ("scp", "http", "https", "ftp"), ("http", "sftp")):
+        policy = TransportPolicy(stated=stated, clear_text=False)
+        for fastest in (None, *ORDER):
+            assert not CLEAR_TEXT & set(tried(policy, AUTO, fastest))
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "sentence"),
+    [
+        (TransportPolicy(stated=("scp",)), "ftp", r"r1: --transport ftp is not among .*\(scp\)"),
+        (
+            TransportPolicy(clear_text=False),
+            "http",
+            "r1: --transport http carries clear text, which the inv",
+        ),
+        (TransportPolicy(stated=("push",)), AS_USUAL, "r1: transports: .* found push alone"),
+        (TransportPolicy(), "https", "r1: transport https: expected a certificate"),
+        (TransportPolicy(stated=("https",)), AS_USUAL, "r1: transport https: expected a certificate"),
+        (TransportPolicy(stated=("https",)), AUTO, r"none of those .* can be served \(https: expected a certificate"),
+    ],
+)
+def test_what_cannot_be_had_is_told_with_the_device(policy, asked, sentence):
+    """In one sentence, with what to do about it, before anything is touched."""
+    with pytest.raises(ConfigInvalid, match=sentence) as caught:
+        tried(policy, asked, **NO_CERTIFICATE)
+    assert caught.value.hint
+
+
+def test_auto_leaves_out_what_our_side_cannot_serve():
+    """HTTPS without a certificate is no way to fail on every device first."""
+    assert tried(TransportPolicy(), AUTO, **NO_CERTIFICATE) == ["ftp", "http", "scp", "sftp"]
+
+
+def test_a_certificate_without_its_key_is_told(tmp_path):
+    """And a key without its certificate: each in one sentence."""
+    with pytest.raises(ConfigInvalid, match="--certificate: expected --key with it, found none"):
+        wish_of(AUTO, certificate=tmp_path / "c.pem")
+    with pytest.raises(ConfigInvalid, match="--key: expected --certificate with it, found none"):
+        wish_of(AUTO, key=tmp_path / "k.pem")
+
+
+def test_ssh_without_its_library_is_told(monkeypatch):
+    """With the extra to install; nothing else is missing for it."""
+    monkeypatch.setattr(choice, "_SSH_LIBRARY", "no_such_library")
+    missing = wish_of(AUTO).missing
+    assert {"scp", "sftp"} <= set(missing)
+    assert "flashferry[scp]" in missing["scp"][1]
+
+
+def test_a_word_that_is_no_transport_is_told():
+    """With those that there are."""
+    with pytest.raises(ConfigInvalid, match=r"--transport: expected ftp, .*sftp or auto, found 'tftp'"):
+        check_asked("tftp")
+
+
+def test_the_names_of_the_inventory_are_those_of_the_transports(monkeypatch):
+    """In the same order, so that what is taken first is said in one place."""
+    monkeypatch.undo()
+    names = [one.name for one in TRANSPORTS]
+    assert names == [name for name in ORDER if name in names]
+    assert [one.name for one in allowed(TransportPolicy())] == names
