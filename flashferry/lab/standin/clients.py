@@ -13,11 +13,9 @@ PULLS: dict[str, type[Pull | TftpPull]] = {
     "http": HttpPull,
     "https": SilentPull,
     "rcp": SilentPull,
-    "scp": SilentPull,
-    "sftp": SilentPull,
     "tftp": TftpPull,
 }
-"""Downloads."""
+"""Downloads, but for those over SSH: see `flashferry.lab.standin.copy_ssh`."""
 
 PUSHES: dict[str, type[Push | TftpPush]] = {
     "ftp": Push,

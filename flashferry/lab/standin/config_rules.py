@@ -7,6 +7,7 @@ the rule says name the line.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -104,6 +105,11 @@ def _type7(line: str) -> str:
     return f"{head} password 7 {encode7(rest if rest and kind == '0' else tail)}"
 
 
+def _with_bulk_window(line: str) -> str:
+    """Show bulk mode with its window, as stock configurations of 17.12 and later do; typed without one: assumed."""
+    return f"{line} 131072"
+
+
 def _with_seconds(line: str) -> str:
     """Show ``exec-timeout M`` with the seconds that it has."""
     return line if len(line.split()) > 2 else f"{line} 0"
@@ -155,11 +161,28 @@ GLOBAL_RULES: tuple[Rule, ...] = (
     Rule(specification="ip scp server enable"),
     Rule(specification="ip ssh version <1-2>"),
     Rule(specification="ip ssh window-size <1-1073741824>"),
-    Rule(specification="ip ssh bulk-mode"),
+    Rule(specification="ip ssh bulk-mode", rewrite=_with_bulk_window),
     Rule(specification="ip ssh bulk-mode <131072-1073741824>", group="ip ssh bulk-mode"),
     Rule(specification="ip ssh time-out <1-120>"),
     Rule(specification="ip ssh authentication-retries <0-5>"),
     Rule(specification="ip ssh source-interface WORD"),
+    Rule(specification="ip ssh client algorithm encryption LINE"),
+    Rule(specification="ip ssh client algorithm mac LINE"),
+    Rule(specification="ip ssh client algorithm kex LINE"),
+    Rule(specification="ip ssh stricthostkeycheck"),
+    Rule(specification="ip ssh stricthostkeycheck accept-new", group="ip ssh stricthostkeycheck"),
+    Rule(specification="ip ssh pubkey-chain", section="conf-ssh-pubkey"),
+    Rule(specification="ip ssh break-string WORD"),
+    Rule(specification="ip ssh dh min size <1024-4096>"),
+    Rule(specification="ip ssh dscp <0-63>"),
+    Rule(specification="ip ssh precedence <0-7>"),
+    Rule(specification="ip ssh maxstartups <2-128>"),
+    Rule(specification="ip ssh logging events"),
+    Rule(specification="ip ssh rsa keypair-name WORD"),
+    Rule(specification="ip scp username WORD"),
+    Rule(specification="ip scp password LINE", rewrite=_type7),
+    Rule(specification="ip sftp username WORD"),
+    Rule(specification="ip sftp password LINE", rewrite=_type7),
     Rule(specification="ip forward-protocol nd"),
     Rule(specification="interface WORD", naming=1, section="config-if"),
     Rule(specification="line console <0-0>", naming=1, section="config-line", written=("console", "con")),
@@ -190,7 +213,7 @@ GLOBAL_RULES: tuple[Rule, ...] = (
     *_fixed("version LINE", "boot-start-marker", "boot-end-marker", "license udi LINE"),
     *_free("aaa", "access-list", "alias", "boot system", "cdp", "clock timezone", "crypto", "event manager",
            "ip access-list", "ip http client cache", "ip http client proxy-server", "ip http client secure-ciphersuite",
-           "ip name-server", "ip route", "ip ssh client", "ip tftp",
+           "ip name-server", "ip route", "ip ssh server", "ip tftp",
            "lldp", "logging", "ntp", "platform", "privilege", "service", "snmp-server"),
 )  # fmt: skip
 
@@ -231,6 +254,7 @@ SECTION_RULES: dict[str, tuple[Rule, ...]] = {
     "config-cp": (Rule(specification="service-policy LINE"),),
     "config-router": (Rule(specification="LINE", is_free=True),),
     "config-vrf": (Rule(specification="LINE", is_free=True),),
+    "conf-ssh-pubkey": (Rule(specification="LINE", is_free=True),),
     "config-virt-serv": (Rule(specification="LINE", is_free=True),),
 }
 
@@ -259,4 +283,16 @@ def _removals(rule: Rule) -> tuple[str, ...]:
 
 
 GLOBAL_TREE = build_tree(GLOBAL_RULES)
+"""All commands there are; a release knows some of them: see `global_tree`."""
+
+
+@functools.cache
+def global_tree(unknown: tuple[str, ...]) -> Node[ConfigAction]:
+    """Return the tree of a release that does not know the commands that begin so."""
+    if not unknown:
+        return GLOBAL_TREE
+    starts = tuple(f"{start} " for start in unknown)
+    return build_tree(tuple(rule for rule in GLOBAL_RULES if not f"{rule.specification} ".startswith(starts)))
+
+
 SECTION_TREES = {mode: build_tree(rules) for mode, rules in SECTION_RULES.items()}

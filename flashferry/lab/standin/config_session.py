@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flashferry.lab.standin.config_apply import apply
 from flashferry.lab.standin.config_notes import Note, beyond_window, note_on_global, on_interface
-from flashferry.lab.standin.config_rules import GLOBAL_TREE, SECTION_TREES, ConfigAction
+from flashferry.lab.standin.config_rules import SECTION_TREES, ConfigAction, global_tree
 from flashferry.lab.standin.config_text import banner_line, banner_start
 from flashferry.lab.standin.grammar import Ambiguous, Incomplete, Invalid, Matched, Node, match
 from flashferry.lab.standin.interfaces import canonical_interface
@@ -38,6 +38,7 @@ class ConfigSession:
         self._device = device
         self._target = target
         self._denied = denied
+        self._global_tree = global_tree(device.platform.ssh_client.unknown_lines)
         self._banner: tuple[str, str, list[str]] | None = None
 
     @property
@@ -53,7 +54,7 @@ class ConfigSession:
     @property
     def tree(self) -> Node[ConfigAction]:
         """The commands of the present mode, for help."""
-        return SECTION_TREES.get(self.mode, GLOBAL_TREE)
+        return SECTION_TREES.get(self.mode, self._global_tree)
 
     def leave_section(self) -> bool:
         """Go up one mode; False when that leaves configuration mode."""
@@ -80,7 +81,7 @@ class ConfigSession:
     def _match(self, line: str) -> str | Refusal:
         tree = SECTION_TREES.get(self.mode)
         found: Matched[ConfigAction] | Refusal = match(tree, line) if tree is not None else Invalid(offset=0)
-        in_global = match(GLOBAL_TREE, line)
+        in_global = match(self._global_tree, line)
         if isinstance(found, Matched):
             # Sections whose lines are taken as they come would swallow the global command that leaves them.
             if found.action.rule.is_free and isinstance(in_global, Matched):

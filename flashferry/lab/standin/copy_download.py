@@ -49,7 +49,7 @@ async def copy_from_server(
         verify: What `/verify` and `/noverify` say; None for neither.
     """
     url = await source_url(vty, source)
-    place = await _place(vty, target, url, verify) if url is not None else None
+    place = await place_of(vty, target, url, verify) if url is not None else None
     if url is None or place is None:
         return
     try:
@@ -59,10 +59,10 @@ async def copy_from_server(
         vty.terminal.write(f"Accessing {url.shown}...\n%Error {error.verb} {url.shown} ({error.reason})\n")
         return
     stop = threading.Event()
-    await _Copy(vty, url, place, PULLS[url.scheme](request, vty.device.connections, stop), stop).run()
+    await Copy(vty, url, place, PULLS[url.scheme](request, vty.device.connections, stop), stop).run()
 
 
-async def _place(vty: Vty, target: str, url: ServerUrl, verify: bool | None) -> Target | None:
+async def place_of(vty: Vty, target: str, url: ServerUrl, verify: bool | None) -> Target | None:
     """Return where the copy goes, after the questions about it; None ends the copy."""
     if target in {RUNNING, STARTUP}:
         return await _configuration(vty, target)
@@ -101,7 +101,7 @@ class _Progress:
     noise_is_due: bool = False
 
 
-class _Copy:
+class Copy:
     """One copy: marks while it runs, and its end."""
 
     def __init__(self, vty: Vty, url: ServerUrl, target: Target, pull: Pull | TftpPull, stop: threading.Event) -> None:
@@ -118,7 +118,7 @@ class _Copy:
     async def run(self) -> None:
         """Copy, and print what the device prints."""
         terminal = self._vty.terminal
-        terminal.write(f"Accessing {self._url.shown}...")
+        terminal.write(self._first_text())
         hooks = PullHooks(may_begin=self._may_begin, open_sink=self._open_sink, progress=self._on_bytes)
         terminal.on_escape = self._pull.abort
         closed = asyncio.ensure_future(self._end_with_vty())
@@ -127,19 +127,27 @@ class _Copy:
         except CopyError as error:
             self._target.drop()
             self._device.note_guess(error.guess)
-            terminal.write(f"\n%Error {error.verb} {self._url.shown} ({error.reason})\n")
+            terminal.write(f"{self._before_error()}%Error {error.verb} {self._url.shown} ({error.reason})\n")
             return
         except AbortedError:
             self._target.drop()
             if not self._was_declined:
                 # What IOS prints after Ctrl-Shift-6 in a copy is unconfirmed (facts 4.5).
-                terminal.write(f"\n%Error reading {self._url.shown} (Aborted)\n")
+                self._device.note_guess("copy: aborted")
+                terminal.write(f"{self._before_error()}%Error reading {self._url.shown} (Aborted)\n")
             return
         finally:
             terminal.on_escape = None
             closed.cancel()
         self._finish(result)
         await self._target.verify()
+
+    def _first_text(self) -> str:
+        return f"Accessing {self._url.shown}..."
+
+    def _before_error(self) -> str:
+        """Return the line end that an error line needs before it."""
+        return "\n"
 
     async def _end_with_vty(self) -> None:
         await self._vty.terminal.closed.wait()

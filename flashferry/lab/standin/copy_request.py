@@ -102,6 +102,9 @@ def _login(device: Device, url: ServerUrl) -> tuple[str, str]:
     if url.scheme in {"http", "https"}:
         user, word = device.client_credentials("ip http client")
         return url.user or user or "", url.password or word or ""
+    if url.scheme in {"scp", "sftp"}:
+        user, word = device.client_credentials(f"ip {url.scheme}")
+        return url.user or user or "", url.password or word or ""
     user, word = device.client_credentials("ip ftp")
     domain = device.running.value("ip domain name") or "local"
     return url.user or user or "anonymous", url.password or word or f"user@{device.hostname}.{domain}"

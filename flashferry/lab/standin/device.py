@@ -19,6 +19,7 @@ from flashferry.lab.standin.flash import Flash
 from flashferry.lab.standin.grammar import Matched, match
 from flashferry.lab.standin.hardware import software_lines
 from flashferry.lab.standin.passwords import decode7, matches9
+from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts
 from flashferry.lab.standin.syslog_buffer import DEFAULT_BYTES, LogBuffer
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class Device:
         others = enumerate(platform.other_flashes, start=1)
         self.file_systems = (self.flash, *(Flash(figures, root / str(i)) for i, figures in others))
         self.connections = ConnectionTable()
+        self.known_hosts = KnownHosts()
+        self.last_ssh_path = ""
         self.archive = Archive(self)
         self.config_lock: ConfigLock | None = None
         self.listener: Listener | None = None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from flashferry.lab.standin.ssh_client.figures import Refill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,8 @@ class Faults:
         ineffective_config_pattern: `ip tcp` lines that it finds are shown, but sockets do not follow them.
         largest_window_bytes: The largest `ip tcp window-size` that is in range, as before window scaling; None for that
             of the command.
+        ssh_refill: The SSH client opens its channel's window by this rule (``half``, ``three packets``, ``packet``);
+            None for that of the release, which is not known of any.
         config_locked_by: This user holds the lock on configuration mode.
         prompt_delay_s: Every prompt comes so much later.
         garble_echo: The echo loses characters.
@@ -61,6 +66,7 @@ class Faults:
     ignore_config_pattern: str | None = None
     ineffective_config_pattern: str | None = None
     largest_window_bytes: int | None = None
+    ssh_refill: Refill | None = None
     config_locked_by: str | None = None
     prompt_delay_s: float = 0.0
     garble_echo: bool = False

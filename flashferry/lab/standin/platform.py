@@ -12,6 +12,7 @@ from flashferry.lab.datafile import Table, read_table
 from flashferry.lab.errors import LabError
 from flashferry.lab.standin.configuration import Configuration, parse_configuration
 from flashferry.lab.standin.hardware import PortFigures
+from flashferry.lab.standin.ssh_client.figures import SshFigures, load_figures, speeds
 from flashferry.lab.standin.wording import Wording, platform_texts
 
 if TYPE_CHECKING:
@@ -106,6 +107,9 @@ class Platform:
         image: The file that runs when no `boot system` line names one.
         tcp: Its TCP.
         copy: Its `copy`.
+        ssh_client: Its SSH client.
+        crypto_bytes_per_s: How fast it decrypts what `copy scp:` brings, by cipher; a model, in place of that of its
+            release.
         flash: The file system that files go to; its name is empty where there is none.
         other_flashes: Further file systems, of stack members and disks.
         file_system_rows: `show file systems`; ``@NAME`` stands for a file system of the above.
@@ -113,6 +117,7 @@ class Platform:
         outputs: Further `show` commands and what they print, with places to fill in.
         configuration_text: The configuration fresh from stock.
         http_texts: What its HTTP client prints where it fails.
+        ssh_texts: What `copy scp:` and `copy sftp:` print where they fail.
     """
 
     name: str
@@ -133,6 +138,8 @@ class Platform:
     image: str
     tcp: TcpFigures
     copy: CopyFigures
+    ssh_client: SshFigures
+    crypto_bytes_per_s: Mapping[str, float]
     flash: FlashFigures
     other_flashes: tuple[FlashFigures, ...]
     file_system_rows: tuple[str, ...]
@@ -140,9 +147,12 @@ class Platform:
     outputs: Mapping[str, str]
     configuration_text: str
     http_texts: Mapping[str, Wording]
+    ssh_texts: Mapping[str, Wording]
 
     def texts_of(self, scheme: str) -> Mapping[str, Wording]:
         """Return what the client of a protocol prints where it fails; empty where that is no data."""
+        if scheme in {"scp", "sftp"}:
+            return self.ssh_texts
         return self.http_texts if scheme in {"http", "https"} else {}
 
     @property
@@ -188,6 +198,8 @@ def load_platform(name: str) -> Platform:
         image=table.text("image"),
         tcp=_tcp(table.table("tcp")),
         copy=_copy(table.table("copy")),
+        ssh_client=load_figures(table.text("ssh_client")),
+        crypto_bytes_per_s=speeds(table.table("crypto_bytes_per_s")),
         flash=_flash(table.table("flash")) if "flash" in table.values else _NO_FLASH,
         other_flashes=tuple(_flash(each) for each in table.tables("other_flashes")),
         file_system_rows=tuple(table.text("file_systems").strip("\n").split("\n")),
@@ -195,6 +207,7 @@ def load_platform(name: str) -> Platform:
         outputs={key: table.table("outputs").text(key) for key in table.table("outputs").values},
         configuration_text=_configuration_text(table.text("configuration", name)),
         http_texts=platform_texts("http", table.table("http_texts")),
+        ssh_texts=platform_texts("ssh", table.table("ssh_texts")),
     )
 
 
@@ -215,7 +228,8 @@ _KEYS = (
     "vty_lines", "line_limit_chars", "config_prompt_chars", "dir_size_chars", "boot_s",
     "has_legacy_ssh", "is_controller_managed", "mac_prefix", "ports", "cabled",
     "image", "configuration", "file_systems",
-    "tcp", "copy", "flash", "other_flashes", "texts", "outputs", "http_texts",
+    "tcp", "copy", "ssh_client", "crypto_bytes_per_s", "flash", "other_flashes", "texts", "outputs", "http_texts",
+    "ssh_texts",
 )  # fmt: skip
 _TEXTS = ("version", "inventory", "boot")
 

@@ -50,6 +50,15 @@ def before_data(connection: socket.socket, window_bytes: int, *, head_comes_firs
     _set_clamp(connection, window_bytes)
 
 
+def before_dialogue(connection: socket.socket, window_bytes: int) -> None:
+    """Set the buffer of an open connection that carries small segments before the data, as SSH's login does.
+
+    They take many times their length of the buffer; in one of just the window the kernel would drop some of them.
+    """
+    _set_buffer(connection, max(_LEAST_BUFFER_BYTES, int(window_bytes / (2 * _FIRST_RATIO))))
+    _set_clamp(connection, window_bytes)
+
+
 def after_first_data(connection: socket.socket, window_bytes: int) -> None:
     """Set the buffer by the ratio that the first segments gave."""
     clamp = connection.getsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP)

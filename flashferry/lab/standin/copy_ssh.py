@@ -1,0 +1,170 @@
+"""`copy scp://...` and `copy sftp://...`: the dialogue, around a real download over SSH.
+
+Texts: a transcript of an ASR903 with XE 3.16 (csmpe): address, user name, source and destination file name, the
+question about a file that is there, then the password, which is not echoed; `` Sending file modes: C0777 4
+testme.bin`` where FTP says ``Loading``, the marks, and the line that ends every copy; no ``Accessing`` and no ``[OK``.
+By SFTP the marks follow the file's name on its line (pyATS). A URL that names host, user and file is not asked about
+(genielibs). Which default the question for the user has where nothing names one, and the words of the question about a
+host key beyond those that pyATS answers, are the stand-in's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from flashferry.lab.standin.copy_download import Copy, place_of
+from flashferry.lab.standin.copy_request import transfer_request
+from flashferry.lab.standin.ftp_request import CopyError
+from flashferry.lab.standin.results import PullResult, result_line
+from flashferry.lab.standin.server_url import parse_url
+from flashferry.lab.standin.ssh_client.login import Login
+from flashferry.lab.standin.ssh_client.pull import ScpPull, SftpPull, SshPlan, SshPull
+from flashferry.lab.standin.ssh_client.settings import has_bulk_mode, ssh_settings
+from flashferry.lab.standin.terminal import DisconnectedError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from flashferry.lab.standin.copy_target import Target
+    from flashferry.lab.standin.device import Device
+    from flashferry.lab.standin.ftp_request import TransferRequest
+    from flashferry.lab.standin.server_url import ServerUrl
+    from flashferry.lab.standin.ssh_client.settings import SshSettings
+    from flashferry.lab.standin.vty import Vty
+
+SSH_SCHEMES: dict[str, type[SshPull]] = {"scp": ScpPull, "sftp": SftpPull}
+"""The protocols that go over SSH."""
+
+_BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
+_KEY_QUESTION = "Are you sure you want to continue connecting (yes/no)? "
+
+
+async def copy_by_ssh(
+    vty: Vty, source: str, target: str, *, vrf: str | None = None, verify: bool | None = None
+) -> None:  # fmt: skip
+    """`copy scp:... FS:...`, `copy sftp:... FS:...`, or to a configuration.
+
+    Args:
+        vty: Whose copy it is.
+        source: The URL as typed.
+        target: The destination as typed; a configuration by its full name.
+        vrf: The VRF that the command names.
+        verify: What `/verify` and `/noverify` say; None for neither.
+    """
+    url = await _source(vty, source)
+    place = await place_of(vty, target, url, verify) if url is not None else None
+    if url is None or place is None:
+        return
+    device = vty.device
+    device.last_ssh_path = url.path
+    try:
+        request = _request(device, url, vrf)
+    except CopyError as error:
+        device.note_guess(error.guess)
+        vty.terminal.write(f"%Error {error.verb} {url.shown} ({error.reason})\n")
+        return
+    await SshCopy(vty, url, place, request, threading.Event()).run()
+
+
+async def _source(vty: Vty, text: str) -> ServerUrl | None:
+    """Return the URL, after all three questions where it lacks something; a quiet prompt asks for what is missing."""
+    url = parse_url(text)
+    if url is None:
+        vty.terminal.write(_BAD_ADDRESS)
+        return None
+    user = url.user or vty.device.client_credentials(f"ip {url.scheme}")[0]
+    is_whole = bool(url.host and user and url.path) and not url.port_is_open
+    asks_all = not is_whole and vty.device.running.value("file prompt") != "quiet"
+    host, path = url.host, url.path
+    if asks_all or not host:
+        host = await vty.terminal.ask(f"Address or name of remote host [{host}]? ", host)
+    if not host:
+        vty.terminal.write(f"?Host name or address not specified\n{_BAD_ADDRESS}")
+        return None
+    if asks_all or not user:
+        user = await vty.terminal.ask(f"Source username [{user or vty.user}]? ", user or vty.user)
+    if asks_all or not path:
+        shown = path or vty.device.last_ssh_path
+        path = await vty.terminal.ask(f"Source filename [{shown}]? ", shown)
+    if not path:
+        vty.terminal.write("%Error parsing filename (No such file or directory)\n")
+        return None
+    return replace(url, host=host, user=user, path=path, port_is_open=False)
+
+
+def _request(device: Device, url: ServerUrl, vrf: str | None) -> TransferRequest:
+    request = transfer_request(device, url, vrf)
+    if not has_bulk_mode(device.running):
+        return request
+    tcp = replace(request.tcp, syn_options=replace(request.tcp.syn_options, sack=True))
+    return replace(request, tcp=tcp)
+
+
+def _settings(device: Device) -> SshSettings:
+    own, faults = device.platform, device.faults
+    settings = ssh_settings(device.running, own.ssh_client, crypto=own.crypto_bytes_per_s)
+    return replace(settings, refill=faults.ssh_refill or settings.refill)
+
+
+class SshCopy(Copy):
+    """One copy over SSH; what the login asks is asked on its session."""
+
+    def __init__(
+        self, vty: Vty, url: ServerUrl, target: Target, request: TransferRequest, stop: threading.Event
+    ) -> None:  # fmt: skip
+        device = vty.device
+        login = Login(
+            user=request.user or vty.user,
+            password=request.password or None,
+            server=(request.address, url.port),
+            known_hosts=device.known_hosts,
+            operator=self,
+        )
+        plan = SshPlan(settings=_settings(device), login=login, screen=self)
+        super().__init__(vty, url, target, SSH_SCHEMES[url.scheme](request, device.connections, stop, plan), stop)
+        self._is_within_line = False
+
+    def password(self) -> str | None:
+        """Ask for the password; called in the copy's thread."""
+        return self._answered(self._ask_password())
+
+    def takes_key(self) -> bool:
+        """Ask whether to go on with a server whose key is not known; called in the copy's thread."""
+        return (self._answered(self._vty.terminal.ask(_KEY_QUESTION, "no")) or "no").lower() in {"y", "yes"}
+
+    def announce(self, line: str) -> None:
+        """Show the file's line as the server sent it; called in the copy's thread."""
+        self._is_within_line = True
+        end = "\n" if self._url.scheme == "scp" else ""
+        self._loop.call_soon_threadsafe(self._vty.terminal.write, f" Sending file modes: {line}{end}")
+
+    def log(self, text: str) -> None:
+        """Log a message of the device; called in the copy's thread."""
+        self._loop.call_soon_threadsafe(self._device.syslog, text)
+
+    def _answered(self, question: Coroutine[Any, Any, str]) -> str | None:
+        answer = asyncio.run_coroutine_threadsafe(question, self._loop)
+        try:
+            return answer.result()
+        except DisconnectedError:
+            return None
+
+    async def _ask_password(self) -> str:
+        self._vty.terminal.write("Password: ")
+        return (await self._vty.terminal.line(echo=False))[0]
+
+    def _first_text(self) -> str:
+        return ""
+
+    def _before_error(self) -> str:
+        return "\n" if self._is_within_line else ""
+
+    def _on_open(self) -> None:
+        """Print nothing: the file's line is there already."""
+
+    def _finish(self, result: PullResult) -> None:
+        self._show_marks(-(-result.size_bytes // self._device.platform.copy.bytes_per_mark))
+        self._vty.terminal.write(f"\n{self._target.settle()}{result_line(result)}\n")
