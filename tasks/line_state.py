@@ -51,7 +51,7 @@ def line_state(
         return LineState.OURS
     if now == change.before:
         return LineState.BEFORE
-    if change.shown == "" and change.before is None and now == f"no {change.ours}":
+    if change.shown == "" and change.before is None and change.is_off(now):
         # A default that we tried to switch off and on: a rollback may have brought that moment back.
         return LineState.UNCERTAIN
     if _is_ours(change, now):
@@ -66,8 +66,8 @@ def line_state(
 def _is_ours(change: Change, now: str | None) -> bool:
     if now is None:
         # On by default there: our line is taken and not printed.
-        return change.before == f"no {change.ours}"
-    if shows(change, now) or now == change.shown or (change.before is None and now == f"no {change.ours}"):
+        return change.may_be_hidden and not change.shown
+    if shows(change, now) or now == change.shown or (change.before is None and change.is_off(now)):
         # The last case: on by default there as well, and it was our own undoing that switched it off.
         return True
     if change.kind is ValueKind.BYTES:
@@ -129,7 +129,8 @@ def match_lines(changes: Iterable[Change], present: TcpLines, *, new_lines: Iter
     """
     matched, unmatched = [], []
     for change in changes:
-        line = _own_line(change, present.of(change.keyword)) or _renamed(change, new_lines)
+        line = _own_line(change, present.of(change.keyword))
+        line = _renamed(change, new_lines) if line is None else line
         if line is None:
             unmatched.append(change)
         else:
@@ -141,7 +142,7 @@ def _own_line(change: Change, now: str | None) -> str | None:
     """Return the line under our keyword where it is what the device made of ours."""
     if now is None:
         # On by default there, and switched off before: our line is taken and not printed.
-        return "" if change.before == f"no {change.ours}" else None
+        return "" if change.may_be_hidden else None
     if shows(change, now):
         return now
     if now == change.before or now.startswith("no "):

@@ -93,9 +93,9 @@ def _undo(change: Change, now: str | None) -> str:
     """Return the line that brings back what was there: the old line itself, or `no` of ours where there was none."""
     if change.before is not None:
         return change.before
-    if now == f"no {change.ours}":
-        return change.ours
-    return without(change.ours) if is_mark(change.ours) else f"no {change.ours}"
+    if change.is_off(now):
+        return change.by_default
+    return without(change.ours) if is_mark(change.ours) else change.off
 
 
 def _named(line: str | None) -> str:

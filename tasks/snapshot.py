@@ -14,7 +14,7 @@ from tasks.configuration import Fingerprint, fingerprint
 from tasks.mark import first_mark, in_other_hands
 from tasks.readings import Configured, read_running, read_startup
 from tasks.step import Step
-from tasks.tcp_config import TcpLines
+from tasks.tcp_config import SCOPE, TcpLines
 from tasks.threats import archives, pending_change
 
 STEP = "snapshot"
@@ -31,6 +31,7 @@ class Snapshot:
         running_fingerprint: Digests of the whole running configuration.
         salt: Random text that the digests are made with.
         archives: Files of the configuration archive.
+        scope: Which lines it has, see `tasks.tcp_config.SCOPE`; journals of older releases do not say, and have fewer.
     """
 
     running: TcpLines
@@ -38,6 +39,7 @@ class Snapshot:
     running_fingerprint: Fingerprint
     salt: str
     archives: tuple[str, ...] = ()
+    scope: int = 1
 
 
 def snapshot(task: Task) -> Result:
@@ -63,6 +65,7 @@ def take_snapshot(session: DeviceSession) -> Snapshot:
         running_fingerprint=fingerprint(running.text, salt=salt),
         salt=salt,
         archives=tuple(sorted(archives(session, running))),
+        scope=SCOPE,
     )
 
 

@@ -15,6 +15,9 @@ Facts
   prints the interface's whole name, whatever was typed.
 * A device may show a line in other words than it was typed: a value rounded or clamped, a word more, a blank within an
   interface's name. What ours looks like is learnt when it is set (`tasks.line_state`), and kept with it.
+* The window of an SSH channel is inside TCP's and smaller by default; a transport with one has lines that widen it, of
+  which a release knows one, both or none: what is refused gives way to the next, at last to none. Where such a line is
+  part of the default configuration, it comes back as the line that it was, and a `no` that stood there as that `no`.
 * `alias exec NAME TEXT` changes nothing but what that word means at the prompt; we leave one as a mark (`tasks.mark`).
 """
 
@@ -25,7 +28,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from flashferry.devices.platforms import PLATFORMS
-from flashferry.devices.platforms.platform import Platform, Setting, TcpSettings, ValueKind
+from flashferry.devices.platforms.platform import ChannelWindow, Platform, Setting, TcpSettings, ValueKind
 from flashferry.tcp.path import LARGEST_UNSCALED_BYTES
 from flashferry.transports import TRANSPORTS
 from flashferry.transports.transport import Transport
@@ -39,8 +42,16 @@ EXTRAS = {name: one.keyword for platform in PLATFORMS for name, one in platform.
 """Optional settings: the name that the operator gives, and the keyword."""
 
 _OF_TRANSPORTS = tuple(dict.fromkeys(one for transport in TRANSPORTS for one in transport.settings))
-_SETTINGS = (*(one for platform in PLATFORMS for one in platform.tcp.all), *_OF_TRANSPORTS)
+_CHANNELS = tuple(dict.fromkeys(one for platform in PLATFORMS for one in platform.ssh.windows))
+_BESIDE_TCP = (*_OF_TRANSPORTS, *(one.setting for one in _CHANNELS))
+_SETTINGS = (*(one for platform in PLATFORMS for one in platform.tcp.all), *_BESIDE_TCP)
 """All that we ever set or put back, apart from our mark. What a journal says beyond that was not written by us."""
+
+SCOPE = 2
+"""Which lines a snapshot has: 1 those of TCP and FTP, as releases before this one read them; 2 those of SSH and HTTP
+as well. What one does not have it cannot be held against."""
+
+_SINCE_SCOPE_2 = tuple(one for one in _BESIDE_TCP if one.keyword != "source-interface")
 
 _WHOLE_FAMILIES = tuple(f"{platform.tcp.family} " for platform in PLATFORMS)
 _COMMANDS = (*(f"{one.command} " for one in _SETTINGS), *_WHOLE_FAMILIES)
@@ -77,6 +88,11 @@ class TcpLines:
         """Return the configured window size, or None where the default holds."""
         return window_of(self.of(WINDOW_SIZE)) or None
 
+    def as_in(self, scope: int) -> TcpLines:
+        """Return those of them that a snapshot of that scope has; see `SCOPE`."""
+        newer = () if scope >= SCOPE else _SINCE_SCOPE_2
+        return TcpLines(lines=tuple(line for line in self.lines if not any(one.is_set_by(line) for one in newer)))
+
 
 def tcp_lines(configuration: str, platform: Platform) -> TcpLines:
     """Return the lines that staging may change of a running or startup configuration.
@@ -90,13 +106,13 @@ def tcp_lines(configuration: str, platform: Platform) -> TcpLines:
 def tcp_lines_of(lines: Iterable[str], platform: Platform) -> TcpLines:
     """Return those that staging may change of a configuration's global lines."""
     known = tuple(" ".join(line.split()) for line in lines if line.startswith(_BEGINNINGS))
-    others = tuple(line for line in known if any(one.is_set_by(line) for one in _OF_TRANSPORTS))
+    others = tuple(line for line in known if any(one.is_set_by(line) for one in _BESIDE_TCP))
     return TcpLines(lines=(*platform.tcp_lines(known), *others, *(line for line in known if is_mark(line))))
 
 
 def is_told_whole(line: str) -> bool:
     """Tell whether a line is of those that staging may set; they hold no secret."""
-    return line.removeprefix("no ").startswith(_COMMANDS) or is_mark(line)
+    return f"{line} ".removeprefix("no ").startswith(_COMMANDS) or is_mark(line)
 
 
 def _settings(keyword: str) -> tuple[Setting, ...]:
@@ -144,6 +160,31 @@ class Change:
         """Return what its value is."""
         return next((one.kind for one in _settings(self.keyword)), ValueKind.SWITCH)
 
+    @property
+    def is_channel(self) -> bool:
+        """Return whether it is the window of an SSH channel."""
+        return any(one.setting.keyword == self.keyword for one in _CHANNELS)
+
+    @property
+    def off(self) -> str:
+        """Return what switches our line off."""
+        return next((one.off(self.ours) for one in _settings(self.keyword)), f"no {self.ours}")
+
+    @property
+    def by_default(self) -> str:
+        """Return what brings back a default that our undoing switched off."""
+        setting = next((one for one in _settings(self.keyword) if one.usual is not None), None)
+        return self.ours if setting is None else setting.line(setting.usual)
+
+    @property
+    def may_be_hidden(self) -> bool:
+        """Return whether ours may be taken and not printed, since it is the default: it stood there switched off."""
+        return self.is_off(self.before) and self.ours == self.by_default
+
+    def is_off(self, line: str | None) -> bool:
+        """Tell whether a line says that it is switched off where it is on by default."""
+        return line is not None and line in {f"no {self.ours}", self.off}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunePlan:
@@ -152,10 +193,13 @@ class TunePlan:
     Attributes:
         changes: What to set, in this order.
         may_back_off: Whether a smaller window will do where the device refuses ours: nobody asked for this very one.
+        channel: What to set in place of the channel's window among the changes where the device refuses that, the next
+            one first; behind the last one it stays as it is.
     """
 
     changes: tuple[Change, ...]
     may_back_off: bool = False
+    channel: tuple[Change, ...] = ()
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -181,11 +225,38 @@ class TunePlan:
         return replace(self, changes=tuple(made if change is window else change for change in self.changes))
 
     def unscaled(self) -> TunePlan | None:
-        """Return the plan with the largest window without scaling; None where it has none that may become smaller."""
-        plan, smaller = None, self.backed_off()
+        """Return the plan with the largest window without scaling and the channel's as it was.
+
+        None where it has nothing that may become smaller.
+        """
+        if not self.may_back_off:
+            return None
+        kept = tuple(change for change in self.changes if not change.is_channel)
+        plan = replace(self, changes=kept, channel=())
+        found, smaller = None if kept == self.changes else plan, plan.backed_off()
         while smaller is not None:
-            plan, smaller = smaller, smaller.backed_off()
+            found, smaller = smaller, smaller.backed_off()
+        return found
+
+    def without(self, refused: Iterable[Change]) -> TunePlan | None:
+        """Return the plan to try next where the device refuses windows of it; None where there is none.
+
+        Args:
+            refused: What it refused: changes of the plan.
+        """
+        plan: TunePlan | None = self
+        for change in refused:
+            if plan is None or not (change.is_channel or change.keyword == WINDOW_SIZE):
+                return None
+            plan = _after_channel(plan, change) if change.is_channel else plan.backed_off()
         return plan
+
+
+def _after_channel(plan: TunePlan, refused: Change) -> TunePlan:
+    """Return a plan with what is to be tried in place of the channel's window that was refused."""
+    instead = plan.channel[:1]
+    kept = (one for change in plan.changes for one in (instead if change is refused else (change,)))
+    return replace(plan, changes=tuple(kept), channel=plan.channel[1:])
 
 
 def plan_tune(
@@ -218,15 +289,18 @@ def plan_tune(
         ValueError: The window is outside what the command takes, or there is no such extra.
     """
     wanted: list[Change] = []
+    channel: tuple[Change, ...] = ()
     if window_bytes is not None:
         wanted += _tuned(present, platform.tcp, window_bytes, extras)
+        channel = _channel(present, transport.windows(platform), window_bytes)
+        wanted += channel[:1]
     needed = transport.wanted(source_interface=source_interface)
     wanted += [_change(present, setting, value) for setting, value in needed]
     changes = tuple(change for change in wanted if not _is_on(change))
     if changes and mark is not None:
         # First, so that whoever looks meanwhile sees it with the first of our lines.
         changes = (Change(keyword=mark_of(mark), before=None, ours=mark), *changes)
-    return TunePlan(changes=changes, may_back_off=may_back_off)
+    return TunePlan(changes=changes, may_back_off=may_back_off, channel=channel[1:])
 
 
 def _tuned(present: TcpLines, tcp: TcpSettings, window_bytes: int, extras: Iterable[str]) -> Iterator[Change]:
@@ -239,6 +313,33 @@ def _tuned(present: TcpLines, tcp: TcpSettings, window_bytes: int, extras: Itera
     if (present.window_bytes or 0) < window_bytes:
         yield _change(present, tcp.window, window_bytes)
     yield from (_change(present, one) for one in (tcp.selective_ack, *(tcp.extras[name] for name in names)))
+
+
+def _channel(present: TcpLines, windows: tuple[ChannelWindow, ...], wanted_bytes: int) -> tuple[Change, ...]:
+    """Return what to try so that an SSH channel has as large a window as TCP, the best first.
+
+    Where the best line stands already, set or switched off, the release knows it: smaller values of it are tried where
+    one is refused, and no other line. Else one try tells whether it does.
+    """
+    lines = [present.of(one.setting.keyword) for one in windows]
+    if any(one.window_of(line) >= wanted_bytes for one, line in zip(windows, lines, strict=True)):
+        return ()
+    found: list[Change] = []
+    is_known = lines[:1] != [None]
+    for one, line in list(zip(windows, lines, strict=True))[: 1 if is_known else None]:
+        is_worth_halves = is_known or one is not windows[0]
+        tries = _tries(one, wanted_bytes, one.least_try_bytes if is_worth_halves else None)
+        found += [_change(present, one.setting, value) for value in tries if value > one.window_of(line)]
+    return tuple(found)
+
+
+def _tries(window: ChannelWindow, wanted_bytes: int, least_bytes: int | None) -> Iterator[int]:
+    """Yield the value wanted, then its halves down to a least one; None: the first value alone tells."""
+    value = min(max(wanted_bytes, window.smallest_bytes), window.largest_bytes)
+    yield value
+    while least_bytes is not None and value > least_bytes:
+        value = max(value // 2, least_bytes)
+        yield value
 
 
 def _change(present: TcpLines, setting: Setting, value: int | str | None = None) -> Change:

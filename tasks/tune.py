@@ -113,9 +113,10 @@ def step_down(task: Task, changes: tuple[Change, ...], remember: Remember) -> Re
 
 
 def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, remember: Remember) -> TuneReport:
-    """Take our window back, and set the largest without scaling instead: the device failed with ours.
+    """Take our windows back, and set the largest without scaling instead: the device failed with ours.
 
-    Our window is proven gone before the journal forgets it, so a crash at any moment leaves nothing behind.
+    They are proven gone before the journal forgets them, so a crash at any moment leaves nothing behind. The window of
+    an SSH channel stays as it was before us.
 
     Args:
         session: An open session.
@@ -126,7 +127,7 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
         DeviceRefused: Our window could not be taken back, or no other is taken.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
-    window = tuple(change for change in changes if change.keyword == WINDOW_SIZE)
+    window = tuple(change for change in changes if change.keyword == WINDOW_SIZE or change.is_channel)
     seen = read_running(session)
     undo = plan_restore(window, seen.tcp, others=seen.lines)
     if undo.commands:
@@ -206,7 +207,8 @@ class _Tuning:
             if smaller is None:
                 return plan, seen
             self._remember(smaller.changes)
-            plan, sent = smaller, tuple(one.ours for one in smaller.changes if one.keyword == WINDOW_SIZE)
+            sent = tuple(one.ours for one in smaller.changes if one not in plan.changes)
+            plan = smaller
             if not sent:
                 return plan, seen
 
@@ -253,7 +255,8 @@ class _Tuning:
             return found, seen
         self._session.configure(tuple(_negated(change) for change in found.unmatched))
         seen = read_running(self._session)
-        defaults = tuple(one for one in found.unmatched if seen.tcp.of(one.keyword) == f"no {one.ours}" != one.before)
+        stands = [(one, seen.tcp.of(one.keyword)) for one in found.unmatched]
+        defaults = tuple(one for one, line in stands if one.is_off(line) and line != one.before)
         if defaults:
             self._session.configure(tuple(change.ours for change in defaults))
             seen = read_running(self._session)
@@ -294,7 +297,7 @@ def _forget(changes: tuple[Change, ...]) -> None:
 
 def _negated(change: Change) -> str:
     """Return what takes back a line that is not shown."""
-    return without(change.ours) if is_mark(change.ours) else change.before or f"no {change.ours}"
+    return without(change.ours) if is_mark(change.ours) else change.before or change.off
 
 
 def _check_restorable(host: str, plan: TunePlan) -> None:
@@ -326,13 +329,12 @@ def _next_plan(host: str, plan: TunePlan, refused: dict[str, str], running: TcpL
         missed, refused = absent, dict.fromkeys((change.ours for change in absent), next(iter(refused.values())))
     if not missed:
         return None
-    only_window = len(missed) == 1 and missed[0].keyword == WINDOW_SIZE
     # Neither ours nor as before: somebody else is at this line.
-    untouched = running.of(missed[0].keyword) == missed[0].before
-    smaller = plan.backed_off() if only_window and untouched else None
+    untouched = all(running.of(change.keyword) == change.before for change in missed)
+    smaller = plan.without(missed) if untouched else None
     if smaller is not None:
         return smaller
-    other = next((change for change in missed if change.keyword != WINDOW_SIZE), missed[0])
+    other = next((one for one in missed if not one.is_channel and one.keyword != WINDOW_SIZE), missed[0])
     raise DeviceRefused(
         f"the device does not take {other.ours!r}: {refused[other.ours]}", host=host, step=STEP, hint=_hint(other)
     )

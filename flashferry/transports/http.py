@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from flashferry.devices.platforms.platform import CopyQuestion, Setting
+from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
 from flashferry.transports.transport import ListenOptions, Offer, Ports, Words, source_setting
 from flashferry.transports.witness import Hindrance
 
@@ -68,6 +68,10 @@ class Http:
     def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
         """Return the source interface, where one is to be set."""
         return () if source_interface is None else ((SOURCE, source_interface),)
+
+    def windows(self, _platform: Platform, /) -> tuple[ChannelWindow, ...]:
+        """Return nothing: TCP's window is the only one."""
+        return ()
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for HTTP."""

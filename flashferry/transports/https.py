@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.platforms.platform import CopyQuestion, Setting
+from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
 from flashferry.transports.http import CLIENT_HINT, SAYS_LITTLE, SOURCE, WRONG_SOURCE_HINT
 from flashferry.transports.transport import ListenOptions, Offer, Ports, Words
 from flashferry.transports.witness import Hindrance
@@ -56,6 +56,10 @@ class Https:
     def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
         """Return the source interface, where one is to be set."""
         return () if source_interface is None else ((SOURCE, source_interface),)
+
+    def windows(self, _platform: Platform, /) -> tuple[ChannelWindow, ...]:
+        """Return nothing: TCP's window is the only one."""
+        return ()
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for HTTPS.

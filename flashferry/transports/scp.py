@@ -28,7 +28,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.platforms.platform import CopyQuestion, Offered, Setting
+from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Offered, Platform, Setting
 from flashferry.transports.transport import ListenOptions, Offer, Ports, Words, source_setting
 from flashferry.transports.witness import Hindrance
 
@@ -147,6 +147,10 @@ class Scp:
     def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
         """Return the source interface, where one is to be set."""
         return () if source_interface is None else ((SOURCE, source_interface),)
+
+    def windows(self, platform: Platform) -> tuple[ChannelWindow, ...]:
+        """Return what widens the channel's window."""
+        return platform.ssh.windows
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for SSH; see `listener_of`."""

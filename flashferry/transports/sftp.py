@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flashferry.devices.platforms.platform import CopyQuestion, Setting
+from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
 from flashferry.transports.scp import QUESTIONS, SCP, SOURCE, listener_of, words_of
 from flashferry.transports.transport import ListenOptions, Offer, Ports, Words
 
@@ -44,6 +44,10 @@ class Sftp:
     def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
         """Return the source interface, where one is to be set."""
         return () if source_interface is None else ((SOURCE, source_interface),)
+
+    def windows(self, platform: Platform) -> tuple[ChannelWindow, ...]:
+        """Return what widens the channel's window."""
+        return platform.ssh.windows
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for SSH; see `flashferry.transports.scp.listener_of`."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.platforms.platform import CopyQuestion, Platform, Setting, ValueKind
+from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting, ValueKind
 from flashferry.transports.witness import Hindrance
 from inventory.view import WORD
 
@@ -148,7 +148,7 @@ class Transport(Protocol):
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Return every configuration line beside TCP's that it may set on a device."""
+        """Return every configuration line beside TCP's and its windows' that it may set on a device."""
         ...
 
     @property
@@ -167,6 +167,10 @@ class Transport(Protocol):
 
     def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
         """Return which of its settings a copy needs, each with its value; the interface is where it is to come from."""
+        ...
+
+    def windows(self, platform: Platform, /) -> tuple[ChannelWindow, ...]:
+        """Return what widens a window of its own inside TCP's, the best first; none where it has no such window."""
         ...
 
     def listener(self, options: ListenOptions) -> ListenerSettings:

@@ -9,6 +9,12 @@ Facts
 * TCP settings are global lines `ip tcp KEYWORD [VALUE]`, one per keyword. `window-size` takes 68 to 1073741823 (CLI
   help); 4128 is its default by Cisco's books. `timestamp` and `path-mtu-discovery` are off by default
   (IP Application Services Configuration Guide, "Configuring TCP").
+* Inside an SSH channel there is a window of its own. A CSR1000V 16.8.1 prints `ip ssh window-size 8192` among its
+  defaults; the line takes more since 16.6.1, and 65536 and 131072 were seen. `ip ssh bulk-mode N` is for client and
+  server, off by default before 17.10.1 and on with 131072 from then on, where the default configuration has the line
+  `ip ssh bulk-mode 131072`: `no` is not how it was there. 1073741824 was taken. The help of IOS 15 knows neither; what
+  the window is there nobody saw. `ip ssh window-size 65536` answers with a warning, which is no refusal.
+* Bulk mode is known to break sessions on a Catalyst 9000v, and has selective acknowledgement on by itself.
 * The questions of `copy` below are all that were seen in captures and manuals; none of the answers destroys anything:
   what exists is not overwritten, nothing is ever erased.
 * Enter at `Erase flash: before copying? [confirm]` means yes and empties the flash (c3640, IOS 12.2): always `n`.
@@ -35,6 +41,7 @@ from dataclasses import dataclass, replace
 
 from flashferry.devices.dialogue import Question
 from flashferry.devices.platforms.platform import (
+    ChannelWindow,
     Commands,
     CopyGrammar,
     CopyQuestion,
@@ -42,6 +49,7 @@ from flashferry.devices.platforms.platform import (
     FileSystems,
     Offered,
     Setting,
+    SshSettings,
     TcpSettings,
     ValueKind,
     VerifyGrammar,
@@ -62,6 +70,7 @@ class Ios:
     shown_by: re.Pattern[str]
     commands: Commands
     tcp: TcpSettings
+    ssh: SshSettings
     copying: CopyGrammar
     verifying: VerifyGrammar
     deleting: tuple[Question, ...]
@@ -112,6 +121,24 @@ def _tcp(keyword: str, kind: ValueKind = ValueKind.SWITCH) -> Setting:
     return Setting(keyword=keyword, command=f"ip tcp {keyword}", tail=_TAIL, kind=kind)
 
 
+def _channel(keyword: str, *, usual: int, largest_bytes: int, least_try_bytes: int) -> ChannelWindow:
+    setting = Setting(
+        keyword=f"ssh {keyword}",
+        command=f"ip ssh {keyword}",
+        tail=r"(?: \d{1,10})?",
+        kind=ValueKind.BYTES,
+        usual=usual,
+    )
+    return ChannelWindow(
+        setting=setting, smallest_bytes=usual, largest_bytes=largest_bytes, least_try_bytes=least_try_bytes
+    )
+
+
+_BULK_MODE = _channel("bulk-mode", usual=131_072, largest_bytes=1_073_741_824, least_try_bytes=131_072)
+_SSH_WINDOW = _channel("window-size", usual=8192, largest_bytes=131_072, least_try_bytes=65_536)
+"""No larger value of this one was seen anywhere, and a smaller one than was seen is hardly worth its line."""
+
+
 def _question(name: str, pattern: str, answer: str, *, ends_copy: bool = False) -> CopyQuestion:
     found = re.compile(pattern, re.IGNORECASE)
     return CopyQuestion(name=name, pattern=found, answer=answer, ends_copy=ends_copy)
@@ -139,6 +166,7 @@ IOS = Ios(
         smallest_window_bytes=SMALLEST_WINDOW_BYTES,
         largest_window_bytes=LARGEST_WINDOW_BYTES,
     ),
+    ssh=SshSettings(windows=(), default_bytes=8192, default_is_seen=False),
     copying=CopyGrammar(
         questions=(
             CopyQuestion(
@@ -200,5 +228,6 @@ IOS_XE = replace(
     IOS,
     name="ios-xe",
     shown_by=re.compile(r"IOS[- ]?XE|IOSD"),
+    ssh=SshSettings(windows=(_BULK_MODE, _SSH_WINDOW), default_bytes=8192, default_is_seen=True),
     defaults=replace(IOS.defaults, typical_window_bytes=14_900, typical_hash_bytes_per_s=2e9 / 480),
 )

@@ -36,6 +36,8 @@ class Setting:
         tail: Regular expression of all that may stand behind the command in a line that we type or put back.
         kind: What its value is.
         is_tuning: Whether it changes the speed; one that only makes the way does not.
+        usual: Its value where it is on by default, for a line that is switched off by the command alone; None for one
+            that is switched off by `no` in front of the whole line.
     """
 
     keyword: str
@@ -43,10 +45,15 @@ class Setting:
     tail: str
     kind: ValueKind = ValueKind.SWITCH
     is_tuning: bool = True
+    usual: int | None = None
 
     def line(self, value: int | str | None = None) -> str:
         """Return the line that sets it; one without a value is switched on."""
         return self.command if value is None else f"{self.command} {value}"
+
+    def off(self, line: str) -> str:
+        """Return what switches off a line of its own that was set."""
+        return f"no {line}" if self.usual is None else f"no {self.command}"
 
     def is_set_by(self, line: str) -> bool:
         """Tell whether a line sets it or switches it off, with whatever value."""
@@ -87,6 +94,45 @@ class TcpSettings:
     def all(self) -> tuple[Setting, ...]:
         """Return every setting that is ever changed."""
         return (self.window, self.selective_ack, *self.extras.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelWindow:
+    """A setting that widens the window of SSH channels, which is inside TCP's.
+
+    Attributes:
+        setting: Its line.
+        smallest_bytes: Least value that we set.
+        largest_bytes: Largest value that we set.
+        least_try_bytes: Where the device refuses a value, halves of it are tried down to this one.
+    """
+
+    setting: Setting
+    smallest_bytes: int
+    largest_bytes: int
+    least_try_bytes: int
+
+    def window_of(self, line: str | None) -> int:
+        """Return the window in bytes that a line sets; 0 where it sets none, or switches it off."""
+        if line is None or not line.startswith(self.setting.command):
+            return 0
+        value = self.setting.value_in(line)
+        return int(value) if value.isdigit() else self.setting.usual or 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshSettings:
+    """How the window of SSH channels is configured.
+
+    Attributes:
+        windows: What widens it, the best first; a release has all of them, some, or none, and tells by refusing.
+        default_bytes: The window without any of them.
+        default_is_seen: Whether that was seen on a device, or is assumed.
+    """
+
+    windows: tuple[ChannelWindow, ...]
+    default_bytes: int
+    default_is_seen: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +299,11 @@ class Platform(Protocol):
     @property
     def tcp(self) -> TcpSettings:
         """Return how its TCP is configured."""
+        ...
+
+    @property
+    def ssh(self) -> SshSettings:
+        """Return how the window of its SSH channels is configured."""
         ...
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.line_state import LineState, line_state
-from tasks.tcp_config import Change
+from tasks.line_state import LineState, line_state, match_lines
+from tasks.tcp_config import Change, TcpLines
 
 OURS = 1_250_000
 
@@ -37,3 +37,11 @@ def test_a_window_that_was_seen_to_be_shown_as_sent_is_somebody_elses_when_it_ch
     )
     assert line_state(change, present) is LineState.FOREIGN
     assert line_state(change, "ip tcp window-size 1250304") is LineState.OURS
+
+
+def test_a_line_that_is_taken_and_not_printed_is_matched():
+    """Switched off where it is on by default: ours brings the default back, which is shown as nothing."""
+    change = Change(keyword="selective-ack", before="no ip tcp selective-ack", ours="ip tcp selective-ack")
+    found = match_lines((change,), TcpLines(lines=()))
+    assert found.unmatched == ()
+    assert found.changes[0].shown == ""

@@ -70,6 +70,21 @@ def test_what_is_set_is_read_again_and_may_be_typed(platform: Platform):
 
 
 @each_platform
+def test_the_windows_of_channels(platform: Platform):
+    """Each has a range, a line that is read again, and a way back to what a release has by itself."""
+    assert platform.ssh.default_bytes > 0
+    for one in platform.ssh.windows:
+        assert one.smallest_bytes <= one.least_try_bytes <= one.largest_bytes
+        line = one.setting.line(one.largest_bytes)
+        assert tcp_lines(line, platform).of(one.setting.keyword) == line
+        assert one.window_of(line) == one.largest_bytes
+        assert one.window_of(one.setting.command) == one.setting.usual
+        assert one.window_of(one.setting.off(line)) == one.window_of(None) == one.window_of("ip ssh version 2") == 0
+        assert all(map(one.setting.may_be_typed, (line, one.setting.off(line), one.setting.command)))
+        assert not one.setting.may_be_typed(f"{line} reload")
+
+
+@each_platform
 def test_no_answer_destroys_anything(platform: Platform):
     """Enter goes where a name is offered or the copy is given up; all else is answered with no."""
     for one in platform.copying.questions:

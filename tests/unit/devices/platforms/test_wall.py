@@ -24,6 +24,7 @@ _WITH_A_PATH = {
 _SETTINGS = {
     *(platform.tcp.family for platform in PLATFORMS),
     *(setting.command for transport in TRANSPORTS for setting in transport.settings),
+    *(one.setting.command for platform in PLATFORMS for one in platform.ssh.windows),
 }
 _SPELLED = re.compile("|".join(rf"(?:^|['\"]){re.escape(one)}" for one in sorted(_FIXED | _WITH_A_PATH | _SETTINGS)))
 
