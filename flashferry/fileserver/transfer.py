@@ -190,7 +190,13 @@ class Transfer:
     ) -> VerdictKind | None:
         """Return what limited it so far, from a choice of its readings; None while that cannot be told."""
         samples = self._readings.samples(self._origin_s, most=_READINGS_SO_FAR)
-        kind = classify_transfer(samples, congestion_control=congestion_control, own_pace=own_pace, link=link).kind
+        kind = classify_transfer(
+            samples,
+            congestion_control=congestion_control,
+            own_pace=own_pace,
+            link=link,
+            channel_window_bytes=self._channel_window_bytes,
+        ).kind
         return None if kind is VerdictKind.TOO_SHORT else kind
 
     def loses_heavily(self, now_s: float, for_s: float = FALL_BACK_AFTER_S) -> bool:
@@ -233,6 +239,8 @@ class Transfer:
                 slowed_for_loss=sender.is_slowed,
                 own_pace=sender.own_pace,
                 link=link,
+                channel_window_bytes=self._channel_window_bytes,
+                cipher=self.start.cipher,
             ),
             samples=samples,
             commands=commands,

@@ -80,6 +80,10 @@ class Overview:
         slowed_for_loss: Whether the sender lowered its pacing because of losses: its pace is no cap then.
         own_pace: What its pace was if the sender looked for it in the transfer; None where a cap was given, or none.
         link: What the link is known to carry; None where nobody said so and nothing was learned.
+        channel_window_bytes: Largest window that the client opened in its SSH channel; None without one, or unknown.
+        channel_waiting_bytes: Most bytes that waited for it in the time judged; None without a channel.
+        channel_waiting_share: Part of the time at whose end something waited, 0 to 1.
+        cipher: The cipher of an encrypted transfer; empty in clear text.
     """
 
     duration_s: float
@@ -102,6 +106,10 @@ class Overview:
     slowed_for_loss: bool = False
     own_pace: OwnPace | None = None
     link: KnownLink | None = None
+    channel_window_bytes: int | None = None
+    channel_waiting_bytes: int | None = None
+    channel_waiting_share: float = 0.0
+    cipher: str = ""
 
 
 def overview(
@@ -113,6 +121,8 @@ def overview(
     slowed_for_loss: bool = False,
     own_pace: OwnPace | None = None,
     link: KnownLink | None = None,
+    channel_window_bytes: int | None = None,
+    cipher: str = "",
 ) -> Overview:
     """Sum up a transfer.
 
@@ -124,6 +134,8 @@ def overview(
         slowed_for_loss: Whether the sender lowered its pacing because of losses.
         own_pace: The pace that it found, if it looked for one.
         link: What the link is known to carry, if it is.
+        channel_window_bytes: Largest window that the client opened in its SSH channel; None without one.
+        cipher: The cipher of an encrypted transfer; empty in clear text.
     """
     windows = [sample.snd_wnd_bytes for sample in samples if sample.snd_wnd_bytes is not None]
     rates = [span.rate_bytes_per_s for span in spans]
@@ -133,6 +145,7 @@ def overview(
     sent = sum(span.sent_bytes for span in spans)
     capped = [(cap, span.duration_s) for span in spans if (cap := span.end.max_pacing_rate_bytes_per_s) is not None]
     rtts = [sample.min_rtt_us for sample in samples if sample.min_rtt_us]
+    waiting = [(span.end.channel_waiting_bytes, span.duration_s) for span in spans]
     return Overview(
         duration_s=duration_s,
         rate_bytes_per_s=rate,
@@ -154,6 +167,10 @@ def overview(
         slowed_for_loss=slowed_for_loss,
         own_pace=own_pace,
         link=link,
+        channel_window_bytes=channel_window_bytes,
+        channel_waiting_bytes=max((size for size, _ in waiting if size is not None), default=None),
+        channel_waiting_share=sum(seconds for size, seconds in waiting if size) / duration_s,
+        cipher=cipher,
     )
 
 

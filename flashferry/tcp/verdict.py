@@ -15,6 +15,10 @@ Facts
   a good part of the time, and yet on average far from full. Where it is full all the time and steady nothing tells a
   late reader from a queue but a link's rate that somebody knows; with one, an interval below 80 % of it is never put
   down to the link.
+- An SSH channel has a window of its own inside TCP's (RFC 4254 5.2). Where it is the limit the socket runs dry between
+  two refills: nothing unsent, the kernel calls the flow limited by its application, and bytes wait in the channel. A
+  peer that refills at half of its window was measured at 0.5 to 0.9 windows per round trip; one that reads late leaves
+  the channel shut with less than that under way.
 
 Each interval between two samples is judged by itself; the verdict is the kind that held for most of the time.
 """
@@ -73,6 +77,8 @@ def classify_transfer(
     slowed_for_loss: bool = False,
     own_pace: OwnPace | None = None,
     link: KnownLink | None = None,
+    channel_window_bytes: int | None = None,
+    cipher: str = "",
 ) -> Verdict:
     """Name what limited a transfer.
 
@@ -84,6 +90,8 @@ def classify_transfer(
         own_pace: The pace that it found, if it looked for one: reached, it stands for the link and is no cap.
         link: What the link carries, where it is stated or learned: then it is never called full at less than 80 % of
             that, our other transfers over it counted.
+        channel_window_bytes: Largest window that the client opened in its SSH channel; None without one, or unknown.
+        cipher: The cipher of an encrypted transfer; empty in clear text.
     """
     spans = intervals(samples)
     if not spans:
@@ -96,6 +104,8 @@ def classify_transfer(
         slowed_for_loss=slowed_for_loss,
         own_pace=own_pace,
         link=link,
+        channel_window_bytes=channel_window_bytes,
+        cipher=cipher,
     )
     least_s = max(_LEAST_SECONDS, _LEAST_ROUND_TRIPS * whole.median_rtt_s)
     if whole.duration_s < least_s or len(spans) < _LEAST_INTERVALS:

@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from flashferry.core.units import exact_milliseconds, exact_rate
+from flashferry.tcp.link_rate import HEADERS_BYTES
 from flashferry.tcp.overview import LINK_IS_FULL, KnownLink, Overview
-from flashferry.tcp.path import LARGEST_UNSCALED_BYTES, LARGEST_WINDOW_BYTES
+from flashferry.tcp.path import ASSUMED_RTT_S, LARGEST_UNSCALED_BYTES, LARGEST_WINDOW_BYTES, choose_window
 from flashferry.tcp.verdict_rules import VerdictKind
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 _MUCH_AGAIN = 0.02
 # As for a link that is full: a round trip so much above the least shows a queue.
 _QUEUE_TO_TELL = 1.25
+_MOSTLY = 0.5
+_USUAL_MSS_BYTES = 1460
 # Of what a link carries.
 _WORTH_A_WORD = 0.01
 
@@ -33,10 +36,29 @@ def _window(whole: Overview) -> str:
     )
 
 
+def _ssh_window(whole: Overview) -> str:
+    window, rate = whole.channel_window_bytes, exact_rate(whole.rate_bytes_per_s)
+    idle = "while bytes waited in the channel the socket had nothing to send"
+    if window is None or not whole.median_rtt_s:
+        return f"the window of the SSH channel was used up; {idle}, seen {rate}"
+    allowed = exact_rate(window / whole.median_rtt_s)
+    return (
+        f"the SSH channel's window of {window} bytes was used up; at a round trip of {_rtt(whole)} it allows {allowed} "
+        f"at most, seen {rate}; {idle}"
+    )
+
+
 def _slow_receiver(whole: Overview) -> str:
+    channel = ""
+    if whole.channel_waiting_share > _MOSTLY and whole.channel_window_bytes is not None:
+        channel = (
+            f", an SSH channel of {whole.channel_window_bytes} bytes that was used up "
+            f"{whole.channel_waiting_share:.0%} of the time"
+        )
     return (
         f"the receiver did not keep up: with a window of up to {whole.largest_window_bytes} bytes (median "
-        f"{whole.median_window_bytes}) and a round trip of {_rtt(whole)} it took {exact_rate(whole.rate_bytes_per_s)}"
+        f"{whole.median_window_bytes}){channel} and a round trip of {_rtt(whole)} it took "
+        f"{exact_rate(whole.rate_bytes_per_s)}"
     )
 
 
@@ -119,12 +141,15 @@ def _nothing(whole: Overview) -> str:
 
 _SENTENCES: "dict[VerdictKind, Callable[[Overview], str]]" = {
     VerdictKind.WINDOW: _window,
+    VerdictKind.SSH_WINDOW: _ssh_window,
     VerdictKind.SLOW_RECEIVER: _slow_receiver,
     VerdictKind.RANDOM_LOSS: _random_loss,
     VerdictKind.POLICER: _policer,
     VerdictKind.SERVER: _server,
     VerdictKind.CAP: _cap,
 }
+
+_NAMES = {VerdictKind.SSH_WINDOW: "SSH window"}
 
 
 def sentence_for(kind: VerdictKind, share: float, whole: Overview, held_bytes_per_s: float) -> str:
@@ -140,7 +165,7 @@ def sentence_for(kind: VerdictKind, share: float, whole: Overview, held_bytes_pe
         words = _bandwidth(whole, held_bytes_per_s)
     else:
         words = _SENTENCES.get(kind, _nothing)(whole)
-    return f"{kind.value.capitalize()}, {share:.0%} of the time: {words}."
+    return f"{_NAMES.get(kind, kind.value.capitalize())}, {share:.0%} of the time: {words}."
 
 
 def evidence_for(whole: Overview) -> tuple[str, ...]:
@@ -157,6 +182,14 @@ def evidence_for(whole: Overview) -> tuple[str, ...]:
         lines.append(
             f"receive window {whole.largest_window_bytes} bytes at most, {whole.median_window_bytes} in the median"
         )
+    if whole.channel_waiting_bytes is not None:
+        opened = "unknown" if whole.channel_window_bytes is None else f"{whole.channel_window_bytes} bytes at most"
+        lines.append(
+            f"SSH channel window {opened}; bytes waited for it {whole.channel_waiting_share:.0%} of the time, up to "
+            f"{whole.channel_waiting_bytes}"
+        )
+    if whole.cipher:
+        lines.append(f"encrypted by {whole.cipher}")
     if whole.link is not None:
         lines.append(f"link known to carry {exact_rate(whole.link.bytes_per_s)}{_beside(whole.link)}")
     if whole.cap_bytes_per_s is not None:
@@ -176,8 +209,10 @@ def advice_for(kind: VerdictKind, whole: Overview) -> str:
     """Say what would make the next transfer faster; empty if nothing we know would."""
     if kind is VerdictKind.WINDOW:
         return _window_advice(whole)
+    if kind is VerdictKind.SSH_WINDOW:
+        return _ssh_window_advice(whole)
     return {
-        VerdictKind.SLOW_RECEIVER: "A larger window will not help; look at the device's flash and CPU.",
+        VerdictKind.SLOW_RECEIVER: _receiver_advice(whole),
         VerdictKind.RANDOM_LOSS: "Use BBR with a cap on the sender, 'ip tcp selective-ack' and "
         "'ip tcp path-mtu-discovery' on the device. If a cap alone ends the losses, they came of a queue or policer "
         "too short for bursts, and not at random.",
@@ -198,3 +233,40 @@ def _window_advice(whole: Overview) -> str:
         return ""
     state = "not tuned" if window <= LARGEST_UNSCALED_BYTES else "tuned but full"
     return f"The window is {state}: set 'ip tcp window-size' to twice link rate x round trip, above {window} bytes."
+
+
+def _ssh_window_advice(whole: Overview) -> str:
+    """Say which line widens the channel's window, and to what: twice what the path holds, for it is refilled late."""
+    choice = choose_window(whole.min_rtt_s or whole.median_rtt_s or ASSUMED_RTT_S, _path_rate_bps(whole))
+    window, wanted = whole.channel_window_bytes, choice.window_bytes
+    if window is not None and window >= wanted:
+        return (
+            "The channel's window is twice what the path holds and yet used up: the device opens it late; look at its "
+            "CPU."
+        )
+    return (
+        f"Set 'ip ssh bulk-mode {wanted}' (from 17.10 on), elsewhere 'ip ssh window-size {wanted}', at least "
+        f"{choice.reason}, and 'ip tcp window-size' to no less; the old line is to be put back, not its 'no'. HTTP and "
+        "FTP have no such window."
+    )
+
+
+def _path_rate_bps(whole: Overview) -> float | None:
+    """Return the bits of packets per second that the path has for this transfer; None where nobody knows."""
+    payload = whole.link.bytes_per_s if whole.link is not None else whole.usual_cap_bytes_per_s
+    if not payload:
+        return None
+    mss = whole.mss_bytes or _USUAL_MSS_BYTES
+    return payload * 8 * (mss + HEADERS_BYTES) / mss
+
+
+def _receiver_advice(whole: Overview) -> str:
+    advice = "A larger window will not help; look at the device's flash and CPU."
+    if not whole.cipher:
+        return advice
+    if whole.channel_waiting_bytes is None:
+        return f"{advice} It may be what {whole.cipher} costs it: compare with HTTP or FTP where clear text is allowed."
+    return (
+        f"{advice} It may be what {whole.cipher} costs it: 'flashferry probe --ssh-sweep' tells which cipher it takes "
+        "fastest."
+    )

@@ -19,6 +19,7 @@ LEAST_SAVED_S = 30.0
 
 _LEFT = {
     VerdictKind.WINDOW: "tuned, the window still limits: a larger one may give more",
+    VerdictKind.SSH_WINDOW: "tuned, the window of the SSH channel still limits: a larger one may give more",
     VerdictKind.SLOW_RECEIVER: "tuned, the device itself is the limit: no window helps any further",
     VerdictKind.RANDOM_LOSS: "tuned, loss on the path is the limit",
     VerdictKind.BANDWIDTH: "tuned, the link is full",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flashferry.core.units import exact_rate
 from flashferry.devices.identity import identity_of
+from flashferry.devices.platforms import control_plane
 from flashferry.fileserver import ImageFile, Ticket, TicketRequest, TransferProgress, TransferRecord, TransferState
 from flashferry.model.links import LinkCap, payload_cap_bytes_per_s
 from flashferry.monitor.events import TransferEnd
@@ -112,13 +113,25 @@ class DeviceTickets:
         """Keep the server's record, and what it tells about the link."""
         traces = self._traces
         traces.began = traces.began or has_begun(seen)
-        if seen.record is not None:
-            traces.sent_bytes = max(traces.sent_bytes, seen.record.bytes_sent)
-        if seen.record is not None and seen.record != self._keeper.record.transfer:
-            self._context.links.note(self._host, seen.record)
-            self._tell_transfer(seen.record)
-            self._keep_transfer(seen.record)
-        self._keeper.update(transfer=seen.record)
+        record = seen.record
+        if record is not None:
+            record = self._with_policer_named(record)
+            traces.sent_bytes = max(traces.sent_bytes, record.bytes_sent)
+            if record != self._keeper.record.transfer:
+                self._context.links.note(self._host, record)
+                self._tell_transfer(record)
+                self._keep_transfer(record)
+        self._keeper.update(transfer=record)
+
+    def _with_policer_named(self, record: TransferRecord) -> TransferRecord:
+        """Return the record; a policer that the device itself has gets its name, for the server knows no models."""
+        verdict = control_plane.named(
+            record.verdict,
+            model=self._keeper.checked.facts.model,
+            rate_bytes_per_s=record.rate_bytes_per_s,
+            mss_bytes=record.mss_bytes,
+        )
+        return replace(record, verdict=verdict)
 
     def _tell_transfer(self, record: TransferRecord) -> None:
         end = TransferEnd(
