@@ -170,6 +170,9 @@ class _Exchange:
             if not piece:
                 return b"", b""
             held += piece
+            if not held[:1].isalpha():  # TLS, at a server without it
+                self._send_head(HTTPStatus.BAD_REQUEST, 0)
+                return b"", b""
         head, _, rest = held.partition(b"\r\n\r\n")
         return head, rest
 

@@ -40,6 +40,8 @@ class DeviceSpec:
         refused_commands: What AAA command authorization refuses to the username: commands that are one of these or
             begin with their words, written out, such as ``configure`` or ``ip tcp``.
         extended_passive: The FTP client tries EPSV before PASV; None for what the platform does.
+        trustpoints: Whom it trusts for HTTPS: names, each with an authority's certificate in PEM; they stand in its
+            configuration.
     """
 
     name: str
@@ -53,6 +55,7 @@ class DeviceSpec:
     flash_free_bytes: int | None = None
     refused_commands: tuple[str, ...] = ()
     extended_passive: bool | None = None
+    trustpoints: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ def build_devices(settings: dict[str, Any]) -> dict[str, Device]:
         platform = load_platform(values.pop("platform"))
         for key in ("config_lines", "refused_commands"):
             values[key] = tuple(values[key])
+        values["trustpoints"] = tuple((name, pem) for name, pem in values["trustpoints"])
         own = DeviceSettings(**values)
         devices[own.name] = Device(platform, own, Path(settings["directory"], f"flash-{own.name}"))
     return devices

@@ -11,7 +11,7 @@ from flashferry.lab.standin.tftp_transfer import TftpPull, TftpPush
 PULLS: dict[str, type[Pull | TftpPull]] = {
     "ftp": Pull,
     "http": HttpPull,
-    "https": SilentPull,
+    "https": HttpPull,
     "rcp": SilentPull,
     "tftp": TftpPull,
 }
@@ -20,7 +20,7 @@ PULLS: dict[str, type[Pull | TftpPull]] = {
 PUSHES: dict[str, type[Push | TftpPush]] = {
     "ftp": Push,
     "http": HttpPush,
-    "https": SilentPush,
+    "https": HttpPush,
     "rcp": SilentPush,
     "scp": SilentPush,
     "sftp": SilentPush,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from flashferry.lab.standin.grammar import Matched, Node
 from flashferry.lab.standin.passwords import encode7, typed9
+from flashferry.lab.standin.trustpoints import shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,6 +158,8 @@ GLOBAL_RULES: tuple[Rule, ...] = (
     Rule(specification="ip http client connection retry <1-5>", default="ip http client connection retry 1"),
     Rule(specification="ip http client connection timeout <1-60>", default="ip http client connection timeout 10"),
     Rule(specification="ip http client secure-trustpoint WORD"),
+    Rule(specification="crypto pki trustpoint WORD", naming=1, section="ca-trustpoint"),
+    Rule(specification="crypto pki certificate chain WORD", naming=1, section="config-cert-chain"),
     Rule(specification="ip host WORD A.B.C.D", naming=1),
     Rule(specification="ip scp server enable"),
     Rule(specification="ip ssh version <1-2>"),
@@ -255,6 +258,8 @@ SECTION_RULES: dict[str, tuple[Rule, ...]] = {
     "config-router": (Rule(specification="LINE", is_free=True),),
     "config-vrf": (Rule(specification="LINE", is_free=True),),
     "conf-ssh-pubkey": (Rule(specification="LINE", is_free=True),),
+    "ca-trustpoint": (Rule(specification="LINE", is_free=True),),
+    "config-cert-chain": (Rule(specification="LINE", is_free=True, rewrite=shown_row),),
     "config-virt-serv": (Rule(specification="LINE", is_free=True),),
 }
 

@@ -10,6 +10,7 @@ from flashferry.lab.standin.ftp_request import CopyError, TransferRequest
 from flashferry.lab.standin.routing import is_address, way_to
 from flashferry.lab.standin.server_url import parse_url
 from flashferry.lab.standin.tcp_settings import tcp_settings
+from flashferry.lab.standin.trustpoints import trusted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,6 +90,8 @@ def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> Transfe
         resolved=resolved,
         texts=texts,
         clock_offset_s=faults.clock_offset_s,
+        trusted=trusted(running) if url.scheme == "https" else (),
+        decrypts_bytes_per_s=faults.https_bytes_per_s or device.platform.copy.https_bytes_per_s,
     )
 
 

@@ -21,6 +21,7 @@ from flashferry.lab.standin.hardware import software_lines
 from flashferry.lab.standin.passwords import decode7, matches9
 from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts
 from flashferry.lab.standin.syslog_buffer import DEFAULT_BYTES, LogBuffer
+from flashferry.lab.standin.trustpoints import trustpoint_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +52,7 @@ class DeviceSettings:
     flash_free_bytes: int | None = None
     refused_commands: tuple[str, ...] = ()
     extended_passive: bool | None = None
+    trustpoints: tuple[tuple[str, str], ...] = ()
 
 
 def check_lines(name: str, lines: tuple[str, ...]) -> None:
@@ -130,6 +132,8 @@ class Device:
 
     def knows_prefix(self, prefix: str) -> bool:
         """Tell whether a name before a colon means anything to this device."""
+        if self.faults.no_http_client and prefix.lower() in {"http", "https"}:
+            return False
         return prefix.lower() in self.platform.prefixes
 
     def file_system(self, prefix: str) -> Flash | None:
@@ -247,6 +251,7 @@ class Device:
             f"hostname {own.name}",
             f"enable secret {own.enable_secret}",
             f"username {own.username} privilege {own.privilege} secret {own.password}",
+            *(line for name, pem in own.trustpoints for line in trustpoint_lines(name, pem)),
             *own.config_lines,
         )
 

@@ -62,6 +62,8 @@ class TransferRequest:
         resolved: The host's address where the URL names it; empty where the URL has the address.
         texts: What the client prints where it fails, by name; empty for a client that has no such data.
         clock_offset_s: By how much the device's clock is wrong.
+        trusted: The certificates (DER) of the authorities that the device trusts, for HTTPS.
+        decrypts_bytes_per_s: How fast the device decrypts HTTPS, a model; None for as fast as the host.
     """
 
     url: ServerUrl
@@ -77,6 +79,8 @@ class TransferRequest:
     resolved: str = ""
     texts: Mapping[str, Wording] = field(default_factory=dict)
     clock_offset_s: float = 0.0
+    trusted: tuple[bytes, ...] = ()
+    decrypts_bytes_per_s: float | None = None
 
     @property
     def address(self) -> str:

@@ -45,6 +45,8 @@ class CopyFigures:
         extended_passive: The FTP client tries EPSV first.
         erase_question: The flash is of class B, and copying to it asks whether to erase it first.
         http_ok_line: A copy by HTTP ends with the line ``[OK - N/4096 bytes]`` that other protocols print.
+        https_bytes_per_s: How fast it decrypts HTTPS, a model: assumed where the data file has no source; None for as
+            fast as the host.
         http_marks_round_up: A begun mark of a copy by HTTP is shown at its end, as that of other protocols is.
     """
 
@@ -57,6 +59,7 @@ class CopyFigures:
     erase_question: bool
     http_ok_line: bool
     http_marks_round_up: bool
+    https_bytes_per_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +280,7 @@ def _copy(table: Table) -> CopyFigures:
         # `copy http://... null:` of 174 bytes printed neither an [OK line nor a mark (public lab log).
         http_ok_line=table.flag("http_ok_line", False),
         http_marks_round_up=table.flag("http_marks_round_up", False),
+        https_bytes_per_s=table.number("https_bytes_per_s", low=1) if "https_bytes_per_s" in table.values else None,
     )
 
 

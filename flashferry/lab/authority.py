@@ -1,0 +1,129 @@
+"""A certificate authority for rehearsals of HTTPS: it goes into a device's trustpoint and gives servers certificates.
+
+The keys are made anew and kept by nobody: a lab's authority is worth nothing outside of it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_KEY_BITS = 2048
+_YEAR = timedelta(days=365)
+_FILE_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCertificate:
+    """A server's certificate and key, as files in PEM."""
+
+    certificate: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Return what a server of the lab speaks TLS with (`flashferry.lab.web.running_web`)."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+class Authority:
+    """An authority with a key of its own.
+
+    Args:
+        name: Its common name.
+        now: The time it is made at; its certificate holds from a year before to a year after.
+    """
+
+    def __init__(self, name: str = "Lab CA", *, now: datetime | None = None) -> None:
+        self._key = _new_key()
+        self._name = _named(name)
+        now = now or datetime.now(UTC)
+        builder = _builder(self._name, self._name, self._key, now - _YEAR, now + _YEAR)
+        self._certificate = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(
+            self._key, hashes.SHA256()
+        )
+
+    @property
+    def pem(self) -> str:
+        """The authority's certificate, for a trustpoint."""
+        return self._certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+    def issue(
+        self,
+        folder: Path,
+        hosts: Sequence[str],
+        *,
+        begins: datetime | None = None,
+        ends: datetime | None = None,
+    ) -> ServerCertificate:
+        """Write a server's certificate and key into a folder, for its owner's eyes only.
+
+        Args:
+            folder: An existing folder; the files are `server.pem` and `server.key`.
+            hosts: Names and addresses that it is for; the first is the common name, too.
+            begins: From when on it holds; None for a day ago.
+            ends: Until when; None for a year from now.
+        """
+        key, now = _new_key(), datetime.now(UTC)
+        names = [
+            x509.IPAddress(ipaddress.ip_address(host)) if _is_address(host) else x509.DNSName(host) for host in hosts
+        ]
+        builder = _builder(_named(hosts[0]), self._name, key, begins or now - timedelta(days=1), ends or now + _YEAR)
+        certificate = builder.add_extension(x509.SubjectAlternativeName(names), critical=False).sign(
+            self._key, hashes.SHA256()
+        )
+        files = ServerCertificate(certificate=folder / "server.pem", key=folder / "server.key")
+        _write(files.certificate, certificate.public_bytes(serialization.Encoding.PEM))
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        _write(files.key, private)
+        return files
+
+
+def _new_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: rsa.RSAPrivateKey, begins: datetime, ends: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begins)
+        .not_valid_after(ends)
+    )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _write(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE), "wb") as file:
+        file.write(content)
