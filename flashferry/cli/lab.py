@@ -36,8 +36,8 @@ WorldArgument = Annotated[
     str,
     typer.Argument(
         metavar="[WORLD]",
-        help="A world of the lab (published, two-sites, fleet, fleet-40, sites-200), or a file of your own that ends "
-        "in .toml.",
+        help="A world of the lab (published, two-sites, transports, fleet, fleet-40, sites-200), or a file of "
+        "your own that ends in .toml.",
     ),
 ]
 

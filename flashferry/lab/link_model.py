@@ -12,8 +12,17 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
 from flashferry.lab.link_parts import Loss, Policer, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flashferry.lab.link_parts import NodePolicer
+
+_DESTINATION = slice(16, 20)
+"""Where a packet's destination stands (RFC 791 3.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +70,10 @@ class DirectionProfile:
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """What happened to the packets of one direction; offered = delivered + lost + dropped + policed + under way."""
+    """What happened to the packets of one direction.
+
+    Offered is delivered + lost + dropped + policed + policed by nodes + under way.
+    """
 
     offered_packets: int = 0
     offered_bytes: int = 0
@@ -71,6 +83,7 @@ class Counters:
     lost_bursts: int = 0
     dropped_packets: int = 0
     policed_packets: int = 0
+    node_policed_packets: int = 0
     most_queued_packets: int = 0
     most_queued_bytes: int = 0
 
@@ -81,9 +94,13 @@ class Direction:
     Args:
         profile: How it behaves.
         seed: Seeds loss and jitter; the same packets in the same order lose the same ones.
+        nodes: Policers in front of the processors of nodes at its end, by address (four bytes).
     """
 
-    def __init__(self, profile: DirectionProfile, *, seed: int | str) -> None:
+    def __init__(
+        self, profile: DirectionProfile, *, seed: int | str, nodes: Mapping[bytes, NodePolicer] | None = None
+    ) -> None:
+        self._nodes = nodes or {}
         self.counters = Counters()
         self._loss = Loss(stream(seed))
         self._policer = Policer()
@@ -138,11 +155,22 @@ class Direction:
         arrived = []
         under_way = self._under_way
         while under_way and under_way[0][0] <= now_s:
-            arrived.append(under_way.popleft()[1])
+            due_s, packet = under_way.popleft()
+            if self._nodes and not self._is_let_in(packet, due_s):
+                continue
+            arrived.append(packet)
         if arrived:
             self.counters.delivered_packets += len(arrived)
             self.counters.delivered_bytes += sum(map(len, arrived))
         return arrived
+
+    def _is_let_in(self, packet: bytes, arrived_s: float) -> bool:
+        """Tell whether the node that a packet is for lets it in."""
+        policer = self._nodes.get(packet[_DESTINATION])
+        if policer is None or policer.passes(len(packet), arrived_s):
+            return True
+        self.counters.node_policed_packets += 1
+        return False
 
     def next_due_s(self) -> float:
         """Return when the next packet arrives; infinity when none is under way."""

@@ -22,9 +22,12 @@ from flashferry.lab import helper
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import LinkProfile, profile_from_json
 from flashferry.lab.link_model import Direction
+from flashferry.lab.link_parts import NodePolicer
 from flashferry.lab.link_setup import set_up_link
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flashferry.lab.link_setup import Ends
 
 _PACKETS_AT_ONCE = 256
@@ -47,8 +50,11 @@ _TIMER_SLACK_NS = 1000
 class Relay:
     """Moves packets between two TUN descriptors through the link model."""
 
-    def __init__(self, ends: Ends, *, profile: LinkProfile, seed: int | str) -> None:
+    def __init__(
+        self, ends: Ends, *, profile: LinkProfile, seed: int | str, nodes: Mapping[str, int] | None = None
+    ) -> None:
         self._ends = ends
+        self._packets_per_s = nodes or {}
         self._renew(profile, seed)
         self._looked_s = time.monotonic()
         self._readable = select.poll()
@@ -100,7 +106,9 @@ class Relay:
 
     def _renew(self, profile: LinkProfile, seed: int | str) -> None:
         """Begin as a link that has carried nothing yet; packets under way are lost."""
-        self.to_site = Direction(profile.to_site, seed=f"{seed}/to_site")
+        self.nodes = {address: NodePolicer(rate) for address, rate in self._packets_per_s.items()}
+        nodes = {socket.inet_aton(address): policer for address, policer in self.nodes.items()}
+        self.to_site = Direction(profile.to_site, seed=f"{seed}/to_site", nodes=nodes)
         self.to_core = Direction(profile.to_core, seed=f"{seed}/to_core")
         self.refused_packets = 0
         self._set(profile)
@@ -128,6 +136,7 @@ class Relay:
             "to_site": asdict(self.to_site.counters),
             "to_core": asdict(self.to_core.counters),
             "refused_packets": self.refused_packets,
+            "nodes": {address: asdict(policer.counters) for address, policer in self.nodes.items()},
         }
 
 
@@ -212,7 +221,7 @@ def main() -> None:
         helper.report(ready=True)
         select.select([owner, 0], (), ())
         return
-    relay = Relay(ends, profile=profile_from_json(settings["profile"]), seed=settings["seed"])
+    relay = Relay(ends, profile=profile_from_json(settings["profile"]), seed=settings["seed"], nodes=settings["nodes"])
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(settings["control"])
         listener.listen()

@@ -87,7 +87,9 @@ def read_state() -> LabState | None:
     path = state_path()
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        devices = tuple(DeviceAccess(**each) for each in values.pop("devices"))
+        devices = tuple(
+            DeviceAccess(**each | {"transports": tuple(each.get("transports", ()))}) for each in values.pop("devices")
+        )
         state = LabState(**values, devices=devices)
     except FileNotFoundError:
         return None

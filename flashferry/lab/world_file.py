@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from flashferry.lab.datafile import data_names, read_file, read_table
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import KEYS, LinkProfile, load_profile
+from flashferry.lab.standin.trustpoints import trustpoint_lines
 from flashferry.lab.world_spec import DeviceSpec, SiteSpec, WorldSpec
 
 if TYPE_CHECKING:
@@ -23,8 +24,10 @@ _PROFILES = "flashferry.lab.profiles"
 _PLATFORMS = "flashferry.lab.standin.platforms"
 _DEVICE_KEYS = (
     "name", "count", "platform", "address", "username", "password", "enable_secret", "privilege", "config",
-    "flash_free_bytes", "refused_commands", "extended_passive",
+    "flash_free_bytes", "refused_commands", "extended_passive", "trustpoints", "blocked_transports",
+    "control_plane_packets_per_s", "transports", "clear_text",
 )  # fmt: skip
+_TRANSPORTS = ("ftp", "http", "https", "scp", "sftp")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}")
 _MOST_DEVICES = 4000
 _MOST_SITES = 200
@@ -54,7 +57,7 @@ def load_world(name: str, *, seed: int | None = None) -> WorldSpec:
 def _sites(table: Table, base: Path) -> list[SiteSpec]:
     """Read a site, or several alike: with ``count`` each has a number, and its devices its name in front of theirs."""
     table.only("name", "count", "link", "devices")
-    devices = tuple(device for each in table.tables("devices") for device in _devices(each))
+    devices = tuple(device for each in table.tables("devices") for device in _devices(each, base))
     if not devices:
         raise LabError(f"{table.where}: devices: expected at least one table [[sites.devices]], found none.")
     first = SiteSpec(name=_name(table), profile=_link(table, base), devices=devices)
@@ -91,19 +94,19 @@ def _known(table: Table, key: str, package: str, default: str | None = None) -> 
     raise LabError(f"{table.where}: {key}: expected one of {allowed}; found {name!r}.")
 
 
-def _devices(table: Table) -> list[DeviceSpec]:
+def _devices(table: Table, base: Path) -> list[DeviceSpec]:
     """Read a device, or several alike: with ``count`` the name is what their numbers are put behind."""
     table.only(*_DEVICE_KEYS)
-    first = _device(table)
+    first = _device(table, base)
     if "count" not in table.values:
         return [first]
     count = table.integer("count", low=1, high=_MOST_DEVICES)
     if first.address is not None:
         raise LabError(f"{table.where}: address: expected none beside count, for each device needs its own.")
-    return [_device(table, number) for number in range(1, count + 1)]
+    return [_device(table, base, number) for number in range(1, count + 1)]
 
 
-def _device(table: Table, number: int | None = None) -> DeviceSpec:
+def _device(table: Table, base: Path, number: int | None = None) -> DeviceSpec:
     default = DeviceSpec(name="default")
     return DeviceSpec(
         name=_name(table) + ("" if number is None else str(number)),
@@ -117,7 +120,43 @@ def _device(table: Table, number: int | None = None) -> DeviceSpec:
         flash_free_bytes=table.integer("flash_free_bytes") if "flash_free_bytes" in table.values else None,
         refused_commands=table.strings("refused_commands", ()),
         extended_passive=table.flag("extended_passive") if "extended_passive" in table.values else None,
+        trustpoints=_trustpoints(table, base),
+        blocked_transports=_transports(table, "blocked_transports"),
+        control_plane_packets_per_s=(
+            table.integer("control_plane_packets_per_s", low=1, high=10**6)
+            if "control_plane_packets_per_s" in table.values
+            else None
+        ),
+        transports=_transports(table, "transports"),
+        clear_text=table.flag("clear_text") if "clear_text" in table.values else None,
     )
+
+
+def _trustpoints(table: Table, base: Path) -> tuple[tuple[str, str], ...]:
+    """Read a table of names, each with the path of a certificate in PEM beside the world's file."""
+    files = table.table("trustpoints")
+    found = []
+    for name in files.values:
+        path = base / files.text(name)
+        try:
+            pem = path.read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise LabError(f"{files.where}: {name}: expected a certificate in PEM, found {path} ({error}).") from error
+        try:
+            trustpoint_lines(name, pem)
+        except LabError as error:
+            raise LabError(f"{files.where}: {path}: {error}") from error
+        found.append((name, pem))
+    return tuple(found)
+
+
+def _transports(table: Table, key: str) -> tuple[str, ...]:
+    """Read names of transports."""
+    names = table.strings(key, ())
+    for name in names:
+        if name not in _TRANSPORTS:
+            raise LabError(f"{table.where}: {key}: expected some of {', '.join(_TRANSPORTS)}; found {name!r}.")
+    return names
 
 
 def _name(table: Table) -> str:

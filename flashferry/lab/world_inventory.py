@@ -49,6 +49,14 @@ def _host(device: DeviceAccess, common: dict[str, Any]) -> dict[str, Any]:
     host: dict[str, Any] = {"hostname": device.address, "groups": [device.site]}
     if device.port != SSH_PORT:
         host["port"] = device.port
+    stated: dict[str, Any] = {}
+    if device.transports:
+        stated["transports"] = list(device.transports)
+    if device.clear_text is not None:
+        stated["clear_text"] = device.clear_text
+    if stated:
+        # A host's data hide nothing of the group's and the defaults': Nornir looks keys up one by one.
+        host["data"] = stated
     own = _login(device)
     return host | {key: value for key, value in own.items() if value != common[key]}
 

@@ -42,6 +42,12 @@ class DeviceSpec:
         extended_passive: The FTP client tries EPSV before PASV; None for what the platform does.
         trustpoints: Whom it trusts for HTTPS: names, each with an authority's certificate in PEM; they stand in its
             configuration.
+        blocked_transports: Protocols of `copy` that do not get through from it, as behind a firewall that knows them by
+            more than their ports: no packet of theirs leaves, and the device waits as long as it has patience.
+        control_plane_packets_per_s: What its control-plane policer lets in of what is meant for itself, SSH included;
+            None for no policer. The link drops the rest, so it needs the rung with a WAN.
+        transports: What the inventory says that it may fetch by; empty for nothing said.
+        clear_text: What the inventory says of clear text; None for nothing said.
     """
 
     name: str
@@ -56,6 +62,10 @@ class DeviceSpec:
     refused_commands: tuple[str, ...] = ()
     extended_passive: bool | None = None
     trustpoints: tuple[tuple[str, str], ...] = ()
+    blocked_transports: tuple[str, ...] = ()
+    control_plane_packets_per_s: int | None = None
+    transports: tuple[str, ...] = ()
+    clear_text: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +117,8 @@ class DeviceAccess:
     platform: str
     port: int = SSH_PORT
     site: str = "site"
+    transports: tuple[str, ...] = ()
+    clear_text: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +210,7 @@ def _addressed(site: SiteSpec, network: ipaddress.IPv4Network, addressing: Addre
             DeviceAccess(
                 name=spec.name, address=addressing.moved(address), port=addressing.port, site=site.name,
                 username=spec.username, password=spec.password, enable_secret=spec.enable_secret,
-                platform=spec.platform,
+                platform=spec.platform, transports=spec.transports, clear_text=spec.clear_text,
             )
         )  # fmt: skip
     return tuple(accesses)

@@ -71,6 +71,9 @@ def _hear(helpers: list[Helper]) -> None:
         each.hear()
 
 
+_INVENTORY_ONLY = ("transports", "clear_text")
+"""What the inventory says of a device, which knows nothing of it."""
+
 _MODULES = {"devices": "flashferry.lab.standin", "link": "flashferry.lab.relay"}
 
 
@@ -89,6 +92,7 @@ def _devices_settings(ground: Ground, number: int) -> dict[str, Any]:
     return {
         "directory": str(ground.directory),
         "has_own_network": ground.rung is not Rung.LOOPBACK,
+        "link_control": str(control_socket(ground.directory, "link", number)) if ground.rung is Rung.FULL else None,
         "devices": [_device(spec, access, hashed) for spec, access in zip(specs, site.devices, strict=True)],
     }
 
@@ -96,7 +100,10 @@ def _devices_settings(ground: Ground, number: int) -> dict[str, Any]:
 def _device(spec: DeviceSpec, access: DeviceAccess, hashed: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings of `flashferry.lab.standin.device.DeviceSettings`, with the platform's name."""
     own = {"address": access.address, "port": access.port}
-    return asdict(spec) | own | {"password": hashed[spec.password], "enable_secret": hashed[spec.enable_secret]}
+    values = asdict(spec)
+    for key in _INVENTORY_ONLY:
+        del values[key]
+    return values | own | {"password": hashed[spec.password], "enable_secret": hashed[spec.enable_secret]}
 
 
 def _link_settings(ground: Ground, number: int) -> dict[str, Any]:
@@ -108,6 +115,11 @@ def _link_settings(ground: Ground, number: int) -> dict[str, Any]:
         "site_network": site.network,
         "core_address": f"{ground.addressing.server_address}/32",
         "profile": site.profile.as_json(),
+        "nodes": {
+            access.address: spec.control_plane_packets_per_s
+            for spec, access in zip(ground.spec.all_sites[number].devices, site.devices, strict=True)
+            if spec.control_plane_packets_per_s is not None
+        },
         # The first link's losses are those of a world of one site.
         "seed": ground.spec.seed if number == 0 else f"{ground.spec.seed}/{site.name}",
     }

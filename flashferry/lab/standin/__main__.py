@@ -34,11 +34,13 @@ def build_devices(settings: dict[str, Any]) -> dict[str, Device]:
     for values in settings["devices"]:
         values = dict(values)
         platform = load_platform(values.pop("platform"))
-        for key in ("config_lines", "refused_commands"):
+        for key in ("config_lines", "refused_commands", "blocked_transports"):
             values[key] = tuple(values[key])
         values["trustpoints"] = tuple((name, pem) for name, pem in values["trustpoints"])
         own = DeviceSettings(**values)
-        devices[own.name] = Device(platform, own, Path(settings["directory"], f"flash-{own.name}"))
+        device = Device(platform, own, Path(settings["directory"], f"flash-{own.name}"))
+        device.link_control = Path(settings["link_control"]) if settings.get("link_control") else None
+        devices[own.name] = device
     return devices
 
 

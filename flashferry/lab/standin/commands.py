@@ -13,6 +13,7 @@ from flashferry.lab.standin import (
     show,
     show_files,
     show_interfaces,
+    show_policer,
     show_routing,
     show_switch,
     show_system,
@@ -202,6 +203,10 @@ _SWITCH_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
     "show mac address-table": show_switch.mac_address_table,
     "show spanning-tree": show_switch.spanning_tree,
 }
+_POLICER_SHOW: dict[str, Callable[[Vty, Arguments], str]] = {
+    "show platform hardware fed active qos queue stats internal cpu policer": show_policer.cpu_policer,
+    "show platform hardware fed switch active qos queue stats internal cpu policer": show_policer.cpu_policer,
+}
 _USER_RUN: dict[str, Callable[[Vty, Arguments], Awaitable[None]]] = {
     "enable": _enable,
     "enable <1-15>": _enable,
@@ -265,6 +270,8 @@ def build_trees(platform: Platform) -> tuple[Node[Command], Node[Command]]:
     privileged: Node[Command] = Node()
     modes = _CONTROLLER if platform.is_controller_managed else _CONFIGURE
     outputs: dict[str, Callable[[Vty, Arguments], str]] = _SWITCH_SHOW if platform.cabled else {}
+    if "cpu_policer" in platform.texts:
+        outputs = outputs | _POLICER_SHOW
     outputs = outputs | {name: functools.partial(_fixed, text=text) for name, text in platform.outputs.items()}
     for trees, shows, runs in (
         ((user, privileged), _USER_SHOW, _USER_RUN),

@@ -76,12 +76,13 @@ def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> Transfe
         raise _failed(texts, "unreachable") if texts else CopyError("opening", "Timed out")
     user, word = _login(device, url)
     own = device.settings.extended_passive
+    tcp = tcp_settings(running, device.platform.tcp, ineffective=faults.ineffective_config_pattern)
     return TransferRequest(
         url=url,
         user=user,
         password=word,
         source_address=way.source_address,
-        tcp=tcp_settings(running, device.platform.tcp, ineffective=faults.ineffective_config_pattern),
+        tcp=replace(tcp, is_blocked=url.scheme in {*device.settings.blocked_transports, *faults.blocked_transports}),
         reply_timeout_s=faults.reply_timeout_s or device.platform.copy.reply_timeout_s,
         passive=_is_passive(device),
         extended_passive=device.platform.copy.extended_passive if own is None else own,

@@ -53,6 +53,8 @@ class DeviceSettings:
     refused_commands: tuple[str, ...] = ()
     extended_passive: bool | None = None
     trustpoints: tuple[tuple[str, str], ...] = ()
+    blocked_transports: tuple[str, ...] = ()
+    control_plane_packets_per_s: int | None = None
 
 
 def check_lines(name: str, lines: tuple[str, ...]) -> None:
@@ -93,6 +95,7 @@ class Device:
         self.archive = Archive(self)
         self.config_lock: ConfigLock | None = None
         self.listener: Listener | None = None
+        self.link_control: Path | None = None
         self.faults = Faults()
         self.monitors: list[Callable[[str], None]] = []
         self.vtys: dict[int, tuple[str, str]] = {}

@@ -44,6 +44,7 @@ class Faults:
         load_header: Two lines about load and time stand in front of any `show` output.
         nvram_differs: `write` asks before it overwrites, as after a change of software.
         reply_timeout_s: How long a client waits for a server; None for the platform's patience.
+        blocked_transports: Protocols of `copy` that do not get through, beside those that the world blocks: a list.
         https_bytes_per_s: The device decrypts HTTPS at this rate, a model; None for the platform's.
         no_http_client: The release has no HTTP client: `copy` does not know http: and https:.
         clock_offset_s: The clock is wrong by so much, before or behind (negative).
@@ -76,6 +77,7 @@ class Faults:
     load_header: bool = False
     nvram_differs: bool = False
     reply_timeout_s: float | None = None
+    blocked_transports: tuple[str, ...] = ()
     https_bytes_per_s: float | None = None
     no_http_client: bool = False
     clock_offset_s: float = 0.0

@@ -32,6 +32,9 @@ def open_connection(
         TimeoutError: Nobody answered within `ip tcp synwait-time`.
         OSError: The connection was refused, or ``stop`` was set.
     """
+    if tcp.is_blocked:
+        stop.wait(tcp.synwait_s)
+        raise TimeoutError
     receive_window.before_connect(connection, tcp.window_bytes)
     bind_to(connection, source)
     connection.settimeout(0)

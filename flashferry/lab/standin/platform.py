@@ -181,7 +181,7 @@ def load_platform(name: str) -> Platform:
     table = _table(name)
     table.only(*_KEYS)
     texts = table.table("texts")
-    texts.only(*_TEXTS, "bootvar")
+    texts.only(*_TEXTS, *_MORE_TEXTS)
     return Platform(
         name=name,
         family=table.text("family"),
@@ -206,7 +206,7 @@ def load_platform(name: str) -> Platform:
         flash=_flash(table.table("flash")) if "flash" in table.values else _NO_FLASH,
         other_flashes=tuple(_flash(each) for each in table.tables("other_flashes")),
         file_system_rows=tuple(table.text("file_systems").strip("\n").split("\n")),
-        texts={key: texts.text(key) for key in (*_TEXTS, "bootvar") if key in _TEXTS or key in texts.values},
+        texts={key: texts.text(key) for key in (*_TEXTS, *_MORE_TEXTS) if key in _TEXTS or key in texts.values},
         outputs={key: table.table("outputs").text(key) for key in table.table("outputs").values},
         configuration_text=_configuration_text(table.text("configuration", name)),
         http_texts=platform_texts("http", table.table("http_texts")),
@@ -235,6 +235,8 @@ _KEYS = (
     "ssh_texts",
 )  # fmt: skip
 _TEXTS = ("version", "inventory", "boot")
+_MORE_TEXTS = ("bootvar", "cpu_policer")
+"""What some platforms have beside them."""
 
 
 def _configuration_text(name: str) -> str:

@@ -18,11 +18,12 @@ LARGEST_UNSCALED_BYTES = 65535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpSettings:
-    """How a new connection of the device opens."""
+    """How a new connection of the device opens; one that is blocked never does, and nothing of it is on the wire."""
 
     window_bytes: int
     syn_options: SynOptions
     synwait_s: float
+    is_blocked: bool = False
 
 
 def tcp_settings(configuration: Configuration, figures: TcpFigures, *, ineffective: str | None = None) -> TcpSettings:

@@ -138,7 +138,7 @@ def test_a_world_with_a_wrong_key(tmp_path: Path, old: str, new: str, message: s
         ("privilege = -1", "privilege: expected a whole number from 0 to 15, found -1"),
         ('config = "ip tcp selective-ack"', "config: expected a list of strings, found 'ip tcp selective-ack'"),
         ("flash_free_bytes = 1e6", "flash_free_bytes: expected a whole number from 0 to"),
-        ("colour = 1", "unknown key 'colour'; allowed are address, config, count, enable_secret"),
+        ("colour = 1", "unknown key 'colour'; allowed are address, blocked_transports, clear_text, config"),
     ],
 )
 def test_a_device_with_a_wrong_key(tmp_path: Path, line: str, message: str) -> None:

@@ -1,6 +1,7 @@
 """The link model is exact: times, drops and losses follow from packets and clock alone."""
 
 import math
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from flashferry.lab.datafile import Table, data_names
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import load_profile, profile_from_json
 from flashferry.lab.link_model import Direction, DirectionProfile
+from flashferry.lab.link_parts import NodePolicer
 from tests.some import some
 
 PACKET = b"x" * 1250  # 10,000 bits: 1 ms at 10 Mbit/s
@@ -310,3 +312,37 @@ def test_a_wrong_profile_is_refused(tmp_path: Path, text: str | None, message: s
         (tmp_path / "mine.toml").write_text(text)
     with pytest.raises(LabError, match=message):
         load_profile("mine.toml", base=tmp_path)
+
+
+_FAST = DirectionProfile(rate_bps=1e11, delay_s=0.0)
+
+
+def _packet(to: str, size: int = 1500) -> bytes:
+    return bytes(16) + socket.inet_aton(to) + bytes(size - 20)
+
+
+def test_a_node_lets_in_so_many_packets() -> None:
+    """A bucket of a tenth of a second, then the rate; bytes do not count, and other nodes are not held up."""
+    policer = NodePolicer(1000)
+    link = Direction(_FAST, seed=1, nodes={socket.inet_aton("198.18.1.11"): policer})
+    for number in range(300):
+        link.offer(_packet("198.18.1.11", 1500 if number % 2 else 40), 1.0)
+        link.offer(_packet("198.18.1.12"), 1.0)
+    assert len(link.due(2.0)) == 100 + 300
+    assert policer.counters.accepted_packets == 100
+    assert policer.counters.dropped_packets == link.counters.node_policed_packets == 200
+    for number in range(1000):
+        link.offer(_packet("198.18.1.11"), 10 + number / 2000)  # twice the rate
+        link.due(10 + number / 2000 + 0.1)
+    assert policer.counters.accepted_packets - 100 == pytest.approx(100 + 500, abs=2)
+
+
+def test_what_a_node_refuses_is_counted_once() -> None:
+    """Offered is delivered, or gone by one cause."""
+    link = Direction(_FAST, seed=1, nodes={socket.inet_aton("198.18.1.11"): NodePolicer(1)})
+    for _ in range(50):
+        link.offer(_packet("198.18.1.11"), 1.0)
+    delivered = len(link.due(2.0))
+    counters = link.counters
+    assert delivered == counters.delivered_packets == 16
+    assert counters.offered_packets == counters.delivered_packets + counters.node_policed_packets

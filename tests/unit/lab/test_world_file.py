@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from flashferry.lab.authority import Authority
 from flashferry.lab.datafile import data_names
 from flashferry.lab.errors import LabError
 from flashferry.lab.link import load_profile
@@ -203,3 +204,48 @@ def test_more_devices_than_addresses_are_refused() -> None:
     spec = WorldSpec(sites=tuple(SiteSpec(name=n, profile="lan", devices=many) for n in "ab"))
     with pytest.raises(LabError, match=r"no room is left in 198\.18\.0\.0/16"):
         settle(spec)
+
+
+LIMITED = """
+[[sites]]
+name = "s"
+link = "lan"
+
+[[sites.devices]]
+name = "r"
+transports = ["http", "scp"]
+clear_text = false
+blocked_transports = ["ftp"]
+control_plane_packets_per_s = 1000
+
+[sites.devices.trustpoints]
+LAB-CA = "ca.pem"
+"""
+
+
+def test_a_device_says_how_it_may_be_reached(tmp_path: Path) -> None:
+    """What its inventory states, what is blocked, what its control plane lets in, and whom it trusts."""
+    pem = Authority().pem
+    (tmp_path / "ca.pem").write_text(pem)
+    (device,) = _load(tmp_path, LIMITED).all_sites[0].devices
+    assert (device.transports, device.clear_text) == (("http", "scp"), False)
+    assert (device.blocked_transports, device.control_plane_packets_per_s) == (("ftp",), 1000)
+    assert device.trustpoints == (("LAB-CA", pem),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('["ftp"]', '["telnet"]', r"blocked_transports: expected some of ftp, http, .*; found 'telnet'"),
+        ('"http", "scp"', '"htpp"', "transports: expected some of .*; found 'htpp'"),
+        ("= 1000", "= 0", "control_plane_packets_per_s: expected a whole number from 1"),
+        ("ca.pem", "gone.pem", "trustpoints: LAB-CA: expected a certificate in PEM, found .*gone.pem"),
+        ("ca.pem", "w.toml", "trustpoint LAB-CA: expected one certificate in PEM"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    """By file, device and key, with what is allowed."""
+    (tmp_path / "ca.pem").write_text(Authority().pem)
+    (tmp_path / "w.toml").write_text("no certificate")
+    with pytest.raises(LabError, match=complaint):
+        _load(tmp_path, LIMITED.replace(old, new))
