@@ -41,6 +41,7 @@ __all__ = [
     "ServingContext",
     "divert_loop_errors",
     "load_protocol",
+    "tell_loop_error",
 ]
 
 BACKLOG = 1024
@@ -128,6 +129,11 @@ def load_protocol(name: str) -> ProtocolFactory:
     module, _, attribute = name.partition(":")
     factory: ProtocolFactory = getattr(importlib.import_module(module), attribute)
     return factory
+
+
+def tell_loop_error(what: str) -> None:
+    """Tell of the exception that is being handled as the loop's library tells of its own, see `divert_loop_errors`."""
+    logging.getLogger("pyftpdlib").exception(what)
 
 
 def divert_loop_errors(handler: logging.Handler) -> None:

@@ -106,6 +106,9 @@ class Retrieval:
 class Writer(Protocol):
     """Hands an image to the kernel: as it is, or within a protocol that adds bytes of its own."""
 
+    may_half_close: bool
+    """Whether the connection's end follows the last byte at once; else the host says later that nothing follows."""
+
     def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
         """Hand over a piece of a file.
 
@@ -119,13 +122,6 @@ class Writer(Protocol):
 
         Raises:
             OSError: Nothing was taken: the connection has no room (BlockingIOError), or one of both failed.
-        """
-
-    def finish(self) -> None:
-        """Hand over what stands behind the last byte.
-
-        Raises:
-            OSError: The connection has no room for it now (BlockingIOError), or is gone.
         """
 
     def payload_of(self, acked_bytes: int) -> int:
@@ -144,6 +140,8 @@ class PlainWriter:
         lead_bytes: What went over it before the file, since `base_acked_bytes`.
     """
 
+    may_half_close = True
+
     __slots__ = ("_lead_bytes", "_socket_descriptor")
 
     def __init__(self, connection: socket.socket, lead_bytes: int = 0) -> None:
@@ -153,9 +151,6 @@ class PlainWriter:
     def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
         """Hand over a piece, see `Writer`."""
         return os.sendfile(self._socket_descriptor, file_descriptor, offset_bytes, most_bytes)
-
-    def finish(self) -> None:
-        """Do nothing: the file is all there is."""
 
     def payload_of(self, acked_bytes: int) -> int:
         """Return what is left of it without the lead."""
@@ -199,6 +194,8 @@ class ImageSending:
         writer: How the image goes over the connection; None: as it is, and nothing before it.
         base_acked_bytes: What had been acknowledged when the connection was young; None: now, for nothing was sent.
         name: What the connection is called in a reason.
+        cipher: The cipher in force; empty in clear text.
+        client_name: What the client calls itself; empty where it says nothing.
     """
 
     def __init__(
@@ -213,6 +210,8 @@ class ImageSending:
         writer: Writer | None = None,
         base_acked_bytes: int | None = None,
         name: str = "data connection",
+        cipher: str = "",
+        client_name: str = "",
     ) -> None:
         self._client, self._host, self.retrieval = client, host, retrieval
         self._connection: socket.socket = host.socket
@@ -222,7 +221,7 @@ class ImageSending:
         self._is_sending = self._is_over = False
         sockets.set_abort_on_close(self._connection, True)
         self.transfer = Transfer(
-            self._start(transport, data_syn),
+            self._start(transport=transport, data_syn=data_syn, cipher=cipher, client=client_name),
             raw_info,
             payload_of=None if writer is None else writer.payload_of,
             base_acked_bytes=base_acked_bytes,
@@ -316,7 +315,7 @@ class ImageSending:
 
     # Sending.
 
-    def _start(self, transport: str, data_syn: "SynOptions | None") -> TransferStart:
+    def _start(self, **given: Any) -> TransferStart:
         client, tickets = self._client, self._client.tickets
         return TransferStart(
             grant=self.retrieval.account.grant,
@@ -326,8 +325,7 @@ class ImageSending:
             wall_s=tickets.wall(),
             now_s=tickets.clock(),
             control_syn=client.control_syn,
-            data_syn=data_syn,
-            transport=transport,
+            **given,
         )
 
     def _tune(self) -> Tuning:
@@ -377,13 +375,13 @@ class ImageSending:
     # Waiting for the last acknowledgement.
 
     def _drain(self) -> None:
-        try:
-            self._writer.finish()
-            self._is_sending = False
-            self._connection.shutdown(socket.SHUT_WR)
-        except OSError as error:
-            self._send_failed(error)
-            return
+        self._is_sending = False
+        if self._writer.may_half_close:
+            try:
+                self._connection.shutdown(socket.SHUT_WR)
+            except OSError as error:
+                self._send_failed(error)
+                return
         # From here the socket is looked at by timer alone: a half-closed one would wake the loop without end.
         self._host.leave_loop()
         self._look_for_end()

@@ -1,0 +1,411 @@
+"""One client, one connection, one request: who it is, what its ticket allows, and the image.
+
+Facts
+-----
+
+- The library's dispatcher closes what had an error, and tells it on standard error; here it is told to the parent.
+- Whoever closes a connection on which something lies unread sends a reset, and with it the answer may be lost that was
+  sent before. So behind a refusal our side is closed first, and what still comes is thrown away for a while.
+- The event loop closes no connection of which it was told to hear nothing: a client that leaves while its refusal is
+  held back is noticed when that is sent.
+"""
+
+import os
+import socket
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from flashferry.fileserver import sockets
+from flashferry.fileserver.fixed_login import FixedGrant
+from flashferry.fileserver.host_capabilities import MOST_SESSIONS
+from flashferry.fileserver.protocol import AsyncChat, tell_loop_error
+from flashferry.fileserver.records import EventKind, TransferState
+from flashferry.fileserver.sending import Ending, ImageSending, Retrieval
+from flashferry.fileserver.tickets import Refusal, plain_address
+from flashferry.httpserver.answers import image_head, refusal
+from flashferry.httpserver.head import BadHead, HeadReader, Request, plain_name
+from flashferry.httpserver.ranges import NoSuchPart, Part, entity_tag, part_of
+from flashferry.httpserver.streams import PlainStream, StreamLost
+from flashferry.images.errors import ImageUnreadable
+from flashferry.images.files import open_as
+
+if TYPE_CHECKING:
+    from flashferry.fileserver.settings import ServerSettings
+    from flashferry.fileserver.ticket_accounts import Account
+    from flashferry.fileserver.ticket_service import TicketService
+    from flashferry.httpserver.listener import HttpListener
+    from flashferry.images.digests import ImageFile
+    from flashferry.tcp.syn import SynOptions
+
+HEAD_S = 10.0
+"""A request's head is complete by then, a TLS handshake before it included, or its session is closed."""
+
+_LINGER_S = 2.0
+_THROWN_AWAY_BYTES = 65_536
+_SETTLED = frozenset({Refusal.UNKNOWN_USER, Refusal.WRONG_PASSWORD, Refusal.LOCKED_OUT})
+"""Refusals of who does not know the password; to all others it is no news that they do."""
+
+
+class HttpSession(AsyncChat):
+    """One client's connection.
+
+    Args:
+        connection: The connection.
+        listener: Where it came in.
+        address: Where it came from, as the socket gives it.
+
+    Attributes:
+        client_address: Its address for people and records.
+        control_syn: What its SYN offered.
+        command_log: Its request and our answer, secrets masked.
+        cut_reason: Why its transfer ended, if it is closed from here.
+    """
+
+    def __init__(self, connection: socket.socket, listener: "HttpListener", address: str) -> None:
+        super().__init__(connection, ioloop=listener.context.loop)
+        self.producer_fifo: list[bytes] = []
+        self._listener = listener
+        self.client_address = str(plain_address(address))
+        self.control_syn: SynOptions | None = sockets.saved_syn(self.socket)
+        self.command_log: list[str] = []
+        self.cut_reason = "the connection was closed"
+        self._stream = listener.stream_of(self.socket)
+        self._reader: HeadReader | None = HeadReader()
+        self._started_s: float = self.tickets.clock()
+        info = sockets.read_info(self.socket)
+        self._base_acked_bytes = (info.bytes_acked or 0) if info is not None else 0
+        self._account: Account | None = None
+        self._fixed: FixedGrant | None = None
+        self._sending: ImageSending | None = None
+        self._trouble = "the client left without fetching the image"
+        self._is_anonymous = self._is_counted = False
+        self._is_head_only = False
+        self._thrown_away_bytes = 0
+
+    @property
+    def tickets(self) -> "TicketService":
+        """The server's ticket service."""
+        return self._listener.context.tickets
+
+    @property
+    def settings(self) -> "ServerSettings":
+        """How the server runs."""
+        return self._listener.context.settings
+
+    # Life of a session.
+
+    def begin(self) -> None:
+        """Audit the SYN and turn away who may not stay."""
+        self._listener.sessions.add(self)
+        tickets, limits = self.tickets, self.settings.limits
+        tickets.sessions += 1
+        self._is_counted = self._is_anonymous = True
+        tickets.pending_logins.enter(self.client_address, self)
+        if self.settings.profile.dscp:
+            sockets.set_dscp(self.socket, self.settings.profile.dscp)
+        if (
+            tickets.pending_logins.count(self.client_address) > limits.anonymous_sessions_per_address
+            or tickets.locked_out(self.client_address)
+            or not self._has_place()
+        ):
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
+            return
+        tickets.connected(self.client_address, self.control_syn, self._listener.transports)
+        self.call_later(min(HEAD_S, limits.login_deadline_s), self._head_overdue)
+
+    def _has_place(self) -> bool:
+        """Tell whether there is a place for this session, perhaps that of one that has not logged in."""
+        if self.tickets.sessions <= (self.settings.limits.sessions or MOST_SESSIONS):
+            return True
+        other = self.tickets.pending_logins.to_displace(self.client_address, self.tickets.is_named)
+        if other is not None:
+            other.displace()
+        return other is not None
+
+    def displace(self) -> None:
+        """Give the place up, now."""
+        self.close()
+
+    def send_away_idle(self) -> None:
+        """Leave, unless an image is under way."""
+        if self._sending is None and not self._closed:
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def give_way(self, reason: str) -> None:
+        """End the transfer under way; nothing happens without one."""
+        if self._sending is not None:
+            self._sending.cut(reason)
+
+    def send_away(self, reason: str) -> None:
+        """End the transfer under way, and the session."""
+        self.give_way(reason)
+        self.close()
+
+    def close(self) -> None:
+        """Close, settle the account and take the session off the books."""
+        if self._closed:
+            return
+        self._no_longer_anonymous()
+        if self._is_counted:
+            self._is_counted = False
+            self.tickets.sessions -= 1
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            sending.settle(self.cut_reason)
+            sending.retrieval.file.close()
+        super().close()
+        self._listener.sessions.discard(self)
+        self._leave()
+
+    def _leave(self) -> None:
+        account, self._account = self._account, None
+        if account is None:
+            return
+        account.sessions.discard(self)
+        if not account.sessions and account.progress.state is TransferState.LOGGED_IN:
+            if self._fixed is not None:
+                self.tickets.change(account, EventKind.FAILED, self._trouble, state=TransferState.FAILED)
+            else:
+                self.tickets.change(
+                    account,
+                    EventKind.NOTICE,
+                    self._trouble,
+                    state=TransferState.WAITING,
+                    last_error=self._trouble,
+                    peer_address=None,
+                )
+        if self._fixed is not None:
+            self.tickets.forget(account.grant.ticket_id)
+        else:
+            self.tickets.settle(account)
+
+    def _no_longer_anonymous(self) -> None:
+        if self._is_anonymous:
+            self._is_anonymous = False
+            self.tickets.pending_logins.leave(self.client_address, self)
+
+    def _head_overdue(self) -> None:
+        if self._reader is not None and not self._closed:
+            self._answer(HTTPStatus.REQUEST_TIMEOUT)
+
+    # What the event loop calls.
+
+    def handle_read(self) -> None:
+        """Take some more of the request's head, or throw away what comes behind it."""
+        try:
+            if self._reader is None:
+                self._throw_away()
+                return
+            data = self._stream.receive(self._reader.wants_bytes)
+        except StreamLost as lost:
+            if str(lost):
+                self.tickets.tell(EventKind.NOTICE, str(lost), self.client_address)
+            self.close()
+            return
+        found = self._reader.take(data) if data else None
+        if found is not None:
+            self._reader = None
+            self._take(found)
+
+    def writable(self) -> bool:
+        """Tell the loop whether there is more to send."""
+        return self._sending is not None and self._sending.is_sending
+
+    def handle_write(self) -> None:
+        """Hand the kernel another piece of the image."""
+        if self._sending is not None:
+            self._sending.write()
+
+    def handle_close(self) -> None:
+        """Note that the client is gone."""
+        if self._sending is None:
+            self.close()
+        else:
+            self._sending.lost()
+
+    def handle_error(self) -> None:
+        """Name an error of ours as such."""
+        tell_loop_error("http session")
+        self.cut_reason = "internal error of the server"
+        self.close()
+
+    # The request.
+
+    def _take(self, found: Request | BadHead) -> None:
+        if isinstance(found, BadHead):
+            self._note(f"(a head with {found.reason})")
+            self._answer(found.status)
+            return
+        self._note(" ".join(filter(None, (found.line, found.byte_range, "Authorization: ***" if found.login else ""))))
+        self._is_head_only = found.method == "HEAD"
+        if found.method not in ("GET", "HEAD"):
+            self._answer(HTTPStatus.METHOD_NOT_ALLOWED)
+        elif found.login is None:
+            self._answer(HTTPStatus.UNAUTHORIZED)
+        else:
+            result = self.tickets.login(
+                found.login.username, found.login.password, self.client_address, self._listener.transports
+            )
+            if isinstance(result, Refusal):
+                self._refuse_login(result)
+            else:
+                self._let_in(result, found)
+
+    def _refuse_login(self, why: Refusal) -> None:
+        status = HTTPStatus.UNAUTHORIZED if why in _SETTLED else HTTPStatus.FORBIDDEN
+        self.leave_loop()
+        self.call_later(self.settings.limits.failed_login_delay_s, self._answer, status)
+
+    def _let_in(self, result: "Account | FixedGrant", request: Request) -> None:
+        self._no_longer_anonymous()
+        audit = self.control_syn.describe() if self.control_syn else "SYN not kept by the kernel"
+        if isinstance(result, FixedGrant):
+            self._fixed = result
+            self.tickets.tell(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
+        else:
+            self._account = result
+            result.sessions.add(self)
+            if result.channel is None:
+                state = TransferState.LOGGED_IN
+                self.tickets.change(result, EventKind.LOGIN, audit, state=state, last_error="", **self._who())
+        found = self._granted(plain_name(request.target))
+        if isinstance(found, HTTPStatus):
+            self._trouble = "the client asked for something else than the image of its ticket"
+            self._answer(found)
+            return
+        tag = entity_tag(found.sha512)
+        try:
+            part = part_of(request.byte_range, request.if_range, size_bytes=found.size_bytes, tag=tag)
+        except NoSuchPart:
+            self._trouble = "the client asked for a part behind the end of the image"
+            self._answer(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, size_bytes=found.size_bytes)
+            return
+        head = image_head(tag, found.size_bytes, part)
+        if self._is_head_only:
+            self._trouble = "the client asked for the head of the image alone"
+            self._say(head)
+        else:
+            self._send(found, part, head, request)
+
+    def _granted(self, name: str) -> "ImageFile | HTTPStatus":
+        """Look a name up among what this login allows; no path is ever resolved."""
+        if not name:
+            return HTTPStatus.NOT_FOUND
+        if self._fixed is not None:
+            return self._fixed.image(name) or HTTPStatus.NOT_FOUND
+        assert self._account is not None
+        image = self._account.grant.image
+        return image if name == image.name else HTTPStatus.FORBIDDEN
+
+    def _who(self) -> dict[str, Any]:
+        info = sockets.read_info(self.socket)
+        return {
+            "peer_address": self.client_address,
+            "control_syn": self.control_syn,
+            "rtt_s": info.rtt_s if info else None,
+        }
+
+    # The image.
+
+    def _send(self, image: "ImageFile", part: Part | None, head: bytes, request: Request) -> None:
+        if self._fixed is not None:
+            self._account = self.tickets.open(self._fixed, image, **self._who())
+            self._account.sessions.add(self)
+        account = self._account
+        assert account is not None
+        try:
+            file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
+        except ImageUnreadable as error:
+            self.tickets.change(account, EventKind.FAILED, error.message, state=TransferState.FAILED)
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR)
+            return
+        self.tickets.take_over(account, self)
+        self.tickets.change(
+            account, EventKind.NOTICE, "image requested", tries_left=account.progress.tries_left - 1, record=None
+        )
+        first, end = (0, None) if part is None else (part.first_byte, part.end_byte)
+        retrieval = Retrieval(account, file, first, end)
+        raw_info = sockets.read_info_bytes(self.socket)
+        self._note_answer(head)
+        if raw_info is None or not self._stream.send(head, more=True):
+            file.close()
+            self.tickets.change(account, EventKind.FAILED, "the connection was lost", state=TransferState.FAILED)
+            self.close()
+            return
+        self._sending = ImageSending(
+            self,
+            self,
+            retrieval,
+            raw_info,
+            transport=self._listener.transports[0],
+            data_syn=self.control_syn,
+            writer=self._stream.writer(head),
+            base_acked_bytes=self._base_acked_bytes,
+            name="connection",
+            cipher=self._stream.cipher,
+            client_name=request.user_agent,
+        )
+        self._sending.begin()
+
+    # What the sending asks of its connection.
+
+    def await_room(self) -> None:
+        """Have the loop call when there is room."""
+        self.modify_ioloop_events(self.ioloop.WRITE)
+
+    def leave_loop(self) -> None:
+        """Have the loop not call any more."""
+        self.del_channel()
+
+    def sending_ended(self, ending: Ending) -> None:
+        """Close: the length said before tells the client whether it has everything."""
+        if ending is Ending.DELIVERED:
+            self._stream.end()
+            self._empty_input()
+        self.close()
+
+    # Answers without an image.
+
+    def _answer(self, status: HTTPStatus, *, size_bytes: int | None = None) -> None:
+        self._say(refusal(status, with_text=not self._is_head_only, size_bytes=size_bytes))
+
+    def _say(self, answer: bytes) -> None:
+        """Send a short answer, close our side, and throw away what comes, for a while: then close."""
+        if self._closed:
+            return
+        self._reader = None
+        self._note_answer(answer)
+        if not self._stream.send(answer):
+            self.close()
+            return
+        self._stream.end()
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.close()
+            return
+        self.modify_ioloop_events(self.ioloop.READ)
+        self.call_later(_LINGER_S, self.close)
+
+    def _throw_away(self) -> None:
+        self._thrown_away_bytes += len(self._unread())
+        if self._thrown_away_bytes > _THROWN_AWAY_BYTES:
+            self.close()
+
+    def _empty_input(self) -> None:
+        """Read what the client sent behind its request: left there, it would have closing send a reset."""
+        try:
+            while self._unread() and self._thrown_away_bytes <= _THROWN_AWAY_BYTES:
+                self._thrown_away_bytes += _THROWN_AWAY_BYTES // 16
+        except StreamLost:
+            pass
+
+    def _unread(self) -> bytes:
+        return PlainStream(self.socket).receive(_THROWN_AWAY_BYTES // 4)
+
+    def _note_answer(self, answer: bytes) -> None:
+        status_line = answer.partition(b"\r\n")[0].decode("ascii")
+        self._note(f"-> {status_line.partition(' ')[2]}")
+
+    def _note(self, text: str) -> None:
+        self.command_log.append(f"{self.tickets.clock() - self._started_s:.3f} {text}")
