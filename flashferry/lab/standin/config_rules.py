@@ -184,6 +184,7 @@ GLOBAL_RULES: tuple[Rule, ...] = (
     Rule(specification="ip ssh rsa keypair-name WORD"),
     Rule(specification="ip scp username WORD"),
     Rule(specification="ip scp password LINE", rewrite=_type7),
+    Rule(specification="ip scp source-interface WORD"),  # which genielibs types before a copy by SCP
     Rule(specification="ip sftp username WORD"),
     Rule(specification="ip sftp password LINE", rewrite=_type7),
     Rule(specification="ip forward-protocol nd"),

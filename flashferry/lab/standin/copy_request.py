@@ -71,7 +71,8 @@ def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> Transfe
     if texts and not resolved and not is_address(url.host):
         raise _failed(texts, "bad_host")
     line = SOURCE_INTERFACE_LINES[url.scheme]
-    way = way_to(running, resolved or url.host, vrf=vrf, source_interface=running.value(line))
+    own_line = running.value("ip scp source-interface") if url.scheme == "scp" else None
+    way = way_to(running, resolved or url.host, vrf=vrf, source_interface=own_line or running.value(line))
     if way is None:
         raise _failed(texts, "unreachable") if texts else CopyError("opening", "Timed out")
     user, word = _login(device, url)

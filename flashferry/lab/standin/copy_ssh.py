@@ -4,15 +4,15 @@ Texts: a transcript of an ASR903 with XE 3.16 (csmpe): address, user name, sourc
 question about a file that is there, then the password, which is not echoed; `` Sending file modes: C0777 4
 testme.bin`` where FTP says ``Loading``, the marks, and the line that ends every copy; no ``Accessing`` and no ``[OK``.
 By SFTP the marks follow the file's name on its line (pyATS). A URL that names host, user and file is not asked about
-(genielibs). Which default the question for the user has where nothing names one, and the words of the question about a
-host key beyond those that pyATS answers, are the stand-in's own.
+(genielibs). The default of the question for the user is who is logged in (two public transcripts, of a router and of a
+3560CX). The words of the question about a host key beyond those that pyATS answers are the stand-in's own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.standin.copy_download import Copy, place_of
@@ -20,6 +20,8 @@ from flashferry.lab.standin.copy_request import transfer_request
 from flashferry.lab.standin.ftp_request import CopyError
 from flashferry.lab.standin.results import PullResult, result_line
 from flashferry.lab.standin.server_url import parse_url
+from flashferry.lab.standin.ssh_client.arriving import SshFaults
+from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts
 from flashferry.lab.standin.ssh_client.login import Login
 from flashferry.lab.standin.ssh_client.pull import ScpPull, SftpPull, SshPlan, SshPull
 from flashferry.lab.standin.ssh_client.settings import has_bulk_mode, ssh_settings
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 
     from flashferry.lab.standin.copy_target import Target
     from flashferry.lab.standin.device import Device
+    from flashferry.lab.standin.faults import Faults
     from flashferry.lab.standin.ftp_request import TransferRequest
     from flashferry.lab.standin.server_url import ServerUrl
+    from flashferry.lab.standin.ssh_client.figures import HostKeyPolicy
     from flashferry.lab.standin.ssh_client.settings import SshSettings
     from flashferry.lab.standin.vty import Vty
 
@@ -106,7 +110,38 @@ def _request(device: Device, url: ServerUrl, vrf: str | None) -> TransferRequest
 def _settings(device: Device) -> SshSettings:
     own, faults = device.platform, device.faults
     settings = ssh_settings(device.running, own.ssh_client, crypto=own.crypto_bytes_per_s)
-    return replace(settings, refill=faults.ssh_refill or settings.refill)
+    offers = faults.ssh_client_offers
+    return replace(
+        settings,
+        refill=faults.ssh_refill or settings.refill,
+        host_key_policy=_policy(faults, settings.host_key_policy),
+        kex=tuple(offers.get("kex", settings.kex)),
+        encryption=tuple(offers.get("encryption", settings.encryption)),
+        mac=tuple(offers.get("mac", settings.mac)),
+        host_keys=tuple(offers.get("host_keys", settings.host_keys)),
+    )
+
+
+def _policy(faults: Faults, own: HostKeyPolicy) -> HostKeyPolicy:
+    if faults.ssh_host_key_changed:
+        return "accept-new"
+    return "ask" if faults.ssh_asks_host_key else own
+
+
+def _known_hosts(device: Device, server: tuple[str, int]) -> KnownHosts:
+    if not device.faults.ssh_host_key_changed:
+        return device.known_hosts
+    others = KnownHosts()
+    others.remember(server, b"another key")
+    return others
+
+
+def _faults(device: Device) -> SshFaults:
+    return SshFaults(**{each.name: getattr(device.faults, f"ssh_{each.name}") for each in fields(SshFaults)})
+
+
+def _spoilt(device: Device, password: str) -> str:
+    return f"{password}x" if device.faults.ssh_wrong_password else password
 
 
 class SshCopy(Copy):
@@ -118,18 +153,19 @@ class SshCopy(Copy):
         device = vty.device
         login = Login(
             user=request.user or vty.user,
-            password=request.password or None,
+            password=_spoilt(device, request.password) if request.password else None,
             server=(request.address, url.port),
-            known_hosts=device.known_hosts,
+            known_hosts=_known_hosts(device, (request.address, url.port)),
             operator=self,
         )
-        plan = SshPlan(settings=_settings(device), login=login, screen=self)
+        plan = SshPlan(settings=_settings(device), login=login, screen=self, faults=_faults(device))
         super().__init__(vty, url, target, SSH_SCHEMES[url.scheme](request, device.connections, stop, plan), stop)
         self._is_within_line = False
 
     def password(self) -> str | None:
         """Ask for the password; called in the copy's thread."""
-        return self._answered(self._ask_password())
+        typed = self._answered(self._ask_password())
+        return None if typed is None else _spoilt(self._device, typed)
 
     def takes_key(self) -> bool:
         """Ask whether to go on with a server whose key is not known; called in the copy's thread."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from flashferry.lab.errors import LabError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from flashferry.lab.standin.ssh_client.figures import Refill
 
 
@@ -37,6 +39,16 @@ class Faults:
             of the command.
         ssh_refill: The SSH client opens its channel's window by this rule (``half``, ``three packets``, ``packet``);
             None for that of the release, which is not known of any.
+        ssh_client_offers: The SSH client offers these lists in place of its own, by ``kex``, ``encryption``, ``mac``
+            and ``host_keys``.
+        ssh_wrong_password: The password that goes out in a copy over SSH is not the one that was typed or configured.
+        ssh_host_key_changed: The device remembers another key of every server, and refuses.
+        ssh_asks_host_key: The device asks before it takes the key of a server that it does not know.
+        ssh_channel_ends_after_bytes: The SSH client gives its channel up when a copy has brought so many bytes.
+        ssh_rekey_after_bytes: The SSH client asks for new keys when a copy has brought so many bytes.
+        ssh_breaks_on_rekey: The SSH client does not survive new keys in mid-connection, whoever asks for them.
+        ssh_sink_error: A copy by SCP comes whole, and the device's last word is this error all the same.
+        ssh_crypto_bytes_per_s: The SSH client decrypts at this rate; None for that of its model.
         config_locked_by: This user holds the lock on configuration mode.
         prompt_delay_s: Every prompt comes so much later.
         garble_echo: The echo loses characters.
@@ -70,6 +82,15 @@ class Faults:
     ineffective_config_pattern: str | None = None
     largest_window_bytes: int | None = None
     ssh_refill: Refill | None = None
+    ssh_client_offers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ssh_wrong_password: bool = False
+    ssh_host_key_changed: bool = False
+    ssh_asks_host_key: bool = False
+    ssh_channel_ends_after_bytes: int | None = None
+    ssh_rekey_after_bytes: int | None = None
+    ssh_breaks_on_rekey: bool = False
+    ssh_sink_error: str | None = None
+    ssh_crypto_bytes_per_s: float | None = None
     config_locked_by: str | None = None
     prompt_delay_s: float = 0.0
     garble_echo: bool = False

@@ -13,7 +13,7 @@ from flashferry.lab.standin.commands import build_trees
 from flashferry.lab.standin.config_text import banner_text
 from flashferry.lab.standin.grammar import Node
 from flashferry.lab.standin.listener import Listener
-from flashferry.lab.standin.scp import DeviceFiles
+from flashferry.lab.standin.scp import DeviceFiles, open_channels_as
 from flashferry.lab.standin.tcp_settings import tcp_settings
 from flashferry.lab.standin.terminal import Terminal
 from flashferry.lab.standin.vty import Command, Vty
@@ -51,7 +51,8 @@ class _Server(asyncssh.SSHServer):
             return
         own = tcp_settings(self._device.running, self._device.platform.tcp)
         connection = conn.get_extra_info("socket")
-        receive_window.before_data(connection, own.window_bytes)
+        receive_window.before_dialogue(connection, own.window_bytes)
+        open_channels_as(self._device, conn)
         self._tcb = self._device.connections.add(
             conn.get_extra_info("sockname"), peer, live=connection, window_bytes=own.window_bytes,
             options=own.syn_options,

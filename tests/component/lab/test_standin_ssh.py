@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -257,3 +258,84 @@ def test_nobody_answers(on: Any, copy: Any, world: World) -> None:
     """A port where nothing listens: the words are those of FTP's client."""
     shown = copy(on("r1"), f"copy scp://tester:{SSH_WORD}@{world.server_address}:1/x.bin null:")
     assert re.search(r"%Error opening scp://\*:\*@198\.18\.0\.1:1/x\.bin \(Connection refused by remote host\)", shown)
+
+
+PYATS_ANSWERS = (
+    (r"Address or name of remote host.*$", ""), (r"Source username.*$", "tester"), (r"Source filename.*$", ""),
+    (r"Destination filename.*$", "/by-pyats.bin"), (r"(?<!Abort Copy\? )\[confirm\]\s*$", ""),
+    (r"Are you sure you want to continue connecting.*$", "yes"), (r".*[P|p]assword:\s*$", SSH_WORD),
+)  # fmt: skip
+PYATS_FAILURES = (
+    r"Permission denied[^,]",
+    "not found",
+    "No space",
+    "No such file or directory",
+    "Error(?! opening tftp)",
+)
+"""What genielibs waits for in a copy and what it takes for a failure (genielibs 061c0d19, filetransferutils)."""
+
+
+def answered_as(session: Any, command: str, answers: tuple[tuple[str, str], ...], prompt: str) -> str:
+    """Type a command and answer whatever pattern stands at the end of the screen, as an expect loop does."""
+    session.write_channel(command + "\n")
+    shown, fresh, deadline_s = "", "", time.monotonic() + 30
+    while not fresh.endswith(f"\n{prompt}#"):
+        assert time.monotonic() < deadline_s, shown
+        more = session.read_channel().replace("\r", "")
+        shown, fresh = shown + more, fresh + more
+        found = [text for pattern, text in answers if re.search(pattern, fresh.rpartition("\n")[2])]
+        if found and fresh.rpartition("\n")[2] != f"{prompt}#":
+            fresh = ""
+            session.write_channel(found[0] + "\n")
+        time.sleep(0.02)
+    return shown
+
+
+@pytest.mark.parametrize(("url", "device"), [("", "n1"), ("by-pyats.bin", "n1"), ("", "r1"), ("by-pyats.bin", "r1")])
+def test_the_answers_of_pyats_fit(on: Any, server: PlainSsh, world: World, url: str, device: str) -> None:
+    """Each of its patterns meets its question, whole URL or not, and the file is there under the name it gave."""
+    content = server.add("by-pyats.bin", 300_000)
+    session = on(device)
+    answered_as(session, f"copy {server.url('by-pyats.bin')} null:", PYATS_ANSWERS, device)  # the name to be offered
+    shown = answered_as(session, f"copy {server.url(url, login='tester@')} flash:", PYATS_ANSWERS, device)
+    assert "300000 bytes copied" in shown
+    assert not any(re.search(pattern, shown) for pattern in PYATS_FAILURES)
+    kept = [file.path for file in world.files(device) if file.name == "by-pyats.bin"]
+    assert kept[0].read_bytes() == content
+
+
+def test_what_goes_wrong_is_a_failure_to_pyats(on: Any, server: PlainSsh) -> None:
+    """A file that is not there and a port where nobody listens match its list of failures."""
+    session = on("r1")
+    for url in (server.url("nix.bin"), server.url("x.bin").replace(f":{server.port}/", ":1/")):
+        shown = answered_as(session, f"copy {url} null:", PYATS_ANSWERS, "r1")
+        assert any(re.search(pattern, shown) for pattern in PYATS_FAILURES)
+
+
+def test_a_device_that_asks_about_keys_is_answered_yes(on: Any, copy: Any, world: World, tmp_path: Path) -> None:
+    """The question comes for a server that is not known yet, once; no is the end of the copy."""
+    world.fault("sw", ssh_asks_host_key=True)
+    try:
+        with plain_ssh(world, tmp_path) as stranger:
+            stranger.add("k.bin", 1000)
+            session, command = on("sw"), f"copy {stranger.url('k.bin')} null:"
+            asked = r"Are you sure you want to continue connecting.*\? "
+            assert "%Error opening scp" in copy(session, command, (asked, "no\n"))
+            assert "1000 bytes copied" in copy(session, command, (asked, "yes\n"))
+            assert "1000 bytes copied" in copy(session, command)
+    finally:
+        world.fault("sw", ssh_asks_host_key=False)
+
+
+def test_the_line_that_genielibs_types_names_the_source(on: Any, server: PlainSsh, copy: Any, wire: Any) -> None:
+    """`ip scp source-interface` goes before the one of SSH; only copies by SCP follow it."""
+    server.add("k.bin", 1000)
+    session = on("n1")
+    session.send_config_set(
+        ["interface Loopback0", f"ip address {SECOND_ADDRESS} 255.255.255.255", "ip scp source-interface Loopback0"]
+    )  # fmt: skip
+    for scheme, expected in (("scp", SECOND_ADDRESS), ("sftp", "198.18.1.12")):
+        wire.syns()
+        assert "1000 bytes copied" in copy(session, f"copy {server.url('k.bin', scheme=scheme)} null:")
+        assert {syn.source for syn in wire.syns()} == {expected}
+    session.send_config_set(["no ip scp source-interface", "no interface Loopback0"])

@@ -67,7 +67,7 @@ class FileSession(asyncssh.SSHClientSession[bytes]):
 
 
 class ChannelClosedError(Exception):
-    """The server closed the channel before the file was there."""
+    """The channel was closed before the file was there."""
 
 
 class DeviceChannel(SSHClientChannel[bytes]):
@@ -90,6 +90,15 @@ class DeviceChannel(SSHClientChannel[bytes]):
             self.send_packet(MSG_CHANNEL_WINDOW_ADJUST, UInt32(used))
             self._recv_window = self._init_recv_window
 
+    def give_up(self) -> None:
+        """Close the channel in the midst of it.
+
+        Raises:
+            ChannelClosedError: Always: nothing of what comes still counts.
+        """
+        self.abort()
+        raise ChannelClosedError
+
     async def request(self, session: FileSession, *, command: str | None, subsystem: str | None) -> None:
         """Open the channel and ask for a command or a subsystem.
 
@@ -105,3 +114,14 @@ def read_in_small_pieces(connection: asyncssh.SSHClientConnection) -> None:
     """Take no more from the socket at a time than a device works off at once."""
     transport = connection._transport  # noqa: SLF001 - there is no other way to it
     transport.max_size = _READ_BYTES  # type: ignore[union-attr] # of asyncio's selector transport
+
+
+def ask_for_keys(connection: asyncssh.SSHClientConnection) -> None:
+    """Ask the server for new keys (RFC 4253 9), as a client does after so many bytes or so much time."""
+    connection._send_kexinit()  # noqa: SLF001 - asyncssh does it by itself only, by what it has sent
+    connection._kexinit_sent = True  # noqa: SLF001 - as its send_packet does
+
+
+def on_key_exchange(connection: asyncssh.SSHClientConnection, then: Callable[[], None]) -> None:
+    """Call ``then`` in place of the client's part in any further key exchange, whoever asks for it."""
+    connection._send_kexinit = then  # type: ignore[method-assign] # noqa: SLF001 - there is no other way to notice it

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import asyncssh
 
+from flashferry.lab.standin.ssh_client.kexinit import no_match
 from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts, judge
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.ssh_client.settings import SshSettings
 
 _POLL_S = 0.25
-_NO_MATCH = re.compile(r"No matching (.+?) algorithm found, sent (\S+) and received (\S+)")
-_IOS_KINDS = {"key exchange": "kex algorithm", "encryption": "cipher", "MAC": "mac"}
-"""How %SSH-3-NO_MATCH names what asyncssh names so."""
 
 
 class SshFailedError(Exception):
@@ -74,7 +71,17 @@ class _Client(asyncssh.SSHClient):
         self._ssh = ssh
         self._tries = 0
         self._is_interactive = False
+        self._connection: asyncssh.SSHClientConnection | None = None
         self.refused: str | None = None
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        """Keep the connection."""
+        self._connection = conn
+
+    def server_kexinit(self) -> bytes:
+        """Return the server's KEXINIT; empty where none has come."""
+        connection = self._connection
+        return connection._server_kexinit if connection is not None else b""  # noqa: SLF001 - it is told nowhere else
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         """Judge the server's key, and remember the first one."""
@@ -158,8 +165,7 @@ async def log_in(
     try:
         return task.result()
     except (asyncssh.Error, OSError) as error:
-        offered = (*ssh.kex, *ssh.encryption, *ssh.mac, *ssh.host_keys)
-        raise _failure(error, client, offered) from error
+        raise _failure(error, client, ssh) from error
 
 
 def _options(client: _Client, login: Login, ssh: SshSettings) -> dict[str, Any]:
@@ -185,21 +191,15 @@ def _options(client: _Client, login: Login, ssh: SshSettings) -> dict[str, Any]:
     }
 
 
-def _failure(error: Exception, client: _Client, offered: tuple[str, ...]) -> SshFailedError:
+def _failure(error: Exception, client: _Client, ssh: SshSettings) -> SshFailedError:
     if client.refused is not None:
         return SshFailedError(client.refused)
     if isinstance(error, asyncssh.PermissionDenied):
         return SshFailedError("wrong_password")
-    if isinstance(error, asyncssh.KeyExchangeFailed):
-        found = _NO_MATCH.search(str(error))
-        if found is None:
-            return SshFailedError("protocol_error")
-        kind = _IOS_KINDS.get(found[1], f"{found[1]} algorithm")
-        ours, theirs = found[2], found[3]
-        if ours.split(",")[0] not in offered:  # the server was quicker, and told what it sent and received
-            ours, theirs = theirs, ours
-        lists = f"client {ours} server {theirs}"
-        return SshFailedError("no_common_algorithm", syslog=f"%SSH-3-NO_MATCH: No matching {kind} found: {lists}")
+    # A server that is quicker closes the connection before asyncssh has compared the lists.
+    logged = no_match(ssh, client.server_kexinit())
+    if logged:
+        return SshFailedError("no_common_algorithm", syslog=logged)
     if isinstance(error, asyncssh.ProtocolError):
         return SshFailedError("protocol_error")
     return SshFailedError("connection_lost")

@@ -8,45 +8,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import asyncssh
 
 from flashferry.lab.standin import receive_window
-from flashferry.lab.standin.flash import NoSpaceError, Pace
+from flashferry.lab.standin.flash import NoSpaceError
 from flashferry.lab.standin.ftp_pull import Pull
-from flashferry.lab.standin.ftp_request import NO_WAY, AbortedError, CopyError, PullHooks, Sink, TransferRequest
+from flashferry.lab.standin.ftp_request import NO_WAY, AbortedError, CopyError, PullHooks, TransferRequest
 from flashferry.lab.standin.results import PullResult
+from flashferry.lab.standin.ssh_client.arriving import NO_SPACE, ArrivingFile, SinkRefusedError, SshFaults
 from flashferry.lab.standin.ssh_client.channel import (
     ChannelClosedError,
     DeviceChannel,
     FileSession,
+    ask_for_keys,
+    on_key_exchange,
     read_in_small_pieces,
 )
 from flashferry.lab.standin.ssh_client.login import Login, Operator, SshFailedError, log_in
-from flashferry.lab.standin.ssh_client.scp_sink import (
-    OK,
-    ScpHeader,
-    ScpProtocolError,
-    ScpRemoteError,
-    ScpSink,
-    refusal,
-)
+from flashferry.lab.standin.ssh_client.scp_sink import ScpProtocolError, ScpRemoteError, ScpSink
 from flashferry.lab.standin.ssh_client.sftp_reader import SftpReader
 
 if TYPE_CHECKING:
-    import socket
     import threading
-    from collections.abc import Callable
 
     from flashferry.lab.standin.connections import ConnectionTable
     from flashferry.lab.standin.ssh_client.settings import SshSettings
 
 _FAREWELL_S = 5.0
 _POLL_S = 0.25
-_NO_SPACE = "No space left on device"
 
 
 class Screen(Operator, Protocol):
@@ -66,66 +60,7 @@ class SshPlan:
     settings: SshSettings
     login: Login
     screen: Screen
-
-
-class _File:
-    """The file as it comes: paid for in time before it is written."""
-
-    def __init__(self, pull: SshPull, hooks: PullHooks) -> None:
-        self._pull = pull
-        self._hooks = hooks
-        self._sink: Sink | None = None
-        self._lost: NoSpaceError | None = None
-        self.pace: Pace | None = None
-        self.socket: socket.socket | None = None
-        self.size_bytes = 0
-        self.came_s = time.monotonic()
-        self.is_refused = False
-        self.finished_s: float | None = None
-        self.on_end: Callable[[], None] = lambda: None
-
-    def begin(self, header: ScpHeader) -> None:
-        """Ask, announce, open."""
-        if not self._hooks.may_begin():
-            raise AbortedError
-        self._pull.plan.screen.announce(header.line)
-        self._sink = self._hooks.open_sink(header.size_bytes)
-        self._pull.stop.wait(self._pull.request.silent_start_s)
-
-    def write(self, chunk: bytes) -> None:
-        """Decrypt, that is wait as long as that takes, and write."""
-        assert self._sink is not None
-        assert self.socket is not None
-        if not self.size_bytes:
-            receive_window.after_first_data(self.socket, self._pull.request.tcp.window_bytes)
-        receive_window.acknowledge(self.socket)
-        if self.pace is not None:
-            self.pace.spend(len(chunk))
-        self.size_bytes += len(chunk)
-        if self._lost is None:
-            try:
-                self._sink.write(chunk)
-            except NoSpaceError as error:
-                # OpenSSH's sink takes the rest too, and says at the end that it was lost; that IOS does is assumed.
-                self._lost = error
-        self._hooks.progress(self.size_bytes)
-        self.came_s = time.monotonic()
-        if self._pull.stop.is_set():
-            raise AbortedError
-
-    def end(self) -> bytes:
-        """Close the file; the answer says whether it is there."""
-        self.close()
-        self.finished_s = time.monotonic()
-        self.on_end()
-        self.is_refused = self._lost is not None
-        return refusal(_NO_SPACE) if self.is_refused else OK
-
-    def close(self) -> None:
-        """Close the file, whatever became of it."""
-        if self._sink is not None:
-            self._sink.close()
-            self._sink = None
+    faults: SshFaults = field(default_factory=SshFaults)
 
 
 class SshPull(Pull):
@@ -151,8 +86,7 @@ class SshPull(Pull):
         self._stage = "login"
         receive_window.before_dialogue(connection, self.request.tcp.window_bytes)
         connection.setblocking(False)
-        file = _File(self, hooks)
-        file.socket = connection
+        file = ArrivingFile(self.request, hooks, self.plan.screen.announce, self.stop, self.plan.faults)
         try:
             asyncio.run(self._copy(connection, file))
         except SshFailedError as error:
@@ -163,8 +97,10 @@ class SshPull(Pull):
             raise self.failed(error.situation) from error
         finally:
             file.close()
-        if file.is_refused:
-            raise NoSpaceError
+        try:
+            file.check()
+        except SinkRefusedError as error:
+            raise self.failed("sink_error") from error
         ended_s = file.finished_s or time.monotonic()
         return PullResult(size_bytes=file.size_bytes, seconds=ended_s - started_s - self.plan.login.waited_s)
 
@@ -185,15 +121,14 @@ class SshPull(Pull):
 
     _stage = "connect"
 
-    async def _copy(self, connection: socket.socket, file: _File) -> None:
+    async def _copy(self, connection: socket.socket, file: ArrivingFile) -> None:
         patience_s = self.request.reply_timeout_s
         login = await log_in(connection, self.plan.login, self.plan.settings, patience_s=patience_s, stop=self.stop)
         try:
             read_in_small_pieces(login)
             cipher = str(login.get_extra_info("recv_cipher"))
-            speed = self.plan.settings.crypto_bytes_per_s.get(cipher)
-            file.pace = Pace(speed, self.stop) if speed else None
-            await self._fetch_file(login, file, patience_s)
+            file.comes_by(connection, self.plan.settings.crypto_bytes_per_s.get(cipher))
+            await self._fetch_file(login, connection, file)
         finally:
             with self._lock:
                 self._forget(connection)  # before asyncio closes it: what it carried is read from the socket
@@ -201,12 +136,16 @@ class SshPull(Pull):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(login.wait_closed(), _FAREWELL_S)
 
-    async def _fetch_file(self, login: asyncssh.SSHClientConnection, file: _File, patience_s: float) -> None:
+    async def _fetch_file(self, login: asyncssh.SSHClientConnection, tcp: socket.socket, file: ArrivingFile) -> None:
         channel = DeviceChannel(login, self.plan.settings)
         talk = self._talk(channel, file)
+        patience_s = self.request.reply_timeout_s
         session = FileSession(talk.feed)
         file.on_end = session.finish
-        file.came_s = time.monotonic()
+        file.on_channel_end = channel.give_up
+        file.on_rekey = lambda: ask_for_keys(login)
+        if self.plan.faults.breaks_on_rekey:
+            on_key_exchange(login, lambda: tcp.shutdown(socket.SHUT_RDWR))
         try:
             await asyncio.wait_for(self._ask_for(channel, session), patience_s)
             talk.start()
@@ -217,7 +156,7 @@ class SshPull(Pull):
                     raise TimeoutError
             session.done.result()
         except NoSpaceError:
-            talk.refuse(_NO_SPACE)
+            talk.refuse(NO_SPACE)
             raise
         except (asyncssh.Error, ChannelClosedError, ScpProtocolError, ScpRemoteError) as error:
             raise _as_failure(error) from error
@@ -230,7 +169,7 @@ class SshPull(Pull):
     async def _ask_for(self, channel: DeviceChannel, session: FileSession) -> None:
         raise NotImplementedError
 
-    def _talk(self, channel: DeviceChannel, file: _File) -> ScpSink | SftpReader:
+    def _talk(self, channel: DeviceChannel, file: ArrivingFile) -> ScpSink | SftpReader:
         raise NotImplementedError
 
 
@@ -240,7 +179,7 @@ class ScpPull(SshPull):
     async def _ask_for(self, channel: DeviceChannel, session: FileSession) -> None:
         await channel.request(session, command=f"scp -f {self.request.url.path}", subsystem=None)
 
-    def _talk(self, channel: DeviceChannel, file: _File) -> ScpSink:
+    def _talk(self, channel: DeviceChannel, file: ArrivingFile) -> ScpSink:
         return ScpSink(channel.write, file)
 
 
@@ -250,7 +189,7 @@ class SftpPull(SshPull):
     async def _ask_for(self, channel: DeviceChannel, session: FileSession) -> None:
         await channel.request(session, command=None, subsystem="sftp")
 
-    def _talk(self, channel: DeviceChannel, file: _File) -> SftpReader:
+    def _talk(self, channel: DeviceChannel, file: ArrivingFile) -> SftpReader:
         own = self.plan.settings
         return SftpReader(
             self.request.url.path, channel.write, file, requests=own.sftp_requests, read_bytes=own.packet_bytes

@@ -1,5 +1,6 @@
 """The device as an SSH client, without sockets: windows and their model, sink, SFTP, host keys, configuration."""
 
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from flashferry.lab.datafile import data_names
 from flashferry.lab.standin.platform import load_platform
 from flashferry.lab.standin.ssh_client.figures import load_figures
+from flashferry.lab.standin.ssh_client.kexinit import no_match
 from flashferry.lab.standin.ssh_client.known_hosts import KnownHosts, judge
 from flashferry.lab.standin.ssh_client.scp_sink import OK, ScpHeader, ScpProtocolError, ScpRemoteError, ScpSink
 from flashferry.lab.standin.ssh_client.settings import ssh_settings
@@ -287,6 +289,32 @@ def test_old_releases_offer_what_they_were_seen_to_offer() -> None:
     old = ["diffie-hellman-group-exchange-sha1", "diffie-hellman-group14-sha1"]
     for name in ("iosv-15.8", "c2811-15.1", "csr1000v-16.11"):
         assert list(load_platform(name).ssh_client.kex) == old
+
+
+def kexinit(*lists: str) -> bytes:
+    packed = [struct.pack("!I", len(each)) + each.encode() for each in (*lists, *[""] * (10 - len(lists)))]
+    return bytes([20, *range(16)]) + b"".join(packed) + bytes(5)
+
+
+@pytest.mark.parametrize(
+    ("lists", "logged"),
+    [
+        (("diffie-hellman-group14-sha1", "ssh-rsa", "aes128-ctr", "aes128-ctr", "hmac-sha1", "hmac-sha1"), None),
+        (("curve25519-sha256", "ssh-rsa", "aes128-ctr", "aes128-ctr"), "kex algorithm"),
+        (("diffie-hellman-group14-sha1", "ssh-ed25519", "", "aes128-ctr"), "hostkey algorithm"),
+        (("diffie-hellman-group14-sha1", "ssh-rsa", "", "aes128-gcm@openssh.com"), "cipher"),
+        (("diffie-hellman-group14-sha1", "ssh-rsa", "", "aes256-ctr,x", "", "umac-64@openssh.com"), "mac"),
+    ],
+)
+def test_what_the_lists_have_not_in_common_is_logged(
+    make_console: Callable[..., Any], lists: tuple[str, ...], logged: str | None
+) -> None:
+    """The sentence of %SSH-3-NO_MATCH: which kind, the client's list, the server's."""
+    console = make_console("csr1000v-16.11")
+    ours = ssh_settings(console.device.running, console.device.platform.ssh_client)
+    text = no_match(ours, kexinit(*lists))
+    assert re.findall(r"No matching (.+) found: client ", text) == ([logged] if logged else [])
+    assert no_match(ours, b"") == ""
 
 
 def test_the_password_of_scp_is_not_readable(make_console: Callable[..., Any]) -> None:

@@ -1,0 +1,215 @@
+"""The device as an SCP server: OpenSSH, netmiko's file transfer and scp.py push to it; what it refuses, its pace."""
+
+import contextlib
+import os
+import random
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import netmiko
+import paramiko
+import pytest
+import scp
+
+from flashferry.lab.standin.ssh_client.window_model import rate_bytes_per_s
+from flashferry.lab.world import DeviceAccess, DeviceSpec, World, WorldSpec, in_core, start_world
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+
+SIZE_BYTES = 1_000_000
+SERVING = ("ip scp server enable",)
+DEVICES = (
+    DeviceSpec(name="r1", platform="c8000v-17.15", config_lines=SERVING),
+    DeviceSpec(name="low", privilege=1, config_lines=SERVING),
+    DeviceSpec(name="aaa", config_lines=(*SERVING, "aaa new-model")),
+    DeviceSpec(name="small", config_lines=SERVING, flash_free_bytes=300_000),
+    DeviceSpec(name="off"),
+)
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with start_world(WorldSpec(profile="lan", devices=DEVICES)) as started:
+        yield started
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    path = tmp_path / "image.bin"
+    path.write_bytes(random.Random(1).randbytes(SIZE_BYTES))
+    return path
+
+
+@pytest.fixture
+def openssh(world: World, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return what runs OpenSSH's scp in the core; the password comes from a script, as nobody sits there."""
+    if shutil.which("scp") is None:
+        pytest.skip("needs OpenSSH's scp: apt-get install openssh-client")
+
+    def run(device: DeviceAccess, source: Path, target: str, *options: str) -> subprocess.CompletedProcess[str]:
+        asks = tmp_path / "asks"
+        asks.write_text(f"#!/bin/sh\necho {device.password}\n")
+        asks.chmod(0o700)
+        command = [
+            "scp", *options, "-F", "none", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+            "-o", "PreferredAuthentications=password,keyboard-interactive", "-P", str(device.port), str(source),
+            f"{device.username}@{device.address}:{target}",
+        ]  # fmt: skip
+        own = {**os.environ, "SSH_ASKPASS": str(asks), "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": ":0"}
+        with in_core(world):
+            return subprocess.run(command, env=own, capture_output=True, text=True, timeout=90, check=False)
+
+    return run
+
+
+def named(world: World, name: str) -> DeviceAccess:
+    return next(device for device in world.devices if device.name == name)
+
+
+def kept(world: World, device: str, name: str = "image.bin") -> bytes | None:
+    found = [file.path for file in world.files(device) if file.name == name]
+    return found[0].read_bytes() if found else None
+
+
+def test_openssh_pushes_by_the_old_protocol_only(world: World, openssh: Any, image: Path) -> None:
+    """`scp -O` brings the very bytes; without it OpenSSH 9 asks for SFTP, which the device does not have."""
+    modern = openssh(named(world, "r1"), image, "flash:image.bin", "-s")
+    assert modern.returncode != 0
+    assert kept(world, "r1") is None
+    pushed = openssh(named(world, "r1"), image, "flash:image.bin", "-O")
+    assert pushed.returncode == 0, pushed.stderr
+    assert kept(world, "r1") == image.read_bytes()
+
+
+def test_netmiko_pushes_and_verifies(world: World, image: Path, open_session: Any) -> None:
+    """Its file transfer: space, SCP, MD5 on the device."""
+    with open_session(named(world, "r1")) as session, in_core(world):
+        session.send_command("delete /force flash:pushed.bin")
+        told = netmiko.file_transfer(
+            session, source_file=str(image), dest_file="pushed.bin", file_system="bootflash:", overwrite_file=True
+        )  # fmt: skip
+    assert told == {"file_exists": True, "file_transferred": True, "file_verified": True}
+    assert kept(world, "r1", "pushed.bin") == image.read_bytes()
+
+
+def _connected(device: DeviceAccess) -> socket.socket:
+    """Return a connection that a small window does not slow down more than it must.
+
+    Set before it opens: a connection that began with BBR stays paced whatever it has later (70 kB/s in place of 80).
+    And without TCP_NODELAY, which paramiko does not set, the tail of each window waits for an acknowledgement (51).
+    """
+    connection = socket.socket()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.connect((device.address, device.port))
+    return connection
+
+
+@contextlib.contextmanager
+def paramiko_session(world: World, device: DeviceAccess) -> Iterator[paramiko.SSHClient]:
+    with in_core(world):
+        client = paramiko.SSHClient()
+        client.set_missing_host_key_policy(paramiko.AutoAddPolicy())
+        client.connect(
+            device.address, device.port, device.username, device.password, look_for_keys=False, allow_agent=False,
+            sock=_connected(device),
+        )  # fmt: skip
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+def test_scp_py_pushes_with_progress(world: World, image: Path) -> None:
+    """The library that netmiko uses, by itself; progress ends at the size."""
+    seen: list[tuple[int, int]] = []
+    with paramiko_session(world, named(world, "r1")) as client:
+        transport = client.get_transport()
+        with scp.SCPClient(transport, progress=lambda _name, size, sent: seen.append((size, sent))) as pusher:
+            pusher.put(str(image), "bootflash:/by-scp.bin")
+    assert seen[-1] == (SIZE_BYTES, SIZE_BYTES)
+    assert kept(world, "r1", "by-scp.bin") == image.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        ("off", "Administratively disabled."), ("low", "Privilege denied."), ("aaa", "Privilege denied."),
+        ("small", "No space left on device"),
+    ],
+)  # fmt: skip
+def test_what_the_device_refuses_is_told_and_not_kept(
+    world: World, openssh: Any, image: Path, device: str, said: str
+) -> None:
+    """The server that is off, a user without privilege 15, AAA without exec authorization, a flash without room."""
+    pushed = openssh(named(world, device), image, "flash:image.bin", "-O")
+    assert pushed.returncode != 0
+    assert said in pushed.stderr
+    assert kept(world, device) is None
+
+
+def test_aaa_with_exec_authorization_lets_in(
+    world: World, openssh: Any, image: Path, open_session: Any
+) -> None:  # fmt: skip
+    """The line that Cisco's guide asks for."""
+    with open_session(named(world, "aaa")) as session:
+        session.send_config_set(["aaa authorization exec default local"])
+        assert openssh(named(world, "aaa"), image, "flash:image.bin", "-O").returncode == 0
+        session.send_config_set(["no aaa authorization exec default local"])
+    assert kept(world, "aaa") == image.read_bytes()
+
+
+def test_a_flash_that_fills_up_is_the_sinks_last_word(world: World, openssh: Any, image: Path) -> None:
+    """There was room, and then there is none: the pusher learns it when all is sent."""
+    world.fault("r1", disk_full_after_bytes=500_000)
+    try:
+        pushed = openssh(named(world, "r1"), image, "flash:full.bin", "-O")
+    finally:
+        world.fault("r1", disk_full_after_bytes=None)
+    assert pushed.returncode != 0
+    assert "No space left on device" in pushed.stderr
+    assert kept(world, "r1", "full.bin") is None
+
+
+@pytest.mark.clocked
+def test_a_push_is_as_slow_as_the_window_of_the_channel(image: Path) -> None:
+    """At a round trip of 100 ms: 8 KiB without bulk mode, 128 KiB with it, within 10 % of the model."""
+    device = DeviceSpec(
+        name="r1", platform="c8000v-17.15", config_lines=(*SERVING, "ip tcp window-size 4000000")
+    )  # fmt: skip
+    with start_world(WorldSpec(devices=(device,))) as world:
+        world.set_link(loss_ratio=0.0)
+        own = world.devices[0]
+        for line, window_bytes, size_bytes in (
+            ("ip ssh bulk-mode 131072", 131072, 4_000_000), ("no ip ssh bulk-mode", 8192, 400_000),
+        ):  # fmt: skip
+            with in_core(world):
+                session = netmiko.ConnectHandler(
+                    device_type="cisco_xe", host=own.address, port=own.port, username=own.username,
+                    password=own.password,
+                )  # fmt: skip
+                session.send_config_set([line])
+                session.disconnect()
+            image.write_bytes(bytes(size_bytes))
+            model = rate_bytes_per_s(
+                "half", window_bytes=window_bytes, packet_bytes=min(32768, window_bytes), rtt_s=0.1,
+                link_bytes_per_s=6_030_000, sent_bytes=16384,
+            )  # fmt: skip
+            assert _pushed_bytes_per_s(world, own, image) == pytest.approx(model, rel=0.1)
+
+
+def _pushed_bytes_per_s(world: World, device: DeviceAccess, image: Path) -> float:
+    """Push by scp.py, whose pieces are of 16 KiB, and return the rate from the first to the last piece."""
+    times: list[tuple[float, int]] = []
+    with paramiko_session(world, device) as client:
+        transport = client.get_transport()
+        with scp.SCPClient(transport, progress=lambda _name, _size, sent: times.append((time.monotonic(), sent))) as at:
+            at.put(str(image), "bootflash:/rate.bin")
+    first_s, first_bytes = times[len(times) // 4]
+    last_s, last_bytes = times[-1]
+    return (last_bytes - first_bytes) / (last_s - first_s)
