@@ -167,9 +167,11 @@ class SshCopy(Copy):
         typed = self._answered(self._ask_password())
         return None if typed is None else _spoilt(self._device, typed)
 
-    def takes_key(self) -> bool:
+    def takes_key(self, fingerprint: str) -> bool:
         """Ask whether to go on with a server whose key is not known; called in the copy's thread."""
-        return (self._answered(self._vty.terminal.ask(_KEY_QUESTION, "no")) or "no").lower() in {"y", "yes"}
+        self._loop.call_soon_threadsafe(self._device.note_guess, "ssh: the question about a host key")
+        question = f"Host key fingerprint is {fingerprint}\n{_KEY_QUESTION}"
+        return (self._answered(self._vty.terminal.ask(question, "no")) or "no").lower() in {"y", "yes"}
 
     def announce(self, line: str) -> None:
         """Show the file's line as the server sent it; called in the copy's thread."""

@@ -319,7 +319,7 @@ def test_a_device_that_asks_about_keys_is_answered_yes(on: Any, copy: Any, world
         with plain_ssh(world, tmp_path) as stranger:
             stranger.add("k.bin", 1000)
             session, command = on("sw"), f"copy {stranger.url('k.bin')} null:"
-            asked = r"Are you sure you want to continue connecting.*\? "
+            asked = r"fingerprint is SHA256:\S+\s+Are you sure you want to continue connecting.*\? "
             assert "%Error opening scp" in copy(session, command, (asked, "no\n"))
             assert "1000 bytes copied" in copy(session, command, (asked, "yes\n"))
             assert "1000 bytes copied" in copy(session, command)

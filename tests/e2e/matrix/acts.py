@@ -46,7 +46,11 @@ def stage(job: Job) -> None:
                 strikes.clear()
 
     options = RunOptions(
-        device=DeviceOptions(window_bytes=WINDOW_BYTES, server_address=cell.fault.server_address), port=0
+        device=DeviceOptions(
+            window_bytes=WINDOW_BYTES, server_address=cell.fault.server_address, transport=cell.fault.transport
+        ),
+        port=0,
+        other_ports={"http": 0},
     )
     with wire.journal(job.folder / "state") as journal:
         report = run_fleet(open_inventory(job.folder), job.image, options, journal=journal, emit=emit)

@@ -67,6 +67,7 @@ _MOST_TELLING = {
     "stall": ("none", "pull.started"),
     "no server": ("none", "pull.asked"),
     "wrong hash": ("none", "verify.asked"),
+    "by HTTP": ("none", "tune.between", "pull.asked", "pull.most", "restore.between"),
 }
 """CI's minutes are few: the other cells are for `make matrix`."""
 

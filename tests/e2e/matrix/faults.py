@@ -45,6 +45,7 @@ class Fault:
         stuck: Lines of ours that cannot be taken back until it is mended.
         locks: Nothing can be configured until it is mended: nobody can make sure that a line is gone.
         fails_at: The step named by a run that is not killed; None: it ends with the image done; empty: either.
+        transport: By what the copy goes.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Fault:
     stuck: frozenset[str] = NEITHER
     locks: bool = False
     fails_at: str | None = None
+    transport: str = "ftp"
 
 
 NO_FAULT = Fault(name="none", says="nothing else goes wrong")
@@ -192,6 +194,9 @@ FAULTS: tuple[Fault, ...] = (
         switches={"flip_byte": True},
         never=frozenset({"verify.done"}),
         fails_at="verify",
+    ),
+    Fault(
+        name="by HTTP", says="nothing goes wrong; the copy goes by HTTP, in all columns before by FTP", transport="http"
     ),
 )
 BY_NAME = {fault.name: fault for fault in FAULTS}

@@ -38,7 +38,7 @@ class Operator(Protocol):
     def password(self) -> str | None:
         """Ask for the password; None where nobody answers."""
 
-    def takes_key(self) -> bool:
+    def takes_key(self, fingerprint: str) -> bool:
         """Ask whether to go on with a server whose key is not known."""
 
 
@@ -91,7 +91,7 @@ class _Client(asyncssh.SSHClient):
         verdict = judge(self._ssh.host_key_policy, is_strict=self._ssh.is_strict, known=known, seen=seen)
         if verdict == "ask":
             start_s = time.monotonic()
-            verdict = "take" if self._login.operator.takes_key() else "unknown"
+            verdict = "take" if self._login.operator.takes_key(key.get_fingerprint()) else "unknown"
             self._login.waited_s += time.monotonic() - start_s
         if verdict != "take":
             self.refused = f"host_key_{verdict}"
