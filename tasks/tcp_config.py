@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from flashferry.devices.platforms import PLATFORMS
 from flashferry.devices.platforms.platform import ChannelWindow, Platform, Setting, TcpSettings, ValueKind
 from flashferry.tcp.path import LARGEST_UNSCALED_BYTES
-from flashferry.transports import TRANSPORTS
+from flashferry.transports import WAYS
 from flashferry.transports.transport import Transport
 from tasks.mark import COMMAND as MARK
 from tasks.mark import is_mark, mark_of
@@ -41,7 +41,7 @@ WINDOW_SIZE = "window-size"
 EXTRAS = {name: one.keyword for platform in PLATFORMS for name, one in platform.tcp.extras.items()}
 """Optional settings: the name that the operator gives, and the keyword."""
 
-_OF_TRANSPORTS = tuple(dict.fromkeys(one for transport in TRANSPORTS for one in transport.settings))
+_OF_TRANSPORTS = tuple(dict.fromkeys(one for transport in WAYS for one in transport.settings))
 _CHANNELS = tuple(dict.fromkeys(one for platform in PLATFORMS for one in platform.ssh.windows))
 _BESIDE_TCP = (*_OF_TRANSPORTS, *(one.setting for one in _CHANNELS))
 _SETTINGS = (*(one for platform in PLATFORMS for one in platform.tcp.all), *_BESIDE_TCP)

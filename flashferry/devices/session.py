@@ -21,6 +21,7 @@ from flashferry.devices.login import Login, failed, lost, open_driver, too_late
 from flashferry.devices.platforms import recognize
 from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.prompts import SHORT_ANSWER_CHARS, EchoGate, is_syslog, open_question, refusal_in
+from flashferry.devices.scp_source import ScpSource, open_source
 from flashferry.tcp.info import parse_tcp_info
 from templates.version import parse_version
 
@@ -144,6 +145,16 @@ class DeviceSession:
         info = parse_tcp_info(self._socket().getsockopt(socket.IPPROTO_TCP, TCP_INFO, 512))
         least_us = info.min_rtt_us or info.rtt_us
         return least_us / 1e6 if least_us else None
+
+    def open_source(self) -> ScpSource:
+        """Open a second connection with the same login, for one file to the device's own SCP server.
+
+        Raises:
+            LoginRefused: The device does not let the user in a second time, or shows another host key than the session.
+            DeviceUnreachable: No connection came about, or it goes through a proxy, where the kernel's account of it
+                would be of the way to the proxy.
+        """
+        return open_source(self._driver.device, host=self.name)
 
     def show_version(self) -> str:
         """Return the output of `show version`, which is asked once per session."""

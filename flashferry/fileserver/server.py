@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from flashferry.fileserver.processes.pushes import Push, PushDesk
     from flashferry.fileserver.settings import ServerSettings
+
+PROCESS = "push"
+"""How what is sent from here is called where the serving processes are told apart by name."""
+
+_PUSHES = "Make it with pushes=True"
 
 
 class FileServer:
@@ -38,19 +44,23 @@ class FileServer:
     Args:
         settings: How it is to run. Images and addresses are looked at here, before anything starts.
         restarts: How many times a process that died may be replaced; what kills one may kill the next.
+        pushes: Whether images may be sent from here too, see `open_push`.
 
     Raises:
         SettingsInvalid: An image path is missing, empty or ambiguous.
     """
 
-    def __init__(self, settings: "ServerSettings", *, restarts: int = 0) -> None:
+    def __init__(self, settings: "ServerSettings", *, restarts: int = 0, pushes: bool = False) -> None:
         self.settings = settings
         self.catalogue = Catalogue(settings.image_paths, cache_path=settings.hash_cache_path)
         self._telemetry = Telemetry(settings.processes)
         # Here, for most commands end without a server, and what the processes speak in takes time to load.
         from flashferry.fileserver.processes.household import Household
 
-        self._household = Household(settings, self._telemetry, restarts)
+        self._household = Household(settings, self._telemetry, restarts, has_guests=pushes)
+        self._push_desk: PushDesk | None = None
+        if pushes:
+            self._push_desk = self._desk()
 
     def __enter__(self) -> Self:
         self._household.start()
@@ -155,6 +165,37 @@ class FileServer:
         self._household.add_ticket(grant)
         return ticket
 
+    def open_push(self, request: TicketRequest, close: "Callable[[], None]") -> "Push":
+        """Take in an image that somebody sends to a device from this process; nobody can fetch it.
+
+        Its progress is asked for, waited for and told as that of a ticket, which `revoke` ends. It shares its site's
+        cap with all other transfers, of which either side hears within a second or two.
+
+        Args:
+            request: What is sent; addresses, tries and lifetime say nothing here.
+            close: Ends the sender's connection, from whichever thread; called where it is to end before its time.
+
+        Raises:
+            ImageUnknown: No image has that name.
+            ImageUnreadable: Its file cannot be read.
+            SettingsInvalid: This server was not made for it.
+        """
+        if self._push_desk is None:
+            raise SettingsInvalid("open_push: expected a server that pushes, found one that does not", hint=_PUSHES)
+        _, grant = issue(request, self.image(request.image_name))
+        push, first = self._push_desk.open(grant, close)
+        self._telemetry.add(first, (PROCESS,))
+        return push
+
+    def _desk(self) -> "PushDesk":
+        from flashferry.fileserver.processes.household import Voice
+        from flashferry.fileserver.processes.pushes import PushDesk
+
+        voice = Voice(PROCESS, self._household, self._telemetry)
+        desk = PushDesk(self.settings, voice.take_event, voice.take_load)
+        self._household.join(PROCESS, desk)
+        return desk
+
     def admit(self, login: FixedLogin) -> None:
         """Let a fixed login fetch every image of the catalogue, any number of times; each transfer gets a ticket.
 
@@ -217,6 +258,9 @@ class FileServer:
             TicketUnknown: This server issued no such ticket, or it came to its end long ago; it is worthless now.
             ServerGone: The server's process ended.
         """
+        if self._push_desk is not None and self._push_desk.has(ticket_id):
+            self._push_desk.revoke(ticket_id)
+            return
         # First: one that failed with tries left is still good there, however long ago it was forgotten here.
         self._household.tell_living(lambda child: child.revoke(ticket_id))
         self.progress(ticket_id)

@@ -105,6 +105,10 @@ class TicketService:
         self._roster.add(account)
         return account.progress
 
+    def account(self, ticket_id: str) -> Account | None:
+        """Return the account of a ticket, open or closed; None if it is not known, or no longer."""
+        return self._roster.find(ticket_id)
+
     def admit(self, fixed: "FixedGrant") -> None:
         """Let a fixed login in from now on; one of the same user is replaced."""
         self._fixed_logins.admit(fixed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,8 +17,48 @@ from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.options import DeviceOptions
 from flashferry.run.slots import SlotPools
 from flashferry.store.journal import Journal
+from flashferry.tcp.sample import ChannelReading
 from flashferry.transports import USUAL
 from flashferry.transports.transport import Transport
+
+
+class PushAccount(Protocol):
+    """An image that we send to a device by ourselves, as our server keeps it; see `FileServer.open_push`."""
+
+    @property
+    def ticket_id(self) -> str:
+        """Return under which name its progress is asked for."""
+        ...
+
+    @property
+    def cut_because(self) -> str:
+        """Return why somebody ended it before its time; empty where nobody did."""
+        ...
+
+    def begin(
+        self,
+        connection: socket.socket,
+        *,
+        peer_address: str,
+        cipher: str = "",
+        mac: str = "",
+        server: str = "",
+        channel: ChannelReading | None = None,
+    ) -> None:
+        """Take a connection that is ready for the first byte."""
+        ...
+
+    def wrote(self, count: int) -> None:
+        """Note that so many bytes more were handed over."""
+        ...
+
+    def look(self, channel: ChannelReading | None = None) -> None:
+        """Read the kernel's account."""
+        ...
+
+    def conclude(self, failure: str = "", channel: ChannelReading | None = None) -> None:
+        """Close the account."""
+        ...
 
 
 class Server(Protocol):
@@ -38,6 +79,10 @@ class Server(Protocol):
 
     def issue_ticket(self, request: TicketRequest) -> Ticket:
         """Issue credentials for one image."""
+        ...
+
+    def open_push(self, request: TicketRequest, close: Callable[[], None]) -> PushAccount:
+        """Take in an image that we send by ourselves."""
         ...
 
     def progress(self, ticket_id: str) -> TransferProgress:

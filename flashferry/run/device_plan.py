@@ -14,7 +14,7 @@ from flashferry.images.digests import Digests
 from flashferry.model.links import LinkRate
 from flashferry.run.options import DeviceOptions
 from flashferry.tcp.path import ASSUMED_RTT_S, WindowChoice, choose_window
-from flashferry.transports import USUAL
+from flashferry.transports import PUSH, USUAL
 from flashferry.transports.transport import Offer, Transport, offer_of, return_path_refusal, shown_command
 from inventory.view import HostView
 from tasks.check import CheckReport
@@ -35,7 +35,7 @@ class DevicePlan:
         target: Where the copy goes, for example `bootflash:image.bin`, or `null:`.
         window: The window chosen and why, or None where nothing is tuned.
         tune: The lines to set; none where the device is good enough as it is.
-        copy: The copy command, with `<user>` and `<password>` in place of the ticket's.
+        copy: The copy command, with `<user>` and `<password>` in place of the ticket's; of a push what our side does.
         verify: The commands that prove the copy; none for a copy to `null:`.
         restore: The lines that bring the configuration back.
     """
@@ -84,7 +84,7 @@ def plan_device(
     target = platform.copying.no_file if options.to_null else f"{check.file_system}{image}"
     ticket = replace(_STAND_IN, image_name=image)
     offer = offer_to(device, check, options, ticket=ticket, port=port, transport=transport)
-    command = shown_command(offer, target, platform)
+    command = f"(our SCP) scp {image} {target}" if transport is PUSH else shown_command(offer, target, platform)
     window = None
     if options.tune:
         window = choose_window(

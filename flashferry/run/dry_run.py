@@ -98,7 +98,7 @@ def dry_run_fleet(
         mine = replace(options, device=replace(options.device, tune=False)) if name in untuned else options
         transport = choices[name][0]
         record = _planned(
-            task, wanted[images[name]], mine, links, transport, ports[transport.name], interrupted, held, given
+            task, wanted[images[name]], mine, links, transport, ports.get(transport.name, 0), interrupted, held, given
         )
         task.host.close_connections()
         status, text = ("failed", record.failure.reason) if record.failure else ("done", "")

@@ -32,7 +32,7 @@ from flashferry.run.second_look import look_again
 from flashferry.run.server import port_notices, serving, site_caps
 from flashferry.run.slots import SlotPools
 from flashferry.run.stored_request import to_stored
-from flashferry.run.transports import served_for, transports_of
+from flashferry.run.transports import may_push, served_for, transports_of
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
 from flashferry.store.status import last_hash_speeds
@@ -164,7 +164,11 @@ class _Run:
         self._tell("server", "started", f"hashing {', '.join(path.name for path in files)}")
         served = served_for(self._choices)
         with serving(
-            (*files, *self._request.more_images), options, state=self._journal.directory, transports=served
+            (*files, *self._request.more_images),
+            options,
+            state=self._journal.directory,
+            transports=served,
+            pushes=may_push(self._choices),
         ) as server:
             images = self._offered(server)
             self._set_caps(server)

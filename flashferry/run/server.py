@@ -25,7 +25,12 @@ HOST_KEYS = "server_host_keys"
 
 @contextmanager
 def serving(
-    images: tuple[Path, ...], options: RunOptions, *, state: Path, transports: tuple[Transport, ...] = (USUAL,)
+    images: tuple[Path, ...],
+    options: RunOptions,
+    *,
+    state: Path,
+    transports: tuple[Transport, ...] = (USUAL,),
+    pushes: bool = False,
 ) -> Iterator[FileServer]:
     """Run our file server for as long as the block lasts.
 
@@ -34,6 +39,7 @@ def serving(
         options: Where it listens, and how often it asks the kernel about each transfer.
         state: The state folder.
         transports: What it serves.
+        pushes: Whether images may be pushed besides: their copies share what a site has.
 
     Raises:
         ConfigInvalid: It cannot start, which is the operator's to mend; no device was touched yet.
@@ -53,7 +59,7 @@ def serving(
             ),
             sample_interval_s=options.sample_interval_s,
         )
-        server = FileServer(settings, restarts=SERVER_RESTARTS)
+        server = FileServer(settings, restarts=SERVER_RESTARTS, pushes=pushes)
         server.__enter__()
     except (FileServerError, ImageError) as error:
         raise ConfigInvalid(error.message, step="server", hint=error.hint) from None

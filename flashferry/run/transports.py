@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from flashferry.core.errors import ConfigInvalid
 from flashferry.run.options import RunOptions
-from flashferry.transports import TRANSPORTS
+from flashferry.transports import PUSH, TRANSPORTS, USUAL
 from flashferry.transports.choice import candidates, wish_of
 from flashferry.transports.transport import Transport
 from inventory.view import HostView
@@ -26,10 +27,33 @@ def transports_of(
     """
     wish = wish_of(options.device.transport, certificate=options.certificate, key=options.key)
     known = first or {}
-    return {one.name: candidates(one.name, one.transport_policy, wish, fastest=known.get(one.name)) for one in devices}
+    found = {one.name: candidates(one.name, one.transport_policy, wish, fastest=known.get(one.name)) for one in devices}
+    return {name: _fetching(name, ways) for name, ways in found.items()} if options.device.to_null else found
+
+
+def _fetching(host: str, ways: tuple[Transport, ...]) -> tuple[Transport, ...]:
+    """Return those by which a device fetches: to `null:` nothing can be pushed.
+
+    Raises:
+        ConfigInvalid: There is none.
+    """
+    fetching = tuple(one for one in ways if one is not PUSH)
+    if not fetching:
+        raise ConfigInvalid(
+            f"--transport {PUSH.name}: expected one by which devices fetch, for a speed test goes to 'null:', which no "
+            "push can",
+            host=host,
+            hint=f"Stage by it ('flashferry stage --transport {PUSH.name}'): 'flashferry history' then has its rate",
+        )
+    return fetching
 
 
 def served_for(choices: Mapping[str, tuple[Transport, ...]]) -> tuple[Transport, ...]:
-    """Return what our server has to serve for some devices, in the usual order."""
+    """Return what our server has to serve for some devices, in the usual order; the usual one where none fetches."""
     needed = {one.name for choice in choices.values() for one in choice}
-    return tuple(one for one in TRANSPORTS if one.name in needed)
+    return tuple(one for one in TRANSPORTS if one.name in needed) or (USUAL,)
+
+
+def may_push(choices: Mapping[str, tuple[Transport, ...]]) -> bool:
+    """Tell whether the image of any device may be pushed."""
+    return any(PUSH in choice for choice in choices.values())

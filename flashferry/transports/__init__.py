@@ -11,6 +11,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.transports.ftp import FTP
 from flashferry.transports.http import HTTP
 from flashferry.transports.https import HTTPS
+from flashferry.transports.push import PUSH as PUSH
 from flashferry.transports.scp import SCP
 from flashferry.transports.sftp import SFTP
 from flashferry.transports.transport import Transport
@@ -18,6 +19,9 @@ from flashferry.transports.transport import Transport
 TRANSPORTS: tuple[Transport, ...] = (FTP, HTTP, SCP, HTTPS, SFTP)
 """All that there are, the usual one first, each further one where those before it cannot be: HTTP needs one connection
 where FTP needs two, SCP is not clear text, HTTPS needs a device that trusts us, SFTP a release that has it."""
+
+WAYS: tuple[Transport, ...] = (*TRANSPORTS, PUSH)
+"""All by which an image comes to a device: push besides, which is no fetching, and never taken unless it is allowed."""
 
 USUAL: Transport = TRANSPORTS[0]
 """The one that is taken where nobody asks for another."""
@@ -29,8 +33,8 @@ def transport_named(name: str) -> Transport:
     Raises:
         ConfigInvalid: There is none of that name.
     """
-    found = next((one for one in TRANSPORTS if one.name == name), None)
+    found = next((one for one in WAYS if one.name == name), None)
     if found is None:
-        names = " or ".join(one.name for one in TRANSPORTS)
+        names = " or ".join(one.name for one in WAYS)
         raise ConfigInvalid(f"transport: expected {names}, found {name!r}", hint="Name one that there is")
     return found

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.transports import TRANSPORTS, USUAL
+from flashferry.transports import PUSH, TRANSPORTS, USUAL, WAYS
 from flashferry.transports.transport import Transport
 from inventory.transport_policy import AS_USUAL, AUTO, TransportPolicy
 
 _NEEDS_SSH = ("scp", "sftp")
 _SSH_LIBRARY = "asyncssh"
 
-_MORE_ROUND_TRIPS = {"https": 2.0, "scp": 10.0, "sftp": 10.0}
+_MORE_ROUND_TRIPS = {"https": 2.0, "scp": 10.0, "sftp": 10.0, "push": 10.0}
 """A TLS handshake; and an SSH login, from TCP's first packet to the first byte 0.95 to 1.04 s at 100 ms.
 
 FTP's own login, some six round trips, is in the figures that set-up was measured with, and is not taken off: a forecast
@@ -76,13 +76,15 @@ def wish_of(asked: str, *, certificate: Path | None = None, key: Path | None = N
 
 
 def allowed(policy: TransportPolicy) -> tuple[Transport, ...]:
-    """Return the transports that the inventory allows, in the order in which they are taken; push is none of them."""
+    """Return the transports that the inventory allows, in the order in which they are taken; push is none."""
     by_name = {one.name: one for one in TRANSPORTS}
     return tuple(by_name[name] for name in policy.names if name in by_name)
 
 
 def candidates(host: str, policy: TransportPolicy, wish: Wish, *, fastest: str | None = None) -> tuple[Transport, ...]:
     """Return by which transports a device's copy is tried, the first one first; one alone unless `auto` is asked for.
+
+    Push is taken where it is asked for, or last by `auto`, and only where the inventory names it.
 
     Args:
         host: The device, for complaints.
@@ -94,8 +96,12 @@ def candidates(host: str, policy: TransportPolicy, wish: Wish, *, fastest: str |
         ConfigInvalid: What is asked for is not allowed, or our side cannot serve it.
     """
     choice = allowed(policy)
+    may_push = PUSH.name in policy.names
+    if wish.asked == PUSH.name and may_push:
+        return (PUSH,)
     if wish.asked == AUTO:
-        served = tuple(one for one in choice if one.name not in wish.missing)
+        ways = (*choice, PUSH) if may_push else choice
+        served = tuple(one for one in ways if one.name not in wish.missing)
         if not served:
             raise _none_left(host, choice, wish)
         return tuple(sorted(served, key=lambda one: one.name != fastest))
@@ -118,10 +124,9 @@ def _none_left(host: str, choice: tuple[Transport, ...], wish: Wish) -> ConfigIn
     """Return the complaint that nothing can be tried."""
     if not choice:
         return ConfigInvalid(
-            "transports: expected one by which a device fetches, found push alone, which is tried by 'flashferry "
-            "probe' only",
+            "transports: expected one by which a device fetches, found push alone, which is never taken unasked",
             host=host,
-            hint="Name another one in the inventory's key 'transports'",
+            hint="Ask for it with --transport push, or name another one in the inventory's key 'transports'",
         )
     why = "; ".join(f"{one.name}: {wish.missing[one.name][0]}" for one in choice if one.name in wish.missing)
     hints = [wish.missing[one.name][1] for one in choice if one.name in wish.missing]
@@ -141,7 +146,7 @@ def check_asked(asked: str) -> str:
     Raises:
         ConfigInvalid: It is no transport.
     """
-    known = (*(one.name for one in TRANSPORTS), AUTO)
+    known = (*(one.name for one in WAYS), AUTO)
     if asked not in (*known, AS_USUAL):
         raise ConfigInvalid(
             f"--transport: expected {', '.join(known[:-1])} or {known[-1]}, found {asked!r}",

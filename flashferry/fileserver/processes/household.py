@@ -11,7 +11,7 @@ Facts
 
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from flashferry.fileserver.caps import SiteLoad, elsewhere
 from flashferry.fileserver.errors import FileServerError, ServerGone, SettingsInvalid
@@ -22,11 +22,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flashferry.fileserver.child import Child
+    from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.records import LoginFailure, ServerEvent
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.telemetry import Telemetry
     from flashferry.fileserver.tickets import TicketGrant
     from flashferry.fileserver.wire import Pulse
+
+
+class Guest(Protocol):
+    """Somebody who sends images in this process, and shares sites with the serving processes."""
+
+    def note(self, load: SiteLoad, /) -> None:
+        """Put down what all others do at a site; it must return at once."""
+
+    def set_site_cap(self, site: str, cap_bytes_per_s: int | None, source: str, /) -> None:
+        """Take in what the transfers of a site may take together."""
+
+    def set_site_link(self, site: str, link_bytes_per_s: int | None, /) -> None:
+        """Take in what a site's link carries."""
+
+    def admit(self, grant: "FixedGrant", /) -> None:
+        """Take in a fixed login."""
 
 
 class Voice:
@@ -71,10 +88,15 @@ class Household:
         settings: How the server is to run.
         telemetry: What is told by them, and that they have ended.
         restarts: How many times one that died may be replaced, all of them together.
+        has_guests: Whether somebody else may send besides, see `join`.
     """
 
-    def __init__(self, settings: "ServerSettings", telemetry: "Telemetry", restarts: int) -> None:
+    def __init__(
+        self, settings: "ServerSettings", telemetry: "Telemetry", restarts: int, *, has_guests: bool = False
+    ) -> None:
         self._settings = settings
+        self._has_guests = has_guests
+        self._guests: dict[str, Guest] = {}
         self._telemetry = telemetry
         self._restarts_left = restarts
         self._starting = threading.Lock()
@@ -135,6 +157,17 @@ class Household:
         """Tell all of them something that one in their place has to be told too; raises what `tell_living` does."""
         self.tell_living(tell)
         self._standing[what, name] = tell
+        for guest in tuple(self._guests.values()):
+            tell(cast("Child", guest))
+
+    def join(self, name: str, guest: Guest) -> None:
+        """Have somebody who is no process of ours take part: told what the processes are told, and what they do."""
+        for tell in tuple(self._standing.values()):
+            tell(cast("Child", guest))
+        with self._counting:
+            self._guests[name] = guest
+            for site, loads in self._loads.items():
+                guest.note(elsewhere(loads, site, name))
 
     def tell_living(self, tell: "Callable[[Child], None]") -> None:
         """Tell something to all that run; where none does one is started, if that is allowed.
@@ -194,6 +227,9 @@ class Household:
         for name in tuple(self._children):
             if name != process:
                 self._send(name, SetElsewhere(load=elsewhere(loads, load.site, name)))
+        for name, guest in self._guests.items():
+            if name != process:
+                guest.note(elsewhere(loads, load.site, name))
         if not loads:
             del self._loads[load.site]
 
@@ -246,7 +282,8 @@ class Household:
         from flashferry.fileserver.child import Child
 
         voice = Voice(name, self, self._telemetry)
-        return Child(settings, voice, is_one_of_several=len(self._settings.processes) > 1)
+        is_one_of_several = self._has_guests or len(self._settings.processes) > 1
+        return Child(settings, voice, is_one_of_several=is_one_of_several)
 
     def _replace(self, name: str, dead: "Child") -> None:
         """Start a new process in the place of one that died.

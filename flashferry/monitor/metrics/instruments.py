@@ -7,12 +7,12 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from flashferry.core.errors import Kind
-from flashferry.transports import TRANSPORTS
+from flashferry.transports import WAYS
 
 _LONG_S = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400)
 _HASH_S = (5, 10, 20, 40, 60, 120, 180, 300, 600, 1200)
 _WAIT_S = (1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400)
-_TRANSPORTS = frozenset(one.name for one in TRANSPORTS)
+_TRANSPORTS = frozenset(one.name for one in WAYS)
 _FROM_THE_START = (
     Kind.LOGIN_REFUSED,
     Kind.DEVICE_UNREACHABLE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flashferry.core.errors import FlashferryError
 from flashferry.core.units import coarse_rate
 from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, DeviceUnreachable, FileInTheWay
 from flashferry.model.recovery_rules import Decision
@@ -10,6 +11,7 @@ from flashferry.monitor.events import Progress
 from flashferry.run.context import RunContext
 from flashferry.run.device.copy_recovery import CopyRecovery
 from flashferry.run.device.login import DeviceLogin
+from flashferry.run.device.push import push as push_task
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyOrder, CopyTraces, DeviceTickets
@@ -24,7 +26,7 @@ from inventory.view import HostView
 from tasks.check import look_again
 from tasks.copy import COPY, CopyReport
 from tasks.copy import copy as copy_task
-from tasks.copy_watch import copy_limits, least_rate_bytes_per_s
+from tasks.copy_watch import CopyLimits, copy_limits, least_rate_bytes_per_s
 
 LAST_ACCOUNT_S = 2.0
 """So long the server's last word is waited for: the device may be back at its prompt a round trip before it is said."""
@@ -87,6 +89,9 @@ class DeviceCopy:
     def _attempt(self, order: CopyOrder) -> None:
         context, traces = self._context, self._traces
         self._look_again(order)
+        if self._transport.is_push:
+            self._push(order)
+            return
         ticket = self._tickets.issue(order.image)
         if self._keeper.record.state is not State.COPYING:
             self._keeper.move(State.COPYING)
@@ -111,19 +116,49 @@ class DeviceCopy:
         self._keeper.keep(COPY, done)
         self._keeper.compare_clocks()
 
-    def _pull(self, order: CopyOrder, offer: Offer) -> CopyReport:
+    def _push(self, order: CopyOrder) -> None:
+        """Write the image to the device by ourselves; the device has no figures of its own then."""
+        context, traces = self._context, self._traces
+        if self._keeper.record.state is not State.COPYING:
+            self._keeper.move(State.COPYING)
+        try:
+            self._steps.run(
+                COPY,
+                push_task,
+                image=order.image,
+                target=order.target,
+                limits=self._limits(order),
+                open_account=lambda close: self._tickets.open_push(order.image, close),
+                acked=lambda: self.witness().acked_bytes,
+                interrupted=context.interrupted,
+            )
+        except FlashferryError as error:
+            # Our side has closed the connection: nothing of it goes on but what the device has in its buffers.
+            traces.may_be_writing = isinstance(error, DeviceUnreachable)
+            traces.is_theirs = isinstance(error, FileInTheWay)
+            raise
+        finally:
+            if traces.ticket is not None:
+                self._tickets.take_account(context.server.progress(traces.ticket.ticket_id))
+        traces.may_be_writing = False
+        self._keeper.compare_clocks()
+
+    def _limits(self, order: CopyOrder) -> CopyLimits:
         least_rate = least_rate_bytes_per_s(
             self._login.session().platform.defaults,
             rtt_s=self._keeper.checked.rtt_s or ASSUMED_RTT_S,
             tuned=self._tuning.sets_window,
         )
+        return copy_limits(size_bytes=order.image.size_bytes, expected_bytes_per_s=least_rate)
+
+    def _pull(self, order: CopyOrder, offer: Offer) -> CopyReport:
         done: CopyReport = self._steps.run(
             COPY,
             copy_task,
             offer=offer,
             target=order.target,
             size_bytes=order.image.size_bytes,
-            limits=copy_limits(size_bytes=order.image.size_bytes, expected_bytes_per_s=least_rate),
+            limits=self._limits(order),
             witness=self.witness,
             interrupted=self._context.interrupted,
         )

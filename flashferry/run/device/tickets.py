@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from flashferry.core.units import exact_rate
@@ -10,7 +11,7 @@ from flashferry.devices.platforms import control_plane
 from flashferry.fileserver import ImageFile, Ticket, TicketRequest, TransferProgress, TransferRecord, TransferState
 from flashferry.model.links import LinkCap, payload_cap_bytes_per_s
 from flashferry.monitor.events import TransferEnd
-from flashferry.run.context import RunContext
+from flashferry.run.context import PushAccount, RunContext
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.transports import DeviceTransport
@@ -85,24 +86,39 @@ class DeviceTickets:
 
     def issue(self, image: ImageFile) -> Ticket:
         """Issue credentials for one transfer, bound to the device's addresses; those before are worthless."""
-        context, session = self._context, self._login.session()
         self.revoke()
         self._traces.may_be_writing = True
+        ticket = self._traces.ticket = self._context.server.issue_ticket(self._request(image))
+        return ticket
+
+    def open_push(self, image: ImageFile, close: Callable[[], None]) -> PushAccount:
+        """Open the account of a transfer that our side sends; tickets before it are worthless.
+
+        Args:
+            image: What is sent.
+            close: Ends the sender's connection.
+        """
+        self.revoke()
+        self._traces.may_be_writing = True
+        account = self._context.server.open_push(self._request(image), close)
+        # Nobody logs in with it: under its name the account is asked for.
+        self._traces.ticket = Ticket(ticket_id=account.ticket_id, username="", password="", image_name=image.name)
+        return account
+
+    def _request(self, image: ImageFile) -> TicketRequest:
+        context, session = self._context, self._login.session()
         # A device of a site shares the site's cap with its neighbours; one without a site has its own.
         cap: LinkCap | None = None if self._host.site else context.links.cap(self._host, session.peer_address)
         link = context.links.of(self._host, session.peer_address)
-        ticket = self._traces.ticket = context.server.issue_ticket(
-            TicketRequest(
-                image_name=image.name,
-                source_addresses=own_addresses(session),
-                lifetime_s=TICKET_LIFETIME_S,
-                tries=1,
-                cap_bytes_per_s=cap.bytes_per_s if cap else None,
-                site=self._host.site or "",
-                link_bytes_per_s=payload_cap_bytes_per_s(link.rate_bps) if link else None,
-            )
+        return TicketRequest(
+            image_name=image.name,
+            source_addresses=own_addresses(session),
+            lifetime_s=TICKET_LIFETIME_S,
+            tries=1,
+            cap_bytes_per_s=cap.bytes_per_s if cap else None,
+            site=self._host.site or "",
+            link_bytes_per_s=payload_cap_bytes_per_s(link.rate_bps) if link else None,
         )
-        return ticket
 
     def revoke(self) -> None:
         """Make the ticket worthless and end what is under way with it, where there is one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flashferry.run.context import RunContext
+from flashferry.transports import PUSH
 from flashferry.transports.transport import Transport
 
 
@@ -20,8 +21,13 @@ class DeviceTransport:
 
     @property
     def port(self) -> int:
-        """Return our server's port for it."""
-        return self._server.port_of(self.current.name)
+        """Return our server's port for it; 0 where the device does not come to us."""
+        return 0 if self.is_push else self._server.port_of(self.current.name)
+
+    @property
+    def is_push(self) -> bool:
+        """Return whether our side writes to the device."""
+        return self.current is PUSH
 
     @property
     def following(self) -> Transport | None:

@@ -35,6 +35,10 @@ def tried(policy: TransportPolicy, asked: str = AS_USUAL, fastest: str | None = 
         (TransportPolicy(), AUTO, "scp", ["scp", "ftp", "http", "https", "sftp"]),
         (TransportPolicy(clear_text=False), AUTO, "ftp", ["scp", "https", "sftp"]),
         (TransportPolicy(stated=("sftp", "http")), AUTO, None, ["sftp", "http"]),
+        (TransportPolicy(stated=("push", "sftp")), "push", None, ["push"]),
+        (TransportPolicy(stated=("push", "sftp")), AUTO, None, ["sftp", "push"]),
+        (TransportPolicy(stated=("push", "sftp")), AUTO, "push", ["push", "sftp"]),
+        (TransportPolicy(stated=("push",)), AUTO, None, ["push"]),
     ],
 )
 def test_which_are_tried(policy, asked, fastest, names):
@@ -60,6 +64,7 @@ def test_no_choice_ever_falls_to_clear_text_where_it_is_forbidden():
             "r1: --transport http carries clear text, which the inv",
         ),
         (TransportPolicy(stated=("push",)), AS_USUAL, "r1: transports: .* found push alone"),
+        (TransportPolicy(), "push", r"r1: --transport push is not among .*\(ftp, http"),
         (TransportPolicy(), "https", "r1: transport https: expected a certificate"),
         (TransportPolicy(stated=("https",)), AS_USUAL, "r1: transport https: expected a certificate"),
         (TransportPolicy(stated=("https",)), AUTO, r"none of those .* can be served \(https: expected a certificate"),
@@ -95,7 +100,7 @@ def test_ssh_without_its_library_is_told(monkeypatch):
 
 def test_a_word_that_is_no_transport_is_told():
     """With those that there are."""
-    with pytest.raises(ConfigInvalid, match=r"--transport: expected ftp, .*sftp or auto, found 'tftp'"):
+    with pytest.raises(ConfigInvalid, match=r"--transport: expected ftp, .*sftp, push or auto, found 'tftp'"):
         check_asked("tftp")
 
 

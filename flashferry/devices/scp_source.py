@@ -1,0 +1,249 @@
+"""Sending a file to a device's own SCP server, over a second SSH connection beside the session.
+
+Facts
+-----
+* The far side is `scp -t PATH` (`ip scp server enable`, privilege 15 at login): it answers each step with a byte, 0 for
+  good, 1 or 2 with a line of text for bad. Behind the file stands a byte of ours, and the answer to that is the
+  device's own word that it has taken all of it (OpenSSH scp.c; measured with asyncssh).
+* The path is `FS:/NAME`, as netmiko has it in its file transfers.
+* A file that exists is overwritten without a question, so whoever calls this has looked.
+* Off, the server says `Administratively disabled.`; a user below privilege 15 reads `Privilege denied.`.
+* The window of the channel is the device's: 8 KiB or 128 KiB by release, `ip ssh window-size` and `ip ssh bulk-mode`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from flashferry.devices.errors import DeviceUnreachable, HostKeyRefused, LoginRefused
+from flashferry.devices.unreachable import unreached
+from flashferry.tcp.sample import ChannelReading
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    import paramiko
+
+_GOOD = 0
+_MODE = "0644"
+_PIECE_BYTES = 32_000
+"""A little less than a packet takes at most: most pieces go as they are."""
+
+_LONGEST_TEXT = 500
+
+
+_TWICE = (
+    "Look whether the user may log in twice: 'ip ssh maxstartups', the number of vty lines, the AAA server's limits"
+)
+
+
+class ScpRefused(Exception):
+    """The device's SCP server said no, in words of its own."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ScpSource:
+    """A connection to a device for one file. `send` is for a thread of its own, all else may be asked meanwhile.
+
+    Attributes:
+        client: The SSH client, logged in.
+        socket: Its TCP connection.
+    """
+
+    client: paramiko.SSHClient
+    socket: socket.socket
+    _channel: paramiko.Channel | None = None
+    _waiting_bytes: int = 0
+    _window_bytes: int = 0
+    _closing: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def peer_address(self) -> str:
+        """Return the device's address."""
+        return str(self.socket.getpeername()[0])
+
+    @property
+    def cipher(self) -> str:
+        """Return the cipher in the direction of the file."""
+        return str(getattr(self._transport, "local_cipher", ""))
+
+    @property
+    def mac(self) -> str:
+        """Return the MAC in the direction of the file; empty where the cipher authenticates by itself."""
+        return (
+            "" if "gcm" in self.cipher or "poly1305" in self.cipher else str(getattr(self._transport, "local_mac", ""))
+        )
+
+    @property
+    def server(self) -> str:
+        """Return what the device's SSH server calls itself."""
+        return str(self._transport.remote_version)
+
+    def channel(self) -> ChannelReading | None:
+        """Return what the channel shows now; None before there is one."""
+        channel = self._channel
+        if channel is None:
+            return None
+        left_bytes = int(channel.out_window_size)
+        self._window_bytes = max(self._window_bytes, left_bytes)
+        # While the window has room what is left of the piece waits for the socket, not for the device.
+        waiting = self._waiting_bytes if left_bytes == 0 else 0
+        return ChannelReading(waiting_bytes=waiting, window_bytes=self._window_bytes or None)
+
+    def start(self, path: str, *, limit_s: float) -> None:
+        """Have the device's server wait for a file; it has opened none yet.
+
+        Args:
+            path: Where the file is to be on the device, for example `flash:/image.bin`; no blank and no quote in it.
+            limit_s: How long the device may take for each answer.
+
+        Raises:
+            ScpRefused: The server is off, the user may not, or the path is none.
+            EOFError, OSError, paramiko.SSHException: The connection ended, or nothing came in time.
+        """
+        channel = self._channel = self._transport.open_session()
+        channel.settimeout(limit_s)
+        channel.exec_command(f"scp -t {path}")
+        self._await_word(channel)
+        self.channel()
+
+    def announce(self, name: str, size_bytes: int) -> None:
+        """Tell name and size: with this the device opens the file, and empties one that is there.
+
+        Raises:
+            ScpRefused: It cannot, for want of room for example, or the server is off.
+            EOFError, OSError, paramiko.SSHException: The connection ended, or nothing came in time.
+        """
+        channel = self._opened
+        channel.sendall(f"C{_MODE} {size_bytes} {name}\n".encode("ascii"))
+        self._await_word(channel)
+
+    def send(self, descriptor: int, size_bytes: int, wrote: Callable[[int], None], *, end_s: float) -> None:
+        """Send the file that was announced, and wait for the device's word that it has it.
+
+        Args:
+            descriptor: The file, open at any place.
+            size_bytes: How much of it was announced.
+            wrote: Told how many bytes more the connection has taken.
+            end_s: How long the device may take for its last word: it may write flash behind the last byte.
+
+        Raises:
+            ScpRefused: The device could not take it, for want of room for example.
+            ValueError: The file is shorter than was announced.
+            EOFError, OSError, paramiko.SSHException: The connection ended.
+        """
+        channel = self._opened
+        channel.settimeout(None)
+        offset = 0
+        while offset < size_bytes:
+            piece = os.pread(descriptor, min(_PIECE_BYTES, size_bytes - offset), offset)
+            if not piece:
+                raise ValueError("image shrank on disk while it was sent")
+            offset += len(piece)
+            while piece:
+                self._waiting_bytes = len(piece)
+                count = channel.send(piece)
+                if not count:
+                    self._raise_last_word(channel)
+                piece = piece[count:]
+                wrote(count)
+        self._waiting_bytes = 0
+        channel.settimeout(end_s)
+        channel.sendall(b"\0")
+        self._await_word(channel)
+
+    def close(self) -> None:
+        """End the connection at once; whoever sends finds it closed. Twice is harmless."""
+        with self._closing:
+            self.client.close()
+
+    @property
+    def _opened(self) -> paramiko.Channel:
+        assert self._channel is not None, "start comes first"
+        return self._channel
+
+    @property
+    def _transport(self) -> paramiko.Transport:
+        found = self.client.get_transport()
+        if found is None:
+            raise EOFError("the connection is closed")
+        return found
+
+    def _await_word(self, channel: paramiko.Channel) -> None:
+        word = channel.recv(1)
+        if not word:
+            self._raise_last_word(channel)
+        if word[0] != _GOOD:
+            raise ScpRefused(_text_behind(channel, word))
+
+    def _raise_last_word(self, channel: paramiko.Channel) -> None:
+        """Raise what the device said before it closed the channel, where it said anything."""
+        said = b""
+        if channel.recv_ready():
+            said = channel.recv(_LONGEST_TEXT)
+        elif channel.recv_stderr_ready():
+            said = channel.recv_stderr(_LONGEST_TEXT)
+        text = said.lstrip(b"\0\1\2").decode("latin-1").strip()
+        if text:
+            raise ScpRefused(text)
+        raise EOFError("the device closed the channel")
+
+
+def open_source(session: Any, *, host: str) -> ScpSource:
+    """Open a second connection beside a session.
+
+    Args:
+        session: netmiko's connection, open: what it was opened with opens this one, host key and all.
+        host: Inventory name, for errors.
+
+    Raises:
+        LoginRefused: The device does not let the user in a second time.
+        HostKeyRefused: It shows a host key that is not the known one.
+        DeviceUnreachable: No connection came about, or it would go through a proxy.
+    """
+    import paramiko  # here, for most commands log in to no device
+
+    options = session._connect_params_dict()  # noqa: SLF001 -- as netmiko's own file transfer does
+    if options.get("sock") is not None:
+        raise DeviceUnreachable(
+            "push: expected a connection of our own, found an SSH proxy in between: neither pace nor verdict would be "
+            "the device's",
+            host=host,
+            hint="Let the device fetch, by SCP or HTTP",
+        )
+    client = session._build_ssh_client()  # noqa: SLF001 -- the same
+    try:
+        client.connect(**options)
+    except HostKeyRefused:
+        raise
+    except paramiko.AuthenticationException:
+        raise LoginRefused("the second SSH session was refused", host=host, hint=_TWICE) from None
+    except (OSError, EOFError, paramiko.SSHException) as error:
+        why = unreached(error)
+        words = f": {why.words}" if why.words else ""
+        raise DeviceUnreachable(f"no second SSH session came about{words}", host=host, hint=_TWICE) from None
+    transport = client.get_transport()
+    if transport is None:
+        raise DeviceUnreachable("the second SSH session was lost at once", host=host, hint=_TWICE)
+    return ScpSource(client=client, socket=cast("socket.socket", transport.sock))
+
+
+def _text_behind(channel: paramiko.Channel, first: bytes) -> str:
+    """Return the line behind a byte that says no; some servers send the line without such a byte in front."""
+    said = first.lstrip(b"\1\2")
+    while b"\n" not in said and len(said) < _LONGEST_TEXT:
+        more = channel.recv(_LONGEST_TEXT - len(said))
+        if not more:
+            break
+        said += more
+    return said.decode("latin-1").strip() or "no reason given"
+
+
+def path_on(target: str) -> str:
+    """Return a target such as `flash:image.bin` as SCP clients name it, `flash:/image.bin`."""
+    file_system, colon, name = target.partition(":")
+    return f"{file_system}{colon}/{name.lstrip('/')}"

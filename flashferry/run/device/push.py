@@ -1,0 +1,275 @@
+"""The push of a device's image: our side writes it, by the device's own SCP server, in place of the copy.
+
+Facts
+-----
+* A push overwrites what is at its target without a question. So the target is looked at once more when all is ready for
+  the first byte, and nothing is sent where anything is there.
+* The session says nothing meanwhile: progress is what the device's TCP acknowledges, and the end is its server's word.
+* What a push that broke off leaves on flash is known of no release; it is looked at, as behind any copy.
+* Whoever sends waits for socket and device at once, and can tell nobody. So that is a thread of its own, and this one
+  watches; what ends a push before its time closes the connection.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from nornir.core.task import Result, Task
+
+from flashferry.core.errors import FlashferryError
+from flashferry.core.files import descriptor_of
+from flashferry.devices.connection import session_of
+from flashferry.devices.errors import (
+    SESSION_LOST,
+    CopyFailed,
+    CopyStopped,
+    DeviceUnreachable,
+    FileInTheWay,
+    LoginRefused,
+    TransferStalled,
+)
+from flashferry.devices.login import lost
+from flashferry.devices.scp_source import ScpRefused, ScpSource, path_on
+from flashferry.devices.session import DeviceSession
+from flashferry.fileserver import ImageFile
+from flashferry.images.files import administration, has_content_of
+from flashferry.run.context import PushAccount
+from tasks.copy import STEP
+from tasks.copy_watch import CopyLimits
+from tasks.partial_file import file_at
+
+_ANSWER_S = 30.0
+_LOOK_EVERY_S = 1.0
+_LAST_JOIN_S = 10.0
+_NEARLY_ALL = 0.99
+"""What is acknowledged is told a little low while it goes on, see `flashferry.fileserver.processes.pushes`."""
+
+_HINTS = {
+    "Administratively disabled": "Look whether the device took 'ip scp server enable': 'show running-config | include "
+    "ip scp' tells",
+    "Privilege": "SCP to the device takes a user whose login leads to privilege 15 and who may give commands (exec "
+    "authorization); 'enable' comes too late",
+}
+_LOG = "Look at the device's log and flash; 'dir' shows what it left there"
+
+
+def push(
+    task: Task,
+    image: ImageFile,
+    target: str,
+    limits: CopyLimits,
+    open_account: Callable[[Callable[[], None]], PushAccount],
+    acked: Callable[[], int],
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Nornir task: push an image; return None, for the device says nothing of it. See `push_image`."""
+    push_image(
+        session_of(task),
+        image=image,
+        target=target,
+        limits=limits,
+        open_account=open_account,
+        acked=acked,
+        interrupted=interrupted,
+    )
+    return Result(host=task.host, result=None, changed=True)
+
+
+def push_image(
+    session: DeviceSession,
+    *,
+    image: ImageFile,
+    target: str,
+    limits: CopyLimits,
+    open_account: Callable[[Callable[[], None]], PushAccount],
+    acked: Callable[[], int],
+    interrupted: Callable[[], bool] = lambda: False,
+) -> None:
+    """Write an image to a device and wait for its server's word that it has all of it.
+
+    Args:
+        session: An open session; it stays as it is.
+        image: What to send.
+        target: `bootflash:image.bin`.
+        limits: How long to wait for what.
+        open_account: Returns the account that keeps book, given what ends the connection.
+        acked: Tells how much was acknowledged, and who watches; asked once a second.
+        interrupted: Whether the operator wants to stop; asked as often.
+
+    Raises:
+        CopyFailed: The device's server refused, or ended it.
+        FileInTheWay: Something is at the target; nothing was sent.
+        TransferStalled: A limit was reached; the connection was closed.
+        CopyStopped: The operator wants to stop; the connection was closed.
+        DeviceUnreachable: The connection was lost in the middle of it.
+    """
+    host = session.name
+    try:
+        source = session.open_source()
+    except (LoginRefused, DeviceUnreachable) as error:
+        # The session goes on: this is the push's fault alone, and another transport may do.
+        raise CopyFailed(error.message, host=host, step=STEP, hint=error.hint) from None
+    account = open_account(source.close)
+    try:
+        _start(session, source, image, target)
+        _begin(account, source, host)
+        _Sending(host, source, image, account, limits, acked, interrupted).through()
+    except BaseException as error:
+        failure = error.message if isinstance(error, FlashferryError) else type(error).__name__
+        account.conclude(account.cut_because or failure, source.channel())
+        raise
+    else:
+        account.conclude()
+    finally:
+        source.close()
+
+
+def _start(session: DeviceSession, source: ScpSource, image: ImageFile, target: str) -> None:
+    """Have the device wait for the first byte, and see at the last moment that nothing is at the target.
+
+    Nobody asks before it is overwritten: the file is opened, and emptied, when it is announced.
+    """
+    host = session.name
+    try:
+        source.start(path_on(target), limit_s=_ANSWER_S)
+        found = file_at(session, target).size_bytes
+        if found is not None:
+            raise FileInTheWay(
+                f"{target} exists, {found:,} bytes; nothing is overwritten",
+                host=host,
+                step=STEP,
+                hint="Find out who put it there; delete or rename it if nobody needs it, then stage again",
+            )
+        source.announce(image.name, image.size_bytes)
+    except ScpRefused as refused:
+        raise _refused(refused, host) from None
+    except lost() as error:
+        told = str(error) or "it said nothing"
+        raise CopyFailed(f"the device's SCP server does not answer: {told}", host=host, step=STEP, hint=_LOG) from None
+
+
+def _begin(account: PushAccount, source: ScpSource, host: str) -> None:
+    try:
+        account.begin(
+            source.socket,
+            peer_address=source.peer_address,
+            cipher=source.cipher,
+            mac=source.mac,
+            server=source.server,
+            channel=source.channel(),
+        )
+    except OSError as error:
+        raise DeviceUnreachable(
+            f"the push's SSH session was lost before the first byte: {error}", host=host, step=STEP, hint=SESSION_LOST
+        ) from None
+
+
+def _refused(refused: ScpRefused, host: str) -> CopyFailed:
+    said = str(refused)
+    hint = next((hint for words, hint in _HINTS.items() if words.lower() in said.lower()), _LOG)
+    return CopyFailed(f"the device's SCP server says: {said}", host=host, step=STEP, hint=hint)
+
+
+class _Sending:
+    """The thread that sends, and who watches it."""
+
+    def __init__(
+        self,
+        host: str,
+        source: ScpSource,
+        image: ImageFile,
+        account: PushAccount,
+        limits: CopyLimits,
+        acked: Callable[[], int],
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self._host, self._source, self._image, self._account = host, source, image, account
+        self._limits, self._acked, self._interrupted = limits, acked, interrupted
+        self._done = threading.Event()
+        self._error: BaseException | None = None
+        self._started_s = self._progress_s = time.monotonic()
+        self._acked_bytes = 0
+
+    def through(self) -> None:
+        """Send all of it, watched; raises what `push_image` does."""
+        sender = threading.Thread(target=self._send, name=f"push-{self._host}", daemon=True)
+        sender.start()
+        try:
+            while not self._done.wait(_LOOK_EVERY_S):
+                self._account.look(self._source.channel())
+                self._check(time.monotonic())
+        finally:
+            # Whatever it was: nothing is sent behind our back.
+            if not self._done.is_set():
+                self._source.close()
+            sender.join(_LAST_JOIN_S)
+        self._judge()
+
+    def _send(self) -> None:
+        try:
+            descriptor = descriptor_of(self._image.path)
+            try:
+                self._send_file(descriptor)
+            finally:
+                os.close(descriptor)
+        except BaseException as error:  # noqa: BLE001 -- told where it is watched
+            self._error = error
+        finally:
+            self._done.set()
+
+    def _send_file(self, descriptor: int) -> None:
+        identity, status = self._image.identity, os.fstat(descriptor)
+        opened = administration(status)
+        if not has_content_of(identity, opened, status):
+            raise ValueError("image changed on disk before it was sent")
+        self._source.send(descriptor, self._image.size_bytes, self._account.wrote, end_s=self._limits.end_s)
+        if not has_content_of(identity, opened, os.fstat(descriptor)):
+            raise ValueError("image changed on disk while it was sent")
+
+    def _check(self, now_s: float) -> None:
+        if self._interrupted():
+            raise CopyStopped("the operator interrupted the push", host=self._host, step=STEP)
+        acked = self._acked()
+        if acked > self._acked_bytes:
+            self._acked_bytes, self._progress_s = acked, now_s
+        silent_s, limits = now_s - self._progress_s, self._limits
+        if not self._acked_bytes and silent_s > limits.start_s:
+            raise self._stalled(f"no byte was taken within {limits.start_s:.0f} s")
+        # Behind the last byte the device may write flash; what it says of that is its server's last word alone.
+        most_s = limits.end_s if self._is_all_but_done else limits.stall_s
+        if self._acked_bytes and silent_s > most_s:
+            raise self._stalled(f"no progress for {most_s:.0f} s after {self._acked_bytes} bytes")
+        if now_s - self._started_s > limits.total_s:
+            raise self._stalled(f"{self._acked_bytes} bytes in {limits.total_s:.0f} s, the limit")
+
+    @property
+    def _is_all_but_done(self) -> bool:
+        return self._acked_bytes >= _NEARLY_ALL * self._image.size_bytes
+
+    def _stalled(self, reason: str) -> TransferStalled:
+        return TransferStalled(reason, host=self._host, step=STEP)
+
+    def _judge(self) -> None:
+        error, host = self._error, self._host
+        if error is None:
+            return
+        if isinstance(error, ScpRefused):
+            raise _refused(error, host) from None
+        if isinstance(error, ValueError):
+            raise CopyFailed(
+                str(error), host=host, step=STEP, hint="Put the image back as it was, then stage again"
+            ) from None
+        if self._account.cut_because:
+            raise CopyFailed(self._account.cut_because, host=host, step=STEP, hint=_LOG) from None
+        if isinstance(error, lost()):
+            told = f": {error}" if str(error) else ""
+            raise DeviceUnreachable(
+                f"the push's SSH session was lost after {self._acked_bytes} bytes{told}",
+                host=host,
+                step=STEP,
+                hint=SESSION_LOST,
+            ) from None
+        raise error

@@ -1,0 +1,91 @@
+"""Push: our side writes the image to the device, by the device's own SCP server. The one way that is no fetching.
+
+Facts
+-----
+* `ip scp server enable` switches the server on; it is one global line, absent by default, and off says `no` of it. The
+  user needs privilege 15 at login and the right to give commands (exec authorization).
+* The device overwrites a file of the same name without a question, so the target is looked at right before.
+* Its SSH server has a channel window of its own, widened by the lines that widen the client's.
+* The controller encrypts for all devices at once; the device's processor decrypts as with a fetch by SCP.
+* Never taken unless the inventory names it (`transports: [..., push]`), or the operator allows it for a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
+from flashferry.transports.transport import ListenOptions, Offer, Ports, Words
+from flashferry.transports.witness import Hindrance
+from inventory.transport_policy import PUSH as NAME
+
+if TYPE_CHECKING:
+    from flashferry.fileserver import ListenerSettings
+
+SCP_SERVER = Setting(keyword="scp server", command="ip scp server enable", tail="", is_tuning=False)
+"""Switched on for the time of a push, where it is not on already."""
+
+_CANNOT = "Look at the device's log, and whether its user may log in twice ('line vty', 'ip ssh maxstartups')"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """The way that is no fetching; see `Transport`. Nothing of ours listens for it, and the device asks nothing."""
+
+    name: str
+    title: str
+    is_clear_text: bool
+    takes_vrf: bool
+    listener_name: str
+    ports: Ports
+    settings: tuple[Setting, ...]
+    questions: tuple[CopyQuestion, ...]
+    words: Words
+
+    def url(self, offer: Offer) -> str:
+        """Return what stands for it where others have a URL."""
+        return f"{self.name}://{offer.image}"
+
+    def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:  # noqa: ARG002 -- the device opens no connection
+        """Return the line that switches the device's server on."""
+        return ((SCP_SERVER, None),)
+
+    def windows(self, platform: Platform) -> tuple[ChannelWindow, ...]:
+        """Return what widens the channel's window: the server's and the client's have the same lines."""
+        return platform.ssh.windows
+
+    def listener(self, options: ListenOptions) -> ListenerSettings:
+        """Refuse: nothing of ours listens.
+
+        Raises:
+            ConfigInvalid: Always.
+        """
+        raise ConfigInvalid(
+            f"push: expected a transport that devices fetch by, found {self.name}, for {options.address}",
+            hint="Name ftp, http, https, scp or sftp",
+        )
+
+    def data_mode(self, _commands: Iterable[str], /) -> str | None:
+        """Return None: there is no data connection."""
+        return None
+
+
+PUSH = Push(
+    name=NAME,
+    title="SCP push",
+    is_clear_text=False,
+    takes_vrf=True,
+    listener_name=NAME,
+    ports=Ports(well_known=0, others=range(0)),
+    settings=(SCP_SERVER,),
+    questions=(),
+    words=Words(
+        nobody_came="no second SSH session came about",
+        nothing_flows="its SCP server takes nothing",
+        hints=dict.fromkeys(Hindrance, _CANNOT),
+        stuck=dict.fromkeys(Hindrance, ("the device's SCP server took nothing", _CANNOT)),
+    ),
+)
