@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.caps import Cap
     from flashferry.fileserver.protocol import Client
     from flashferry.fileserver.ticket_accounts import Account
+    from flashferry.tcp.sample import ChannelReading
     from flashferry.tcp.syn import SynOptions
 
 PEER_GONE = frozenset(
@@ -223,6 +224,7 @@ class ImageSending:
         self.transfer = Transfer(
             self._start(transport=transport, data_syn=data_syn, cipher=cipher, client=client_name),
             raw_info,
+            self._read_channel(),
             payload_of=None if writer is None else writer.payload_of,
             base_acked_bytes=base_acked_bytes,
         )
@@ -235,7 +237,7 @@ class ImageSending:
         self._reporter.started()
         self._is_sending = True
         self._host.await_room()
-        Watch(self._client, self, self.transfer, self._tuning, self._reporter).begin()
+        Watch(self._client, self, self.transfer, self._tuning, self._reporter, channel=self._read_channel).begin()
         self.write()
 
     @property
@@ -278,6 +280,10 @@ class ImageSending:
             self._conclude(self.retrieval.shortfall if self._has_everything() else cut_reason)
         # The two refer to each other; left so, a session with all it holds would stay until a collection of garbage.
         self._reporter = None
+
+    def _read_channel(self) -> "ChannelReading | None":
+        """Return what a channel within the connection shows; None where the image goes straight into the socket."""
+        return None
 
     # What the ticket service calls.
 
@@ -426,6 +432,6 @@ class ImageSending:
         """Settle the account once: with a record, and as delivered if the client has acknowledged everything."""
         if self._reporter is None or self._reporter.concluded:
             return
-        self._reporter.conclude(failure, sockets.read_info_bytes(self._connection))
+        self._reporter.conclude(failure, sockets.read_info_bytes(self._connection), self._read_channel())
         if not failure or self.transfer.all_acked:
             sockets.set_abort_on_close(self._connection, False)

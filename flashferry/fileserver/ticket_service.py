@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.site_pace import SitePace
-    from flashferry.fileserver.tickets import TicketGrant
+    from flashferry.fileserver.tickets import SshOffer, TicketGrant
     from flashferry.images.digests import ImageFile
     from flashferry.tcp.sample import Sample
     from flashferry.tcp.syn import SynOptions
@@ -303,6 +303,31 @@ class TicketService:
             for account in self._roster.bound
             if account.refusal(now_s) is None
         )
+
+    def ssh_offers(self, address: str) -> "tuple[SshOffer, ...]":
+        """Return what the tickets that are good for an address want offered to it by SSH, the newest last."""
+        now_s = self.clock()
+        return tuple(
+            account.grant.request.ssh
+            for account in self._roster.bound
+            if account.grant.request.ssh is not None
+            and names_source(account.grant.request.source_addresses, address)
+            and account.refusal(now_s) is None
+        )
+
+    def note_trouble(self, address: str, text: str, transports: tuple[str, ...]) -> None:
+        """Tell what kept a client from logging in; it is put down to a ticket if exactly one can be meant."""
+        meant = [
+            account
+            for account in self._roster.bound
+            if account.progress.state in (TransferState.WAITING, TransferState.CONNECTED)
+            and source_allowed(account.grant, address)
+            and _is_for(account.grant, transports)
+        ]
+        if len(meant) == 1:
+            self.change(meant[0], EventKind.NOTICE, text, last_error=text)
+        else:
+            self.tell(EventKind.NOTICE, text, address)
 
     def change(
         self, account: Account, kind: EventKind, text: str, *, sample: "Sample | None" = None, **changes: Any

@@ -101,6 +101,11 @@ class TicketRequest:
                 hint="Give the link's rate, or none where it is not known",
             )
         checked_sources("ticket", self.source_addresses)
+        if self.ssh is not None and not self.source_addresses:
+            raise SettingsInvalid(
+                "ticket: expected the addresses that are to be offered something by SSH, found none",
+                hint="Give the ticket the device's source addresses: nobody else is offered the same",
+            )
 
     def is_for(self, transports: tuple[str, ...]) -> bool:
         """Tell whether it is good for one of some transports at least."""

@@ -1,0 +1,106 @@
+"""What is offered to a client before it names a user: by its address, and by the tickets that are good for it.
+
+Facts
+-----
+
+- Of both sides' lists the client's order decides (RFC 4253 7.1): what we do not offer to an address is how a device is
+  steered, without a line of its configuration.
+- A CSR 16.8 offers as client `diffie-hellman-group-exchange-sha1` and `-group14-sha1` for the exchange of keys (`show
+  run all`), a C2960-class device CBC ciphers alone. Such devices are served by the profile `legacy`, nobody else is.
+- Triple DES and MD5 are offered where a ticket names them, the group of 1024 bits never.
+"""
+
+from dataclasses import dataclass
+
+from flashferry.fileserver.tickets import SshOffer
+
+_MODERN_EXCHANGES = (
+    "curve25519-sha256",
+    "curve25519-sha256@libssh.org",
+    "ecdh-sha2-nistp256",
+    "ecdh-sha2-nistp384",
+    "ecdh-sha2-nistp521",
+    "diffie-hellman-group16-sha512",
+    "diffie-hellman-group18-sha512",
+    "diffie-hellman-group14-sha256",
+    "diffie-hellman-group-exchange-sha256",
+)
+_LEGACY_EXCHANGES = ("diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1")
+
+_MODERN_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
+_LEGACY_KEYS = ("ssh-rsa",)
+
+_MODERN_CIPHERS = (
+    "aes128-gcm@openssh.com",
+    "aes256-gcm@openssh.com",
+    "chacha20-poly1305@openssh.com",
+    "aes128-ctr",
+    "aes192-ctr",
+    "aes256-ctr",
+)
+_LEGACY_CIPHERS = ("aes128-cbc", "aes192-cbc", "aes256-cbc")
+_NAMED_CIPHERS = ("3des-cbc",)
+
+_MODERN_MACS = (
+    "hmac-sha2-256-etm@openssh.com",
+    "hmac-sha2-512-etm@openssh.com",
+    "hmac-sha2-256",
+    "hmac-sha2-512",
+)
+_LEGACY_MACS = ("hmac-sha1-etm@openssh.com", "hmac-sha1", "hmac-sha1-96")
+_NAMED_MACS = ("hmac-md5",)
+
+CIPHERS = (*_MODERN_CIPHERS, *_LEGACY_CIPHERS, *_NAMED_CIPHERS)
+"""Every cipher that a ticket may name."""
+
+MACS = (*_MODERN_MACS, *_LEGACY_MACS, *_NAMED_MACS)
+"""Every MAC that a ticket may name."""
+
+BLOCKS_OF_64_BITS = frozenset(_NAMED_CIPHERS)
+"""Ciphers whose keys are to be renewed after a gigabyte."""
+
+SHORT_REKEY_BYTES = 1 << 30
+LONG_REKEY_BYTES = 1 << 35
+"""A cipher with blocks of 128 bits carries 2^32 of them, 64 GB (RFC 4344 3.2), by one key. So no image makes us ask an
+old device for new keys in mid-copy; where the device asks for them it gets them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithms:
+    """What is offered, by names of SSH, and after how many bytes we ask for new keys."""
+
+    exchanges: tuple[str, ...]
+    host_keys: tuple[str, ...]
+    ciphers: tuple[str, ...]
+    macs: tuple[str, ...]
+    rekey_bytes: int = LONG_REKEY_BYTES
+
+
+def algorithms_for(offers: tuple[SshOffer, ...]) -> Algorithms:
+    """Return what is offered to an address.
+
+    Args:
+        offers: What its live tickets ask for, the newest last. One that wants `legacy` is enough for that; of those
+            that name ciphers or MACs the newest counts.
+
+    Raises:
+        ValueError: A ticket names what is not known here; the message lists what is.
+    """
+    legacy = any(offer.profile == "legacy" for offer in offers)
+    ciphers = next((offer.encryption for offer in reversed(offers) if offer.encryption), None)
+    macs = next((offer.mac for offer in reversed(offers) if offer.mac), None)
+    ciphers = _MODERN_CIPHERS + _LEGACY_CIPHERS * legacy if ciphers is None else _known("cipher", ciphers, CIPHERS)
+    return Algorithms(
+        exchanges=_MODERN_EXCHANGES + _LEGACY_EXCHANGES * legacy,
+        host_keys=_MODERN_KEYS + _LEGACY_KEYS * legacy,
+        ciphers=ciphers,
+        macs=_MODERN_MACS + _LEGACY_MACS * legacy if macs is None else _known("MAC", macs, MACS),
+        rekey_bytes=LONG_REKEY_BYTES if BLOCKS_OF_64_BITS.isdisjoint(ciphers) else SHORT_REKEY_BYTES,
+    )
+
+
+def _known(what: str, names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    strange = [name for name in names if name not in known]
+    if strange:
+        raise ValueError(f"expected a {what} of {', '.join(known)}, found {', '.join(strange)}")
+    return names

@@ -1,0 +1,330 @@
+"""One client of SSH: whether it may come in, what its login allows, and how long it may stay.
+
+Facts
+-----
+
+- The addresses of a client's tickets decide what is offered to it, and that is before it names a user.
+- Three ways lead to a password: the method of that name, `keyboard-interactive`, which asyncssh turns into the same,
+  and `none`, which is refused and lists the other two. Keys of clients are not asked for.
+- A client may send one login after the other without waiting for an answer, so failures are counted before the delay.
+"""
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Any
+
+import asyncssh
+
+from flashferry.fileserver import sockets
+from flashferry.fileserver.fixed_login import FixedGrant
+from flashferry.fileserver.host_capabilities import MOST_SESSIONS
+from flashferry.fileserver.records import EventKind, TransferState
+from flashferry.fileserver.ticket_accounts import Account
+from flashferry.fileserver.tickets import Refusal
+from flashferry.sshserver.connection import Connection, channel_of
+from flashferry.sshserver.session import Session
+from flashferry.sshserver.settings import TRANSPORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flashferry.fileserver.protocol import ServingContext
+    from flashferry.fileserver.settings import ServerSettings
+    from flashferry.fileserver.ticket_service import TicketService
+    from flashferry.images.digests import ImageFile
+    from flashferry.sshserver.protocol import SshListener
+    from flashferry.tcp.syn import SynOptions
+
+_LOG_LINES = 120
+_MOST_CHANNELS = 4
+_BUSY = "Service not available, try later."
+
+
+class SshClient(asyncssh.SSHServer):
+    """One client's connection, as the ticket service and asyncssh see it.
+
+    Args:
+        accepted: Its socket.
+        address: Where it comes from, for people and records.
+        listener: Where it came in.
+        context: What it works with.
+        options: What is offered to it.
+    """
+
+    def __init__(
+        self,
+        accepted: socket.socket,
+        address: str,
+        listener: "SshListener",
+        context: "ServingContext",
+        options: asyncssh.SSHServerConnectionOptions,
+    ) -> None:
+        self.client_address = address
+        self.control_syn: SynOptions | None = sockets.saved_syn(accepted)
+        self.command_log: list[str] = []
+        self.account: Account | None = None
+        self.socket = accepted
+        self.context = context
+        self.base_acked_bytes = 0
+        self.connection = Connection(context.loop.asyncio, options, self, self._on_room)
+        self._listener = listener
+        self._fixed: FixedGrant | None = None
+        self._sessions: list[Session] = []
+        self._attempts = 0
+        self._is_anonymous = self._is_counted = self._is_let_in = self._is_gone = False
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._began_s = self._busy_s = self.tickets.clock()
+
+    @property
+    def tickets(self) -> "TicketService":
+        """The server's ticket service."""
+        return self.context.tickets
+
+    @property
+    def settings(self) -> "ServerSettings":
+        """How the server runs."""
+        return self.context.settings
+
+    # Coming in.
+
+    def enter(self) -> bool:
+        """Take a place, if there is one; tell whether it may stay. What counts it is undone by `leave`."""
+        limits = self.settings.limits
+        self.tickets.sessions += 1
+        self._is_counted = self._is_anonymous = True
+        self.tickets.pending_logins.enter(self.client_address, self)
+        if (
+            self.tickets.pending_logins.count(self.client_address) > limits.anonymous_sessions_per_address
+            or self.tickets.locked_out(self.client_address)
+            or not self._has_place()
+        ):
+            return False
+        sockets.set_keepalive(self.socket)
+        if self.settings.profile.dscp:
+            sockets.set_dscp(self.socket, self.settings.profile.dscp)
+        info = sockets.read_info(self.socket)
+        self.base_acked_bytes = (info.bytes_acked or 0) if info is not None else 0
+        self.tickets.connected(self.client_address, self.control_syn, TRANSPORTS)
+        self._call_later("login", limits.login_deadline_s, self._login_overdue)
+        return True
+
+    def _has_place(self) -> bool:
+        if self.tickets.sessions <= (self.settings.limits.sessions or MOST_SESSIONS):
+            return True
+        other = self.tickets.pending_logins.to_displace(self.client_address, self.tickets.is_named)
+        if other is not None:
+            other.displace()
+        return other is not None
+
+    def displace(self) -> None:
+        """Give the place up, now."""
+        self.send_off(_BUSY)
+        self.leave()
+
+    def send_off(self, why: str) -> None:
+        """Say why, and close."""
+        if self.connection.is_open:
+            self.connection.disconnect(asyncssh.DISC_BY_APPLICATION, why)
+        elif not self._is_gone:
+            # Accepted a moment ago, and not served yet.
+            self.socket.close()
+
+    def leave(self) -> None:
+        """Take it off the books; twice is harmless."""
+        self._no_longer_anonymous()
+        if self._is_counted:
+            self._is_counted = False
+            self.tickets.sessions -= 1
+        # Not left to run out: each would keep all of a client that is gone.
+        for timer in self._timers.values():
+            timer.cancel()
+        self._listener.forget(self)
+
+    def _call_later(self, name: str, seconds: float, what: "Callable[[], None]") -> None:
+        self._timers[name] = self.context.loop.asyncio.call_later(seconds, what)
+
+    def _no_longer_anonymous(self) -> None:
+        if self._is_anonymous:
+            self._is_anonymous = False
+            self.tickets.pending_logins.leave(self.client_address, self)
+
+    def _login_overdue(self) -> None:
+        if not (self._is_let_in or self._is_gone):
+            self.send_off("Login took too long.")
+
+    # What asyncssh calls.
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Settle what is left, and tell why it failed, where there is more to tell than that it ended."""
+        self._is_gone = True
+        for session in tuple(self._sessions):
+            session.lost()
+        if self.connection.no_match:
+            # With both lists: whoever reads it sees what the device would need.
+            self.tickets.note_trouble(self.client_address, f"SSH: {self.connection.no_match}", TRANSPORTS)
+        self._leave_account()
+        self.leave()
+
+    def begin_auth(self, _username: str) -> bool:
+        """Have every user prove who it is."""
+        return True
+
+    def password_auth_supported(self) -> bool:
+        """Take passwords, of tickets and fixed logins."""
+        return True
+
+    async def validate_password(self, username: str, password: str) -> bool:
+        """Compare a password with that of the ticket or fixed login; neither is kept."""
+        limits = self.settings.limits
+        if self._attempts >= limits.failed_logins or self._is_let_in:
+            self.send_off("Too many logins.")
+            return False
+        result = self.tickets.login(username, password, self.client_address, TRANSPORTS)
+        if not isinstance(result, Refusal):
+            self._let_in(result)
+            return True
+        self._attempts += 1
+        self.note("login refused")
+        await asyncio.sleep(limits.failed_login_delay_s)
+        if self._attempts >= limits.failed_logins:
+            self.send_off("Too many failed logins.")
+        return False
+
+    def session_requested(self) -> Any:
+        """Give a session to whom logged in; a handful is enough for any client."""
+        if not self._is_let_in or len(self._sessions) >= _MOST_CHANNELS:
+            return False
+        session = Session(self)
+        self._sessions.append(session)
+        return channel_of(self.connection), session
+
+    # What its login allows.
+
+    def _let_in(self, result: Account | FixedGrant) -> None:
+        self._no_longer_anonymous()
+        self._is_let_in = True
+        self.note(f"client {self.connection.client_version}, cipher {self.connection.cipher}")
+        audit = self.control_syn.describe() if self.control_syn else "SYN not kept by the kernel"
+        if isinstance(result, FixedGrant):
+            self._fixed = result
+            self.tickets.tell(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
+        else:
+            self.account = result
+            result.sessions.add(self)
+            if result.channel is None:
+                state = TransferState.LOGGED_IN
+                self.tickets.change(result, EventKind.LOGIN, audit, state=state, last_error="", **self._who())
+        self.stays_busy()
+        self._look_whether_idle()
+
+    def _who(self) -> dict[str, Any]:
+        info = sockets.read_info(self.socket)
+        return {
+            "peer_address": self.client_address,
+            "control_syn": self.control_syn,
+            "rtt_s": info.rtt_s if info else None,
+        }
+
+    def image(self, name: str) -> "ImageFile | None":
+        """Look a base name up among what this login allows; no path is ever resolved."""
+        if self._fixed is not None:
+            return self._fixed.image(name)
+        if self.account is None:
+            return None
+        image = self.account.grant.image
+        return image if name == image.name else None
+
+    def account_for(self, image: "ImageFile", transport: str) -> Account | None:
+        """Return the account that a transfer begins under; None where the ticket is not good for it, or one is on.
+
+        Under a fixed login it is a new one for each transfer.
+        """
+        if self.is_transferring:
+            return None
+        if self._fixed is not None:
+            self._leave_account()
+            self.account = self.tickets.open(self._fixed, image, **self._who())
+            self.account.sessions.add(self)
+            return self.account
+        account = self.account
+        if account is None or account.refusal(self.tickets.clock()) is not None:
+            return None
+        return account if account.grant.request.is_for((transport,)) else None
+
+    def _leave_account(self) -> None:
+        account, self.account = self.account, None
+        if account is None:
+            return
+        account.sessions.discard(self)
+        if not account.sessions and account.progress.state is TransferState.LOGGED_IN:
+            text = account.progress.last_error or "the client left without fetching the image"
+            if self._fixed is not None:
+                self.tickets.change(account, EventKind.FAILED, text, state=TransferState.FAILED)
+            else:
+                self.tickets.change(
+                    account, EventKind.NOTICE, text, state=TransferState.WAITING, last_error=text, peer_address=None
+                )
+        if self._fixed is not None:
+            self.tickets.forget(account.grant.ticket_id)
+        else:
+            self.tickets.settle(account)
+
+    # What the ticket service calls.
+
+    def give_way(self, reason: str) -> None:
+        """End its transfer; with SSH that ends the connection: there is no other word for it within a file."""
+        if self.is_transferring and not self._is_gone:
+            for session in tuple(self._sessions):
+                session.cut(reason)
+
+    def send_away(self, reason: str) -> None:
+        """End its transfer and the connection."""
+        self.give_way(reason)
+        if not self._is_gone:
+            self.send_off("Ticket withdrawn.")
+
+    # Life of a connection.
+
+    @property
+    def is_transferring(self) -> bool:
+        """Whether a transfer was granted to it that has not come to its end."""
+        return any(session.is_transferring for session in self._sessions)
+
+    @property
+    def waits_to_send(self) -> bool:
+        """Whether one was granted that has not begun."""
+        return any(session.waits_to_send for session in self._sessions)
+
+    def close(self, reason: str) -> None:
+        """End at once, with a reason for what is under way."""
+        for session in tuple(self._sessions):
+            session.cut(reason)
+        self.send_off("Server is going down.")
+
+    def forget(self, session: "Session") -> None:
+        """Drop a session that has ended."""
+        self._sessions.remove(session)
+
+    def stays_busy(self) -> None:
+        """Note that the client did something."""
+        self._busy_s = self.tickets.clock()
+
+    def _look_whether_idle(self) -> None:
+        if self._is_gone:
+            return
+        idle_s = self.settings.limits.idle_s
+        quiet_s = 0.0 if self.is_transferring else self.tickets.clock() - self._busy_s
+        if quiet_s >= idle_s:
+            self.send_off("Nothing asked for too long.")
+        else:
+            self._call_later("idle", idle_s - quiet_s, self._look_whether_idle)
+
+    def note(self, text: str) -> None:
+        """Keep a line for the record of the transfer."""
+        if len(self.command_log) >= _LOG_LINES:
+            del self.command_log[0]
+        self.command_log.append(f"{self.tickets.clock() - self._began_s:.3f} {text}")
+
+    def _on_room(self) -> None:
+        for session in tuple(self._sessions):
+            session.on_room()

@@ -1,0 +1,168 @@
+"""The keys that devices know this server by: made once, kept, and nobody else's to read.
+
+Facts
+-----
+
+- A device that has once taken a server's key may refuse another one (`ip ssh stricthostkeycheck`), so keys are made in
+  the state folder the first time and never again.
+- Old IOS knows RSA alone as a client, newer releases ECDSA too; other clients rather take Ed25519. RSA of less than
+  2048 bits is refused by releases of today.
+- Fingerprints are shown as OpenSSH shows them (`SHA256:` and base64, or pairs of MD5) and as IOS stores them with
+  `ip ssh pubkey-chain`: 32 hexadecimal digits of MD5 without colons.
+"""
+
+import base64
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_private_key,
+)
+
+from flashferry.core.writing import sync_folder
+from flashferry.fileserver import SettingsInvalid
+
+_Private = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+
+_LEAST_RSA_BITS = 2048
+_MOST_BYTES = 64 * 1024
+_MADE: "dict[str, Callable[[], _Private]]" = {
+    "ssh_host_rsa_key": lambda: rsa.generate_private_key(public_exponent=65537, key_size=3072),
+    "ssh_host_ecdsa_key": lambda: ec.generate_private_key(ec.SECP256R1()),
+    "ssh_host_ed25519_key": ed25519.Ed25519PrivateKey.generate,
+}
+_KINDS: dict[str, type[_Private]] = {
+    "ssh_host_rsa_key": rsa.RSAPrivateKey,
+    "ssh_host_ecdsa_key": ec.EllipticCurvePrivateKey,
+    "ssh_host_ed25519_key": ed25519.Ed25519PrivateKey,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostKey:
+    """One key of the server.
+
+    Attributes:
+        algorithm: Its kind, as SSH names it, such as `ssh-rsa`.
+        path: The file that it is kept in.
+        sha256: Its fingerprint as OpenSSH shows it.
+        md5: The older one, in pairs with colons.
+        private: What the file holds; a secret.
+    """
+
+    algorithm: str
+    path: Path
+    sha256: str
+    md5: str
+    private: bytes = field(repr=False)
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """All ways in which devices and clients show its fingerprint."""
+        plain = self.md5.removeprefix("MD5:")
+        return self.sha256, plain, plain.replace(":", "").upper()
+
+
+def load_host_keys(folder: Path) -> tuple[HostKey, ...]:
+    """Return the keys of a folder; those that are not there yet are made, with it if need be.
+
+    Raises:
+        SettingsInvalid: Others may read the folder or a key, or a key cannot be read, made or used.
+    """
+    try:
+        _require_own_folder(folder)
+        return tuple(_key_at(folder / name) for name in _MADE)
+    except OSError as error:
+        where = error.filename if isinstance(error.filename, str) else folder
+        raise SettingsInvalid(
+            f"SSH host keys: cannot use {where}: {error.strerror}",
+            hint="Give a state folder that this user may write to",
+        ) from None
+
+
+def _require_own_folder(folder: Path) -> None:
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    _require_private(folder, folder.lstat(), "700")
+
+
+def _require_private(path: Path, status: os.stat_result, wanted: str) -> None:
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.geteuid():
+        raise SettingsInvalid(
+            f"SSH host keys: expected {path} to be this user's, found user {status.st_uid}",
+            hint="Run as its owner, or give another state folder",
+        )
+    if mode & 0o077:
+        raise SettingsInvalid(
+            f"SSH host keys: expected {path} to be readable by its owner alone, found mode {mode:o}",
+            hint=f"If nobody else has read it: chmod {wanted} {path}. Else remove it; a new key is made, and devices "
+            "that keep the old one must forget it",
+        )
+
+
+def _key_at(path: Path) -> HostKey:
+    with suppress(FileNotFoundError):
+        return _read(path)
+    _make(path)
+    return _read(path)
+
+
+def _read(path: Path) -> HostKey:
+    # A link could lead to what others may read.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        _require_private(path, os.fstat(file.fileno()), "600")
+        private = file.read(_MOST_BYTES)
+    try:
+        key = load_ssh_private_key(private, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    kind = _KINDS[path.name]
+    if not isinstance(key, kind) or (isinstance(key, rsa.RSAPrivateKey) and key.key_size < _LEAST_RSA_BITS):
+        raise SettingsInvalid(
+            f"SSH host keys: expected {path} to hold a private key of its kind without a passphrase, found none",
+            hint="Put it back from a copy. Or remove it: a new one is made, and devices that keep the old one must "
+            "forget it",
+        )
+    return _host_key(path, private, key)
+
+
+def _host_key(path: Path, private: bytes, key: _Private) -> HostKey:
+    algorithm, encoded = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).split()[:2]
+    blob = base64.b64decode(encoded)
+    md5 = hashlib.md5(blob, usedforsecurity=False).hexdigest()
+    return HostKey(
+        algorithm=algorithm.decode("ascii"),
+        path=path,
+        sha256="SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode("ascii").rstrip("="),
+        md5="MD5:" + ":".join(md5[at : at + 2] for at in range(0, len(md5), 2)),
+        private=private,
+    )
+
+
+def _make(path: Path) -> None:
+    """Make a key, whole or not at all; where another process was quicker its key stays."""
+    private = _MADE[path.name]().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(private)
+            out.flush()
+            os.fsync(out.fileno())
+        with suppress(FileExistsError):
+            os.link(name, path)
+        sync_folder(path.parent)
+    finally:
+        Path(name).unlink()

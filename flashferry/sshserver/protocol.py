@@ -1,0 +1,133 @@
+"""SSH as a protocol of the file server; found by the name in `settings.PROTOCOL`."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+from flashferry.fileserver.protocol import BACKLOG, ServingContext
+from flashferry.fileserver.tickets import plain_address
+from flashferry.sshserver.algorithms import algorithms_for
+from flashferry.sshserver.client import SshClient
+from flashferry.sshserver.connection import attach, options_for
+from flashferry.sshserver.host_keys import load_host_keys
+from flashferry.sshserver.settings import TRANSPORTS
+
+_PAUSE_S = 0.5
+_ACCEPTED_AT_ONCE = 32
+
+
+class SshListener:
+    """SSH on one listening socket, see `flashferry.fileserver.protocol`.
+
+    Args:
+        listening: Bound, and not listened on yet.
+        context: What it works with.
+        options: Where the host keys are.
+
+    Raises:
+        ValueError: The options are none of ours, or a host key cannot be used.
+    """
+
+    NEEDS_ASYNCIO = True
+
+    def __init__(self, listening: socket.socket, context: ServingContext, options: Mapping[str, object]) -> None:
+        folder = options.get("host_keys")
+        if not isinstance(folder, bytes):
+            raise ValueError(f"host_keys: expected a folder, found {folder!r}")  # noqa: TRY004 - see ProtocolFactory
+        _quieten()
+        self._host_keys = load_host_keys(Path(os.fsdecode(folder)))
+        self._context = context
+        self._loop: asyncio.AbstractEventLoop = context.loop.asyncio
+        self._clients: dict[SshClient, asyncio.Task[None] | None] = {}
+        self._listening: socket.socket | None = listening
+        listening.setblocking(False)
+        listening.listen(BACKLOG)
+        self._loop.add_reader(listening.fileno(), self._accept)
+
+    @property
+    def transfers_to_come(self) -> int:
+        """How many were granted and wait for the client's word to begin."""
+        return sum(client.waits_to_send for client in self._clients)
+
+    def drain(self) -> None:
+        """Take no new sessions, and send idle ones away."""
+        self._stop_listening()
+        for client in tuple(self._clients):
+            if not client.is_transferring:
+                client.send_off("Server is going down.")
+
+    def close(self, reason: str) -> None:
+        """Close the listening socket and every session at once."""
+        self._stop_listening()
+        for client in tuple(self._clients):
+            client.close(reason)
+
+    def forget(self, client: SshClient) -> None:
+        """Drop a client that is gone."""
+        self._clients.pop(client, None)
+
+    def _stop_listening(self) -> None:
+        if self._listening is not None:
+            self._loop.remove_reader(self._listening.fileno())
+            self._listening.close()
+            self._listening = None
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            if self._listening is None:
+                return
+            try:
+                accepted, place = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:
+                # No descriptors or memory are left: whoever waits has to wait on.
+                self._loop.remove_reader(self._listening.fileno())
+                self._loop.call_later(_PAUSE_S, self._listen_again)
+                return
+            accepted.setblocking(False)
+            self._serve(accepted, str(plain_address(place[0])))
+
+    def _listen_again(self) -> None:
+        if self._listening is not None:
+            self._loop.add_reader(self._listening.fileno(), self._accept)
+
+    def _serve(self, accepted: socket.socket, address: str) -> None:
+        tickets = self._context.tickets
+        try:
+            options = options_for(algorithms_for(tickets.ssh_offers(address)), self._host_keys)
+        except ValueError as error:
+            tickets.note_trouble(address, f"SSH: {error}", TRANSPORTS)
+            accepted.close()
+            return
+        client = SshClient(accepted, address, self, self._context, options)
+        self._clients[client] = None
+        if client.enter():
+            self._clients[client] = self._loop.create_task(self._attach(client, accepted))
+        else:
+            client.leave()
+            with contextlib.suppress(OSError):
+                # Lines before the version are allowed (RFC 4253 4.2).
+                accepted.send(b"Service not available, try later.\r\n")
+            accepted.close()
+
+    async def _attach(self, client: SshClient, accepted: socket.socket) -> None:
+        try:
+            await attach(client.connection, accepted)
+        except (OSError, ValueError):
+            client.leave()
+            accepted.close()
+
+
+def _quieten() -> None:
+    """Have asyncssh log nothing, for it would log user names, and have no warning of old algorithms be an error.
+
+    Whoever asks for `legacy` knows: cryptography warns that finite-field Diffie-Hellman is to go.
+    """
+    logging.getLogger("asyncssh").setLevel(logging.CRITICAL + 1)
+    warnings.filterwarnings("ignore", message=".*(FFDH|Diffie-Hellman|TripleDES|has been moved).*")

@@ -1,0 +1,232 @@
+"""Sending an image through an SSH channel: what differs from a plain socket, and when it counts as delivered.
+
+Facts
+-----
+
+- The kernel acknowledges bytes of the connection, of which SSH has added some. What is not acknowledged of all bytes
+  may be of the image, so it is taken for that: progress is never ahead of what the client has.
+- Within TCP's window there is the channel's. What waits for it is read with every reading of TCP_INFO, or a small
+  window there would look as if this server had nothing to send.
+- By SCP the client says itself that the file is where it belongs, by the last byte of the dialogue. By SFTP it closes
+  the file when it has read all of it, which says that it has it, as an acknowledgement does.
+"""
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any
+
+from flashferry.fileserver import sockets
+from flashferry.fileserver.sending import Ending, ImageSending, Retrieval
+from flashferry.tcp.sample import ChannelReading
+
+if TYPE_CHECKING:
+    from flashferry.fileserver.protocol import Client
+    from flashferry.fileserver.sending import SendingHost
+    from flashferry.fileserver.transfer import TransferStart
+    from flashferry.sshserver.connection import Channel, Connection
+
+_MOST_PIECES = 1000
+
+NAME = "SSH connection"
+"""What it is called in a reason."""
+
+
+class ChannelWriter:
+    """Hands pieces of an image to a channel, and knows how many of them arrived; see `flashferry.fileserver.sending`.
+
+    Args:
+        connection: The connection.
+        channel: The channel on it.
+        trailer: What stands behind the last byte.
+        first_window_bytes: The window that the client opened with.
+    """
+
+    may_half_close = False
+
+    def __init__(
+        self, connection: "Connection", channel: "Channel", trailer: bytes = b"", first_window_bytes: int = 0
+    ) -> None:
+        self._connection, self._channel, self._trailer = connection, channel, trailer
+        self._window_bytes = first_window_bytes
+        self._known_bytes = 0
+        self.payload_bytes = 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a piece may be handed over now."""
+        return self._connection.has_room and not self._channel.waiting_bytes
+
+    def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
+        """Hand over a piece, see `Writer`."""
+        if not self.has_room:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        self._note_window()
+        data = os.pread(file_descriptor, min(most_bytes, self._connection.piece_bytes(self._channel)), offset_bytes)
+        if data:
+            self.payload_bytes += len(data)
+            self._connection.send_data(self._channel, data)
+        return len(data)
+
+    def will_send(self, payload_bytes: int) -> None:
+        """Count bytes of the image that are handed over in this turn, and were not before."""
+        self._note_window()
+        self.payload_bytes += payload_bytes
+
+    def finish(self) -> None:
+        """Hand over what stands behind the last byte."""
+        if self._trailer:
+            self._connection.send_data(self._channel, self._trailer)
+
+    def payload_of(self, acked_bytes: int) -> int:
+        """Return how much of the image is among bytes of the connection that were acknowledged, at the least.
+
+        What was known once is known still: bytes of SSH that are sent since take nothing back.
+        """
+        self._known_bytes = max(self._known_bytes, self.payload_bytes - (self._connection.sent_bytes - acked_bytes))
+        return self._known_bytes
+
+    def reading(self) -> ChannelReading | None:
+        """Return what the channel shows."""
+        if not self._connection.is_open:
+            return None
+        self._note_window()
+        return ChannelReading(waiting_bytes=self._channel.waiting_bytes, window_bytes=self._window_bytes or None)
+
+    def _note_window(self) -> None:
+        self._window_bytes = max(self._window_bytes, self._channel.window_bytes)
+
+
+class ChannelSending(ImageSending):
+    """An image on its way through a channel.
+
+    Args:
+        client: Whose transfer it is.
+        host: Its session.
+        retrieval: What to send.
+        raw_info: TCP_INFO of the connection.
+        transport: `scp` or `sftp`.
+        connection: The connection.
+        writer: How the image goes over it.
+        base_acked_bytes: What TCP_INFO said was acknowledged before the connection had sent anything.
+    """
+
+    def __init__(
+        self,
+        client: "Client",
+        host: "SendingHost",
+        retrieval: Retrieval,
+        raw_info: bytes,
+        *,
+        transport: str,
+        connection: "Connection",
+        writer: ChannelWriter,
+        base_acked_bytes: int,
+    ) -> None:
+        self._ssh, self._channel_writer = connection, writer
+        super().__init__(
+            client,
+            host,
+            retrieval,
+            raw_info,
+            transport=transport,
+            data_syn=client.control_syn,
+            writer=writer,
+            base_acked_bytes=base_acked_bytes,
+            name=NAME,
+            cipher=connection.cipher,
+            client_name=connection.client_version,
+        )
+
+    def confirmed(self) -> None:
+        """Note that the client says it has all of it."""
+        if not self.fails_for_change():
+            self._fail("", Ending.DELIVERED)
+
+    def refused(self, reason: str) -> None:
+        """Note that the client says it could not keep it; the connection may end well all the same."""
+        self._fail(reason, Ending.DELIVERED)
+        self._lift_abort()
+
+    def give_up(self, silent_s: float) -> None:
+        """End a transfer of which nothing was acknowledged for so long, or that nobody confirmed."""
+        if self.transfer.all_acked:
+            self._fail(f"all was sent, and the client confirmed nothing for {silent_s:.0f} s", Ending.SILENT)
+        else:
+            super().give_up(silent_s)
+
+    def _start(self, **given: Any) -> "TransferStart":
+        return super()._start(**{**given, "mac": self._ssh.mac})
+
+    def _drain(self) -> None:
+        self._is_sending = False
+        self._host.leave_loop()
+        self._channel_writer.finish()
+
+    def _has_everything(self) -> bool:
+        """Tell that it has not: who has, says so."""
+        return False
+
+    def _read_channel(self) -> ChannelReading | None:
+        return self._channel_writer.reading()
+
+    def _read_raw(self) -> bytes | None:
+        return sockets.read_info_bytes(self._connection)
+
+    def _lift_abort(self) -> None:
+        sockets.set_abort_on_close(self._connection, False)
+
+
+class AnsweredSending(ChannelSending):
+    """An image of which the client asks for pieces, in any order and any number of times.
+
+    Attributes:
+        _covered: Pieces that were sent, as begin and end, apart from each other and in order.
+    """
+
+    def begin(self) -> None:
+        """Answer from now on."""
+        self._covered: list[tuple[int, int]] = []
+        super().begin()
+
+    def write(self) -> None:
+        """Do nothing by itself: the client asks."""
+
+    def answer(self, size: int, offset_bytes: int) -> None:
+        """Note that a piece is sent in this turn."""
+        fresh = self._cover(offset_bytes, offset_bytes + size)
+        if len(self._covered) > _MOST_PIECES:
+            self._fail(f"the client asked for more than {_MOST_PIECES} pieces apart from each other", Ending.CUT)
+            return
+        self._channel_writer.will_send(fresh)
+        self.transfer.wrote(fresh, self._client.tickets.clock())
+
+    def closed(self) -> None:
+        """Note that the client has closed the file: it has all of it, or it never will."""
+        self._take_reading()
+        if self.transfer.all_written:
+            self.confirmed()
+        else:
+            size, sent = self.transfer.to_send_bytes, self.transfer.written_bytes
+            self.refused(f"the client closed the file behind {sent} of {size} bytes")
+
+    def _has_everything(self) -> bool:
+        """Tell whether the client has all of it, whatever else it did since."""
+        self._take_reading()
+        return self.transfer.all_acked and not self.retrieval.file_changed()
+
+    def _take_reading(self) -> None:
+        raw_info = self._read_raw()
+        if raw_info is not None:
+            self.transfer.take(raw_info, self._client.tickets.clock())
+
+    def _cover(self, begin: int, end: int) -> int:
+        """Note that a piece was sent; return how many bytes of it were not before."""
+        before = sum(high - low for low, high in self._covered)
+        merged: list[tuple[int, int]] = []
+        for low, high in sorted([*self._covered, (begin, end)]):
+            if merged and low <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+            else:
+                merged.append((low, high))
+        self._covered = merged
+        return sum(high - low for low, high in merged) - before

@@ -1,0 +1,247 @@
+"""One session on a connection: `scp -f` of one image, or SFTP that reads one; everything else is refused.
+
+It is the host of what it sends (`flashferry.fileserver.sending`): it calls for more when the connection has room.
+"""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import asyncssh
+
+from flashferry.fileserver import sockets
+from flashferry.fileserver.records import EventKind, TransferState
+from flashferry.fileserver.sending import Ending, Retrieval
+from flashferry.images.errors import ImageUnreadable
+from flashferry.images.files import open_as
+from flashferry.sshserver.dialogues import Dialogue, ScpDialogue, SftpDialogue
+from flashferry.sshserver.scp import requested_name
+from flashferry.sshserver.sending import NAME, AnsweredSending, ChannelSending, ChannelWriter
+
+if TYPE_CHECKING:
+    from flashferry.fileserver.ticket_accounts import Account
+    from flashferry.images.digests import ImageFile
+    from flashferry.sshserver.client import SshClient
+    from flashferry.sshserver.connection import Channel
+
+_TURNS = 8
+_TO_COME = "the client left before it took the image"
+
+
+class Session(asyncssh.SSHServerSession[bytes]):
+    """One session of a client; asyncssh tells it what the client asks for, and calls it for data.
+
+    Args:
+        client: Whose it is.
+
+    Attributes:
+        socket: The connection's.
+        ioloop: The event loop.
+    """
+
+    def __init__(self, client: "SshClient") -> None:
+        self.client = client
+        self.socket = client.socket
+        self.ioloop: Any = client.context.loop
+        self.channel: Channel
+        self._dialogue: Dialogue | None = None
+        self._retrieval: Retrieval | None = None
+        self._sending: ChannelSending | None = None
+        self._first_window_bytes = 0
+        self._wants_room = self._is_called = self._is_over = False
+
+    # What asyncssh calls.
+
+    def connection_made(self, chan: Any) -> None:
+        """Take the channel; it is to say at once when something waits in it."""
+        self.channel = chan
+        self._first_window_bytes = chan.window_bytes
+        chan.set_write_buffer_limits(high=0)
+
+    def shell_requested(self) -> bool:
+        """Refuse it: there is none."""
+        return False
+
+    def exec_requested(self, command: str) -> bool:
+        """Take `scp -f PATH` alone; no shell is ever asked what it means."""
+        name = requested_name(command)
+        self.client.note("exec scp -f" if name is not None else "exec of something else: refused")
+        if name is None:
+            return False
+        self._dialogue = ScpDialogue(self, name)
+        return True
+
+    def subsystem_requested(self, subsystem: str) -> bool:
+        """Take `sftp` alone."""
+        is_known = subsystem == "sftp"
+        self.client.note("subsystem sftp" if is_known else "another subsystem: refused")
+        if is_known:
+            self._dialogue = SftpDialogue(self)
+        return is_known
+
+    def session_started(self) -> None:
+        """Begin the dialogue."""
+        if self._dialogue is not None:
+            self._dialogue.begin()
+
+    def data_received(self, data: bytes, _datatype: Any = None) -> None:
+        """Take the client's bytes to the dialogue; what is none of it ends the connection."""
+        self.client.stays_busy()
+        if self._dialogue is None or self._is_over:
+            return
+        try:
+            self._dialogue.take(data)
+        except ValueError as error:
+            self.cut(f"the client broke the protocol: {error}")
+            self.client.send_off("Protocol error.")
+
+    def eof_received(self) -> bool:
+        """Note that the client sends nothing any more: what it has not confirmed by then it never will."""
+        was_over, is_sftp = self._is_over, isinstance(self._dialogue, SftpDialogue)
+        self.lost()
+        if not was_over and self.client.connection.is_open:
+            # By SFTP it is how a client ends well.
+            self.channel.exit(0 if is_sftp else 1)
+        return False
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Settle what is left."""
+        self.lost()
+
+    def resume_writing(self) -> None:
+        """Go on: nothing waits for the client's window any more."""
+        self.on_room()
+
+    # Requests for the image.
+
+    def retrieve(self, image: "ImageFile", transport: str) -> Retrieval | None:
+        """Open an image for a transfer; None where this login is not good for it."""
+        account = self.client.account_for(image, transport)
+        tickets = self.client.tickets
+        if account is None:
+            return None
+        try:
+            file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
+        except ImageUnreadable as error:
+            tickets.change(account, EventKind.FAILED, error.message, state=TransferState.FAILED)
+            return None
+        tickets.take_over(account, self.client)
+        tickets.change(
+            account, EventKind.NOTICE, "image requested", tries_left=account.progress.tries_left - 1, record=None
+        )
+        self._retrieval = Retrieval(account, file, 0)
+        return self._retrieval
+
+    def send(self, retrieval: Retrieval, transport: str, trailer: bytes = b"") -> ChannelSending | None:
+        """Begin to send; None where the ticket was withdrawn meanwhile, or the connection is gone."""
+        client = self.client
+        raw_info = sockets.read_info_bytes(self.socket)
+        if raw_info is None or retrieval.account.withdrawn(client.tickets.clock()):
+            self.cut("ticket withdrawn")
+            return None
+        writer = ChannelWriter(client.connection, self.channel, trailer, self._first_window_bytes)
+        kind = AnsweredSending if transport == "sftp" else ChannelSending
+        self._sending = kind(
+            client,
+            self,
+            retrieval,
+            raw_info,
+            transport=transport,
+            connection=client.connection,
+            writer=writer,
+            base_acked_bytes=client.base_acked_bytes,
+        )
+        self._sending.begin()
+        return self._sending
+
+    @property
+    def is_transferring(self) -> bool:
+        """Whether a transfer was granted that has not come to its end."""
+        return self._retrieval is not None
+
+    @property
+    def waits_to_send(self) -> bool:
+        """Whether one was granted that has not begun."""
+        return self._retrieval is not None and self._sending is None
+
+    def fail(self, reason: str) -> None:
+        """End a transfer that was granted, with a reason of the client's."""
+        sending, retrieval = self._sending, self._retrieval
+        if sending is not None:
+            sending.refused(reason)
+        elif retrieval is not None:
+            self._release()
+            self._tell_failure(retrieval.account, reason)
+
+    def cut(self, reason: str) -> None:
+        """End the transfer at once, with a reason, and the connection with it; nothing happens without one."""
+        if self._sending is not None:
+            self._sending.cut(reason)
+        else:
+            self.fail(reason)
+
+    def lost(self) -> None:
+        """Note that the client is gone, or will say nothing more."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._sending is not None:
+            self._sending.settle(f"the client closed the {NAME} early")
+        elif self._retrieval is not None:
+            self._tell_failure(self._retrieval.account, _TO_COME)
+        self._release()
+        self.client.forget(self)
+
+    def _tell_failure(self, account: "Account", reason: str) -> None:
+        self.client.tickets.change(account, EventKind.FAILED, reason, state=TransferState.FAILED)
+
+    def _release(self) -> None:
+        if self._retrieval is not None:
+            self._retrieval.file.close()
+        self._retrieval = self._sending = None
+        self._wants_room = False
+
+    # The host of what is sent.
+
+    def await_room(self) -> None:
+        """Call for more while the connection has room."""
+        self._wants_room = True
+        self.on_room()
+
+    def leave_loop(self) -> None:
+        """Call for nothing more."""
+        self._wants_room = False
+
+    def handle_error(self) -> None:
+        """End the connection; the error is told by the loop."""
+        self.client.connection.abort()
+
+    def sending_ended(self, ending: Ending) -> None:
+        """End the dialogue well, or the connection: within a file there is no other word for it."""
+        self._release()
+        self.client.stays_busy()
+        if ending is not Ending.DELIVERED:
+            self._is_over = True
+            self.client.forget(self)
+            self.client.connection.abort()
+
+    def on_room(self) -> None:
+        """Send more, in a turn of the loop of its own."""
+        if not self._is_called and (self._wants_room or isinstance(self._dialogue, SftpDialogue)):
+            self._is_called = True
+            self.ioloop.asyncio.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_called = False
+        if self._dialogue is not None and not self._is_over:
+            self._dialogue.go_on()
+        for _ in range(_TURNS):
+            if self._sending is None or not self._wants_room or not self.has_room:
+                return
+            self._sending.write()
+        # Others of this process have their turn.
+        self.on_room()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether data may be handed over now."""
+        return self.client.connection.has_room and not self.channel.waiting_bytes
