@@ -10,47 +10,39 @@ from __future__ import annotations
 import fcntl
 import socket
 import struct
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flashferry.api.learned_rates import LearnedRates
+from flashferry.api.manual_tickets import SITE, ManualTickets
 from flashferry.api.options import state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.units import link_rate
-from flashferry.devices.platforms.ios import IOS
 from flashferry.fileserver import (
-    EventKind,
     FileServer,
     FileServerError,
     FixedLogin,
     Limits,
     SenderProfile,
-    ServerEvent,
     ServerGone,
     ServerSettings,
     SiteRates,
-    Ticket,
-    TicketRequest,
-    TransferState,
-    network_of,
 )
 from flashferry.images.catalogue import Catalogue
-from flashferry.images.digests import ImageFile
-from flashferry.images.errors import ImageError, ImageUnreadable
+from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.options import ANY_ADDRESS
-from flashferry.transports import USUAL, transport
-from flashferry.transports.listening import listener_at, port_notice
+from flashferry.run.server import HOST_KEYS
+from flashferry.transports import USUAL, transport_named
+from flashferry.transports.listening import listeners_at, port_notice
+from flashferry.transports.serving import certified, check_served
+from flashferry.transports.transport import ListenOptions, Transport
 from inventory.view import DEFAULT_CAP_SHARE
 
 SIOCGIFADDR = 0x8915
 """Asks for an interface's IPv4 address (linux/sockios.h)."""
-_TEACHING = frozenset({EventKind.LOGIN, EventKind.DONE, EventKind.FAILED})
-
-SITE = "serve"
-"""Site of all copies where they share one cap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +51,13 @@ class ServeOptions:
 
     Attributes:
         images: Folder of images, or one image file.
+        transports: By what it serves, by their names; the first comes first.
         listen: Address to listen on.
-        port: Its port, 0 to 65535, or None: 21 where that is allowed and free, else the first free one from 2121 on.
+        port: Port of the usual transport, 0 to 65535, or None: 21 where that is allowed and free, else the first free
+            one from 2121 on.
+        other_ports: Ports of the others, by `Transport.listener_name`; one that is not named is found likewise.
+        certificate: File of our certificate, for a transport that shows one, or None.
+        key: File of its private key, or None.
         address: Our address in the copy lines, or None: those of this host's interfaces.
         masquerade: Address to name in PASV replies behind NAT, or None.
         passive_ports: First and last port of data connections, or None: the kernel chooses.
@@ -79,12 +76,17 @@ class ServeOptions:
         state: Folder that keeps digests between runs; None: where the command line has it.
 
     Raises:
-        ConfigInvalid: A cap and a link are given both.
+        ConfigInvalid: A cap and a link are given both, or a transport is unknown or lacks what it needs; or a port or
+            a certificate is given for what is not served.
     """
 
     images: Path
+    transports: tuple[str, ...] = (USUAL.name,)
     listen: str = ANY_ADDRESS
     port: int | None = None
+    other_ports: Mapping[str, int] = field(default_factory=dict)
+    certificate: Path | None = None
+    key: Path | None = None
     address: str | None = None
     masquerade: str | None = None
     passive_ports: tuple[int, int] | None = None
@@ -103,12 +105,18 @@ class ServeOptions:
     state: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check that at most one of two options is given that say the same."""
+        """Check that no two options contradict each other."""
         if self.cap_bps is not None and self.link_bps is not None:
             raise ConfigInvalid(
                 "--cap-mbps and --link-mbps: expected one of them; --link-mbps caps at 80 % of the link",
                 hint="Leave one of them out",
             )
+        check_served(self.served, ports=self.other_ports, port=self.port, certificate=self.certificate, key=self.key)
+
+    @property
+    def served(self) -> tuple[Transport, ...]:
+        """Return the transports that it serves, each once."""
+        return tuple(transport_named(name) for name in dict.fromkeys(self.transports))
 
     @property
     def is_capped(self) -> bool:
@@ -144,12 +152,12 @@ class Serving:
 
     Attributes:
         server: The server: its events, its catalogue, and what it is sending.
-        port_notice: What is to be said of the port where none was asked for, or None.
+        port_notices: What is to be said of ports where none was asked for.
     """
 
     def __init__(self, server: FileServer, options: ServeOptions, fixed: FixedLogin | None) -> None:
         self.server = server
-        self.port_notice = port_notice(server.port) if options.port is None else None
+        self.port_notices = tuple(_port_notices(server, options))
         self._options, self._fixed = options, fixed
 
     def tickets(self) -> ManualTickets:
@@ -159,7 +167,8 @@ class Serving:
             self.server.set_site_cap(SITE, options.cap_bytes_per_s, options.cap_source)
         return ManualTickets(
             server=self.server,
-            addresses=(options.address,) if options.address else advertised_addresses(options.listen),
+            addresses=told_addresses(options),
+            transports=options.served,
             target=options.target,
             allow=options.allow,
             lifetime_s=options.lifetime_s,
@@ -195,6 +204,7 @@ def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Ser
         raise ConfigInvalid(
             f"--user {options.user}: expected its password, found nothing", hint="Give it besides the options"
         )
+    told_addresses(options)
     try:
         with FileServer(_settings(options)) as server:
             yield Serving(server, options, _fixed_login(options, password))
@@ -205,13 +215,17 @@ def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Ser
 def _settings(options: ServeOptions) -> ServerSettings:
     return ServerSettings(
         image_paths=(options.images,),
-        listeners=(
-            listener_at(
-                options.listen,
-                options.port,
+        listeners=listeners_at(
+            options.served,
+            ListenOptions(
+                address=options.listen,
                 passive_ports=options.passive_ports,
                 masquerade_address=options.masquerade,
+                certificate=options.certificate,
+                key=options.key,
+                host_keys=state_folder(options.state) / HOST_KEYS,
             ),
+            ports={USUAL.listener_name: options.port, **options.other_ports},
         ),
         profile=SenderProfile(congestion_control=options.congestion_control, dscp=options.dscp),
         limits=Limits(sessions=options.sessions),
@@ -220,6 +234,24 @@ def _settings(options: ServeOptions) -> ServerSettings:
         stream_samples=options.stream_samples,
         hash_cache_path=_digest_cache(options.state),
     )
+
+
+def _port_notices(server: FileServer, options: ServeOptions) -> Iterator[str]:
+    given = {*options.other_ports} if options.port is None else {*options.other_ports, USUAL.listener_name}
+    for one in {one.listener_name: one for one in reversed(options.served)}.values():
+        notice = None if one.listener_name in given else port_notice(server.port_of(one.name), one)
+        if notice is not None:
+            yield notice
+
+
+def told_addresses(options: ServeOptions) -> dict[str, tuple[str, ...]]:
+    """Return by the name of each transport the addresses that devices are told: TLS is for names of its certificate.
+
+    Raises:
+        ConfigInvalid: The certificate is for none of them.
+    """
+    usual = (options.address,) if options.address else advertised_addresses(options.listen)
+    return {one.name: certified(one, usual, options.certificate, options.key) for one in options.served}
 
 
 def _fixed_login(options: ServeOptions, password: str | None) -> FixedLogin | None:
@@ -255,176 +287,6 @@ def _digest_cache(state: Path | None) -> Path:
     cache = state_folder(state) / "digests.json"
     cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return cache
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """One image on offer: its ticket, when that expires (monotonic seconds), and the lines to paste."""
-
-    image: ImageFile
-    ticket: Ticket
-    expires_s: float
-    lines: tuple[str, ...] = field(repr=False)
-
-
-class ManualTickets:
-    """Issues tickets for hand use. A ticket is good for one delivery, so each delivery brings a new line.
-
-    Args:
-        server: The server.
-        addresses: Ours, as routers reach us.
-        target: File system in the lines, or `null:`.
-        allow: Networks clients must come from; empty for any.
-        lifetime_s: How long a line is good.
-        capped: Whether all copies share one cap.
-        link_bytes_per_s: Payload that the routers' link carries, where that was stated: for the verdicts.
-        fixed: Credentials that are good besides, for every image.
-    """
-
-    def __init__(
-        self,
-        *,
-        server: FileServer,
-        addresses: tuple[str, ...],
-        target: str,
-        allow: tuple[str, ...],
-        lifetime_s: float,
-        capped: bool,
-        link_bytes_per_s: int | None = None,
-        fixed: FixedLogin | None = None,
-    ) -> None:
-        self._server = server
-        self._addresses = addresses
-        self._target = target
-        self._allow = allow
-        self._lifetime_s = lifetime_s
-        self._capped = capped
-        self._link_bytes_per_s = link_bytes_per_s
-        self._offers: dict[str, Offer] = {}
-        self._fixed = fixed
-        if fixed is not None:
-            server.admit(fixed)
-
-    def renew(self) -> tuple[Offer, ...]:
-        """Issue tickets for images whose last one was used up or expired, or whose file was replaced."""
-        fresh = []
-        for name in self._server.catalogue.names():
-            held = self._offers.get(name)
-            replaced = held is not None and self._server.catalogue.was_replaced(held.image)
-            if held is None or replaced or self._is_worthless(held):
-                try:
-                    self._offers[name] = self._offer(name)
-                    if replaced and self._fixed is not None:
-                        self._server.admit(self._fixed)
-                except ImageUnreadable:
-                    # Gone or being written: offered again when it is back. At the start it is the operator's to mend.
-                    if held is None:
-                        raise
-                    continue
-                fresh.append(self._offers[name])
-        return tuple(fresh)
-
-    def fixed_lines(self) -> tuple[str, ...]:
-        """Return copy lines for the fixed credentials, with a word in place of the password; none without them."""
-        if self._fixed is None:
-            return ()
-        image = self._server.catalogue.names()[0]
-        return self._lines(self._fixed.username, "PASSWORD", image)
-
-    def _is_worthless(self, offer: Offer) -> bool:
-        seen = self._server.progress(offer.ticket.ticket_id)
-        used_up = seen.state is TransferState.DELIVERED or (seen.state.is_final and not seen.tries_left)
-        return used_up or time.monotonic() >= offer.expires_s
-
-    def _offer(self, name: str) -> Offer:
-        ticket = self._server.issue_ticket(
-            TicketRequest(
-                image_name=name,
-                source_addresses=self._allow,
-                lifetime_s=self._lifetime_s,
-                tries=10,
-                site=SITE if self._capped else "",
-                link_bytes_per_s=self._link_bytes_per_s,
-            )
-        )
-        return Offer(
-            image=self._server.image(name),
-            ticket=ticket,
-            expires_s=time.monotonic() + self._lifetime_s,
-            lines=self._lines(ticket.username, ticket.password, name),
-        )
-
-    def _lines(self, username: str, password: str, image: str) -> tuple[str, ...]:
-        return tuple(
-            transport.copy_command(
-                transport.Offer(
-                    transport=USUAL,
-                    server=address,
-                    port=self._server.port,
-                    image=image,
-                    username=username,
-                    password=password,
-                ),
-                self._target if self._target == "null:" else f"{self._target}{image}",
-                IOS,
-            )
-            for address in self._addresses
-        )
-
-
-class LearnedRates:
-    """Learns from every transfer that ends what the link of its client's network carries.
-
-    Args:
-        rates: What is known already.
-        wall: Wall-clock time in seconds since 1970.
-        set_link: Takes a network, and what its link carries as payload bytes per second; None for not known any more;
-            None where nobody wants it.
-    """
-
-    def __init__(
-        self,
-        rates: SiteRates,
-        wall: Callable[[], float] = time.time,
-        set_link: Callable[[str, int | None], None] | None = None,
-    ) -> None:
-        self._rates = rates
-        self._wall = wall
-        self._set_link = set_link if set_link is not None else _nobody
-        self._told: dict[str, float] = {}
-
-    def start(self) -> Iterator[str]:
-        """Yield what is known of all networks, in words."""
-        for site in self._rates.sites():
-            yield from self._tell(site)
-
-    def take(self, event: ServerEvent) -> Iterator[str]:
-        """Learn from the end of a transfer; at a login look again how old a rate is. Yield what changed, in words."""
-        if event.peer_address is None or event.kind not in _TEACHING:
-            return
-        site = network_of(event.peer_address)
-        record = event.progress.record if event.progress else None
-        if event.kind is not EventKind.LOGIN:
-            if record is None:
-                return
-            self._rates.note(site, record)
-        yield from self._tell(site)
-
-    def _tell(self, site: str) -> Iterator[str]:
-        now_s = self._wall()
-        learned = self._rates.learned(site, now_s)
-        if learned is None:
-            if self._told.pop(site, None) is not None:
-                self._set_link(site, None)
-                yield f"{site}: the learned link rate is too old and is forgotten"
-        elif self._told.get(site) != learned.rate_bps:
-            self._told[site] = learned.rate_bps
-            self._set_link(site, payload_cap_bytes_per_s(learned.rate_bps))
-            yield f"{site}: the link carries {learned.describe(now_s)}"
-
-
-def _nobody(network: str, link_bytes_per_s: int | None) -> None:
-    """Take what nobody wants."""
 
 
 def advertised_addresses(listen: str) -> tuple[str, ...]:

@@ -15,6 +15,13 @@ import typer
 from flashferry import api
 from flashferry.cli.command_line import OUTPUT
 from flashferry.cli.images import hashed, tell_left_out
+from flashferry.cli.options.server import (
+    CertificateOption,
+    HttpPortOption,
+    HttpsPortOption,
+    KeyOption,
+    SshPortOption,
+)
 from flashferry.cli.options.shared import AddressOption, MetricsOption, PortOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.outlet import outlets
@@ -33,8 +40,21 @@ def serve(
     images: Annotated[
         Path, typer.Option("--image-dir", "--images", metavar="DIR", help="Folder of images, or one image file.")
     ],
+    transports: Annotated[
+        str | None,
+        typer.Option(
+            "--transports",
+            metavar="NAME,NAME",
+            help="What to serve, separated by commas: ftp, http, scp, https, sftp (default: ftp).",
+        ),
+    ] = None,
     listen: Annotated[str, typer.Option("--listen", metavar="ADDRESS", help="Address to listen on.")] = "0.0.0.0",  # noqa: S104
     port: PortOption = None,
+    http_port: HttpPortOption = None,
+    https_port: HttpsPortOption = None,
+    ssh_port: SshPortOption = None,
+    certificate: CertificateOption = None,
+    key: KeyOption = None,
     address: AddressOption = None,
     masquerade: Annotated[
         str | None, typer.Option("--masquerade", metavar="ADDRESS", help="Address to name in PASV replies behind NAT.")
@@ -105,8 +125,16 @@ def serve(
 
     options = api.ServeOptions(
         images=images,
+        **_served(transports),
         listen=listen,
         port=port,
+        other_ports={
+            name: given
+            for name, given in (("http", http_port), ("https", https_port), ("ssh", ssh_port))
+            if given is not None
+        },
+        certificate=certificate,
+        key=key,
         address=address,
         masquerade=masquerade,
         passive_ports=_ports(passive_ports),
@@ -135,8 +163,8 @@ def serve(
             served.server.events(measure)
         tell_left_out(served.server.catalogue)
         hashed(served.server.catalogue)
-        if served.port_notice is not None:
-            say(served.port_notice)
+        for notice in served.port_notices:
+            say(notice)
         tickets = served.tickets()
         if user is not None:
             say("the fixed login fetches every image with the password you gave, for example:")
@@ -179,6 +207,11 @@ def _password_of(user: str) -> str:
             hint=f"Set {PASSWORD_VARIABLE}, or start it on a terminal, where the password is asked for",
         )
     return getpass.getpass(f"Password of the FTP user {user}: ")
+
+
+def _served(text: str | None) -> dict[str, tuple[str, ...]]:
+    """Return what is to be served, where that was said."""
+    return {} if text is None else {"transports": tuple(name.strip() for name in text.split(",") if name.strip())}
 
 
 def _ports(text: str | None) -> tuple[int, int] | None:

@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from flashferry.api.serving import LearnedRates, ManualTickets, Offer
+from flashferry.api.learned_rates import LearnedRates
+from flashferry.api.manual_tickets import ManualTickets, Offer
 from flashferry.cli.terminal.inbox import Inbox
 from flashferry.cli.terminal.output import copy_line, echo, say
 from flashferry.cli.view.layout import ShownTable, Verbatim, console
@@ -122,7 +123,8 @@ class _Watch:
 class _JsonLines(_View):
     def offer(self, offer: Offer) -> None:
         # The line is what was asked for: the one place where a ticket is printed.
-        print(json.dumps({"event": "offer", "image": offer.ticket.image_name, "copy": offer.lines}), flush=True)  # noqa: T201
+        told_once = {"copy": offer.lines, "transports": offer.transports, "password": offer.password or None}
+        print(json.dumps({"event": "offer", "image": offer.ticket.image_name, **told_once}), flush=True)  # noqa: T201
 
     def events(self, events: list[ServerEvent]) -> None:
         # Not line by line: each piece wakes the thread that writes it out.
@@ -138,6 +140,8 @@ class _JsonLines(_View):
 class _PlainLines(_View):
     def offer(self, offer: Offer) -> None:
         copy_line("\n".join(offer.lines))
+        if offer.password:
+            copy_line(_typed(offer), err=True)
 
     def events(self, events: list[ServerEvent]) -> None:
         for event in events:
@@ -161,6 +165,8 @@ class _LiveTable(_View):
         self._print(f"{image.name}, {image.size_bytes:,} bytes, MD5 {image.md5}", style="bold")
         for line in offer.lines:
             self._live.console.print(Verbatim(line), soft_wrap=True, end="")
+        if offer.password:
+            self._live.console.print(Verbatim(_typed(offer)), soft_wrap=True, end="")
 
     def events(self, events: list[ServerEvent]) -> None:
         for event in events:
@@ -222,6 +228,11 @@ def _wide_row(seen: TransferProgress) -> tuple[str | ProgressBar, ...]:
 def _told(record: TransferRecord) -> str:
     told = f"{record.peer_address}: {record.image_name}: {record.outcome}. {record.verdict.sentence}"
     return f"{told} {record.verdict.advice}".rstrip()
+
+
+def _typed(offer: Offer) -> str:
+    """Say what to type where a router asks for a password: a line for people, not one to paste."""
+    return f"the password that it asks for: {offer.password}"
 
 
 def _rate(seen: TransferProgress) -> float:

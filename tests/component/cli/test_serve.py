@@ -6,6 +6,7 @@ import ftplib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -87,6 +88,71 @@ def test_the_printed_line_fetches_the_image_once(images):
         assert seen[-1]["copy"] != offer["copy"]
         with pytest.raises(ftplib.error_perm, match="530"):
             fetched(line)
+
+
+def by_curl(line: str, *more: str) -> bytes:
+    """Do what a printed copy line says, by HTTP or HTTPS."""
+    url = re.match(r"copy (https?://\S+) ", line)[1]
+    done = subprocess.run(["curl", "-sS", "--fail", *more, url], capture_output=True, timeout=60, check=True)
+    return done.stdout
+
+
+def certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    """Make a certificate and its key, as an operator would."""
+    made = folder / "c.pem", folder / "c.key"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "5", "-subj", "/CN=ferry"]
+    command += ["-addext", f"subjectAltName={name}", "-out", str(made[0]), "-keyout", str(made[1])]
+    subprocess.run(command, capture_output=True, timeout=60, check=True)
+    made[1].chmod(0o600)
+    return made
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl (apt install curl)")
+def test_a_line_for_each_transport_fetches_the_image(images, tmp_path):
+    """FTP, HTTP and HTTPS beside each other: what is typed for each works, and events say by what it was fetched."""
+    paths = certificate(tmp_path, "IP:127.0.0.1")
+    given = ("--transports", "ftp,http,https", "--http-port", "0", "--https-port", "0")
+    with serving(images, "--json", *given, "--certificate", str(paths[0]), "--key", str(paths[1])) as process:
+        for name in ("http", "https", "ftp"):
+            while (offer := json.loads(process.stdout.readline()))["event"] != "offer":
+                pass
+            assert offer["transports"] == ["ftp", "http", "https"]
+            assert offer["password"] is None
+            line = offer["copy"][offer["transports"].index(name)]
+            assert line.startswith(f"copy {name}://")
+            found = fetched(line) if name == "ftp" else by_curl(line, "--cacert", str(paths[0]))
+            assert found == (images / "small.bin").read_bytes()
+            while (seen := json.loads(process.stdout.readline()))["event"] != "done":
+                pass
+            assert seen["progress"]["record"]["transport"] == seen["progress"]["transport"] == name
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--transports", "gopher"), "transport: expected ftp or http or scp or https or sftp, found 'gopher'"),
+        (("--transports", ","), "--transports: expected at least one, found none"),
+        (("--transports", "https"), "https: expected a certificate of our server that the devices trust, found none"),
+        (("--http-port", "0"), "--http-port: expected http among the transports served, found ftp"),
+        (("--transports", "http", "--port", "0"), "--port: expected ftp among the transports served, found http"),
+        (("--transports", "https", "--certificate", "c.pem"), "--certificate: expected --key with it, found none"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_a_sentence(images, given, words):
+    """Before anything is listened on."""
+    found = run("serve", "--images", images, "--listen", "127.0.0.1", *given)
+    assert found.returncode == 2
+    assert words in " ".join(found.stderr.split())
+    assert "copy " not in found.stdout
+
+
+def test_a_certificate_for_another_name_is_refused(images, tmp_path):
+    """Devices are told an address that it is not for: one sentence with both."""
+    paths = certificate(tmp_path, "IP:192.0.2.1")
+    given = ("--transports", "https", "--https-port", "0", "--certificate", paths[0], "--key", paths[1])
+    found = run("serve", "--images", images, "--listen", "127.0.0.1", *given)
+    assert found.returncode == 2
+    assert "expected it to be for 127.0.0.1, which devices are told, found 192.0.2.1" in " ".join(found.stderr.split())
 
 
 def test_metrics_are_served_beside_the_images(images):

@@ -3,6 +3,7 @@
 `pytest tests/component/clients --client-table docs/server-clients.md` writes the results between that file's marks.
 """
 
+import dataclasses
 import hashlib
 import os
 import random
@@ -16,13 +17,25 @@ from typing import Any
 
 import pytest
 
-from flashferry.fileserver import FileServer, Limits, ServerSettings, Ticket, TicketRequest, TransferProgress
+from flashferry.fileserver import (
+    FileServer,
+    Limits,
+    ListenerSettings,
+    ServerSettings,
+    Ticket,
+    TicketRequest,
+    TransferProgress,
+)
+from flashferry.httpserver import http_listener, https_listener
 from ftpserver import ftp_listener
 
 SMALL, LARGE = "csr1000v-universalk9.bin", "isr4300-universalk9.bin"
 SIZES_BYTES = {SMALL: 400_000, LARGE: 4_000_000}
-BEGIN, END = "<!-- clients: begin -->", "<!-- clients: end -->"
-COLUMNS = ("PASV", "EPSV", "PORT", "EPRT", "resume", "abort")
+COLUMNS = {
+    "clients": ("PASV", "EPSV", "PORT", "EPRT", "resume", "abort"),
+    "http clients": ("HTTP", "HTTPS", "resume", "abort", "refused"),
+}
+"""Columns of each table, by the name of its marks."""
 VERSION_COMMANDS = {
     "curl": ["curl", "--version"],
     "wget": ["wget", "--version"],
@@ -41,6 +54,7 @@ class Site:
     server: FileServer
     address: str
     digests: dict[str, str]
+    authority: Path | None = None
 
     def ticket(self, image_name: str, **more: Any) -> Ticket:
         return self.server.issue_ticket(TicketRequest(image_name=image_name, **more))
@@ -78,10 +92,10 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def _site(images: Path, address: str) -> Iterator[Site]:
+def _site(images: Path, address: str, listeners: tuple[ListenerSettings, ...] = ()) -> Iterator[Site]:
     settings = ServerSettings(
         image_paths=(images,),
-        listeners=(ftp_listener(listen_address=address),),
+        listeners=listeners or (ftp_listener(listen_address=address),),
         sample_interval_s=0.05,
         limits=Limits(failed_login_delay_s=0.05),
     )
@@ -103,6 +117,23 @@ def ipv6_site(images: Path) -> Iterator[Site]:
     yield from _site(images, "::1")
 
 
+@pytest.fixture(scope="session")
+def http_site(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server of HTTP and HTTPS, with a certificate as an operator would make one."""
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "certificate.key"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "5", "-subj", "/CN=ferry"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(certificate), "-keyout", str(key)]
+    subprocess.run(command, capture_output=True, check=True)
+    key.chmod(0o600)
+    listeners = (
+        http_listener(listen_address="127.0.0.1"),
+        https_listener(listen_address="127.0.0.1", certificate=certificate, key=key),
+    )
+    for site in _site(images, "127.0.0.1", listeners):
+        yield dataclasses.replace(site, authority=certificate)
+
+
 # The table of results.
 
 
@@ -121,7 +152,7 @@ class Table:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._cells: dict[tuple[str, str], list[str]] = {}
+        self._cells: dict[str, dict[tuple[str, str], list[str]]] = {name: {} for name in COLUMNS}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         named = dict(report.user_properties)
@@ -129,19 +160,27 @@ class Table:
             return
         what = named.get("version", "yes")
         word = {"passed": what, "failed": f"**not {what}**", "skipped": "not run"}[report.outcome]
-        words = self._cells.setdefault((named["client"], named["column"]), [])
+        cells = self._cells["http clients" if named.get("table") == "http" else "clients"]
+        words = cells.setdefault((named["client"], named["column"]), [])
         if word not in words:
             words.append(word)
 
     def pytest_sessionfinish(self) -> None:
-        lines = [f"| client | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
-        for client in dict.fromkeys(client for client, _ in self._cells):
-            cells = [", ".join(self._cells.get((client, column), "-")) for column in COLUMNS]
+        for name, cells in self._cells.items():
+            if cells:
+                self._write(name, cells)
+
+    def _write(self, name: str, found: dict[tuple[str, str], list[str]]) -> None:
+        columns = COLUMNS[name]
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        lines = [f"| client | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
+        for client in dict.fromkeys(client for client, _ in found):
+            cells = [", ".join(found.get((client, column), "-")) for column in columns]
             lines.append(f"| {_versioned(client)} | {' | '.join(cells)} |")
-        before, _, rest = self._path.read_text().partition(BEGIN)
-        _, _, after = rest.partition(END)
+        before, _, rest = self._path.read_text().partition(begin)
+        _, _, after = rest.partition(end)
         table = "\n".join(lines)
-        self._path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
+        self._path.write_text(f"{before}{begin}\n{table}\n{end}{after}")
 
 
 def _versioned(client: str) -> str:

@@ -34,7 +34,7 @@ from rich.text import Text
 
 import flashferry
 from flashferry.api import ReportFormat
-from flashferry.api.serving import Offer
+from flashferry.api.manual_tickets import Offer
 from flashferry.cli import main as cli
 from flashferry.cli.main import FAMILIES, VERBS, main
 from flashferry.cli.terminal.last_words import guard
