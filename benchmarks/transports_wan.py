@@ -26,7 +26,7 @@ from benchmarks.fleet_tables import conditions
 from benchmarks.lab_driver import Session, session
 from benchmarks.report import print_progress, put_between
 from benchmarks.transports_wan_tables import BEGIN, END, Part, missed, to_markdown
-from benchmarks.wan_servers import Served, running_nginx, running_ours, running_sshd, version
+from benchmarks.wan_servers import Client, Served, running_nginx, running_ours, running_sshd, version
 from flashferry.lab.enter import enter_core
 from flashferry.lab.errors import LabError
 from flashferry.lab.experiment.cell import LinkSetting
@@ -148,14 +148,22 @@ class Runner:
         server = self._server(case.server)
         set_host_control(site.network, _INTERFACE, case.control)
         self._world.renew_link(site.name, f"{seed}", **link.changes())
-        offer = server.offer(f"random-{case.puller.size_bytes}.bin", link.payload_bytes_per_s)
         device = next(each for each in self._world.devices if each.name == case.puller.device)
+        client = Client(
+            address=device.address,
+            link_bytes_per_s=link.payload_bytes_per_s,
+            is_legacy=case.puller.platform == _XE16,
+        )
+        offer = server.offer(f"random-{case.puller.size_bytes}.bin", client)
 
         async def copy() -> Part:
             async with session(device) as opened:
                 try:
                     await _configure(opened, case.puller.lines)
                     copied = await opened.copy(offer.url, "null:", timeout_s=_LONGEST_S)
+                except ValueError as error:
+                    # The device echoes the URL, and there is a login in it.
+                    raise LabError(str(error).replace(offer.url, "URL")) from None
                 finally:
                     await _configure(opened, tuple(map(undone, case.puller.lines)))
             return {"copied_bytes": copied.size_bytes, "seconds": copied.seconds}
@@ -240,17 +248,22 @@ def measure(runner: Runner, cases: tuple[Case, ...], losses: tuple[float, ...], 
                 yield row
 
 
-def merged(old: list[Part], new: list[Part]) -> list[Part]:
-    """Return old rows with new ones in place of those of the same case, loss and seed."""
+def with_session(held: Part, session: Part, new: list[Part]) -> Part:
+    """Return the figures with a session's: its rows replace those of the same case, loss and seed.
+
+    A session of which no row is left is forgotten.
+    """
     keys = {(row["case"], row["loss_ratio"], row["seed"]) for row in new}
-    kept = [row for row in old if (row["case"], row["loss_ratio"], row["seed"]) not in keys]
-    return [*kept, *new]
+    kept = [row for row in held["rows"] if (row["case"], row["loss_ratio"], row["seed"]) not in keys]
+    rows = [*kept, *(row | {"at": session["at"]} for row in new)]
+    moments = {row["at"] for row in rows}
+    return {"sessions": [each for each in (*held["sessions"], session) if each["at"] in moments], "rows": rows}
 
 
 def main() -> int:
     """Measure, keep, print; return the exit code."""
     options = _options()
-    held: Part = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"rows": []}
+    held: Part = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"sessions": [], "rows": []}
     if not options.redraw:
         cases = tuple(case for case in CASES if not options.only or case.name in options.only)
         start_s = time.monotonic()
@@ -263,7 +276,7 @@ def main() -> int:
         finally:
             part["took_s"] = round(time.monotonic() - start_s)
             part["versions"] = {"nginx": version("nginx"), "sshd": version("sshd")}
-            held = part | {"rows": merged(held["rows"], new)}
+            held = with_session(held, part, new)
             if new and not options.dry:
                 RESULTS.write_text(json.dumps(held, indent=1) + "\n")
     markdown = to_markdown(held)

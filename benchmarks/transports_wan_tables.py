@@ -32,13 +32,9 @@ def to_markdown(held: Part) -> str:
     """Return the tables."""
     rows = [row for row in held["rows"] if not row.get("error")]
     failed = len(held["rows"]) - len(rows)
-    versions = ", ".join(f"{name} {text}" for name, text in held.get("versions", {}).items() if text)
-    about = (
-        f"`{held['command']}`, {held['at']} UTC, {held['took_s']} s, Linux {held['kernel']}, {held['cpus']} CPUs, "
-        f"Python {held['python']}, load {held['load_average']} before; {versions}."
-    )
     lines = [
-        about + (f" {failed} runs failed." if failed else ""),
+        *(_about(session) for session in held["sessions"]),
+        *([f"{failed} runs failed."] if failed else []),
         "",
         "| server and device | random loss | runs | MB/s, median | least | most | windows allow |",
         f"|{'---|' * 7}",
@@ -49,6 +45,14 @@ def to_markdown(held: Part) -> str:
         *(f"| {text} | {found} | {'met' if met else '**missed**'} |" for text, found, met in targets(rows)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _about(session: Part) -> str:
+    versions = ", ".join(text for text in session["versions"].values() if text)
+    return (
+        f"- `{session['command']}`, {session['at']} UTC, {session['took_s']} s, Linux {session['kernel']}, "
+        f"{session['cpus']} CPUs, Python {session['python']}, load {session['load_average']} before; {versions}"
+    )
 
 
 def missed(held: Part) -> list[str]:

@@ -50,11 +50,26 @@ class Offer:
         return f"{self.scheme}://{login}{self.address}:{self.port}/{self.path}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """Who fetches: what ours is told of it.
+
+    Attributes:
+        address: Its address.
+        link_bytes_per_s: What its link carries.
+        is_legacy: Its SSH knows SHA-1 alone.
+    """
+
+    address: str
+    link_bytes_per_s: float
+    is_legacy: bool
+
+
 class Served(Protocol):
     """A server that runs."""
 
-    def offer(self, name: str, link_bytes_per_s: float) -> Offer:
-        """Return where a file of its folder is to be had; ours is told what the link carries."""
+    def offer(self, name: str, client: Client) -> Offer:
+        """Return where a file of its folder is to be had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +83,7 @@ class Plain:
     user: str = ""
     password: str = field(default="", repr=False)
 
-    def offer(self, name: str, _link_bytes_per_s: float) -> Offer:
+    def offer(self, name: str, _client: Client) -> Offer:
         """Return where a file is."""
         path = f"{self.folder}/{name}" if self.folder else name
         return Offer(
@@ -89,18 +104,19 @@ class Ours:
     def __init__(self, server: FileServer, address: str, transport: str, cap_share: float | None) -> None:
         self._server, self._address, self._transport, self._cap_share = server, address, transport, cap_share
 
-    def offer(self, name: str, link_bytes_per_s: float) -> Offer:
+    def offer(self, name: str, client: Client) -> Offer:
         """Issue a ticket."""
-        cap = None if self._cap_share is None else int(link_bytes_per_s * self._cap_share)
+        cap = None if self._cap_share is None else int(client.link_bytes_per_s * self._cap_share)
+        has_ssh = self._transport in {"scp", "sftp"}
         ticket = self._server.issue_ticket(
             TicketRequest(
                 image_name=name,
                 cap_bytes_per_s=cap,
-                link_bytes_per_s=int(link_bytes_per_s),
+                source_addresses=(client.address,),
+                link_bytes_per_s=int(client.link_bytes_per_s),
                 tries=1,
                 transports=(self._transport,),
-                # The client's lists are those of a release with SHA-1 only.
-                ssh=SshOffer(profile="legacy") if self._transport in {"scp", "sftp"} else None,
+                ssh=SshOffer(profile="legacy") if has_ssh and client.is_legacy else None,
             )
         )
         return Offer(

@@ -49,16 +49,23 @@ def _host(device: DeviceAccess, common: dict[str, Any]) -> dict[str, Any]:
     host: dict[str, Any] = {"hostname": device.address, "groups": [device.site]}
     if device.port != SSH_PORT:
         host["port"] = device.port
+    own = _login(device)
+    host |= {key: value for key, value in own.items() if value != common[key]}
+    stated = _stated(device)
+    if stated:
+        # What hosts say of themselves hides nothing of the group's and the defaults': Nornir looks keys up one by one.
+        host["data"] = host.get("data", {}) | stated
+    return host
+
+
+def _stated(device: DeviceAccess) -> dict[str, Any]:
+    """Return what the inventory says of the protocols that a device may fetch by."""
     stated: dict[str, Any] = {}
     if device.transports:
         stated["transports"] = list(device.transports)
     if device.clear_text is not None:
         stated["clear_text"] = device.clear_text
-    if stated:
-        # A host's data hide nothing of the group's and the defaults': Nornir looks keys up one by one.
-        host["data"] = stated
-    own = _login(device)
-    return host | {key: value for key, value in own.items() if value != common[key]}
+    return stated
 
 
 def _write(path: Path, values: Mapping[str, Any]) -> None:

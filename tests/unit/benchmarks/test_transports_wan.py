@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.transports_wan import CASES, merged, model_bytes_per_s, undone
+from benchmarks.transports_wan import CASES, model_bytes_per_s, undone, with_session
 from benchmarks.transports_wan_tables import NAMES, missed, targets, to_markdown
 from flashferry.lab.experiment.cell import LinkSetting
 
-ABOUT = {
+SESSION = {
     "command": "x", "at": "today", "took_s": 1, "kernel": "6", "cpus": 2, "python": "3", "load_average": 0.1,
     "versions": {"nginx": "nginx/1", "sshd": ""},
 }  # fmt: skip
@@ -55,10 +55,15 @@ def test_what_is_set_is_taken_out(line: str, back: str) -> None:
 
 
 def test_a_run_that_is_measured_again_replaces_its_own() -> None:
-    """Of the same case, loss and seed; everything else is kept."""
+    """Of the same case, loss and seed; everything else is kept, and a session as long as there is a row of it."""
+    first, second = SESSION | {"at": "once"}, SESSION | {"at": "again"}
     old = [row("ours http", 1.0), row("ours http", 2.0, seed=2), row("nginx cubic", 3.0)]
-    found = merged(old, [row("ours http", 4.0)])
-    assert [each["rate_bytes_per_s"] for each in found] == [2.0, 3.0, 4.0]
+    held = with_session({"sessions": [], "rows": []}, first, old)
+    held = with_session(held, second, [row("ours http", 4.0)])
+    assert [each["rate_bytes_per_s"] for each in held["rows"]] == [2.0, 3.0, 4.0]
+    assert held["sessions"] == [first, second]
+    held = with_session(held, SESSION, [row("ours http", 5.0, seed=2), row("nginx cubic", 6.0)])
+    assert held["sessions"] == [second, SESSION]
 
 
 @pytest.mark.parametrize(("ours", "met"), [(5.5e6, True), (5.3e6, False)])
@@ -84,7 +89,7 @@ def test_a_modelled_case_is_held_against_its_windows(rate: float, met: bool) -> 
 
 def test_the_tables_say_what_failed() -> None:
     """A run without a rate counts as failed and as nothing else; a missed target is told."""
-    held = ABOUT | {"rows": [row("ours http", 5.3e6), row("nginx cubic", 0.0, error="gone")]}
+    held = {"sessions": [SESSION], "rows": [row("ours http", 5.3e6), row("nginx cubic", 0.0, error="gone")]}
     text = to_markdown(held)
     assert "1 runs failed" in text
     assert "| **our HTTP server** | 0.10% | 1 | 5.30 | 5.30 | 5.30 |  |" in text
