@@ -13,7 +13,10 @@ from flashferry.images.digests import published
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.monitor.events import Emit, silent
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
-from inventory.transport_policy import AS_USUAL
+from inventory.transport_policy import AS_USUAL, AUTO
+
+ALL = "all"
+"""All transports that the inventory allows and our side can serve."""
 
 if TYPE_CHECKING:
     from nornir.core import Nornir
@@ -147,6 +150,8 @@ class ProbeOptions:
         seconds: What a copy should take, 2 to 60; its size follows.
         server: Where the device fetches from.
         transport: By what it fetches: `usual`, `auto`, or a name; see `flashferry.api.DeviceOptions`.
+        transports: What to compare, `all` that are allowed or names with commas between them: one timed copy by each,
+            tuned as a run would, in place of both copies by one; empty: no comparison.
     """
 
     as_is: bool = True
@@ -155,6 +160,7 @@ class ProbeOptions:
     seconds: float = TARGET_S
     server: ServerPlace = field(default_factory=ServerPlace)
     transport: str = AS_USUAL
+    transports: str = ""
 
 
 def probe(
@@ -183,6 +189,7 @@ def probe(
     """
     from flashferry.run.options import DeviceOptions, RunOptions
     from flashferry.run.probe import SpeedTestOptions, probe_fleet
+    from flashferry.run.transport_comparison import TransportComparison
 
     asked = options or ProbeOptions()
     if not (asked.as_is or asked.tuned):
@@ -193,6 +200,10 @@ def probe(
     probe = SpeedTestOptions(
         as_is=asked.as_is, tuned=asked.tuned, image_bytes=asked.image_bytes, target_s=asked.seconds
     )
-    run = at_place(RunOptions(verb="probe", device=DeviceOptions(transport=asked.transport)), asked.server)
+    by = asked.transport
+    if asked.transports:
+        by = AUTO if asked.transports == ALL else asked.transports
+    run = at_place(RunOptions(verb="probe", device=DeviceOptions(transport=by)), asked.server)
+    test = TransportComparison if asked.transports else None
     with journal_in(state) as journal:
-        return probe_fleet(nornir, probe, run, journal=journal, emit=emit, interrupted=interrupted)
+        return probe_fleet(nornir, probe, run, journal=journal, emit=emit, interrupted=interrupted, test=test)

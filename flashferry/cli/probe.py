@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,8 @@ import typer
 
 from flashferry import api
 from flashferry.api import FleetOptions
+from flashferry.api.checking import ALL
+from flashferry.cli.command_line import SERVER
 from flashferry.cli.options.fleet import fleet, fleet_options
 from flashferry.cli.options.server import TransportOption, asked, server_options
 from flashferry.cli.options.shared import (
@@ -21,6 +24,7 @@ from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import finish
 from flashferry.core.errors import ConfigInvalid
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
+from flashferry.transports.choice import check_asked
 
 
 @fleet_options
@@ -44,6 +48,16 @@ def probe(
         ),
     ] = TARGET_S,
     transport: TransportOption = None,
+    transports: Annotated[
+        str | None,
+        typer.Option(
+            "--transports",
+            metavar="all|NAMES",
+            help="Compare: one copy by each transport that the inventory allows, or by these, tuned and put back; the "
+            "fastest is what --transport auto takes from then on.",
+            rich_help_panel=SERVER,
+        ),
+    ] = None,
     state_dir: StateOption = None,
     events: EventsOption = None,
     metrics: MetricsOption = None,
@@ -60,6 +74,7 @@ def probe(
         seconds=seconds,
         server=server,
         transport=asked(transport),
+        transports=_compared(transports, given={"--transport": transport, "--as-is": as_is}),
     )
     nornir = fleet(which)
     roster = api.roster_of(nornir)
@@ -71,6 +86,21 @@ def probe(
         api.transcripts_told_by(nornir, emit.say)
         report = api.probe(nornir, options, state=journal, emit=emit, interrupted=stop.is_set)
     finish("probe", api.run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_probe(report))
+
+
+def _compared(transports: str | None, *, given: Mapping[str, object]) -> str:
+    """Return which transports are to be compared; empty for none.
+
+    Raises:
+        ConfigInvalid: It is no transport, or something else stands there that means one alone.
+    """
+    if transports is None:
+        return ""
+    if other := next((name for name, value in given.items() if value), None):
+        raise ConfigInvalid(
+            f"--transports cannot be combined with {other}: it times a tuned copy by each", hint="Leave one of them out"
+        )
+    return transports if transports == ALL else check_asked(transports, option="--transports")
 
 
 def _image_bytes(image: Path | None, image_mb: float | None) -> int:

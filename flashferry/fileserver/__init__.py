@@ -33,7 +33,7 @@ from flashferry.fileserver.records import (
 from flashferry.fileserver.server import FileServer
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
 from flashferry.fileserver.site_rates import SiteRates, delivery_of, network_of
-from flashferry.fileserver.tickets import Ticket, TicketRequest
+from flashferry.fileserver.tickets import SshOffer, Ticket, TicketRequest
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
@@ -61,6 +61,7 @@ __all__ = [
     "ServerStartFailed",
     "SettingsInvalid",
     "SiteRates",
+    "SshOffer",
     "Ticket",
     "TicketRequest",
     "TicketUnknown",

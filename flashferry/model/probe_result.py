@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flashferry.devices.cpu import CpuUse
 from flashferry.fileserver import SenderReport, TransferRecord
 from flashferry.tcp.probing import steady_bytes_per_s, too_short
 from flashferry.tcp.syn import SynOptions
 from flashferry.tcp.verdict import Verdict
 from flashferry.tcp.worth import Worth
+from inventory.transport_policy import USUAL
 from tasks.connectivity import ConnectivityReport
 from tasks.copy import CopyReport
 
@@ -50,8 +52,32 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransportArm:
+    """One transport of a speed test that compares them: a timed copy to `null:`, tuned as a run would tune it.
+
+    Attributes:
+        transport: Its name.
+        arm: The copy, or None where it failed.
+        image_s: Forecast for the image in seconds, its flash included where that is known; None where it was not timed.
+        ceiling_bytes_per_s: What the windows that were seen let through at the least round-trip time, the SSH channel's
+            included; None where they were not seen.
+        cpu: How busy the device was right behind the copy, or None: not read.
+        reason: Why it failed; else empty.
+        is_best: Whether it was the fastest.
+    """
+
+    transport: str
+    arm: Arm | None = None
+    image_s: float | None = None
+    ceiling_bytes_per_s: float | None = None
+    cpu: CpuUse | None = None
+    reason: str = ""
+    is_best: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """Both arms of a speed test, and what follows.
+    """Both arms of a speed test, and what follows; or an arm for each transport.
 
     Attributes:
         image_bytes: Size of the image that the forecast is for.
@@ -60,6 +86,7 @@ class ProbeResult:
         as_is_s: Forecast for the image as it is, in seconds; None where that was not measured.
         tuned_s: Forecast for the image tuned, in seconds; None where that was not measured.
         worth: Whether tuning is worth it, or None where not both arms were measured.
+        by_transport: What each transport came to, where they were compared, in the order in which they were tried.
     """
 
     image_bytes: int
@@ -68,6 +95,7 @@ class ProbeResult:
     as_is_s: float | None = None
     tuned_s: float | None = None
     worth: Worth | None = None
+    by_transport: tuple[TransportArm, ...] = ()
 
     @property
     def undecided(self) -> str:
@@ -80,6 +108,12 @@ class ProbeResult:
 
 CAVEAT = "A copy to null: writes no flash; to flash it cannot be faster, and on old routers it is much slower."
 """What no speed test without flash can know."""
+
+
+def window_ceiling_bytes_per_s(seen: TransferRecord) -> float | None:
+    """Return what the windows that were seen let through; None where none was, or no round trip."""
+    windows = [one for one in (seen.max_window_bytes, seen.channel_window_bytes) if one]
+    return min(windows) / seen.min_rtt_s if windows and seen.min_rtt_s else None
 
 
 def arm_of(pull: CopyReport | None, seen: TransferRecord, copies: int) -> Arm:
@@ -109,9 +143,16 @@ class Connectivity:
             settings come to on the wire.
         rtt_s: Least round-trip time of the copy, or None.
         mode: `passive` or `active`, or None where no data connection was asked for.
+        transport: By what it was tried.
     """
 
     report: ConnectivityReport
     syn: SynOptions | None
     rtt_s: float | None
     mode: str | None
+    transport: str = USUAL
+
+    @property
+    def is_reached(self) -> bool:
+        """Return whether a run could copy this way."""
+        return self.report.copied is not None and self.report.hindrance is None

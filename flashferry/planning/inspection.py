@@ -33,7 +33,8 @@ class CheckRecord:
         outcome: DONE: fit to be staged; ALREADY_THERE; REFUSED; FAILED or ERROR.
         check: What the device is and has, or None where it could not be seen.
         failure: Why it could not be seen, is refused, or cannot reach us.
-        reach: Whether it can fetch a file from us, or None where that was not tried.
+        reach: Whether it can fetch a file from us, as a run would take it; None where that was not tried.
+        reaches: The same by each transport that was tried, in the order in which a run takes them.
     """
 
     host: str
@@ -41,6 +42,7 @@ class CheckRecord:
     check: CheckReport | None
     failure: Failure | None
     reach: Connectivity | None = None
+    reaches: tuple[Connectivity, ...] = ()
 
 
 def check_fleet(

@@ -12,7 +12,7 @@ from pathlib import Path
 from nornir.core import Nornir
 from nornir.core.task import Result, Task
 
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import FlashferryError, Kind
 from flashferry.devices.connection import recent_of, session_of
 from flashferry.devices.platforms.platform import Platform
 from flashferry.fileserver import FileServer, FileServerError, ServerEvent, Ticket, TicketRequest, TransferRecord
@@ -25,12 +25,14 @@ from flashferry.planning.local_images import random_image
 from flashferry.run.device_plan import offer_to
 from flashferry.run.run import RunOptions
 from flashferry.run.server import port_notices, serving
-from flashferry.run.transports import served_for, transports_of
+from flashferry.run.transports import reach_by, served_for
 from flashferry.store.leases import Lease, leases
 from flashferry.tcp.syn import SynOptions
+from flashferry.transports.algorithms import ssh_offer
 from flashferry.transports.transport import Transport
 from flashferry.transports.witness import ServerView
 from inventory.access import state_directory
+from inventory.transport_policy import AUTO
 from inventory.view import HostView, view
 from tasks.check import CheckReport, Wanted
 from tasks.connectivity import ConnectivityReport, check_connectivity
@@ -41,6 +43,9 @@ REACH_BYTES = 16_384
 """Enough to need a data connection that takes more than one packet; a second at most on the slowest device."""
 
 _LIFETIME_S = 120.0
+
+_ENDS = frozenset({Kind.DEVICE_UNREACHABLE, Kind.INTERRUPTED, Kind.COPY_STOPPED, Kind.QUESTION_LEFT})
+"""Behind these no other transport is tried: the session is gone, or nobody wants to go on."""
 
 
 def reach_fleet(
@@ -66,9 +71,7 @@ def reach_fleet(
         ConfigInvalid: The inventory is wrong, or our server cannot start; no device was touched.
     """
     folder = state_directory(state)
-    # A tiny copy goes to `null:`, as a speed test does.
-    tried = replace(options, device=replace(options.device, to_null=True))
-    choices = transports_of([view(host) for host in nornir.inventory.hosts.values()], tried)
+    choices = reach_by([view(host) for host in nornir.inventory.hosts.values()], options)
     served = served_for(choices)
     with (
         random_image(REACH_BYTES, folder, "reach.bin") as image,
@@ -119,14 +122,40 @@ class _Visit:
         return Result(host=task.host, result=record)
 
     def _reach(self, task: Task, record: CheckRecord, report: CheckReport) -> CheckRecord:
-        self._tell(task, "reach", "started", f"{REACH_BYTES} bytes to null:")
+        """Try each transport; the device is out of reach where that fails which a run would take."""
+        transports = self._choices[task.host.name]
+        found: list[Connectivity] = []
+        failures: list[Failure | None] = []
+        for transport in transports:
+            by = "" if len(transports) == 1 else f" by {transport.name}"
+            self._tell(task, "reach", "started", f"{REACH_BYTES} bytes to null:{by}")
+            reached, failure = self._reach_by(task, report, transport, is_alone=len(transports) == 1)
+            failures.append(failure)
+            if reached is not None:
+                found.append(reached)
+            if failure is not None and failure.kind in _ENDS:
+                break
+        record = replace(record, reach=found[0] if found else None, reaches=tuple(found))
+        works = [one.transport for one in found if one.is_reached]
+        failure = failures[0] if self._options.device.transport != AUTO or not works else None
+        if failure is None:
+            return record
+        if works:
+            way_out = f"By {', '.join(works)} it reaches us: stage with --transport {works[0]} or auto"
+            failure = replace(failure, hint=f"{failure.hint}. {way_out}" if failure.hint else way_out)
+        return replace(record, outcome=Outcome.FAILED, failure=failure)
+
+    def _reach_by(
+        self, task: Task, report: CheckReport, transport: Transport, *, is_alone: bool
+    ) -> tuple[Connectivity | None, Failure | None]:
+        """Have the device fetch the file by one transport; return what that showed, and why it is not reached."""
+        device = view(task.host)
         try:
             session = session_of(task)
             expected = own_addresses(session)
-            transport = self._choices[task.host.name][0]
-            with _lookout(self._server, self._image.name, expected) as lookout:
+            with _lookout(self._server, self._image.name, expected, transport, report.version.release) as lookout:
                 offer = offer_to(
-                    view(task.host),
+                    device,
                     report,
                     self._options.device,
                     ticket=lookout.ticket,
@@ -144,12 +173,16 @@ class _Visit:
                 if found.copied is not None:
                     # The device may be back at its prompt before the server has its last acknowledgement.
                     self._server.wait_final(lookout.ticket.ticket_id, 2.0)
-                not_set = _not_set(view(task.host), report, session.platform, offer.transport)
-                mode = _data_mode(lookout, offer.transport)
-                return _recorded(record, found, lookout, not_set, mode, recent_of(task).lines())
+                not_set = _not_set(device, report, session.platform, transport)
+                return _reached(found, lookout, transport, not_set, recent_of(task).lines())
         except FlashferryError as error:
             failure = failure_of("reach", error, recent_of(task).lines())
-            return replace(record, outcome=Outcome.FAILED, failure=failure)
+            if is_alone:
+                return None, failure
+            told = ConnectivityReport(
+                copied=None, hindrance=None, sentence=failure.reason, hint=failure.hint, came_from=None
+            )
+            return Connectivity(report=told, syn=None, rtt_s=None, mode=None, transport=transport.name), failure
 
     def _tell_end(self, task: Task, step: str, failure: Failure | None) -> None:
         self._tell(task, step, "failed" if failure else "done", failure.reason if failure else "")
@@ -164,23 +197,19 @@ def _data_mode(lookout: _Lookout, transport: Transport) -> str | None:
     return transport.data_mode(seen.commands) if seen else None
 
 
-def _recorded(
-    record: CheckRecord,
-    found: ConnectivityReport,
-    lookout: _Lookout,
-    not_set: str,
-    mode: str | None,
-    transcript: tuple[str, ...],
-) -> CheckRecord:
+def _reached(
+    found: ConnectivityReport, lookout: _Lookout, transport: Transport, not_set: str, transcript: tuple[str, ...]
+) -> tuple[Connectivity, Failure | None]:
     seen = lookout.record
     reached = Connectivity(
         report=found,
         syn=(seen.data_syn if seen else None) or lookout.control_syn,
         rtt_s=seen.min_rtt_s if seen else None,
-        mode=mode,
+        mode=_data_mode(lookout, transport),
+        transport=transport.name,
     )
     if found.hindrance is None:
-        return replace(record, reach=reached)
+        return reached, None
     failure = Failure(
         step="reach",
         reason=found.sentence,
@@ -188,7 +217,7 @@ def _recorded(
         kind=found.hindrance.kind,
         transcript=transcript,
     )
-    return replace(record, reach=reached, outcome=Outcome.FAILED, failure=failure)
+    return reached, failure
 
 
 def _not_set(device: HostView, report: CheckReport, platform: Platform, transport: Transport) -> str:
@@ -261,10 +290,14 @@ class _Lookout:
 
 
 @contextmanager
-def _lookout(server: FileServer, image: str, expected: tuple[str, ...]) -> Iterator[_Lookout]:
+def _lookout(
+    server: FileServer, image: str, expected: tuple[str, ...], transport: Transport, release: str
+) -> Iterator[_Lookout]:
     """Issue the tickets and watch them for as long as the block lasts."""
-    ticket = server.issue_ticket(TicketRequest(image_name=image, lifetime_s=_LIFETIME_S))
-    marker = server.issue_ticket(TicketRequest(image_name=image, lifetime_s=_LIFETIME_S, source_addresses=expected))
+    base = TicketRequest(image_name=image, lifetime_s=_LIFETIME_S, transports=(transport.name,))
+    ticket = server.issue_ticket(base)
+    # Old algorithms are offered to the addresses that are expected, and to no others.
+    marker = server.issue_ticket(replace(base, source_addresses=expected, ssh=ssh_offer(transport, release)))
     lookout = _Lookout(server, ticket, marker, expected)
     unsubscribe = server.events(lookout.take)
     try:

@@ -29,7 +29,8 @@ class DeviceOptions:
         any_image: Whether an image is staged also on a platform that it is not for, or on several.
         uncapped: Whether copies may run with neither a cap nor a pace.
         transport: By what devices fetch: `usual` (FTP, or the first that the inventory allows where it leaves FTP out),
-            `auto` (the fastest that is known, and the next one where one fails before a byte came), or a name.
+            `auto` (the fastest that is known, and the next one where one fails before a byte came), or a name; of
+            several with commas between them each is tried until a byte came.
     """
 
     tune: bool = True

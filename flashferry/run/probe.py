@@ -66,15 +66,20 @@ def probe_fleet(
     journal: Journal,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
+    test: type[SpeedTest] | None = None,
 ) -> RunReport:
-    """Test every device of an inventory; each record has a ProbeResult. Arguments and errors as in `run_fleet`."""
+    """Test every device of an inventory; each record has a ProbeResult.
+
+    Arguments and errors as in `run_fleet`; `test` is what is done to each device, usually both arms by one transport.
+    """
+    kind = test or SpeedTest
     device = replace(options.device, tune=probe.tuned, to_null=True)
     history = History.read(journal.directory)
     with probe_files(journal.directory) as files:
 
         def probe_device(task: Task, context: RunContext) -> Result:
             parts = parts_of(task, context)
-            return run_device(DeviceRun(parts, SpeedTest(parts, probe, files, history).deliver))
+            return run_device(DeviceRun(parts, kind(parts, probe, files, history).deliver))
 
         return run_fleet(
             nornir,
@@ -177,7 +182,8 @@ class SpeedTest:
         return measured if measured is None or limit is None else min(measured, limit.bytes_per_s)
 
     def _flash_limit(self) -> Expectation | None:
-        return self._history.flash_limit(self._keeper.record.host, self._keeper.checked.facts.model)
+        record = self._keeper.record
+        return self._history.flash_limit(record.host, self._keeper.checked.facts.model, transport=record.transport)
 
     def _found(self, **values: Any) -> None:
         assert self._keeper.record.probe is not None

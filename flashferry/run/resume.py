@@ -86,7 +86,9 @@ def resumed(
         | {device.host: device.attempt + 1 for device in run.devices if device.state != State.PLANNED.value},
         leftovers={device.host: text for device in run.devices if (text := _leftover(device)) is not None},
     )
-    return replace(kept, request=replace(kept.request, images=left, resumed=going_on))
+    ways = {device.host: way for device in run.devices if (way := _transport(device)) is not None}
+    transports = dict(kept.request.transports) | ways
+    return replace(kept, request=replace(kept.request, images=left, resumed=going_on, transports=transports))
 
 
 def is_done(device: StoredDevice) -> bool:
@@ -132,6 +134,15 @@ def _changed_before(record: DeviceRecord, device: StoredDevice) -> DeviceRecord:
     proof = "restored it, proven" if found.restored == Restored.RESTORED else f"left it {found.restored}"
     note = f"an earlier attempt of this run changed the configuration; {who} {proof}"
     return replace(record, restored=Restored(found.restored), notes=(*record.notes, note))
+
+
+def _transport(device: StoredDevice) -> str | None:
+    """Return by what a device's last copy went: where `auto` was asked for it goes on with that one."""
+    for record in (device.record, *reversed(device.attempts)):
+        transport = record.get("transport")
+        if isinstance(transport, str) and (record.get("transfer") is not None or record.get("transports_tried")):
+            return transport
+    return None
 
 
 def _leftover(device: StoredDevice) -> str | None:

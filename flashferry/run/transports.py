@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.run.options import RunOptions
 from flashferry.transports import PUSH, TRANSPORTS, USUAL
 from flashferry.transports.choice import candidates, wish_of
 from flashferry.transports.transport import Transport
+from inventory.transport_policy import AS_USUAL, AUTO
 from inventory.view import HostView
 
 
@@ -46,6 +48,32 @@ def _fetching(host: str, ways: tuple[Transport, ...]) -> tuple[Transport, ...]:
             hint=f"Stage by it ('flashferry stage --transport {PUSH.name}'): 'flashferry history' then has its rate",
         )
     return fetching
+
+
+def reach_by(devices: Iterable[HostView], options: RunOptions) -> dict[str, tuple[Transport, ...]]:
+    """Return by what a look tries each device: all that its inventory names or leaves, or what was asked for.
+
+    Of a device of which the inventory says nothing the usual one, as a run would take it.
+
+    Args:
+        devices: The devices.
+        options: What is asked for, and where our server is.
+
+    Raises:
+        ConfigInvalid: What is asked for is not allowed, or our side cannot serve it; no device was touched.
+    """
+    wish = wish_of(options.device.transport, certificate=options.certificate, key=options.key)
+    everything = replace(wish, asked=AUTO)
+    tried = {}
+    for one in devices:
+        is_stated = one.transports or one.clear_text is not None
+        is_open = wish.asked == AS_USUAL and is_stated
+        # What a run would take is complained of where our side cannot serve it.
+        taken = candidates(one.name, one.transport_policy, wish)
+        choice = candidates(one.name, one.transport_policy, everything) if is_open else taken
+        # A tiny copy goes to `null:`, as a speed test does.
+        tried[one.name] = _fetching(one.name, choice)
+    return tried
 
 
 def served_for(choices: Mapping[str, tuple[Transport, ...]]) -> tuple[Transport, ...]:

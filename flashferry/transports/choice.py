@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.transports import PUSH, TRANSPORTS, USUAL, WAYS
+from flashferry.transports import PUSH, TRANSPORTS, WAYS, transport_named
 from flashferry.transports.transport import Transport
 from inventory.transport_policy import AS_USUAL, AUTO, TransportPolicy
+
+SEPARATOR = ","
+"""Between the names of transports that are asked for."""
 
 _NEEDS_SSH = ("scp", "sftp")
 _SSH_LIBRARY = "asyncssh"
@@ -38,12 +41,17 @@ class Wish:
     """What is asked for, and what our side can do.
 
     Attributes:
-        asked: AS_USUAL, AUTO, or the name of a transport.
+        asked: AS_USUAL, AUTO, or the name of a transport; of several, in the order in which they are tried.
         missing: By the name of a transport: why our side cannot serve it, and what to do about that.
     """
 
     asked: str = AS_USUAL
     missing: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names that were given; none of AS_USUAL and AUTO."""
+        return () if self.asked in (AS_USUAL, AUTO) else tuple(self.asked.split(SEPARATOR))
 
 
 def wish_of(asked: str, *, certificate: Path | None = None, key: Path | None = None) -> Wish:
@@ -82,9 +90,10 @@ def allowed(policy: TransportPolicy) -> tuple[Transport, ...]:
 
 
 def candidates(host: str, policy: TransportPolicy, wish: Wish, *, fastest: str | None = None) -> tuple[Transport, ...]:
-    """Return by which transports a device's copy is tried, the first one first; one alone unless `auto` is asked for.
+    """Return by which transports a device's copy is tried, the first one first.
 
-    Push is taken where it is asked for, or last by `auto`, and only where the inventory names it.
+    One alone, unless `auto` or several are asked for. Push is taken where it is asked for, or last by `auto`, and only
+    where the inventory names it.
 
     Args:
         host: The device, for complaints.
@@ -105,19 +114,30 @@ def candidates(host: str, policy: TransportPolicy, wish: Wish, *, fastest: str |
         if not served:
             raise _none_left(host, choice, wish)
         return tuple(sorted(served, key=lambda one: one.name != fastest))
-    if wish.asked != AS_USUAL and (objection := policy.objection(wish.asked)) is not None:
-        raise ConfigInvalid(
-            f"--transport {wish.asked} {objection}",
-            host=host,
-            hint="Ask for one that is allowed, or change 'transports' or 'clear_text' in the inventory",
-        )
-    first = next((one for one in choice if wish.asked in (one.name, AS_USUAL)), None)
-    if first is None:
-        raise _none_left(host, choice, wish)
-    if first.name in wish.missing:
-        lacking, hint = wish.missing[first.name]
-        raise ConfigInvalid(f"transport {first.name}: {lacking}", host=host, hint=hint)
-    return (first,)
+    if wish.asked == AS_USUAL:
+        if not choice:
+            raise _none_left(host, choice, wish)
+        return (_served(host, choice[0], wish),)
+    for name in wish.names:
+        if (objection := policy.objection(name)) is not None:
+            raise ConfigInvalid(
+                f"--transport {name} {objection}",
+                host=host,
+                hint="Ask for one that is allowed, or change 'transports' or 'clear_text' in the inventory",
+            )
+    return tuple(_served(host, transport_named(name), wish) for name in wish.names)
+
+
+def _served(host: str, transport: Transport, wish: Wish) -> Transport:
+    """Return a transport that our side can serve.
+
+    Raises:
+        ConfigInvalid: It cannot.
+    """
+    if transport.name in wish.missing:
+        lacking, hint = wish.missing[transport.name]
+        raise ConfigInvalid(f"transport {transport.name}: {lacking}", host=host, hint=hint)
+    return transport
 
 
 def _none_left(host: str, choice: tuple[Transport, ...], wish: Wish) -> ConfigInvalid:
@@ -135,21 +155,21 @@ def _none_left(host: str, choice: tuple[Transport, ...], wish: Wish) -> ConfigIn
     )
 
 
-def is_usual(transports: tuple[Transport, ...]) -> bool:
-    """Tell whether a copy goes the way that it went before there was a choice."""
-    return transports == (USUAL,)
-
-
-def check_asked(asked: str) -> str:
+def check_asked(asked: str, *, option: str = "--transport") -> str:
     """Return what is asked for, checked.
 
     Raises:
-        ConfigInvalid: It is no transport.
+        ConfigInvalid: It is no transport, or one stands there twice.
     """
-    known = (*(one.name for one in WAYS), AUTO)
-    if asked not in (*known, AS_USUAL):
+    names = (*(one.name for one in WAYS), AUTO)
+    if asked in (AUTO, AS_USUAL):
+        return asked
+    given = asked.split(SEPARATOR)
+    if (unknown := next((name for name in given if name not in names or name == AUTO), None)) is not None:
         raise ConfigInvalid(
-            f"--transport: expected {', '.join(known[:-1])} or {known[-1]}, found {asked!r}",
-            hint="Give one of these words; docs/transports.md says when to use which",
+            f"{option}: expected {', '.join(names[:-1])} or {names[-1]}, found {unknown!r}",
+            hint="Give one of these words, or several with commas between them; docs/transports.md says which is when",
         )
+    if twice := next((name for name in given if given.count(name) > 1), None):
+        raise ConfigInvalid(f"{option}: expected each once, found {twice} twice", hint="Leave one of them out")
     return asked

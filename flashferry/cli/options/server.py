@@ -22,10 +22,10 @@ TransportOption = Annotated[
     str | None,
     _option(
         "--transport",
-        metavar="NAME",
-        help="By what devices fetch: ftp, http, scp, https or sftp; auto takes the fastest that is known, and the next "
-        "one where one fails before a byte came (default: ftp, or the first that the inventory's 'transports' and "
-        "'clear_text' allow where they leave ftp out).",
+        metavar="NAMES",
+        help="By what devices fetch: ftp, http, scp, https or sftp, or several with commas, tried in that order until "
+        "a byte came; auto begins with the fastest that is known (default: ftp, or the first that the inventory's "
+        "'transports' and 'clear_text' allow where they leave ftp out).",
     ),
 ]
 

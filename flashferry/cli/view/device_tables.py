@@ -66,8 +66,8 @@ def print_checks(records: tuple[CheckRecord, ...]) -> None:
     for record in records:
         if record.check is not None:
             line(record.host, f"TCP and FTP lines: {'; '.join(record.check.running.lines) or 'none (defaults)'}")
-        if record.reach is not None:
-            _print_reach(record.host, record.reach)
+        for reached in record.reaches:
+            _print_reach(record.host, reached, is_alone=len(record.reaches) == 1)
         complain(record.host, record.failure)
 
 
@@ -90,13 +90,17 @@ def _fit_word(found: CheckReport | None) -> str:
     return "fit" if is_known else "image unsure"
 
 
-def _print_reach(host: str, found: Connectivity) -> None:
+def _print_reach(host: str, found: Connectivity, *, is_alone: bool) -> None:
+    by = "" if found.transport == USUAL and is_alone else f" by {found.transport}"
     if found.report.copied is not None:
         took = f"{found.report.copied.size_bytes:,} bytes in {found.report.copied.duration_s:.3f} s"
         rtt = f", round trip {milliseconds(found.rtt_s)}" if found.rtt_s else ""
-        line(host, f"reaches us: {took}, {found.mode or 'unknown'} mode, from {found.report.came_from}{rtt}")
+        mode = f", {found.mode or 'unknown'} mode" if found.transport == USUAL else ""
+        line(host, f"reaches us{by}: {took}{mode}, from {found.report.came_from}{rtt}")
+    elif not is_alone:
+        line(host, f"does not reach us{by}: {found.report.sentence}", BAD)
     if found.syn is not None:
-        line(host, f"its SYN: {found.syn.describe()}")
+        line(host, f"its SYN{by}: {found.syn.describe()}")
 
 
 def print_run(report: RunReport, as_is_bytes_per_s: Mapping[str, float] | None = None, *, is_kept: bool = True) -> None:

@@ -12,6 +12,8 @@ from flashferry.core.units import megabytes, rough_megabytes, short_duration
 from flashferry.model.probe_result import CAVEAT, Arm, ProbeResult
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from flashferry.model.record import DeviceRecord, RunReport
 
 
@@ -19,10 +21,41 @@ def print_probe(report: RunReport, *, is_kept: bool = True) -> None:
     """Print what a speed test of each device found; `is_kept` as in `print_run`."""
     image_bytes = next((one.probe.image_bytes for one in report.devices if one.probe is not None), 0)
     console().print(f"run {report.run_id}: copies to null:, times for an image of {megabytes(image_bytes)}")
-    show((_row(device) for device in rows_of(report.devices)), wide_only=frozenset({"result", "config"}))
+    if any(device.probe is not None and device.probe.by_transport for device in report.devices):
+        rows = [row for device in rows_of(report.devices) for row in _transport_rows(device)]
+        show(rows, wide_only=frozenset({"windows let through", "CPU"}))
+    else:
+        show((_row(device) for device in rows_of(report.devices)), wide_only=frozenset({"result", "config"}))
     print_details(report, _print_evidence, is_kept=is_kept)
-    if any(device.probe is not None and (device.probe.as_is or device.probe.tuned) for device in report.devices):
+    if any(device.probe is not None and _is_timed(device.probe) for device in report.devices):
         console().print(CAVEAT)
+
+
+def _is_timed(found: ProbeResult) -> bool:
+    return bool(found.as_is or found.tuned or any(row.arm for row in found.by_transport))
+
+
+def _transport_rows(device: DeviceRecord) -> Iterator[dict[str, str | Text]]:
+    """Yield a row for each transport of a device, the fastest with a mark."""
+    rows = device.probe.by_transport if device.probe is not None else ()
+    for row in rows:
+        words = f"{row.transport} *" if row.is_best else row.transport
+        yield {
+            "device": device.host,
+            "by": Text(words, style=GOOD if row.is_best else ""),
+            "MB/s": rate(row.arm.measured_bytes_per_s if row.arm else None).removesuffix(" MB/s"),
+            "time": short_duration(row.image_s) if row.image_s is not None else "-",
+            "windows let through": rate(row.ceiling_bytes_per_s),
+            "CPU": "-" if row.arm is None else str(row.cpu or "not read"),
+            "verdict": row.arm.verdict.kind.value if row.arm else Text("no copy", style=BAD),
+            "config": restored(device.restored),
+        }
+    if not rows:
+        nothing: dict[str, str | Text] = dict.fromkeys(_COMPARED, "-")
+        yield nothing | {"device": device.host, "verdict": outcome(device.outcome)}
+
+
+_COMPARED = ("device", "by", "MB/s", "time", "windows let through", "CPU", "verdict", "config")
 
 
 def _row(device: DeviceRecord) -> dict[str, str | Text]:
@@ -50,7 +83,11 @@ def _print_evidence(device: DeviceRecord) -> None:
     found = device.probe
     if found is None:
         return
-    for name, arm in (("as it is", found.as_is), ("tuned", found.tuned)):
+    for row in found.by_transport:
+        if row.reason:
+            line(device.host, f"by {row.transport}: {row.reason}", BAD)
+    arms = [(f"by {row.transport}", row.arm) for row in found.by_transport]
+    for name, arm in (("as it is", found.as_is), ("tuned", found.tuned), *arms):
         if arm is not None:
             line(device.host, f"{name}: {_described(arm)}")
             line(device.host, f"{name}: {arm.verdict.sentence}")

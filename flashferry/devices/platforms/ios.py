@@ -157,6 +157,7 @@ IOS = Ios(
         unsaved_lines="show archive config differences",
         pending_rollback="show archive config rollback timer",
         configuration_lock="show configuration lock",
+        cpu="show processes cpu | include ^CPU utilization",
     ),
     tcp=TcpSettings(
         family="ip tcp",

@@ -149,6 +149,7 @@ class Commands:
         unsaved_lines: Tells in which lines running and startup configuration differ.
         pending_rollback: Tells of a rollback of the whole configuration that is armed.
         configuration_lock: Tells who holds the exclusive lock.
+        cpu: Tells how busy the processor is.
     """
 
     configure: str
@@ -160,6 +161,7 @@ class Commands:
     unsaved_lines: str
     pending_rollback: str
     configuration_lock: str
+    cpu: str
 
 
 class Offered(Enum):

@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from flashferry.core.units import exact_rate
 from flashferry.devices.identity import identity_of
 from flashferry.devices.platforms import control_plane
-from flashferry.fileserver import ImageFile, Ticket, TicketRequest, TransferProgress, TransferRecord, TransferState
+from flashferry.fileserver import (
+    ImageFile,
+    SshOffer,
+    Ticket,
+    TicketRequest,
+    TransferProgress,
+    TransferRecord,
+    TransferState,
+)
 from flashferry.model.links import LinkCap, payload_cap_bytes_per_s
 from flashferry.monitor.events import TransferEnd
 from flashferry.run.context import PushAccount, RunContext
@@ -18,6 +26,7 @@ from flashferry.run.device.transports import DeviceTransport
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.store.transfer_row import STAGE, TransferEntry
 from flashferry.tcp.probing import steady_bytes_per_s
+from flashferry.transports.algorithms import ssh_offer
 from inventory.view import HostView
 from tasks.source_address import own_addresses
 
@@ -118,7 +127,15 @@ class DeviceTickets:
             cap_bytes_per_s=cap.bytes_per_s if cap else None,
             site=self._host.site or "",
             link_bytes_per_s=payload_cap_bytes_per_s(link.rate_bps) if link else None,
+            transports=(self._transport.current.name,),
+            ssh=self._ssh_offer(),
         )
+
+    def _ssh_offer(self) -> SshOffer | None:
+        checked, transport = self._keeper.record.check, self._transport.current
+        if checked is None or transport.is_clear_text:
+            return None
+        return ssh_offer(transport, checked.version.release)
 
     def revoke(self) -> None:
         """Make the ticket worthless and end what is under way with it, where there is one."""

@@ -20,10 +20,9 @@ from flashferry.fileserver import FileServerError
 from flashferry.model.record import TransportTried, sentence_of
 from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
-from flashferry.run.device.planner import DevicePlanner
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.tickets import CopyTraces, DeviceTickets
-from flashferry.run.device.transports import DeviceTransport
+from flashferry.run.device.transports import DevicePlanner, DeviceTransport
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device_plan import DevicePlan
 from tasks.copy import COPY

@@ -1,10 +1,16 @@
-"""By which transport a device's copy goes, and by which it was tried before."""
+"""By which transport a device's copy goes, and what is to be done to the device for it."""
 
 from __future__ import annotations
 
 from flashferry.run.context import RunContext
+from flashferry.run.device.login import DeviceLogin
+from flashferry.run.device.record_keeper import RecordKeeper
+from flashferry.run.device_plan import DevicePlan, plan_device
 from flashferry.transports import PUSH
 from flashferry.transports.transport import Transport
+from inventory.view import HostView
+from tasks.mark import mark_line
+from tasks.tcp_config import TcpLines
 
 
 class DeviceTransport:
@@ -39,3 +45,38 @@ class DeviceTransport:
         self.current, *left = self._next
         self._next = tuple(left)
         return self.current
+
+
+class DevicePlanner:
+    """Makes a device's plan, anew for each transport."""
+
+    def __init__(
+        self, context: RunContext, host: HostView, keeper: RecordKeeper, login: DeviceLogin, transport: DeviceTransport
+    ) -> None:
+        self._context, self._host, self._keeper = context, host, keeper
+        self._login, self._transport = login, transport
+
+    def plan(self, before: TcpLines) -> DevicePlan:
+        """Return what will be done to the device; what its link carries is kept in its record.
+
+        Args:
+            before: Its lines as they were before anything of ours was set.
+
+        Raises:
+            ConfigInvalid: No copy command can carry the image's name or the addresses.
+        """
+        context, session = self._context, self._login.session()
+        link = context.links.of(self._host, session.peer_address)
+        self._keeper.update(link_rate=link)
+        return plan_device(
+            device=self._host,
+            platform=session.platform,
+            check=self._keeper.checked,
+            before=before,
+            options=context.options,
+            link=link,
+            image=context.image.name,
+            port=self._transport.port,
+            transport=self._transport.current,
+            mark=mark_line(context.run_id, context.owner),
+        )

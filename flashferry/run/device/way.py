@@ -24,13 +24,12 @@ from flashferry.run.device.copy_recovery import CopyRecovery
 from flashferry.run.device.delivery import Delivery
 from flashferry.run.device.leftover import Leftover
 from flashferry.run.device.login import DeviceLogin
-from flashferry.run.device.planner import DevicePlanner
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.restore import DeviceRestore
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyTraces, DeviceTickets
 from flashferry.run.device.transport_fall import TransportFall
-from flashferry.run.device.transports import DeviceTransport
+from flashferry.run.device.transports import DevicePlanner, DeviceTransport
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot, HashSlot
 from flashferry.run.device_plan import DevicePlan

@@ -13,6 +13,7 @@ from flashferry.model.links import STATED, LinkRate
 from flashferry.planning.estimates import Known, decided, estimates_of, links_of
 from flashferry.planning.fleet_planner import PlanRequest, first_opening, plan_fleet
 from flashferry.planning.gather import Found
+from flashferry.transports.choice import Wish
 from inventory.load import open_inventory
 from inventory.sites import Site, sites_of
 from inventory.time_window import TimeWindow
@@ -45,7 +46,7 @@ class _Past:
         return "its flash is the limit" if host == "r1" else None
 
 
-def _view(name: str, site: str | None = "a", windows: tuple[TimeWindow, ...] = ()) -> HostView:
+def _view(name: str, site: str | None = "a", windows: tuple[TimeWindow, ...] = (), **more: object) -> HostView:
     return HostView(
         name=name,
         address="192.0.2.1",
@@ -58,6 +59,7 @@ def _view(name: str, site: str | None = "a", windows: tuple[TimeWindow, ...] = (
         vrf=None,
         windows=windows,
         max_copies=3,
+        **more,  # type: ignore[arg-type]
     )
 
 
@@ -128,3 +130,28 @@ def test_an_end_before_the_first_site_opens_is_refused_before_any_login(tmp_path
     request = PlanRequest(until=NIGHT.replace(minute=30), state_directory=tmp_path)
     with pytest.raises(ConfigInvalid, match=r"is to end at 2026-11-21 22:30 and cannot begin before 2026-11-21 23:00"):
         plan_fleet(open_inventory(tmp_path), request, now=NIGHT)
+
+
+def test_auto_plans_the_fastest_that_is_known_and_says_why() -> None:
+    """Of a device of which nothing is known the first that is allowed; without `auto` nothing is chosen."""
+    found = (_found("r1"), _found("r2"), _found("r3", clear_text=False))
+    links = links_of(found, _sites(*found), NIGHT)
+    known = Known(past=_Past(), wish=Wish(asked="auto"))
+    planned = [
+        decided(one, estimate, known) for one, estimate in zip(found, estimates_of(found, links, known), strict=True)
+    ]
+    assert [one.transport for one in planned] == ["http", "ftp", "scp"]
+    assert planned[0].transport_reason == "the fastest that is known: staged 2 days ago, 3.00 MB/s"
+    assert planned[1].transport_reason.startswith("the first that is allowed")
+    usual = Known(past=_Past())
+    assert [
+        decided(one, estimate, usual).transport_reason
+        for one, estimate in zip(found, estimates_of(found, links, usual), strict=True)
+    ] == ["", "", ""]
+
+
+def test_an_ssh_login_is_in_the_forecast() -> None:
+    """Ten round trips of 150 ms, the round trip that is assumed where none was measured."""
+    found = (_found("r1"), _found("r2", transports=("scp",)))
+    estimates = estimates_of(found, links_of(found, _sites(*found), NIGHT), Known(past=_Past()))
+    assert [one.job.more_round_trips for one in estimates] == [0, 10]

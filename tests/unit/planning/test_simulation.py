@@ -225,3 +225,14 @@ def test_two_thousand_devices_at_one_site_get_through() -> None:
     found = simulate([jobs], _link(cap=50e6, copies=2000), Limits(copies=2000, site_copies=2000, hashes=500))
     assert found.links["a"].peak_copies > 1000
     assert found.links["a"].carried_bytes == 2000 * 500_000_000
+
+
+def test_a_login_of_more_round_trips_begins_to_copy_later() -> None:
+    """Ten of 100 ms are a second, and nothing else changes."""
+    plain, ssh = (
+        Job(host="r1", site="a", size_bytes=1_000_000, limit_bytes_per_s=1e6, rtt_s=0.1, more_round_trips=trips)
+        for trips in (0, 10)
+    )
+    found = [simulate([[job]], _link(), Limits()).devices["r1"] for job in (plain, ssh)]
+    assert found[1].copies_from_s - found[0].copies_from_s == pytest.approx(1.0)
+    assert found[1].ends_s - found[0].ends_s == pytest.approx(1.0)

@@ -50,7 +50,7 @@ def arm(size_bytes: int, duration_s: float, *, rtt_s: float = 0.1, copies: int =
 
 def speed_test(as_is: list[Arm], tuned: list[Arm]) -> ProbeResult:
     """Return what a speed test finds whose copies are these, in their order; the last of an arm is used again."""
-    record = SimpleNamespace(host="r1", probe=None, transfer=None, link_rate=None)
+    record = SimpleNamespace(host="r1", probe=None, transfer=None, link_rate=None, transport="ftp")
     keeper = SimpleNamespace(record=record, checked=SimpleNamespace(facts=SimpleNamespace(model="CISCO2811")))
     keeper.update = lambda **values: vars(record).update(values)
     tuning = SimpleNamespace(tune=lambda plan, before: None)

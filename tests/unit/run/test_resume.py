@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -68,10 +69,17 @@ def test_a_request_comes_back_as_it_was(image):
         untuned={"r2": "its flash is slow"},
         expected_s={"r1": 60.0},
         identities={"r1": "SN/r1"},
+        transports={"r1": "scp"},
         until=datetime(2026, 3, 1, 5, tzinfo=UTC),
         stored={"inventory": "/inv"},
     )
-    options = RunOptions(device=DeviceOptions(extras=("timestamps",), remove_partial=True), passive_ports=(2000, 2100))
+    options = RunOptions(
+        device=DeviceOptions(extras=("timestamps",), remove_partial=True, transport="auto"),
+        passive_ports=(2000, 2100),
+        other_ports={"ssh": 2200},
+        certificate=Path("/etc/ours.pem"),
+        key=Path("/etc/ours.key"),
+    )
     kept = from_stored("run", stored(given, options))
     assert kept.request == given
     assert kept.options == options
@@ -227,3 +235,35 @@ def test_a_device_that_moved_is_recovered_where_it_was_touched(journal, dead_run
     take(journal, dead_run, "r2", "r2")
     found = {device.host: (device.address, device.port) for device in journal.leased_devices()}
     assert found == {"r2": ("198.51.100.7", 2222), "r3": ("192.0.2.2", 22)}
+
+
+def test_a_request_of_a_release_before_there_was_a_choice_goes_on_as_it_was_begun(image):
+    """By FTP, or what the inventory allows: nothing of it says otherwise."""
+    kept = stored(request(image, "r1"))
+    del kept["transports"]
+    for name in ("other_ports", "certificate", "key"):
+        del kept["options"][name]
+    del kept["options"]["device"]["transport"]
+    found = from_stored("run", kept)
+    assert (found.request.transports, found.options.device.transport) == ({}, "usual")
+    assert "transports" not in found.more
+
+
+@pytest.mark.parametrize(
+    ("record", "begins_with"),
+    [
+        ({"transport": "http", "transports_tried": [{"transport": "ftp"}]}, "http"),
+        ({"transport": "scp", "transfer": {"bytes_acked": 5}}, "scp"),
+        ({"transport": "ftp"}, "https"),
+        ({}, "https"),
+    ],
+    ids=["fallen", "copied", "never began", "of an earlier release"],
+)
+def test_a_device_goes_on_by_what_its_last_copy_went(journal, enter, image, record, begins_with):
+    """Where nothing was tried yet, by what was planned or measured."""
+    run_id = journal.begin_run("stage", stored(request(image, "r1", transports={"r1": "https"})))
+    enter(journal, run_id, "r1")
+    take(journal, run_id, "r1", "r1")
+    journal.release(run_id, "r1", {"outcome": "failed", "restored": "restored"} | record)
+    journal.finish_run(run_id)
+    assert resumed(journal, run_id, kept_request(journal, run_id)).request.transports == {"r1": begins_with}

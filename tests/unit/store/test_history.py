@@ -279,3 +279,67 @@ def test_damaged_records_are_counted_and_hide_nothing(old_journal):
         journal._write("UPDATE devices SET record = '{\"verdict\": ' WHERE host = 'r9'", ())
     found = History.read(old_journal)
     assert (found.damaged, found.hosts) == (1, ("r2",))
+
+
+def test_a_copy_by_one_transport_tells_nothing_of_another():
+    """Neither its rate nor whether tuning is worth it."""
+    copies = (measured(), measured(kind=STAGE, days=2, transport="scp", device_s=2_500.0))
+    history = History(copies, now=NOW)
+    by = {name: history.expected("r1", tuned=True, size_bytes=IMAGE_BYTES, transport=name) for name in ("ftp", "scp")}
+    assert {name: one.bytes_per_s / MB for name, one in by.items()} == {"ftp": 2.0, "scp": 0.2}
+    assert history.expected("r1", tuned=True, size_bytes=IMAGE_BYTES, transport="http") is None
+    word = ProbeWord(at=NOW.isoformat(), is_worth=False, reason="no gain", transport="scp")
+    history = History((measured(),), probes={"r1": word}, now=NOW)
+    assert history.shown_not_to_gain("r1") is None
+    assert "no gain" in history.shown_not_to_gain("r1", "scp")
+
+
+def test_slow_flash_holds_back_every_transport_and_slow_crypto_its_own():
+    """What clear text took by the device's own fault is its flash; what SCP took may have been the crypto."""
+    flash = slow_flash(1.0, days=5)
+    probe = probed(PROBE_TUNED, 5, transport="scp")
+    found = History((flash, probe), now=NOW).expected("r1", tuned=True, size_bytes=IMAGE_BYTES, transport="scp")
+    assert (found.bytes_per_s / MB, "flash" in found.source) == (1.0, True)
+    crypto = slow_flash(1.0, days=5, transport="scp")
+    probe = probed(PROBE_TUNED, 5)
+    found = History((crypto, probe), now=NOW).expected("r1", tuned=True, size_bytes=IMAGE_BYTES)
+    assert found.bytes_per_s / MB > 4
+
+
+def test_probes_of_several_transports_in_one_run_all_count():
+    """The pilot of one is not taken for the last word of another."""
+    probes = [probed(PROBE_TUNED, mb, run_id="one", transport=name) for name, mb in (("ftp", 5), ("http", 4))]
+    history = History(probes, now=NOW)
+    assert [one.transport for one in history.of("r1")] == ["ftp", "http"]
+
+
+@pytest.mark.parametrize(
+    ("copies", "allowed", "fastest"),
+    [
+        ((), ("ftp", "http"), None),
+        ((measured(), measured(transport="http", device_s=100.0)), ("ftp", "http"), "http"),
+        ((measured(), measured(transport="http", device_s=100.0)), ("ftp", "scp"), "ftp"),
+        ((measured(), measured(transport="http", device_s=100.0)), ("scp",), None),
+        ((measured(), measured(kind=PROBE_AS_IS, transport="scp", steady_bytes_per_s=3.0 * MB)), ("ftp", "scp"), "scp"),
+        ((measured(host="r2"), measured(host="r2", transport="scp", device_s=50.0)), ("ftp", "scp"), "scp"),
+    ],
+    ids=["nothing known", "two", "one not allowed", "none allowed", "by probe", "of the model"],
+)
+def test_the_fastest_transport_is_the_one_that_was_measured_to_be(copies, allowed, fastest):
+    """On the device itself, else on its model; never one that is not allowed."""
+    known = (*copies, measured(kind=PROBE_AS_IS, transport="sftp", size_bytes=1, duration_s=0.1)) if copies else ()
+    found = History(known, now=NOW).fastest("r1", allowed, size_bytes=IMAGE_BYTES)
+    assert (found[0] if found else None) == fastest
+
+
+def test_a_journal_tells_by_what_each_copy_went(journal, enter, kept):
+    """Also the word of a speed test."""
+    run_id = journal.begin_run("probe")
+    enter(journal, run_id, "r1")
+    journal.add_transfer(run_id, "r1", kept(transport="scp"))
+    told = {"transport": "scp", "probe": {"worth": {"is_worth": False, "reason": "no gain"}}}
+    journal.record(run_id, "r1", told)
+    history = History.read(journal.directory)
+    assert [one.transport for one in history.of("r1")] == ["scp"]
+    assert history.shown_not_to_gain("r1") is None
+    assert "no gain" in history.shown_not_to_gain("r1", "scp")

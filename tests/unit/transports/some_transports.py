@@ -12,5 +12,12 @@ from flashferry.transports.transport import Transport
 def named(*names: str) -> tuple[Transport, ...]:
     """Return transports of some names that do as FTP does, each at the listener of its own."""
     return tuple(
-        replace(FTP, name=name, title=name.upper(), listener_name=transport_named(name).listener_name) for name in names
+        replace(
+            FTP,
+            name=name,
+            title=name.upper(),
+            listener_name=transport_named(name).listener_name,
+            is_clear_text=transport_named(name).is_clear_text,
+        )
+        for name in names
     )

@@ -16,6 +16,7 @@ NO_CERTIFICATE = {"https": ("expected a certificate", "Give it with --certificat
 @pytest.fixture(autouse=True)
 def all_five(monkeypatch):
     monkeypatch.setattr(choice, "TRANSPORTS", named(*ORDER))
+    monkeypatch.setattr(choice, "transport_named", lambda name: named(name)[0])
 
 
 def tried(policy: TransportPolicy, asked: str = AS_USUAL, fastest: str | None = None, **missing) -> list[str]:
@@ -31,6 +32,7 @@ def tried(policy: TransportPolicy, asked: str = AS_USUAL, fastest: str | None = 
         (TransportPolicy(stated=("push", "sftp")), AS_USUAL, None, ["sftp"]),
         (TransportPolicy(), "http", None, ["http"]),
         (TransportPolicy(stated=("http", "scp")), "scp", None, ["scp"]),
+        (TransportPolicy(), "scp,http", "http", ["scp", "http"]),
         (TransportPolicy(), AUTO, None, ["ftp", "http", "scp", "https", "sftp"]),
         (TransportPolicy(), AUTO, "scp", ["scp", "ftp", "http", "https", "sftp"]),
         (TransportPolicy(clear_text=False), AUTO, "ftp", ["scp", "https", "sftp"]),
@@ -63,6 +65,8 @@ def test_no_choice_ever_falls_to_clear_text_where_it_is_forbidden():
             "http",
             "r1: --transport http carries clear text, which the inv",
         ),
+        (TransportPolicy(stated=("scp",)), "scp,ftp", r"r1: --transport ftp is not among .*\(scp\)"),
+        (TransportPolicy(), "ftp,https", "r1: transport https: expected a certificate"),
         (TransportPolicy(stated=("push",)), AS_USUAL, "r1: transports: .* found push alone"),
         (TransportPolicy(), "push", r"r1: --transport push is not among .*\(ftp, http"),
         (TransportPolicy(), "https", "r1: transport https: expected a certificate"),
@@ -98,10 +102,21 @@ def test_ssh_without_its_library_is_told(monkeypatch):
     assert "flashferry[scp]" in missing["scp"][1]
 
 
-def test_a_word_that_is_no_transport_is_told():
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ("tftp", r"--transport: expected ftp, .*sftp, push or auto, found 'tftp'"),
+        ("ftp,tftp", "found 'tftp'"),
+        ("ftp,auto", "found 'auto'"),
+        ("ftp,ftp", "expected each once, found ftp twice"),
+        ("ftp,", "found ''"),
+        ("", "found ''"),
+    ],
+)
+def test_a_word_that_is_no_transport_is_told(asked, sentence):
     """With those that there are."""
-    with pytest.raises(ConfigInvalid, match=r"--transport: expected ftp, .*sftp, push or auto, found 'tftp'"):
-        check_asked("tftp")
+    with pytest.raises(ConfigInvalid, match=sentence):
+        check_asked(asked)
 
 
 def test_the_names_of_the_inventory_are_those_of_the_transports(monkeypatch):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from flashferry.fileserver import TransferState
 from flashferry.run.device.way import parts_of
 from tests.unit.run.device.scripted import Steps, account, context
+from tests.unit.transports.some_transports import named
 
 
 @pytest.mark.parametrize(("data", "link"), [({"link_rate_bps": 16_000_000}, 1_946_666), ({}, None)])
@@ -39,3 +43,24 @@ def test_a_copy_that_began_once_began_for_good():
         parts.tickets.take_account(account(state, 0))
         began.append(parts.traces.began)
     assert began == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("transport", "release", "profile"),
+    [
+        ("ftp", "15.2(4)M", None),
+        ("https", "16.11.1", None),
+        ("scp", "16.11.1", "legacy"),
+        ("sftp", "15.8(3)M2", "legacy"),
+        ("scp", "interim", "legacy"),
+        ("scp", "17.12.04a", None),
+    ],
+)
+def test_a_ticket_is_for_one_transport_and_offers_old_algorithms_where_they_are_needed(transport, release, profile):
+    """To that device's addresses alone, and for as long as the ticket is good."""
+    parts = parts_of(Steps(), replace(context(), transports=named(transport)))
+    parts.keeper.update(check=SimpleNamespace(version=SimpleNamespace(release=release)))
+    parts.tickets.issue(parts.context.image)
+    (request,) = parts.context.server.requests
+    assert request.transports == (transport,)
+    assert (request.ssh.profile if request.ssh else None) == profile

@@ -42,7 +42,13 @@ class Way:
         steps = Steps(pull=self.pull, tune=self.tune)
         self.parts = parts_of(steps, self.context)
         self.parts.keeper.update(
-            check=SimpleNamespace(rtt_s=0.1, server_address="192.0.2.10", file_system="flash:", facts=None)
+            check=SimpleNamespace(
+                rtt_s=0.1,
+                server_address="192.0.2.10",
+                file_system="flash:",
+                facts=None,
+                version=SimpleNamespace(release="17.12.4"),
+            )
         )
         self.refused_plans: dict[str, Exception] = {}
         self.parts.planner.plan = self.plan

@@ -1,0 +1,117 @@
+"""A speed test that compares transports: a timed copy to `null:` by each, in one login, tuned as a run would tune it.
+
+The lines of each are taken back before those of the next are set, and the journal knows all of them, as where a run
+falls from one transport to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.devices.cpu import cpu_use
+from flashferry.devices.errors import (
+    CopyFailed,
+    DeviceRefused,
+    DialogueDisturbed,
+    OutputNotUnderstood,
+    QuestionLeft,
+    Stopped,
+    TransferStalled,
+)
+from flashferry.model.probe_result import ProbeResult, TransportArm, window_ceiling_bytes_per_s
+from flashferry.model.record import sentence_of
+from flashferry.model.states import Outcome
+from flashferry.planning.probe_files import ProbeFiles
+from flashferry.run.device.way import DeviceParts
+from flashferry.run.device_plan import DevicePlan
+from flashferry.run.probe import SpeedTest, SpeedTestOptions
+from flashferry.store.history import History
+from tasks.snapshot import Snapshot
+
+_OF_TRANSPORT = (CopyFailed, TransferStalled, DeviceRefused, OutputNotUnderstood)
+_OF_DEVICE = (Stopped, QuestionLeft, DialogueDisturbed)
+
+
+class TransportComparison(SpeedTest):
+    """Copies to `null:` by each transport that is allowed, and says which was the fastest."""
+
+    def __init__(
+        self, parts: DeviceParts, probe: SpeedTestOptions, files: ProbeFiles, history: History | None = None
+    ) -> None:
+        super().__init__(parts, probe, files, history)
+        self._login, self._tickets = parts.login, parts.tickets
+        self._transport, self._planner = parts.transport, parts.planner
+        self._rows: list[TransportArm] = []
+
+    def deliver(self, plan: DevicePlan, before: Snapshot) -> None:
+        """Time each transport; whatever it raises, the caller restores."""
+        self._keeper.update(probe=ProbeResult(image_bytes=self._probe.image_bytes))
+        for tried in self._keeper.record.transports_tried:
+            self._add(TransportArm(transport=tried.transport, reason=tried.reason))
+        last: FlashferryError | None = None
+        going_on: DevicePlan | None = plan
+        while going_on is not None:
+            try:
+                self._add(self._timed_by(going_on, before))
+            except _OF_TRANSPORT as error:
+                if isinstance(error, _OF_DEVICE) or self._context.interrupted():
+                    raise
+                last = error
+                self._fail(error)
+            self._tickets.revoke()
+            going_on = self._next_plan(before)
+        best = next((row.transport for row in self._marked if row.is_best), None)
+        if best is None:
+            assert last is not None, "who timed nothing has failed"
+            raise last
+        self._keeper.update(transport=best, transports_tried=(), outcome=Outcome.DONE)
+
+    def _timed_by(self, plan: DevicePlan, before: Snapshot) -> TransportArm:
+        """Have the lines of the transport in force, and copy until a copy was long enough to count."""
+        transport = self._transport.current.name
+        self._tuning.change_over(plan.tune, before)
+        # Behind a small window the size that fills the link would take an hour: a pilot finds it.
+        arm = self._arm(f"by {transport}", plan.target, expected_bytes_per_s=None)
+        seen = self._keeper.record.transfer
+        return TransportArm(
+            transport=transport,
+            arm=arm,
+            image_s=self._forecast(arm),
+            ceiling_bytes_per_s=window_ceiling_bytes_per_s(seen) if seen is not None else None,
+            cpu=cpu_use(self._login.session()),
+        )
+
+    def _next_plan(self, before: Snapshot) -> DevicePlan | None:
+        """Go on to the next transport that can be planned; those that cannot have a row of their own."""
+        while self._transport.following is not None:
+            transport = self._transport.fall()
+            self._keeper.update(transport=transport.name, pull=None, transfer=None)
+            try:
+                return self._planner.plan(before.running)
+            except ConfigInvalid as error:
+                self._fail(error)
+        return None
+
+    def _fail(self, error: FlashferryError) -> None:
+        """Have a row for a transport that could not be timed."""
+        row = TransportArm(transport=self._transport.current.name, reason=sentence_of(error))
+        self._events.tell("probe", "note", f"note: by {row.transport}: {row.reason}")
+        self._add(row)
+
+    def _add(self, row: TransportArm) -> None:
+        self._rows.append(row)
+        self._found(by_transport=self._marked)
+
+    @property
+    def _marked(self) -> tuple[TransportArm, ...]:
+        """Return the rows with the fastest marked."""
+        timed = [row for row in self._rows if row.arm is not None]
+        best = max(timed, key=_rank, default=None)
+        return tuple(replace(row, is_best=row is best) for row in self._rows)
+
+
+def _rank(row: TransportArm) -> tuple[float, float]:
+    """Return what the fastest has most of: by the time for the image, else by the rate."""
+    assert row.arm is not None
+    return (-(row.image_s or float("inf")), row.arm.steady_bytes_per_s)

@@ -1,0 +1,45 @@
+"""Which SSH algorithms a device is offered. Pure.
+
+Facts
+-----
+* As a client IOS chooses: the first of its own list that our server has. So what our server offers decides, and the
+  device's configuration stays as it is.
+* A CSR1000V 16.8.1 knows `diffie-hellman-group-exchange-sha1` and `diffie-hellman-group14-sha1` for the keys' exchange,
+  and `ssh-rsa`; a C2960C with 15.2 the same, and CBC ciphers alone. The lists of 17.x as a client were not seen; those
+  of its server (17.16) have neither CBC nor SHA-1 by default.
+* Where nothing is in common `%SSH-3-NO_MATCH` stands in the device's log, and the copy fails before a byte came.
+"""
+
+from __future__ import annotations
+
+from flashferry.fileserver import SshOffer
+from flashferry.transports.transport import Transport
+from inventory.releases import read_release
+
+MODERN, LEGACY = "modern", "legacy"
+_MODERN_FROM = 17
+_SSH = "ssh"
+
+
+def profile_for(release: str) -> str:
+    """Return which algorithms a device is offered, by its release: LEGACY before 17, and where nobody can tell.
+
+    The older ones are offered to its address alone, and only while its ticket is good.
+
+    Args:
+        release: As the device tells it, for example `16.11.1` or `15.8(3)M2`.
+    """
+    found = read_release(release)
+    return MODERN if found is not None and found.numbers[0] >= _MODERN_FROM else LEGACY
+
+
+def ssh_offer(transport: Transport, release: str) -> SshOffer | None:
+    """Return what a device is offered besides what everybody is; None for that alone, and where SSH is not spoken.
+
+    Args:
+        transport: By what it is to fetch.
+        release: As the device tells it.
+    """
+    if transport.listener_name != _SSH or profile_for(release) == MODERN:
+        return None
+    return SshOffer(profile=LEGACY)

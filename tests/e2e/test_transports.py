@@ -1,0 +1,161 @@
+"""Which transport is taken, on the lab: by policy, by wish, by history, and by what fails before a byte came."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.lab
+
+XE17 = "c8000v-17.15"
+
+
+def md5(path: Path) -> str:
+    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+
+
+def device_of(document: dict[str, Any]) -> dict[str, Any]:
+    (device,) = document["run"]["devices"]
+    return device
+
+
+def state(rig: Any, **more: Any) -> None:
+    """Have the inventory say more of the device."""
+    one = rig.world.devices[0]
+    rig.write_inventory(
+        data={"enable_secret": one.enable_secret, "link_rate_bps": 50_000_000, "cap_share": 0.98, **more}
+    )
+
+
+def staged(rig: Any, *words: str, size_bytes: int = 400_000) -> dict[str, Any]:
+    """Stage an image; it is proven on flash, and the configuration is what it was."""
+    image, before = rig.image(size_bytes), rig.configurations()
+    done = rig.verb("stage", "--image", image, *words)
+    assert done.code == 0, done.err + done.out
+    device = device_of(done.json)
+    assert (device["outcome"], device["restored"]) == ("done", "restored"), done.out
+    assert rig.flash_md5("image.bin") == md5(image)
+    assert rig.configurations() == before
+    return device
+
+
+@pytest.mark.parametrize("transport", ["http", "scp", "sftp"])
+def test_a_device_fetches_by_what_is_asked_for(new_rig, transport):
+    """The image is proven, the record says by what it came, and the configuration is what it was."""
+    with new_rig(platform=XE17) as rig:
+        device = staged(rig, "--transport", transport)
+    assert (device["transport"], device["transfer"]["transport"]) == (transport, transport)
+    assert device["transports_tried"] == []
+
+
+@pytest.mark.parametrize("transport", ["scp"])
+def test_an_old_release_is_offered_the_algorithms_that_it_knows(new_rig, transport):
+    """By its ticket, to its address alone."""
+    with new_rig(platform="iosv-15.8") as rig:
+        device = staged(rig, "--transport", transport)
+    assert device["transfer"]["transport"] == transport
+
+
+def test_where_clear_text_is_forbidden_scp_is_taken_by_itself(new_rig):
+    """Nobody asked; a wish for clear text is refused before anything is touched."""
+    with new_rig(platform=XE17) as rig:
+        state(rig, clear_text=False)
+        before = rig.configurations()
+        done = rig.verb("stage", "--image", rig.image(1000), "--transport", "ftp")
+        assert done.code == 2
+        assert "--transport ftp carries clear text, which the inventory forbids" in done.out + done.err
+        assert rig.configurations() == before
+        assert staged(rig)["transport"] == "scp"
+
+
+def test_auto_falls_from_blocked_ftp_to_http_and_begins_with_it_the_next_time(new_rig):
+    """The record says what was tried; history remembers, so the second time no minute is lost."""
+    with new_rig(platform=XE17, blocked_transports=("ftp",), config_lines=("ip tcp synwait-time 5",)) as rig:
+        device = staged(rig, "--transport", "auto")
+        assert (device["transport"], [one["transport"] for one in device["transports_tried"]]) == ("http", ["ftp"])
+        assert device["transports_tried"][0]["hint"]
+        told = rig.run("report", "latest", "--format", "json").json
+        assert told["devices"][0]["transport"] == "http"
+        assert told["devices"][0]["transports_tried"][0]["transport"] == "ftp"
+        again = rig.verb("stage", "--image", rig.image(400_000, "second.bin"), "--transport", "auto")
+        device = device_of(again.json)
+        assert (device["transport"], device["transports_tried"]) == ("http", [])
+
+
+def test_the_lines_of_the_one_that_failed_are_gone_before_those_of_the_next(new_rig):
+    """A source interface is a line of its own for each; both are gone in the end."""
+    with new_rig(platform=XE17, blocked_transports=("ftp",), config_lines=("ip tcp synwait-time 5",)) as rig:
+        state(rig, source_interface="GigabitEthernet1")
+        device = staged(rig, "--transport", "ftp,http")
+        lines = [change["ours"] for change in device["changes"]]
+        assert any(line.startswith("ip http client source-interface") for line in lines)
+        assert not any(line.startswith("ip ftp source-interface") for line in lines)
+
+
+def test_a_look_tells_which_transports_reach_us(new_rig):
+    """Each that the inventory names is tried, and nothing is changed."""
+    with new_rig(platform=XE17, blocked_transports=("ftp",), config_lines=("ip tcp synwait-time 5",)) as rig:
+        state(rig, transports=["http", "scp", "ftp"])
+        before = rig.configurations()
+        done = rig.verb("check", "--reach")
+        (device,) = done.json["devices"]
+        reached = {one["transport"]: one["report"]["copied"] is not None for one in device["reaches"]}
+        assert (done.code, reached) == (0, {"http": True, "scp": True, "ftp": False})
+        assert rig.configurations() == before
+
+
+def test_a_comparison_marks_the_fastest_and_auto_begins_with_it(new_rig):
+    """Behind the WAN the SSH window of this release holds SCP back, and the table says so."""
+    with new_rig(platform=XE17, profile="published") as rig:
+        before = rig.configurations()
+        done = rig.verb("probe", "--transports", "http,scp", "--seconds", "3")
+        assert done.code == 0, done.err + done.out
+        device = device_of(done.json)
+        rows = {row["transport"]: row for row in device["probe"]["by_transport"]}
+        assert set(rows) == {"http", "scp"}
+        best = [name for name, row in rows.items() if row["is_best"]]
+        assert best == [device["transport"]]
+        assert all(row["arm"] and row["ceiling_bytes_per_s"] and row["image_s"] for row in rows.values())
+        assert device["restored"] == "restored"
+        assert rig.configurations() == before
+        human = rig.run("history", "xe1")
+        assert human.code == 0
+        planned = rig.verb("plan", "--image", rig.image(400_000), "--transport", "auto").json
+        (row,) = planned["devices"]
+        assert (row["transport"], "the fastest that is known" in row["transport_reason"]) == (best[0], True)
+
+
+def test_a_run_that_is_killed_with_scp_s_lines_set_is_recovered(new_rig):
+    """Both windows, the channel's and TCP's, come back as they were."""
+    with new_rig(platform=XE17) as rig:
+        rig.world.fault("xe1", slow_flash_bytes_per_s=300_000)
+        before, image = rig.configurations(), rig.image(3_000_000)
+        with rig.started(
+            "stage", "--inventory", rig.inventory, "--json", "--image", image, "--transport", "scp"
+        ) as run:
+            assert rig.until(lambda: rig.flash_bytes("image.bin") > 100_000, timeout_s=90)
+            assert rig.configurations() != before
+            os.killpg(run.pid, signal.SIGKILL)
+        recovered = rig.run("recover", "--inventory", rig.inventory, "--json")
+        assert recovered.code == 0, recovered.err + recovered.out
+        assert rig.configurations() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--transport", "tftp"), "--transport: expected ftp, "),
+        (("--transport", "https"), "expected a certificate"),
+        (("--transport", "https", "--certificate", "/nowhere.pem"), "--certificate: expected --key with it"),
+        (("--transport", "push"), "is not among the transports that the inventory allows"),
+    ],
+)
+def test_bad_input_is_told_in_one_sentence_before_anything_is_touched(rig, words, sentence):
+    """With exit code 2, as other mistakes of the operator's."""
+    done = rig.verb("stage", "--image", rig.image(1000), *words)
+    assert (done.code, sentence in done.out + done.err) == (2, True), done.err + done.out

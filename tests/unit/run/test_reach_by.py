@@ -1,0 +1,94 @@
+"""By what a look has a device fetch, and when a device counts as out of reach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from flashferry.core.errors import Kind
+from flashferry.model.probe_result import Connectivity
+from flashferry.model.record import Failure
+from flashferry.model.states import Outcome
+from flashferry.planning.inspection import CheckRecord
+from flashferry.run import transports as module
+from flashferry.run.connectivity import _Visit
+from flashferry.run.options import DeviceOptions, RunOptions
+from flashferry.run.transports import reach_by
+from flashferry.transports import choice
+from inventory.transport_policy import ORDER
+from tasks.connectivity import ConnectivityReport
+from tests.unit.run.test_device_plan import HOST
+from tests.unit.transports.some_transports import named
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "tried"),
+    [
+        (HOST, "usual", ["ftp"]),
+        (HOST, "auto", ["ftp", "http", "scp", "sftp"]),
+        (HOST, "scp,http", ["scp", "http"]),
+        (replace(HOST, transports=("http", "scp")), "usual", ["http", "scp"]),
+        (replace(HOST, clear_text=False), "usual", ["scp", "sftp"]),
+        (replace(HOST, transports=("http", "scp")), "scp", ["scp"]),
+    ],
+)
+def test_a_look_tries_what_the_inventory_names(monkeypatch, device, asked, tried):
+    """Of a device of which it says nothing the usual one; what is asked for goes before."""
+    for one in (choice, module):
+        monkeypatch.setattr(one, "TRANSPORTS", named(*ORDER))
+    found = reach_by([device], RunOptions(device=DeviceOptions(transport=asked)))
+    assert [one.name for one in found["r1"]] == tried
+
+
+def visited(asked, **found):
+    """Return the record of a device of which each transport reaches us, or fails."""
+    visit = _Visit.__new__(_Visit)
+    visit._choices = {"r1": named(*found)}
+    visit._options = RunOptions(device=DeviceOptions(transport=asked))
+    visit._tell = lambda *given: None
+
+    def reach(task, report, transport, *, is_alone):
+        kind = found[transport.name]
+        failure = (
+            None if kind is None else Failure(step="reach", reason=f"not by {transport.name}", hint="Look", kind=kind)
+        )
+        copied = SimpleNamespace(size_bytes=1, duration_s=1.0) if kind is None else None
+        told = ConnectivityReport(copied=copied, hindrance=None, sentence="", hint=None, came_from=None)
+        return Connectivity(report=told, syn=None, rtt_s=None, mode=None, transport=transport.name), failure
+
+    visit._reach_by = reach
+    record = CheckRecord(host="r1", outcome=Outcome.DONE, check=None, failure=None)
+    return visit._reach(SimpleNamespace(host=SimpleNamespace(name="r1")), record, None)
+
+
+BLOCKED = Kind.NO_CLIENT
+
+
+def test_a_device_is_out_of_reach_where_that_fails_which_a_run_would_take():
+    """With the way out where another one works."""
+    record = visited("usual", ftp=BLOCKED, http=None)
+    assert (record.outcome, record.failure.reason) == (Outcome.FAILED, "not by ftp")
+    assert record.failure.hint == "Look. By http it reaches us: stage with --transport http or auto"
+    assert [(one.transport, one.is_reached) for one in record.reaches] == [("ftp", False), ("http", True)]
+    assert record.reach.transport == "ftp"
+
+
+def test_what_is_behind_the_one_that_works_may_fail():
+    """It is told, and no failure."""
+    record = visited("usual", http=None, scp=BLOCKED)
+    assert (record.outcome, record.failure) == (Outcome.DONE, None)
+    assert [one.is_reached for one in record.reaches] == [True, False]
+
+
+@pytest.mark.parametrize(("last", "outcome"), [(None, Outcome.DONE), (BLOCKED, Outcome.FAILED)])
+def test_with_auto_any_will_do(last, outcome):
+    """A run would fall to it."""
+    assert visited("auto", ftp=BLOCKED, http=last).outcome is outcome
+
+
+def test_behind_a_lost_session_nothing_else_is_tried():
+    """There is nobody to ask."""
+    record = visited("auto", ftp=Kind.DEVICE_UNREACHABLE, http=None)
+    assert (record.outcome, len(record.reaches)) == (Outcome.FAILED, 1)
