@@ -137,7 +137,8 @@ def _known_hosts(device: Device, server: tuple[str, int]) -> KnownHosts:
 
 
 def _faults(device: Device) -> SshFaults:
-    return SshFaults(**{each.name: getattr(device.faults, f"ssh_{each.name}") for each in fields(SshFaults)})
+    found = SshFaults(**{each.name: getattr(device.faults, f"ssh_{each.name}") for each in fields(SshFaults)})
+    return found if has_bulk_mode(device.running) else replace(found, bulk_mode_breaks_after_bytes=None)
 
 
 def _spoilt(device: Device, password: str) -> str:

@@ -47,6 +47,8 @@ class Faults:
         ssh_channel_ends_after_bytes: The SSH client gives its channel up when a copy has brought so many bytes.
         ssh_rekey_after_bytes: The SSH client asks for new keys when a copy has brought so many bytes.
         ssh_breaks_on_rekey: The SSH client does not survive new keys in mid-connection, whoever asks for them.
+        ssh_bulk_mode_breaks_after_bytes: With `ip ssh bulk-mode` on, the connection is reset when a copy has brought so
+            many bytes, as users of a cat9000v report.
         ssh_sink_error: A copy by SCP comes whole, and the device's last word is this error all the same.
         ssh_crypto_bytes_per_s: The SSH client decrypts at this rate; None for that of its model.
         config_locked_by: This user holds the lock on configuration mode.
@@ -89,6 +91,7 @@ class Faults:
     ssh_channel_ends_after_bytes: int | None = None
     ssh_rekey_after_bytes: int | None = None
     ssh_breaks_on_rekey: bool = False
+    ssh_bulk_mode_breaks_after_bytes: int | None = None
     ssh_sink_error: str | None = None
     ssh_crypto_bytes_per_s: float | None = None
     config_locked_by: str | None = None

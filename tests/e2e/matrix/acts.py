@@ -17,12 +17,15 @@ from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.journal import Journal
 from inventory.load import open_inventory
 from tests.e2e.matrix.cells import Job, named
-from tests.e2e.matrix.faults import IMAGE_BYTES
+from tests.e2e.matrix.faults import IMAGE_BYTES, SSH_TRANSPORTS
 from tests.e2e.matrix.points import AtWrite
 from tests.e2e.matrix.tripwire import Tripwire
 
 WINDOW_BYTES = 20_000
 """Small, so that what is acknowledged runs little ahead of what is on flash."""
+
+SSH_WINDOW_BYTES = 200_000
+"""More than bulk mode has by default, so that there is a line of the channel's window to set."""
 
 _IN_RECOVERY = AtWrite(step="recover", pattern="^(end|show startup)")
 
@@ -47,10 +50,12 @@ def stage(job: Job) -> None:
 
     options = RunOptions(
         device=DeviceOptions(
-            window_bytes=WINDOW_BYTES, server_address=cell.fault.server_address, transport=cell.fault.transport
+            window_bytes=SSH_WINDOW_BYTES if cell.fault.transport in SSH_TRANSPORTS else WINDOW_BYTES,
+            server_address=cell.fault.server_address,
+            transport=cell.fault.transport,
         ),
         port=0,
-        other_ports={"http": 0},
+        other_ports={"http": 0, "ssh": 0},
     )
     with wire.journal(job.folder / "state") as journal:
         report = run_fleet(open_inventory(job.folder), job.image, options, journal=journal, emit=emit)

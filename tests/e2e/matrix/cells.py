@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.matrix import faults, points
-from tests.e2e.matrix.faults import FAULTS, NO_FAULT, Fault
+from tests.e2e.matrix.faults import FAULTS, NO_FAULT, SSH_TRANSPORTS, Fault
 from tests.e2e.matrix.points import ALL_POINTS, KillPoint
 
 OLD_WINDOW = "ip tcp window-size 8000"
@@ -27,6 +27,15 @@ STARTS = (
 )
 """No line, a line with another value, and a line that we have nothing to do with."""
 
+SSH_STARTS = (
+    Start(platform="c8000v-17.15", config_lines=()),
+    Start(platform="isr4321-16.6", config_lines=(OLD_WINDOW, "ip ssh window-size 9000")),
+    Start(platform="c9300-17.6", config_lines=("ip ssh bulk-mode 140000",)),
+)
+"""For copies by SSH: a channel's window that the stock configuration has a line for, one of the other command, and one
+with another value."""
+ALL_STARTS = (*STARTS, *SSH_STARTS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
@@ -44,7 +53,12 @@ class Cell:
     def start(self) -> Start:
         """Return the router at the start; each kill point and each fault meets all kinds."""
         place = ALL_POINTS.index(self.point) + FAULTS.index(self.fault)
-        return STARTS[place % len(STARTS)]
+        return self.starts[place % len(self.starts)]
+
+    @property
+    def starts(self) -> tuple[Start, ...]:
+        """Return the routers that the cell's column meets."""
+        return SSH_STARTS if self.fault.transport in SSH_TRANSPORTS else STARTS
 
 
 ALL_CELLS = tuple(Cell(point=point, fault=fault) for fault in FAULTS for point in ALL_POINTS)
@@ -68,6 +82,17 @@ _MOST_TELLING = {
     "no server": ("none", "pull.asked"),
     "wrong hash": ("none", "verify.asked"),
     "by HTTP": ("none", "tune.between", "pull.asked", "pull.most", "restore.between"),
+    "by SCP": (
+        "none",
+        "tune.mode",
+        "tune.between",
+        "tune.done",
+        "pull.asked",
+        "pull.most",
+        "restore.between",
+        "restore.mark",
+    ),
+    "by SFTP": ("none", "tune.leaving", "pull.quarter", "restore.leaving"),
 }
 """CI's minutes are few: the other cells are for `make matrix`."""
 

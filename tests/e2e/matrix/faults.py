@@ -198,5 +198,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="by HTTP", says="nothing goes wrong; the copy goes by HTTP, in all columns before by FTP", transport="http"
     ),
+    Fault(name="by SCP", says="the same by SCP, with a line of the SSH channel's window among ours", transport="scp"),
+    Fault(name="by SFTP", says="the same by SFTP", transport="sftp"),
 )
+SSH_TRANSPORTS = ("scp", "sftp")
 BY_NAME = {fault.name: fault for fault in FAULTS}

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from flashferry.lab.world import DeviceAccess, DeviceSpec, Rung, World, WorldSpec, start_world
-from tests.e2e.matrix.cells import STARTS, Cell, Job, Start
+from tests.e2e.matrix.cells import ALL_STARTS, Cell, Job, Start
 from tests.e2e.matrix.faults import IMAGE_BYTES
 from tests.e2e.matrix.finding import Configurations, Ending
 
@@ -111,7 +111,7 @@ def open_ground(cells: tuple[Cell, ...], folder: Path) -> Iterator[Ground]:
     routers: dict[Start, list[str]] = defaultdict(list)
     specs = []
     for number, cell in enumerate(cells):
-        kind = STARTS.index(cell.start)
+        kind = ALL_STARTS.index(cell.start)
         name = f"m{kind}-{number}"
         routers[cell.start].append(name)
         specs.append(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.e2e.matrix.cells import OLD_WINDOW, Cell
-from tests.e2e.matrix.faults import COLLEAGUES_LINE, COLLEAGUES_WINDOW
+from tests.e2e.matrix.faults import COLLEAGUES_LINE, COLLEAGUES_WINDOW, SSH_TRANSPORTS
 from tests.e2e.matrix.finding import Ending, Finding
 from tests.e2e.matrix.points import NO_KILL
 from tests.e2e.matrix.rules import Expectation, Reach, expected
@@ -45,6 +45,12 @@ def _of_the_fault(cell: Cell, wanted: Expectation, found: Finding) -> Iterator[s
         return
     if cell.fault.cuts_session and not (found.record["reconciled"] or found.record["failure"]):
         yield "the fault: expected a lost session to be told, found none"
+    went_by = (found.record.get("transfer") or {}).get("transport", cell.fault.transport)
+    if went_by != cell.fault.transport:
+        yield f"the column: expected a copy by {cell.fault.transport}, found one by {went_by}"
+    ours = [change["keyword"] for change in found.record.get("changes", ())]
+    if cell.fault.transport in SSH_TRANSPORTS and not any(keyword.startswith("ssh ") for keyword in ours):
+        yield f"the column: expected a line of the SSH channel's window among ours, found {ours}"
     if wanted.fails_at != "tune" and not found.tickets:
         yield "secrets: expected a ticket to search for, found none"
 

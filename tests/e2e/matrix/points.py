@@ -86,7 +86,7 @@ def _write(step: str, pattern: str, *, nth: int = 1, after: bool = False) -> AtW
 
 
 NO_KILL = KillPoint(name="none", says="not killed", trigger=None)
-_OURS = "^(no )?ip tcp"
+_OURS = "^(no )?ip (tcp|ssh)"
 POINTS: tuple[KillPoint, ...] = (
     _at("check", "started"),
     _in("check.mid", "check: before its `dir`", _write("check", "^dir ")),

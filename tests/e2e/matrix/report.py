@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.e2e.matrix.cells import STARTS, Cell
+from tests.e2e.matrix.cells import ALL_STARTS, Cell
 from tests.e2e.matrix.faults import FAULTS
 from tests.e2e.matrix.finding import Finding
 from tests.e2e.matrix.judge import complaints, letter
@@ -88,10 +88,11 @@ def _conditions(results: Results) -> str:
         ["git", "log", "-1", "--format=%h"], cwd=PAGE.parent, capture_output=True, text=True, check=False
     ).stdout.strip()
     bad = sum(bool(one.complaints) for one in results.values())
+    platforms = ", ".join(dict.fromkeys(start.platform for start in ALL_STARTS))
     return (
         f"{len(results)} cells, {bad} not as they must be. {datetime.now(UTC):%Y-%m-%d}, commit {commit or 'unknown'}, "
         f"flashferry {version('flashferry')}, Python {platform.python_version()}, netmiko {version('netmiko')}, "
-        f"Linux {platform.release()} {platform.machine()}; stand-ins {', '.join(start.platform for start in STARTS)}; "
+        f"Linux {platform.release()} {platform.machine()}; stand-ins {platforms}; "
         f"{sum(one.seconds for one in results.values()):.0f} s of cells in all."
     )
 

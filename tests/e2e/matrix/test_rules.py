@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from flashferry.lab.standin.platform import load_platform
 from tests.e2e.matrix import faults, points
-from tests.e2e.matrix.cells import ALL_CELLS, CI_CELLS, Cell, named
+from tests.e2e.matrix.cells import ALL_CELLS, CI_CELLS, SSH_STARTS, Cell, named
 from tests.e2e.matrix.finding import Configurations, Ending, Finding, Recovery
 from tests.e2e.matrix.judge import complaints
 from tests.e2e.matrix.leaks import leaks
@@ -159,6 +160,36 @@ def test_the_judge_is_content_with_what_is_right():
     after = replace(BEFORE, running=("hostname r", faults.COLLEAGUES_WINDOW, "end"))
     told = recovery("restored but for somebody else's change", foreign=[foreign])
     assert complaints(cell, restored_after_a_kill(after=after, recoveries=(told, NOTHING_TO_DO))) == []
+
+
+SSH_BEFORE = Configurations(running=("hostname r", "end"), startup=("hostname r", "end"))
+
+
+def test_copies_by_ssh_meet_every_kind_of_window_line() -> None:
+    """A line of the stock configuration, one of the older command, another value, all over the column."""
+    for fault in (faults.BY_NAME["by SCP"], faults.BY_NAME["by SFTP"]):
+        met = {Cell(point=point, fault=fault).start for point in ALL_POINTS}
+        assert met == set(SSH_STARTS)
+    stock = load_platform(SSH_STARTS[0].platform)
+    assert stock.configuration(serial="", address="").find("ip ssh bulk-mode") is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "went_by", "complaint"),
+    [
+        ("ssh bulk-mode", "scp", ""),
+        ("window-size", "scp", "the column: expected a line of the SSH channel's window among ours"),
+        ("ssh bulk-mode", "ftp", "the column: expected a copy by scp, found one by ftp"),
+    ],
+)
+def test_a_column_counts_only_where_its_transport_was_taken(change: str, went_by: str, complaint: str) -> None:
+    """A copy that fell to another transport, or a window that needed no line, proves nothing about this one."""
+    finished = done()
+    assert finished.record is not None
+    record = finished.record | {"changes": [{"keyword": change}], "transfer": {"transport": went_by}}
+    found = replace(finished, record=record, before=SSH_BEFORE, after=SSH_BEFORE)
+    said = complaints(named("none x by SCP"), found)
+    assert [one.partition(", found [")[0] for one in said] == ([complaint] if complaint else [])
 
 
 LEFT = replace(BEFORE, running=("hostname r", "ip tcp window-size 20000", "end"))

@@ -29,6 +29,7 @@ class SshFaults:
     channel_ends_after_bytes: int | None = None
     rekey_after_bytes: int | None = None
     breaks_on_rekey: bool = False
+    bulk_mode_breaks_after_bytes: int | None = None
     sink_error: str | None = None
     crypto_bytes_per_s: float | None = None
 
@@ -67,6 +68,7 @@ class ArrivingFile:
         self.on_end: Callable[[], None] = lambda: None
         self.on_rekey: Callable[[], None] = lambda: None
         self.on_channel_end: Callable[[], None] = lambda: None
+        self.on_break: Callable[[], None] = lambda: None
 
     def comes_by(self, connection: socket.socket, crypto_bytes_per_s: float | None) -> None:
         """Say by which connection it comes, and how fast the device decrypts it; None for at once."""
@@ -107,6 +109,8 @@ class ArrivingFile:
             self.on_rekey()
         if _crosses(self._faults.channel_ends_after_bytes, before_bytes, self.size_bytes):
             self.on_channel_end()
+        if _crosses(self._faults.bulk_mode_breaks_after_bytes, before_bytes, self.size_bytes):
+            self.on_break()
 
     def end(self) -> bytes:
         """Close the file; the answer says whether it is there."""

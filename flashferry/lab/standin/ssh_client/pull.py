@@ -144,8 +144,9 @@ class SshPull(Pull):
         file.on_end = session.finish
         file.on_channel_end = channel.give_up
         file.on_rekey = lambda: ask_for_keys(login)
+        file.on_break = lambda: tcp.shutdown(socket.SHUT_RDWR)
         if self.plan.faults.breaks_on_rekey:
-            on_key_exchange(login, lambda: tcp.shutdown(socket.SHUT_RDWR))
+            on_key_exchange(login, file.on_break)
         try:
             await asyncio.wait_for(self._ask_for(channel, session), patience_s)
             talk.start()
