@@ -141,23 +141,24 @@ def test_configurations_go_up(world: World, connection: Any, copy: Any, web: Any
 @pytest.mark.parametrize("scheme", ["http", "https", "scp", "sftp"])
 def test_a_refusal_is_that_of_the_server(world: World, connection: Any, copy: Any, scheme: str) -> None:
     """A closed port refuses, and the device says so; nothing is claimed of a file."""
-    shown = copy(connection, f"copy {scheme}://{world.server_address}:9/z.bin flash:", NAME)
-    url = f"{scheme}://{world.server_address}:9/z.bin"
+    login, masked = ("u:p@", "*:*@") if scheme in {"scp", "sftp"} else ("", "")  # who it is would be asked
+    shown = copy(connection, f"copy {scheme}://{login}{world.server_address}:9/z.bin flash:", NAME)
+    url = f"{scheme}://{masked}{world.server_address}:9/z.bin"
     assert f"%Error opening {url} (Connection refused by remote host)" in shown
 
 
 def test_what_is_not_spoken_is_tried_before_it_fails(world: World, connection: Any, copy: Any, web: Any) -> None:
-    """The server of an `scp:` copy sees the connection; the device then reports an error, not a missing file."""
+    """The server of an `rcp:` copy sees the connection; the device then reports an error, not a missing file."""
     with in_core(world):
         listener = socket.create_server((world.server_address, 0))
     listener.settimeout(20)
     port = listener.getsockname()[1]
-    shown = copy(connection, f"copy scp://{world.server_address}:{port}/z.bin flash:", NAME)
+    shown = copy(connection, f"copy rcp://{world.server_address}:{port}/z.bin flash:", NAME)
     peer, address = listener.accept()
     peer.close()
     listener.close()
     assert address[0] == "198.18.1.11"
-    assert f"%Error opening scp://{world.server_address}:{port}/z.bin (I/O error)" in shown
+    assert f"%Error opening rcp://{world.server_address}:{port}/z.bin (I/O error)" in shown
 
 
 def test_silence_is_waited_for(world: World, connection: Any, copy: Any) -> None:
