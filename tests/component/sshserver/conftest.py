@@ -1,6 +1,7 @@
 """A real server process on loopback that serves SSH beside FTP, and the clients of others that speak to it."""
 
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -29,6 +30,12 @@ from ftpserver import ftp_listener
 IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
 
 
+def needs(command: str) -> None:
+    """Skip, or fail in CI, where a client is not installed."""
+    if shutil.which(command) is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{command} is not installed (openssh-client)")
+
+
 @dataclass
 class Bench:
     """A server, its image, and what a test needs to reach it."""
@@ -54,6 +61,7 @@ class Bench:
         self, command: Sequence[str], ticket: Ticket, *options: str, name: str = IMAGE, target: str = "got.bin"
     ) -> subprocess.CompletedProcess[str]:
         """Run scp or sftp of OpenSSH; the password comes from a program of its own, for there is no terminal."""
+        needs(command[0])
         (self.folder / target).unlink(missing_ok=True)
         return subprocess.run(
             self.openssh_line(command, ticket, *options, name=name, target=target),
