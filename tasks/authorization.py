@@ -9,18 +9,22 @@ Facts
 * `copy` asks for the target's name with `file prompt noisy` and on old trains: Ctrl-C, never an answer.
 * So complete commands are tried that can have no effect, for they name a file that is not there. `configure terminal`
   has no such form: entering configuration mode moves the stamp of the last change, so with AAA it stays unproven.
+* `copy PROTOCOL: null:` asks for the server's address: broken off there it has shown that the command is taken, and
+  gone nowhere.
+* In configuration mode too a level below 15 has only what a line gives it: `privilege configure level 7 ip ssh`.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flashferry.devices.dialogue import Dialogue
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.devices.prompts import open_question, refusal_in
 from flashferry.devices.session import BREAK, DeviceSession
-from templates.rows import CommandAuthorization, LoweredCommand, Privilege, first, rows
+from templates.rows import CommandAuthorization, LoweredCommand, LoweredLine, Privilege, first, rows
 
 FULL_LEVEL = 15
 ABSENT_FILE = "flashferry-no-such-file"
@@ -41,12 +45,16 @@ class Authorization:
         aaa: The `aaa authorization` lines that decide about commands, without what follows them.
         refused: Commands that were tried and refused, with the device's words.
         unproven: Commands that could not be tried without an effect.
+        protocols_refused: Copy commands by protocol that were tried and refused, with the device's words.
+        lines_refused: Configuration lines that the level was not given.
     """
 
     level: int | None
     aaa: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
+    protocols_refused: tuple[str, ...] = ()
+    lines_refused: tuple[str, ...] = ()
 
     @property
     def refusal(self) -> str | None:
@@ -59,20 +67,35 @@ class Authorization:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what the operator should know."""
-        if not self.unproven:
-            return ()
-        why = "AAA decides about each command" if self.aaa else "the device does not tell the privilege level"
-        names = ", ".join(f"'{name}'" for name in self.unproven)
-        return (f"{why}; {names} could not be tried without entering configuration mode",)
+        notes = []
+        if self.unproven:
+            why = "AAA decides about each command" if self.aaa else "the device does not tell the privilege level"
+            names = ", ".join(f"'{name}'" for name in self.unproven)
+            notes.append(f"{why}; {names} could not be tried without entering configuration mode")
+        if self.protocols_refused:
+            notes.append(f"the user may not use {'; '.join(self.protocols_refused)}")
+        if self.lines_refused:
+            names = ", ".join(f"'{line}'" for line in self.lines_refused)
+            notes.append(f"no 'privilege configure' line gives level {self.level} {names}: they may be refused")
+        return tuple(notes)
 
 
-def look_at_authorization(session: DeviceSession, running: str, file_system: str) -> Authorization:
+def look_at_authorization(
+    session: DeviceSession,
+    running: str,
+    file_system: str,
+    *,
+    protocols: Iterable[str] = (),
+    lines: Iterable[str] = (),
+) -> Authorization:
     """Find out what the user may do; one command where level 15 is the whole answer.
 
     Args:
         session: An open session with the prompt `#`.
         running: The running configuration, or its `aaa authorization` lines.
         file_system: Where the image is to go.
+        protocols: Names of the protocols that copies may go by, where they are to be tried.
+        lines: Configuration lines that a run may set, without their values, where those are to be looked at.
     """
     level = _level(session)
     aaa = tuple(dict.fromkeys(row.scope for row in rows(CommandAuthorization, running)))
@@ -85,11 +108,37 @@ def look_at_authorization(session: DeviceSession, running: str, file_system: str
         "verify": platform.digest_command(platform.verifying.algorithms[-1], absent),
     }
     refused = [f"'{name}' ({words})" for name, command in tried.items() if (words := _refused(session, command))]
+    nowhere = {f"copy {name}:": platform.copy_command(f"{name}:", platform.copying.no_file) for name in protocols}
+    not_by = tuple(f"'{name}' ({words})" for name, it in nowhere.items() if (words := _refused(session, it)))
     if level is None or aaa:
-        return Authorization(level=level, aaa=aaa, refused=tuple(refused), unproven=(platform.commands.configure,))
+        return Authorization(
+            level=level,
+            aaa=aaa,
+            refused=tuple(refused),
+            unproven=(platform.commands.configure,),
+            protocols_refused=not_by,
+        )
     if not may_configure(level, running, platform.commands.configure):
         refused.append(f"'{platform.commands.configure}' (no 'privilege exec' line gives it to that level)")
-    return Authorization(level=level, refused=tuple(refused))
+    return Authorization(
+        level=level,
+        refused=tuple(refused),
+        protocols_refused=not_by,
+        lines_refused=tuple(line for line in lines if not may_set(level, running, line)),
+    )
+
+
+def may_set(level: int, running: str, line: str) -> bool:
+    """Return whether a level may set a line, by the `privilege configure` lines of a configuration.
+
+    Args:
+        level: The level.
+        running: The running configuration, or those lines.
+        line: The line, without its value.
+    """
+    return level >= FULL_LEVEL or any(
+        row.level <= level and f"{line} ".startswith(f"{row.command} ") for row in rows(LoweredLine, running)
+    )
 
 
 def may_configure(level: int, running: str, command: str) -> bool:

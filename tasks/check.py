@@ -19,9 +19,10 @@ from flashferry.devices.errors import DeviceRefused, ImageCorrupt, OutputNotUnde
 from flashferry.devices.session import DeviceSession
 from flashferry.images.digests import Image
 from flashferry.images.fit import INSIST, Fits, ImageFit, image_fit, platform_of
+from flashferry.tcp.path import ASSUMED_RTT_S, choose_window
 from inventory.view import view
 from tasks.authorization import Authorization, look_at_authorization
-from tasks.check_report import CheckReport, ReturnPath, Wanted
+from tasks.check_report import CheckReport, Fetching, ReturnPath, Wanted
 from tasks.configuration_state import (
     ConfigurationState,
     differing_lines,
@@ -30,6 +31,8 @@ from tasks.configuration_state import (
     pending_rollback,
     saved_by_stamps,
 )
+from tasks.fetching.ceilings import Ceiling, ceilings
+from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trustpoints
 from tasks.file_system import (
     MemberRoom,
     default_file_system,
@@ -75,7 +78,13 @@ def check(
     host = view(task.host)
     return_path = ReturnPath(vrf=host.vrf, source_interface=host.source_interface)
     report = check_device(
-        session_of(task), wanted, return_path=return_path, signature=signature, interrupted=interrupted, hashing=hashing
+        session_of(task),
+        wanted,
+        return_path=return_path,
+        fetching=Fetching.of(host),
+        signature=signature,
+        interrupted=interrupted,
+        hashing=hashing,
     )
     return Result(host=task.host, result=report)
 
@@ -85,6 +94,7 @@ def check_device(
     wanted: Wanted | None,
     *,
     return_path: ReturnPath | None = None,
+    fetching: Fetching | None = None,
     signature: bool = False,
     interrupted: Callable[[], bool] = lambda: False,
     hashing: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -95,6 +105,7 @@ def check_device(
         session: An open session.
         wanted: The image that it is to have, or None for a look without one.
         return_path: VRF and source interface that it is to use, or None for neither.
+        fetching: By what it may fetch, or None where that is not asked.
         signature: Whether the signature of an image that is there already is to be verified too.
         interrupted: Whether the operator wants to stop, asked while an image that is there is hashed.
         hashing: Held while an image that is there is hashed: a run has a limit of those.
@@ -112,7 +123,8 @@ def check_device(
             step=STEP,
             hint="Give a user with privilege 15 or an enable secret",
         )
-    return _Look(session, wanted, return_path or ReturnPath(), interrupted, hashing).report(signature=signature)
+    look = _Look(session, wanted, return_path or ReturnPath(), fetching or Fetching(), interrupted, hashing)
+    return look.report(signature=signature)
 
 
 class _Look:
@@ -123,12 +135,14 @@ class _Look:
         session: DeviceSession,
         wanted: Wanted | None,
         return_path: ReturnPath,
+        fetching: Fetching,
         interrupted: Callable[[], bool],
         hashing: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._session = session
         self._wanted = wanted
         self._return_path = return_path
+        self._fetching = fetching
         self._interrupted = interrupted
         self._hashing = hashing
         self._platform = session.platform
@@ -144,7 +158,7 @@ class _Look:
         proof = self._proof(signature=signature)
         running, startup = read_running(self._session), read_startup(self._session)
         configuration = self._configuration(running, startup) if proof is None else None
-        user = look_at_authorization(self._session, running.commands, self._file_system) if proof is None else None
+        user = self._authorization(running) if proof is None else None
         members = self._members() if proof is None else ()
         # Also where the image is there: what another controller's dead run left tuned must not pass for fine.
         held = self._held(running)
@@ -162,13 +176,38 @@ class _Look:
             server_address=self._session.local_address,
             already_there=proof is not None and refusal is None,
             refusal=refusal,
-            notes=self._notes(members, configuration, user) if proof is None else (),
+            notes=self._notes(members, configuration, user, running) if proof is None else (),
             members=members,
             configuration=configuration,
             authorization=user,
             proof=proof,
             refusal_hint=held.hint if held is not None else self._hint(refusal),
             image=self._image,
+            trustpoints=trustpoints(running.commands),
+            ceilings=self._ceilings(running),
+        )
+
+    def _authorization(self, running: Configured) -> Authorization:
+        asked = self._fetching.transports if self._fetching.is_stated else ()
+        windows = [window for one in asked for window in one.windows(self._platform)]
+        return look_at_authorization(
+            self._session,
+            running.commands,
+            self._file_system,
+            protocols=[one.name for one in asked],
+            lines=dict.fromkeys(window.setting.command for window in windows),
+        )
+
+    def _ceilings(self, running: Configured) -> tuple[Ceiling, ...]:
+        rtt_s, link = self._session.rtt_s, self._fetching.link_rate_bps
+        return ceilings(
+            running.tcp,
+            platform=self._platform,
+            release=self._version.release,
+            transports=self._fetching.transports,
+            window_bytes=choose_window(rtt_s=rtt_s or ASSUMED_RTT_S, link_rate_bps=link).window_bytes,
+            rtt_s=rtt_s,
+            link_rate_bps=link,
         )
 
     def _find_file_system(self) -> str:
@@ -255,7 +294,22 @@ class _Look:
             or vrf_refusal(self._return_path.vrf, running.commands)
             or self._interface_refusal()
             or (configuration.refusal if configuration else None)
+            or self._fetching_refusal(running)
         )
+
+    def _fetching_refusal(self, running: Configured) -> str | None:
+        """Return why it can fetch by none of the protocols that the inventory names, or None."""
+        if not self._fetching.is_stated:
+            return None
+        listed = network_protocols(self._show_file_systems(), self._platform.file_systems)
+        untrusted = self._untrusted(running)
+        return protocols_refusal(listed, self._fetching.transports) or (
+            untrusted[0] if len(untrusted) == len(self._fetching.transports) > 0 else None
+        )
+
+    def _untrusted(self, running: Configured) -> tuple[str, ...]:
+        known = trustpoints(running.commands)
+        return tuple(text for one in self._fetching.transports if (text := trust_refusal(one, known)) is not None)
 
     def _held(self, running: Configured) -> DeviceRefused | None:
         mark = first_mark(running.tcp.lines)
@@ -300,7 +354,11 @@ class _Look:
         )
 
     def _notes(
-        self, members: tuple[MemberRoom, ...], configuration: ConfigurationState | None, user: Authorization | None
+        self,
+        members: tuple[MemberRoom, ...],
+        configuration: ConfigurationState | None,
+        user: Authorization | None,
+        running: Configured,
     ) -> tuple[str, ...]:
         room: tuple[str, ...] = ()
         if self._wanted is not None:
@@ -310,6 +368,7 @@ class _Look:
             *(configuration.notes if configuration else ()),
             *(user.notes if user else ()),
             *self._image_notes(),
+            *(self._untrusted(running) if self._fetching.is_stated else ()),
         )
 
 

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from flashferry.devices.session import Facts
 from flashferry.images.digests import Image, ImageFile
 from flashferry.images.fit import ImageFit
+from flashferry.transports.choice import allowed
+from flashferry.transports.transport import Transport
+from inventory.view import HostView
 from tasks.authorization import Authorization
 from tasks.configuration_state import ConfigurationState
+from tasks.fetching.ceilings import Ceiling
 from tasks.file_system import MemberRoom
 from tasks.tcp_config import TcpLines
 from tasks.verify import VerifyReport
@@ -44,6 +48,28 @@ class ReturnPath:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fetching:
+    """By what a device may fetch, and what its link gives to copies.
+
+    Attributes:
+        transports: The protocols, the first one first.
+        is_stated: Whether the inventory says so: then the device is asked whether it can.
+        link_rate_bps: What copies may have of its link in bits per second, or None where nobody said so.
+    """
+
+    transports: tuple[Transport, ...] = ()
+    is_stated: bool = False
+    link_rate_bps: float | None = None
+
+    @classmethod
+    def of(cls, host: HostView) -> Fetching:
+        """Return what the inventory says of a device."""
+        policy = host.transport_policy
+        is_stated = bool(policy.stated) or policy.clear_text is not None
+        return cls(transports=allowed(policy), is_stated=is_stated, link_rate_bps=host.cap_bps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
     """What a device is and has.
 
@@ -66,6 +92,8 @@ class CheckReport:
         proof: How the image that is there already was proven, or None.
         refusal_hint: What to do about a refusal, where its words do not say that already.
         image: Whether the wanted image is for this platform, or None where none is wanted.
+        trustpoints: Certificate authorities that it trusts, as far as they may be ours; None where nobody looked.
+        ceilings: How fast it can fetch at most by each protocol that it may fetch by, tuned; none where nobody asked.
     """
 
     facts: Facts
@@ -85,3 +113,5 @@ class CheckReport:
     proof: VerifyReport | None = None
     refusal_hint: str | None = None
     image: ImageFit | None = None
+    trustpoints: tuple[str, ...] | None = None
+    ceilings: tuple[Ceiling, ...] = ()

@@ -40,6 +40,13 @@ class VrfDefinition(Row):
 
 
 @row
+class PkiTrustpoint(Row):
+    """A trustpoint that the configuration defines: a certificate authority that the device trusts, or itself."""
+
+    name: str
+
+
+@row
 class CommandAuthorization(Row):
     """An `aaa authorization` line by which a server or the device decides about each command."""
 
@@ -50,6 +57,14 @@ class CommandAuthorization(Row):
 @row
 class LoweredCommand(Row):
     """A command that a `privilege exec` line gives to a lower level."""
+
+    level: int
+    command: str
+
+
+@row
+class LoweredLine(Row):
+    """A configuration line that a `privilege configure` line gives to a lower level."""
 
     level: int
     command: str

@@ -29,6 +29,13 @@ def exact_rate(bytes_per_s: float) -> str:
     return f"{found:,.0f} MB/s" if found >= 1000 else f"{found:.3g} MB/s"
 
 
+def bound_rate(bytes_per_s: float) -> str:
+    """Return a rate that bounds others, in two or three figures and the unit that fits it: `82 kB/s`, `5.9 MB/s`."""
+    if bytes_per_s < 999_500:
+        return f"{bytes_per_s / 1e3:.0f} kB/s" if bytes_per_s >= 9_950 else f"{bytes_per_s / 1e3:.1f} kB/s"
+    return f"{bytes_per_s / 1e6:.1f} MB/s" if bytes_per_s < 99.95e6 else f"{bytes_per_s / 1e6:,.0f} MB/s"
+
+
 def link_rate(bits_per_s: float) -> str:
     """Return the rate of a link as somebody stated it: `50 Mbit/s`, `0.512 Mbit/s`."""
     return f"{bits_per_s / 1e6:g} Mbit/s"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.fileserver import HostCapabilities, SiteRates, TransferRecord, network_of, probe_capabilities
-from flashferry.tcp.link_rate import HEADERS_BYTES, MTU_BYTES
+from flashferry.tcp.channel import link_payload_bytes_per_s
 from flashferry.tcp.pacing_figures import HOLD_SHARE
 from inventory.sites import rate_missing
 from inventory.view import HostView
@@ -32,7 +32,7 @@ def payload_cap_bytes_per_s(cap_bps: float | None) -> int | None:
     Args:
         cap_bps: Bits per second on the link, IP headers included.
     """
-    return None if cap_bps is None else int(cap_bps / 8 * (MTU_BYTES - HEADERS_BYTES) / MTU_BYTES)
+    return None if cap_bps is None else int(link_payload_bytes_per_s(cap_bps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from flashferry.store.leases import Lease, lease_by_name, lease_on, leases
 from inventory.access import state_directory
 from inventory.view import view
 from tasks.check import CheckReport, ReturnPath, Wanted, check_device
+from tasks.check_report import Fetching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,9 @@ def look(
             raise Interrupted("stopped by the operator before this device", host=name, step="check")
         if (lease := lease_by_name(held, host) or _lease_on(task, held)) is not None:
             return _held(name, lease)
-        report = check_device(session_of(task), wanted, return_path=return_path, interrupted=interrupted)
+        report = check_device(
+            session_of(task), wanted, return_path=return_path, fetching=Fetching.of(host), interrupted=interrupted
+        )
     except Exception as error:  # noqa: BLE001 -- one device's fault must not end the others' check
         outcome = Outcome.FAILED if isinstance(error, FlashferryError) else Outcome.ERROR
         if isinstance(error, Stopped):

@@ -11,13 +11,16 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import Platform
 from flashferry.fileserver import Ticket
 from flashferry.images.digests import Digests
-from flashferry.model.links import LinkRate
+from flashferry.model.links import LinkRate, copy_share
 from flashferry.run.options import DeviceOptions
 from flashferry.tcp.path import ASSUMED_RTT_S, WindowChoice, choose_window
 from flashferry.transports import PUSH, USUAL
+from flashferry.transports.choice import allowed
 from flashferry.transports.transport import Offer, Transport, offer_of, return_path_refusal, shown_command
 from inventory.view import HostView
 from tasks.check import CheckReport
+from tasks.fetching.ceilings import Ceiling, ceilings
+from tasks.fetching.fit import trust_refusal
 from tasks.restore_plan import plan_restore
 from tasks.tcp_config import Change, TcpLines, TunePlan, plan_tune
 from tasks.verify import commands_for
@@ -38,6 +41,7 @@ class DevicePlan:
         copy: The copy command, with `<user>` and `<password>` in place of the ticket's; of a push what our side does.
         verify: The commands that prove the copy; none for a copy to `null:`.
         restore: The lines that bring the configuration back.
+        ceilings: How fast the device can fetch at most by each transport that the inventory allows, treated alike.
     """
 
     transport: str = USUAL.name
@@ -47,6 +51,7 @@ class DevicePlan:
     copy: str
     verify: tuple[str, ...]
     restore: tuple[str, ...]
+    ceilings: tuple[Ceiling, ...] = ()
 
 
 def plan_device(
@@ -79,8 +84,12 @@ def plan_device(
         mark: The line that tells others whose the device is while anything is set, or None.
 
     Raises:
-        ConfigInvalid: No copy command can carry the image's name or the addresses.
+        ConfigInvalid: No copy command can carry the image's name or the addresses, or the device would not trust us.
     """
+    if (refusal := trust_refusal(transport, check.trustpoints)) is not None:
+        raise ConfigInvalid(
+            refusal, host=device.name, hint="Have one set up on the device, or let it take another transport"
+        )
     target = platform.copying.no_file if options.to_null else f"{check.file_system}{image}"
     ticket = replace(_STAND_IN, image_name=image)
     offer = offer_to(device, check, options, ticket=ticket, port=port, transport=transport)
@@ -104,8 +113,25 @@ def plan_device(
     )
     restore = plan_restore(tune.changes, after(before, tune.changes)).commands
     proof = () if expected is None else commands_for(target, expected, platform, signature=options.verify_signature)
+    others = (one for one in allowed(device.transport_policy) if one is not transport)
+    most = ceilings(
+        before,
+        platform=platform,
+        release=check.version.release,
+        transports=(transport, *others),
+        window_bytes=window.window_bytes if window else None,
+        rtt_s=check.rtt_s,
+        link_rate_bps=link.rate_bps * copy_share(device, link) if link else None,
+    )
     return DevicePlan(
-        transport=transport.name, target=target, window=window, tune=tune, copy=command, verify=proof, restore=restore
+        transport=transport.name,
+        target=target,
+        window=window,
+        tune=tune,
+        copy=command,
+        verify=proof,
+        restore=restore,
+        ceilings=most,
     )
 
 

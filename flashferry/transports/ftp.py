@@ -38,6 +38,8 @@ class Ftp:
     title: str
     is_clear_text: bool
     takes_vrf: bool
+    needs_trust: bool
+    has_channel: bool
     listener_name: str
     ports: Ports
     settings: tuple[Setting, ...]
@@ -81,6 +83,8 @@ FTP = Ftp(
     title="FTP",
     is_clear_text=True,
     takes_vrf=True,
+    needs_trust=False,
+    has_channel=False,
     listener_name="ftp",
     ports=Ports(well_known=21, others=range(2121, 2131)),
     settings=(_SOURCE,),

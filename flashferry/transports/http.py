@@ -55,6 +55,8 @@ class Http:
     title: str
     is_clear_text: bool
     takes_vrf: bool
+    needs_trust: bool
+    has_channel: bool
     listener_name: str
     ports: Ports
     settings: tuple[Setting, ...]
@@ -90,6 +92,8 @@ HTTP = Http(
     title="HTTP",
     is_clear_text=True,
     takes_vrf=False,
+    needs_trust=False,
+    has_channel=False,
     listener_name="http",
     ports=Ports(well_known=80, others=range(8080, 8090)),
     settings=(SOURCE,),

@@ -6,7 +6,7 @@ Facts
   a server of a public authority); settings and errors too, as far as anybody has seen.
 * The device must trust our certificate: a trustpoint for its authority, or its own pool of public ones. Setting one up
   is several lines of configuration and a clock, so it is never done: a device without is refused before it is touched
-  (`tasks.trustpoint`).
+  (`tasks.fetching.fit`).
 * The name in the URL must be the certificate's. What a device says where it is not, or where its clock is wrong, no
   capture shows.
 * There is no way from here to clear text: where this protocol fails it fails, for the ticket would cross in clear.
@@ -43,6 +43,8 @@ class Https:
     title: str
     is_clear_text: bool
     takes_vrf: bool
+    needs_trust: bool
+    has_channel: bool
     listener_name: str
     ports: Ports
     settings: tuple[Setting, ...]
@@ -90,6 +92,8 @@ HTTPS = Https(
     title="HTTPS",
     is_clear_text=False,
     takes_vrf=False,
+    needs_trust=True,
+    has_channel=False,
     listener_name="https",
     ports=Ports(well_known=443, others=range(8443, 8453)),
     settings=(SOURCE,),

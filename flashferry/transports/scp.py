@@ -134,6 +134,8 @@ class Scp:
     title: str
     is_clear_text: bool
     takes_vrf: bool
+    needs_trust: bool
+    has_channel: bool
     listener_name: str
     ports: Ports
     settings: tuple[Setting, ...]
@@ -166,6 +168,8 @@ SCP = Scp(
     title="SCP",
     is_clear_text=False,
     takes_vrf=True,
+    needs_trust=False,
+    has_channel=True,
     listener_name="ssh",
     ports=Ports(well_known=22, others=range(2222, 2232)),
     settings=(SOURCE,),

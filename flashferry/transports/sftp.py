@@ -31,6 +31,8 @@ class Sftp:
     title: str
     is_clear_text: bool
     takes_vrf: bool
+    needs_trust: bool
+    has_channel: bool
     listener_name: str
     ports: Ports
     settings: tuple[Setting, ...]
@@ -63,6 +65,8 @@ SFTP = Sftp(
     title="SFTP",
     is_clear_text=False,
     takes_vrf=True,
+    needs_trust=False,
+    has_channel=True,
     listener_name=SCP.listener_name,
     ports=SCP.ports,
     settings=SCP.settings,

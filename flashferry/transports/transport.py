@@ -137,6 +137,16 @@ class Transport(Protocol):
         ...
 
     @property
+    def needs_trust(self) -> bool:
+        """Return whether the device must trust our certificate already."""
+        ...
+
+    @property
+    def has_channel(self) -> bool:
+        """Return whether it goes through a channel with a window of its own inside TCP's."""
+        ...
+
+    @property
     def listener_name(self) -> str:
         """Return what is the same for protocols that one listener of ours serves."""
         ...

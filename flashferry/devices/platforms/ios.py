@@ -121,7 +121,9 @@ def _tcp(keyword: str, kind: ValueKind = ValueKind.SWITCH) -> Setting:
     return Setting(keyword=keyword, command=f"ip tcp {keyword}", tail=_TAIL, kind=kind)
 
 
-def _channel(keyword: str, *, usual: int, largest_bytes: int, least_try_bytes: int) -> ChannelWindow:
+def _channel(
+    keyword: str, *, usual: int, largest_bytes: int, least_try_bytes: int, since: tuple[int, int]
+) -> ChannelWindow:
     setting = Setting(
         keyword=f"ssh {keyword}",
         command=f"ip ssh {keyword}",
@@ -130,12 +132,18 @@ def _channel(keyword: str, *, usual: int, largest_bytes: int, least_try_bytes: i
         usual=usual,
     )
     return ChannelWindow(
-        setting=setting, smallest_bytes=usual, largest_bytes=largest_bytes, least_try_bytes=least_try_bytes
+        setting=setting,
+        smallest_bytes=usual,
+        largest_bytes=largest_bytes,
+        least_try_bytes=least_try_bytes,
+        since=since,
     )
 
 
-_BULK_MODE = _channel("bulk-mode", usual=131_072, largest_bytes=1_073_741_824, least_try_bytes=131_072)
-_SSH_WINDOW = _channel("window-size", usual=8192, largest_bytes=131_072, least_try_bytes=65_536)
+_BULK_MODE = _channel("bulk-mode", usual=131_072, largest_bytes=1_073_741_824, least_try_bytes=131_072, since=(17, 1))
+"""That 16.x has none is assumed; 17.9 was seen to have it."""
+
+_SSH_WINDOW = _channel("window-size", usual=8192, largest_bytes=131_072, least_try_bytes=65_536, since=(16, 6))
 """No larger value of this one was seen anywhere, and a smaller one than was seen is hardly worth its line."""
 
 

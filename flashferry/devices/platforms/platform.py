@@ -105,12 +105,14 @@ class ChannelWindow:
         smallest_bytes: Least value that we set.
         largest_bytes: Largest value that we set.
         least_try_bytes: Where the device refuses a value, halves of it are tried down to this one.
+        since: First release that is taken to know it, for forecasts: what a device takes it tells itself.
     """
 
     setting: Setting
     smallest_bytes: int
     largest_bytes: int
     least_try_bytes: int
+    since: tuple[int, int]
 
     def window_of(self, line: str | None) -> int:
         """Return the window in bytes that a line sets; 0 where it sets none, or switches it off."""

@@ -41,6 +41,22 @@ def test_other_rates() -> None:
 
 
 @pytest.mark.parametrize(
+    ("bytes_per_s", "words"),
+    [
+        (4_128, "4.1 kB/s"),
+        (81_920, "82 kB/s"),
+        (999_499, "999 kB/s"),
+        (999_500, "1.0 MB/s"),
+        (5_944_000, "5.9 MB/s"),
+        (1_250e6, "1,250 MB/s"),
+    ],
+)
+def test_a_bound_has_the_unit_that_fits(bytes_per_s: float, words: str) -> None:
+    """It is told in a sentence, and two figures are enough."""
+    assert units.bound_rate(bytes_per_s) == words
+
+
+@pytest.mark.parametrize(
     ("count_bytes", "words"),
     [(999, "999 B"), (1_000, "1.0 kB"), (25e6, "25.0 MB"), (999.5e6, "1.00 GB"), (1.2e9, "1.20 GB"), (3e12, "3.00 TB")],
 )

@@ -12,6 +12,7 @@ from flashferry.devices.session import Facts
 from flashferry.model.links import STATED, LinkRate
 from flashferry.run.device_plan import DevicePlan, after, plan_device
 from flashferry.run.options import DeviceOptions
+from flashferry.transports import transport_named
 from inventory.view import HostView
 from tasks.check import CheckReport
 from tasks.tcp_config import TcpLines
@@ -51,11 +52,10 @@ LINK = LinkRate(rate_bps=50e6, source=STATED)
 
 
 def plan(*before: str, options: DeviceOptions | None = None, host: HostView = HOST, **changes: object) -> DevicePlan:
-    given = {"link": LINK, "image": "x.bin", "port": 21}
+    given = {"check": CHECK, "link": LINK, "image": "x.bin", "port": 21}
     return plan_device(
         device=host,
         platform=IOS_XE,
-        check=CHECK,
         before=TcpLines(lines=before),
         options=options or DeviceOptions(),
         **(given | changes),
@@ -111,3 +111,46 @@ def test_lines_after_every_change():
         "ip tcp window-size 1250000",
         "ip tcp selective-ack",
     )
+
+
+def test_ceilings_are_told_before():
+    """The transport's own first, then the others that the inventory allows; the link's share for copies is the most."""
+    found = plan(transport=transport_named("scp"), port=22).ceilings
+    assert [one.transport for one in found] == ["scp", "ftp", "http", "https", "sftp"]
+    assert found[0].bytes_per_s == pytest.approx(1_310_720)
+    assert found[1].bytes_per_s == pytest.approx(50e6 * 0.8 / 8 * 1460 / 1500)
+    forbidden = replace(HOST, clear_text=False)
+    assert [one.transport for one in plan(host=forbidden, transport=transport_named("scp")).ceilings] == [
+        "scp",
+        "https",
+        "sftp",
+    ]
+
+
+def test_scp_has_both_windows_tuned_and_both_put_back():
+    """The default's own line comes back as the line that it was."""
+    found = plan("ip ssh bulk-mode 131072", transport=transport_named("scp"), port=22)
+    assert found.tune.commands == (
+        "ip tcp window-size 1250000",
+        "ip tcp selective-ack",
+        "ip ssh bulk-mode 1250000",
+    )
+    assert found.restore == ("no ip tcp window-size 1250000", "no ip tcp selective-ack", "ip ssh bulk-mode 131072")
+    assert found.copy == "copy scp://<user>@192.0.2.1/x.bin bootflash:x.bin"
+
+
+def test_https_is_refused_where_the_device_trusts_nobody():
+    """Before anything is touched; where nobody looked it is tried."""
+    with pytest.raises(ConfigInvalid, match="needs a trustpoint") as caught:
+        plan(transport=transport_named("https"), port=443, check=replace(CHECK, trustpoints=()))
+    assert caught.value.hint
+    assert plan(transport=transport_named("https"), port=443).transport == "https"
+
+
+def test_a_vrf_needs_a_source_interface_by_http():
+    """The command takes none, and a copy from the global table would come from nowhere that we know."""
+    with pytest.raises(ConfigInvalid, match="takes none with the copy command"):
+        plan(host=replace(HOST, vrf="Mgmt"), transport=transport_named("http"), port=80)
+    found = plan(host=replace(HOST, vrf="Mgmt", source_interface="Gi0"), transport=transport_named("http"), port=80)
+    assert found.tune.commands[-1] == "ip http client source-interface Gi0"
+    assert not found.copy.endswith("vrf Mgmt")

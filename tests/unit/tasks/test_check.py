@@ -10,7 +10,9 @@ import pytest
 from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.images.digests import Image
 from flashferry.images.fit import Fits
+from flashferry.transports import transport_named
 from tasks.check import ReturnPath, Wanted, check_device, look_again
+from tasks.check_report import Fetching
 from tasks.readings import read_running
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -349,3 +351,60 @@ def test_a_lower_level_needs_its_commands_lowered(table_device, lowered, may):
     told = answers(privilege="Current privilege level is 7\n", running=SAVED + lowered) | {"copy": "", "verify": ""}
     report = check_device(table_device(told), IMAGE)
     assert (report.refusal is None) == may
+
+
+FILE_SYSTEMS = """\
+File Systems:
+
+       Size(b)       Free(b)      Type  Flags  Prefixes
+*   1940303872    1036210176      disk     rw   bootflash: flash:
+             -             -   network     rw   tftp:
+"""
+
+
+def fetching(*names: str, is_stated: bool = True) -> Fetching:
+    return Fetching(transports=tuple(map(transport_named, names)), is_stated=is_stated, link_rate_bps=50e6)
+
+
+def test_a_protocol_that_the_inventory_names_is_looked_for(table_device):
+    """One command more; without such a word in the inventory not even that."""
+    told = answers(show_file_systems=FILE_SYSTEMS)
+    report = check_device(table_device(told), IMAGE, fetching=fetching("http", "scp"))
+    assert "found tftp: only; TFTP is no transport of ours" in report.refusal
+    device = table_device(told)
+    report = check_device(device, IMAGE, fetching=fetching("ftp", "http", is_stated=False))
+    assert (report.refusal, len(device.asked)) == (None, 5)
+    assert [one.transport for one in report.ceilings] == ["ftp", "http"]
+    told = answers(show_file_systems=FILE_SYSTEMS.replace("tftp:", "scp:"))
+    assert check_device(table_device(told), IMAGE, fetching=fetching("http", "scp")).refusal is None
+
+
+def test_https_without_a_trustpoint(table_device):
+    """Refused where nothing else is allowed, noted where something is."""
+    told = answers(show_file_systems=FILE_SYSTEMS.replace("tftp:", "https: scp:"))
+    alone = check_device(table_device(told), IMAGE, fetching=fetching("https"))
+    assert alone.refusal.startswith("HTTPS needs a trustpoint of our certificate's authority")
+    beside = check_device(table_device(told), IMAGE, fetching=fetching("scp", "https"))
+    assert beside.refusal is None
+    assert beside.notes[0].startswith("HTTPS needs a trustpoint")
+    told |= {"show running-config": f"{SAVED}crypto pki trustpoint Company-CA\n"}
+    trusting = check_device(table_device(told), IMAGE, fetching=fetching("https"))
+    assert (trusting.refusal, trusting.trustpoints, trusting.notes) == (None, ("Company-CA",), ())
+
+
+def test_what_the_user_may_not_do_by_a_protocol_is_noted(table_device):
+    """Its copy command is tried without an address; its lines are looked for among what the level was given."""
+    lowered = "privilege exec level 7 configure\nprivilege configure level 7 ip ssh window-size\n"
+    told = answers(
+        show_file_systems=FILE_SYSTEMS.replace("tftp:", "http: scp:"),
+        privilege="Current privilege level is 7\n",
+        running=SAVED + lowered,
+    ) | {"copy http: null:": "Command authorization failed.\n", "copy": "", "verify": ""}
+    report = check_device(table_device(told), IMAGE, fetching=fetching("http", "scp"))
+    assert report.refusal is None
+    assert report.authorization.protocols_refused == ("'copy http:' (Command authorization failed.)",)
+    assert report.authorization.lines_refused == ("ip ssh bulk-mode",)
+    assert report.notes == (
+        "the user may not use 'copy http:' (Command authorization failed.)",
+        "no 'privilege configure' line gives level 7 'ip ssh bulk-mode': they may be refused",
+    )

@@ -1,0 +1,77 @@
+"""Whether a device can fetch by a protocol at all, by what it shows anyway. Pure; nothing is tried and nothing set.
+
+Facts
+-----
+* HTTPS needs a certificate authority that the device trusts: a `crypto pki trustpoint`. Setting one up takes several
+  lines, a pasted certificate and a right clock (pyATS does all that for each copy), so it is never done here.
+* Some trustpoints are in every configuration and vouch for no server of ours: the device's own (`TP-self-signed-N`)
+  and that of the licensing service (`SLA-TrustPoint`). Both are known from configurations at large, no capture is here.
+* Whether a trustpoint is that of our certificate's authority nobody can see: the device tells by its copy.
+* A Catalyst 9000 trusts servers of public authorities without any trustpoint, by its pool. A server of ours that has
+  such a certificate is refused here all the same: a copy that fails costs more than a line that somebody sets.
+* `show file systems` has a row for each protocol (`tftp: rcp: http: ftp: scp: sftp: https:`). That a row that is
+  missing means a protocol that is missing no capture proves; all of ours missing while others are there does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from flashferry.devices.platforms.platform import FileSystems
+from flashferry.transports.transport import Transport
+from templates.rows import FileSystem, PkiTrustpoint, rows
+
+_OWN = re.compile(r"TP-self-signed-\d+|SLA-TrustPoint")
+
+
+def trustpoints(running: str) -> tuple[str, ...]:
+    """Return the trustpoints that may vouch for a server.
+
+    Args:
+        running: The running configuration, or its global lines.
+    """
+    return tuple(row.name for row in rows(PkiTrustpoint, running) if not _OWN.fullmatch(row.name))
+
+
+def trust_refusal(transport: Transport, known: Iterable[str] | None) -> str | None:
+    """Return why a device would not trust our server, or None.
+
+    Args:
+        transport: By what it is to fetch.
+        known: Its trustpoints, or None where nobody looked.
+    """
+    if not transport.needs_trust or known is None or tuple(known):
+        return None
+    return (
+        f"{transport.title} needs a trustpoint of our certificate's authority on the device, found none; none is ever "
+        "set up by us"
+    )
+
+
+def network_protocols(listing: str, names: FileSystems) -> tuple[str, ...]:
+    """Return the protocols that a device lists among its file systems, without the colon.
+
+    Args:
+        listing: Output of `show file systems`.
+        names: The platform's.
+    """
+    found = (name.rstrip(":") for row in rows(FileSystem, listing) for name in row.names)
+    return tuple(name for name in dict.fromkeys(found) if name in names.network)
+
+
+def protocols_refusal(listed: Iterable[str], wanted: Iterable[Transport]) -> str | None:
+    """Return why a device cannot fetch by any of some protocols, or None.
+
+    Args:
+        listed: The protocols that it lists; none where it lists none, or nobody looked.
+        wanted: Those that it may be asked to fetch by.
+    """
+    there, titles = tuple(listed), [one.title for one in wanted]
+    if not there or any(one.name in there for one in wanted):
+        return None
+    others = ", ".join(f"{name}:" for name in there)
+    return (
+        f"expected one of {', '.join(titles)} among the device's file systems, found {others} only; TFTP is no "
+        "transport of ours: it has no login and no proof"
+    )
