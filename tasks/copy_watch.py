@@ -57,16 +57,21 @@ def copy_limits(*, size_bytes: int, expected_bytes_per_s: float) -> CopyLimits:
     )
 
 
-def least_rate_bytes_per_s(defaults: Defaults, *, rtt_s: float, tuned: bool) -> float:
+def least_rate_bytes_per_s(
+    defaults: Defaults, *, rtt_s: float, tuned: bool, channel_window_bytes: int | None = None
+) -> float:
     """Return the lowest rate that a healthy copy may have: that of slow flash, or of a small window on a long path.
 
     Args:
         defaults: What to expect of the platform.
         rtt_s: Round-trip time in seconds, > 0.
         tuned: Whether the window is ours; else it may be the smallest default there is.
+        channel_window_bytes: The window of the SSH channel as it is without lines of ours, where there is one and it is
+            not ours: half of it may be all that a round trip brings.
     """
     slow_flash = defaults.flash_bytes_per_s
-    return slow_flash if tuned else min(slow_flash, defaults.window_bytes / rtt_s)
+    least = slow_flash if tuned else min(slow_flash, defaults.window_bytes / rtt_s)
+    return least if channel_window_bytes is None else min(least, channel_window_bytes / 2 / rtt_s)
 
 
 class CopyWatch:

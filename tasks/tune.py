@@ -60,6 +60,8 @@ class TuneReport:
         other_words: Lines of ours that it shows otherwise than they were sent, each with what it shows.
         is_marked: Whether others can see on the device whose it is.
         late_s: How long after the lines were sent the device showed them, in seconds; 0 where it did at once.
+        channel_as_before: Whether the device took none of the lines that widen the SSH channel's window, so that it
+            stays as it is: the copy will be no faster than that window lets it.
     """
 
     running: TcpLines
@@ -68,6 +70,7 @@ class TuneReport:
     other_words: tuple[str, ...] = ()
     is_marked: bool = False
     late_s: float = 0.0
+    channel_as_before: bool = False
 
 
 def tune(task: Task, plan: TunePlan, before: Snapshot | None = None, remember: Remember | None = None) -> Result:
@@ -181,6 +184,7 @@ class _Tuning:
         self._told: list[str] = []
 
     def through(self, plan: TunePlan) -> TuneReport:
+        wants_channel = any(change.is_channel for change in plan.changes)
         plan, seen = self._sent(plan)
         matched, seen, late_s = self._matched(plan.changes, seen)
         matched, seen = self._without_unseen(matched, seen)
@@ -193,6 +197,7 @@ class _Tuning:
             other_words=tuple(f"'{one.ours}' is shown as '{one.shown}'" for one in matched.in_other_words),
             is_marked=any(is_mark(change.ours) for change in matched.changes),
             late_s=late_s,
+            channel_as_before=wants_channel and not any(change.is_channel for change in matched.changes),
         )
 
     def _sent(self, plan: TunePlan) -> tuple[TunePlan, Configured]:

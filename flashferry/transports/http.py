@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
@@ -78,9 +77,9 @@ class Http:
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for HTTP."""
         # Late: who only reads of settings, such as `status`, waits for no server to be imported.
-        server = import_module("flashferry.httpserver")
-        found: ListenerSettings = server.http_listener(listen_address=options.address, port=options.port)
-        return found
+        from flashferry.httpserver import http_listener
+
+        return http_listener(listen_address=options.address, port=options.port)
 
     def data_mode(self, _commands: Iterable[str], /) -> str | None:
         """Return None: there is no data connection."""

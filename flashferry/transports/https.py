@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
@@ -76,11 +75,11 @@ class Https:
                 hint="Give both, of an authority that the devices trust already; or leave HTTPS out",
             )
         # Late: who only reads of settings, such as `status`, waits for no server to be imported.
-        server = import_module("flashferry.httpserver")
-        found: ListenerSettings = server.https_listener(
+        from flashferry.httpserver import https_listener
+
+        return https_listener(
             listen_address=options.address, port=options.port, certificate=options.certificate, key=options.key
         )
-        return found
 
     def data_mode(self, _commands: Iterable[str], /) -> str | None:
         """Return None: there is no data connection."""

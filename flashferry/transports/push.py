@@ -39,6 +39,8 @@ class Push:
     title: str
     is_clear_text: bool
     takes_vrf: bool
+    needs_trust: bool
+    has_channel: bool
     listener_name: str
     ports: Ports
     settings: tuple[Setting, ...]
@@ -78,6 +80,8 @@ PUSH = Push(
     title="SCP push",
     is_clear_text=False,
     takes_vrf=True,
+    needs_trust=False,
+    has_channel=True,
     listener_name=NAME,
     ports=Ports(well_known=0, others=range(0)),
     settings=(SCP_SERVER,),

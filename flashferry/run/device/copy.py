@@ -144,10 +144,13 @@ class DeviceCopy:
         self._keeper.compare_clocks()
 
     def _limits(self, order: CopyOrder) -> CopyLimits:
+        platform = self._login.session().platform
+        is_narrow = self._transport.current.has_channel and not self._tuning.sets_channel
         least_rate = least_rate_bytes_per_s(
-            self._login.session().platform.defaults,
+            platform.defaults,
             rtt_s=self._keeper.checked.rtt_s or ASSUMED_RTT_S,
             tuned=self._tuning.sets_window,
+            channel_window_bytes=platform.ssh.default_bytes if is_narrow else None,
         )
         return copy_limits(size_bytes=order.image.size_bytes, expected_bytes_per_s=least_rate)
 

@@ -65,6 +65,11 @@ class DeviceTuning:
         return any(change.keyword == WINDOW_SIZE for change in self.in_force)
 
     @property
+    def sets_channel(self) -> bool:
+        """Whether a window of ours is in force for SSH channels."""
+        return any(change.is_channel for change in self.in_force)
+
+    @property
     def may_step_down(self) -> bool:
         """Whether a scaled window is in force that we chose: then a smaller one may help."""
         tuned = TunePlan(changes=self.in_force, may_back_off=self._context.options.window_bytes is None)
@@ -83,5 +88,10 @@ class DeviceTuning:
         words = [f"note: {one}" for one in found.other_words]
         if not found.is_marked:
             words.append("note: no mark could be left: another controller would not see that this run has the device")
+        if found.channel_as_before:
+            words.append(
+                "note: the device takes no larger window for its SSH channel: the copy is no faster than the one that "
+                f"it has ({'; '.join(found.refused)})"
+            )
         for text in words:
             self._events.tell(TUNE.word, "note", text)

@@ -213,6 +213,7 @@ def test_each_release_gets_what_it_takes(release, taken):
     report = apply_plan(router.session, plan, remember=remembered.append)
     assert [line for line in report.running.lines if line.startswith("ip ssh") and line not in before] == taken
     assert report.running.window_bytes == WANTED
+    assert report.channel_as_before is (taken == [])
     assert all(known_when_sent)
     assert len(report.refused) == sum(line.startswith("ip ssh") for line in router.sent) - len(taken)
 

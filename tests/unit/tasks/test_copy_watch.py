@@ -126,3 +126,6 @@ def test_an_untuned_device_on_a_satellite_may_be_slower_than_slow_flash():
     assert least_rate_bytes_per_s(IOS_XE.defaults, rtt_s=0.6, tuned=False) == pytest.approx(6880)
     assert least_rate_bytes_per_s(IOS_XE.defaults, rtt_s=0.6, tuned=True) == 50_000
     assert least_rate_bytes_per_s(IOS_XE.defaults, rtt_s=0.01, tuned=False) == 50_000
+    assert least_rate_bytes_per_s(IOS_XE.defaults, rtt_s=0.6, tuned=True, channel_window_bytes=8192) == pytest.approx(
+        6826.7, rel=1e-3
+    )

@@ -65,7 +65,7 @@ class Way:
     def tune(self, task, **given):
         self.changed.append((given["held"], given["plan"].changes, self.parts.keeper.record.restored))
         given["remember"](given["plan"].changes)
-        return SimpleNamespace(other_words=(), is_marked=True)
+        return SimpleNamespace(other_words=(), is_marked=True, channel_as_before=False)
 
     def pull(self, task, **given):
         self.offers.append(given["offer"].transport.name)
