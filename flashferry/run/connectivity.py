@@ -24,7 +24,7 @@ from flashferry.planning.inspection import CheckRecord, look
 from flashferry.planning.local_images import random_image
 from flashferry.run.device_plan import offer_to
 from flashferry.run.run import RunOptions
-from flashferry.run.server import port_notices, serving
+from flashferry.run.server import own_fingerprints, port_notices, serving
 from flashferry.run.transports import reach_by, served_for
 from flashferry.store.leases import Lease, leases
 from flashferry.tcp.syn import SynOptions
@@ -79,7 +79,8 @@ def reach_fleet(
     ):
         for notice in port_notices(server, options, served):
             never_failing(emit)(Event(host=None, step="server", status="note", text=f"note: {notice}", at_s=0.0))
-        visit = _Visit(server, image, wanted, options, never_failing(emit), interrupted, leases(folder), choices)
+        shown = own_fingerprints(folder, served)
+        visit = _Visit(server, image, wanted, options, never_failing(emit), interrupted, leases(folder), choices, shown)
         results = nornir.run(task=visit, name="reach")
         return tuple(results[name][0].result for name in nornir.inventory.hosts)
 
@@ -99,8 +100,9 @@ class _Visit:
         interrupted: Callable[[], bool],
         held: tuple[Lease, ...],
         choices: Mapping[str, tuple[Transport, ...]],
+        fingerprints: tuple[str, ...] = (),
     ) -> None:
-        self._choices = choices
+        self._choices, self._fingerprints = choices, fingerprints
         self._server = server
         self._held = held
         self._image = image
@@ -161,6 +163,7 @@ class _Visit:
                     ticket=lookout.ticket,
                     port=self._server.port_of(transport.name),
                     transport=transport,
+                    fingerprints=self._fingerprints,
                 )
                 found = check_connectivity(
                     session,

@@ -127,6 +127,7 @@ class RunContext:
         owner: Who began the run, for the mark that it leaves on devices while they are tuned.
         given: What the images are by what they carry inside, and which platforms got them.
         transports: By what the device's copy is tried, the first one first; at least one.
+        fingerprints: Of our SSH server's host keys, in all ways in which devices show them.
     """
 
     run_id: str
@@ -153,3 +154,4 @@ class RunContext:
     owner: str = ""
     given: GivenImages = field(default_factory=GivenImages)
     transports: tuple[Transport, ...] = (USUAL,)
+    fingerprints: tuple[str, ...] = ()

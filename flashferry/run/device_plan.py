@@ -143,6 +143,7 @@ def offer_to(
     ticket: Ticket,
     port: int,
     transport: Transport = USUAL,
+    fingerprints: tuple[str, ...] = (),
 ) -> Offer:
     """Return what a device is told: our address is as given, as the inventory has it, or as SSH shows it.
 
@@ -153,7 +154,7 @@ def offer_to(
     if refusal is not None:
         raise ConfigInvalid(refusal, host=device.name, hint="Name one, or let the device take another transport")
     server = options.server_address or device.server_address or check.server_address
-    return offer_of(transport, ticket, server=server, port=port, vrf=device.vrf)
+    return offer_of(transport, ticket, server=server, port=port, vrf=device.vrf, fingerprints=fingerprints)
 
 
 def after(before: TcpLines, changes: tuple[Change, ...]) -> TcpLines:

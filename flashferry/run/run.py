@@ -29,7 +29,7 @@ from flashferry.run.resume import with_earlier
 from flashferry.run.runner import share_arenas
 from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.run.second_look import look_again
-from flashferry.run.server import port_notices, serving, site_caps
+from flashferry.run.server import own_fingerprints, port_notices, serving, site_caps
 from flashferry.run.slots import SlotPools
 from flashferry.run.stored_request import to_stored
 from flashferry.run.transports import may_push, served_for, transports_of
@@ -251,6 +251,7 @@ class _Run:
             owner=local_owner(),
             given=GivenImages(),
             slots=SlotPools(self._request.limits, site_copies=fleet.site_copies(self._request)),
+            fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices)),
         )
 
     def _deadline(self) -> Deadline:

@@ -67,6 +67,16 @@ def serving(
         yield server
 
 
+def own_fingerprints(state: Path, transports: Iterable[Transport]) -> tuple[str, ...]:
+    """Return the fingerprints of our server's host keys, for devices that ask; none where no transport shows one.
+
+    Args:
+        state: The state folder; the keys are there once a server was started with it.
+        transports: What the server serves.
+    """
+    return tuple(dict.fromkeys(shown for one in transports for shown in one.fingerprints(state / HOST_KEYS)))
+
+
 def port_notices(server: FileServer, options: RunOptions, transports: Iterable[Transport]) -> Iterator[str]:
     """Yield what is to be told of ports that were found where none was asked for; of each port once."""
     told = set()

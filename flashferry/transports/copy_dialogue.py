@@ -27,6 +27,10 @@ from flashferry.devices.platforms.platform import CopyQuestion, Offered, Platfor
 from flashferry.transports.transport import Offer, Words
 from templates.rows import CopyError, CopyResult, SshAborted, SshNoMatch, first, last, rows
 
+_DIGITS = re.compile(r"(?:[0-9a-fA-F]{2}:?){16,}")
+_LEAST_FINGERPRINT = 32
+"""Shorter ones are none of SHA-1 or SHA-2."""
+
 _CREDENTIALS = re.compile(r"\b([a-z]+://)[^@/\s]*@")
 
 
@@ -148,7 +152,7 @@ class CopyDialogue(Dialogue):
     def _shows_our_key(self) -> bool:
         """Return whether a fingerprint of ours stands in what the device showed, however it is wrapped."""
         shown = re.sub(r"\s+", "", self.text)
-        return any(one and re.sub(r"\s+", "", one) in shown for one in self._offer.fingerprints)
+        return any(_stands_in(one, shown) for one in self._offer.fingerprints)
 
     @property
     def _names(self) -> frozenset[str]:
@@ -188,6 +192,13 @@ class CopyDialogue(Dialogue):
             place = subject.removeprefix(f"{self._offer.transport.name}://").replace("//", "/")
             return place in {self._offer.place, self._offer.place_without_port}
         return _name_of(subject) == _name_of(self._target)
+
+
+def _stands_in(fingerprint: str, shown: str) -> bool:
+    """Tell whether a fingerprint stands in a text without blanks: digits of MD5 in any case, with colons or without."""
+    if _DIGITS.fullmatch(fingerprint):
+        return fingerprint.replace(":", "").lower() in shown.replace(":", "").lower()
+    return len(fingerprint) >= _LEAST_FINGERPRINT and fingerprint in shown
 
 
 def _with_secret(asked: CopyQuestion, offer: Offer) -> CopyQuestion:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
@@ -69,6 +70,10 @@ class Ftp:
             passive_ports=options.passive_ports,
             masquerade_address=options.masquerade_address,
         )
+
+    def fingerprints(self, _host_keys: Path, /) -> tuple[str, ...]:
+        """Return none: it shows no host key."""
+        return ()
 
     def data_mode(self, commands: Iterable[str], /) -> str | None:
         """Return `passive`, where the device connects, or `active`; None where no data connection was asked for."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
@@ -80,6 +81,10 @@ class Http:
         from flashferry.httpserver import http_listener
 
         return http_listener(listen_address=options.address, port=options.port)
+
+    def fingerprints(self, _host_keys: Path, /) -> tuple[str, ...]:
+        """Return none: it shows no host key."""
+        return ()
 
     def data_mode(self, _commands: Iterable[str], /) -> str | None:
         """Return None: there is no data connection."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
@@ -80,6 +81,10 @@ class Https:
         return https_listener(
             listen_address=options.address, port=options.port, certificate=options.certificate, key=options.key
         )
+
+    def fingerprints(self, _host_keys: Path, /) -> tuple[str, ...]:
+        """Return none: it shows no host key."""
+        return ()
 
     def data_mode(self, _commands: Iterable[str], /) -> str | None:
         """Return None: there is no data connection."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
@@ -69,6 +70,10 @@ class Push:
             f"push: expected a transport that devices fetch by, found {self.name}, for {options.address}",
             hint="Name ftp, http, https, scp or sftp",
         )
+
+    def fingerprints(self, _host_keys: Path, /) -> tuple[str, ...]:
+        """Return none: it shows no host key."""
+        return ()
 
     def data_mode(self, _commands: Iterable[str], /) -> str | None:
         """Return None: there is no data connection."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 SOURCE = source_setting("ssh source-interface", "ip ssh source-interface")
 """The same line for SCP and SFTP."""
+
+
+_SAYS_LITTLE = re.compile(r"I/O error", re.IGNORECASE)
 
 
 def _offered(name: str, pattern: str, offers: Offered, answer: str = "\n") -> CopyQuestion:
@@ -74,11 +77,23 @@ def listener_of(options: ListenOptions) -> ListenerSettings:
             "scp: expected a folder for the SSH host keys, found none", hint="Give the run a state folder"
         )
     # Late: who only reads of settings, such as `status`, waits for no server to be imported.
-    server = import_module("flashferry.sshserver")
-    found: ListenerSettings = server.ssh_listener(
-        listen_address=options.address, port=options.port, host_keys=options.host_keys
-    )
-    return found
+    from flashferry.sshserver import ssh_listener
+
+    return ssh_listener(listen_address=options.address, port=options.port, host_keys=options.host_keys)
+
+
+def fingerprints_of(host_keys: Path) -> tuple[str, ...]:
+    """Return the fingerprints of our host keys in all ways in which devices may show them.
+
+    Args:
+        host_keys: Folder of the keys; those that are not there yet are made.
+
+    Raises:
+        SettingsInvalid: A key cannot be read, made or used, or others may read it.
+    """
+    from flashferry.sshserver import load_host_keys
+
+    return tuple(shown for key in load_host_keys(host_keys) for shown in key.fingerprints)
 
 
 def words_of(title: str) -> Words:
@@ -123,6 +138,8 @@ def words_of(title: str) -> Words:
                 "Look at its log, and at its bulk mode ('ip ssh bulk-mode')",
             ),
         },
+        # What it says of a login that came to nothing is unknown; it is no want of memory in any case.
+        says_little=_SAYS_LITTLE,
     )
 
 
@@ -157,6 +174,10 @@ class Scp:
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for SSH; see `listener_of`."""
         return listener_of(options)
+
+    def fingerprints(self, host_keys: Path) -> tuple[str, ...]:
+        """Return the fingerprints of our host keys."""
+        return fingerprints_of(host_keys)
 
     def data_mode(self, _commands: Iterable[str], /) -> str | None:
         """Return None: there is no data connection."""

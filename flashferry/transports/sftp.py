@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
-from flashferry.transports.scp import QUESTIONS, SCP, SOURCE, listener_of, words_of
+from flashferry.transports.scp import QUESTIONS, SCP, SOURCE, fingerprints_of, listener_of, words_of
 from flashferry.transports.transport import ListenOptions, Offer, Ports, Words
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class Sftp:
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for SSH; see `flashferry.transports.scp.listener_of`."""
         return listener_of(options)
+
+    def fingerprints(self, host_keys: Path) -> tuple[str, ...]:
+        """Return the fingerprints of our host keys."""
+        return fingerprints_of(host_keys)
 
     def data_mode(self, _commands: Iterable[str], /) -> str | None:
         """Return None: there is no data connection."""

@@ -192,12 +192,28 @@ class Transport(Protocol):
         """
         ...
 
+    def fingerprints(self, host_keys: Path, /) -> tuple[str, ...]:
+        """Return the fingerprints that a device may ask about; none where it asks about none.
+
+        Raises:
+            SettingsInvalid: A host key cannot be read, made or used.
+        """
+        ...
+
     def data_mode(self, commands: Iterable[str], /) -> str | None:
         """Return how the data connection was asked for, by the commands that our server was given; None: not at all."""
         ...
 
 
-def offer_of(transport: Transport, ticket: Ticket, *, server: str, port: int, vrf: str | None = None) -> Offer:
+def offer_of(
+    transport: Transport,
+    ticket: Ticket,
+    *,
+    server: str,
+    port: int,
+    vrf: str | None = None,
+    fingerprints: tuple[str, ...] = (),
+) -> Offer:
     """Return what a device is told that a ticket was issued for."""
     return Offer(
         transport=transport,
@@ -207,6 +223,7 @@ def offer_of(transport: Transport, ticket: Ticket, *, server: str, port: int, vr
         username=ticket.username,
         password=ticket.password,
         vrf=vrf,
+        fingerprints=fingerprints,
     )
 
 

@@ -102,6 +102,7 @@ class DeviceCopy:
             ticket=ticket,
             port=self._transport.port,
             transport=self._transport.current,
+            fingerprints=context.fingerprints,
         )
         try:
             done = self._pull(order, offer)

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import pytest
 
-from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused
+from flashferry.devices.errors import CopyFailed, DeviceOverloaded, DeviceRefused, OutputNotUnderstood
 from flashferry.devices.host_keys import HostKeys
 from flashferry.devices.login import Login
 from flashferry.devices.session import DeviceSession
@@ -91,7 +92,7 @@ def on(world: World, tmp_path: Path) -> Iterator[Callable[[str], DeviceSession]]
         yield opened
 
 
-def offer(world: World, name: str, port: int, *, user: str = SSH_USER, password: str = SSH_WORD) -> Offer:
+def offer(world: World, name: str, port: int, *, user: str = SSH_USER, password: str = SSH_WORD, **more: Any) -> Offer:
     return Offer(
         transport=transport_named(name),
         server=world.server_address,
@@ -99,6 +100,7 @@ def offer(world: World, name: str, port: int, *, user: str = SSH_USER, password:
         image="x.bin",
         username=user,
         password=password,
+        **more,
     )
 
 
@@ -197,6 +199,33 @@ def test_a_ticket_that_is_refused_is_typed_once(on: Any, world: World, server: P
     with pytest.raises(CopyFailed, match="asks for the password again"):
         copied(on("r17"), offer(world, "scp", server.port, password="Gf4tR9bLs0Vn8cJd"))
     assert copied(on("r17"), offer(world, "scp", server.port)).device.size_bytes == SIZE_BYTES
+
+
+def test_a_key_that_is_asked_about(on: Any, world: World, tmp_path: Path) -> None:
+    """Confirmed where the device shows our fingerprint; another's, or one that nobody knows, gets neither word."""
+    key = asyncssh.generate_private_key("ssh-rsa", key_size=2048)
+    with plain_ssh(world, tmp_path, server_host_keys=[key], **LEGACY) as ours:
+        ours.add("x.bin", SIZE_BYTES)
+        world.fault("r16", ssh_asks_host_key=True)
+        try:
+            with pytest.raises(OutputNotUnderstood, match="the fingerprint of a key of our server"):
+                copied(on("r16"), offer(world, "scp", ours.port))
+            shown = (key.get_fingerprint(),)
+            report = copied(on("r16"), offer(world, "scp", ours.port, fingerprints=shown))
+        finally:
+            world.fault("r16", ssh_asks_host_key=False)
+    assert "continue connecting" in report.transcript
+    assert report.device.size_bytes == SIZE_BYTES
+
+
+def test_no_algorithm_in_common(on: Any, world: World, tmp_path: Path) -> None:
+    """An old release against a server of today: the copy fails before a byte came, and says what it can."""
+    with plain_ssh(world, tmp_path, kex_algs=["curve25519-sha256"]) as modern:
+        modern.add("x.bin", SIZE_BYTES)
+        with pytest.raises(CopyFailed) as caught:
+            copied(on("old"), offer(world, "scp", modern.port))
+    assert not isinstance(caught.value, DeviceOverloaded)
+    assert caught.value.hint
 
 
 def test_no_sftp_on_old_releases(on: Any, world: World, server: PlainSsh) -> None:

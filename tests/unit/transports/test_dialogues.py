@@ -168,6 +168,18 @@ def test_a_host_key_is_confirmed_by_its_fingerprint(question):
     assert answer_to(dialogue(fingerprints=(FINGERPRINT,)), shown) == "yes\n"
 
 
+MD5 = "1f:5d:c2:00:aa:9b:31:77:e0:4c:52:8e:bd:6a:f9:03"
+
+
+@pytest.mark.parametrize("shown", [MD5, MD5.upper(), MD5.replace(":", ""), f"MD5:{MD5}", MD5.replace(":", "").upper()])
+@pytest.mark.parametrize("known", [MD5, MD5.replace(":", "").upper()])
+def test_the_older_fingerprint_counts_in_any_spelling(known, shown):
+    """Digits of MD5, in pairs or not, in small letters or capitals; another one does not."""
+    text = f"\r\nHost key fingerprint is {shown}\r\n{HOST_KEY}"
+    assert answer_to(dialogue(fingerprints=(known,)), text) == "yes\n"
+    assert answer_to(dialogue(fingerprints=(known.replace("5", "6"),)), text) is None
+
+
 @pytest.mark.parametrize("known", [(), (FINGERPRINT.replace("u", "v"),), ("",)])
 def test_another_servers_key_is_never_confirmed(known):
     """Nor one that nobody can compare: the ticket's password would be told to whoever answers."""

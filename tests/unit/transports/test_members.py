@@ -9,7 +9,8 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.ios import IOS_XE
-from flashferry.transports import TRANSPORTS, listening, transport_named
+from flashferry.transports import TRANSPORTS, WAYS, listening, transport_named
+from flashferry.transports.scp import SCP
 from flashferry.transports.transport import ListenOptions, Offer, copy_command, return_path_refusal, shown_command
 
 ANYWHERE = ListenOptions(address="192.0.2.1")
@@ -131,3 +132,12 @@ def test_protocols_that_share_a_listener_have_one(monkeypatch):
     assert kept == [("ssh", 22), ("http", 8080), ("ftp", 0)]
     assert len(found) == 3
     assert transport_named("sftp").listener_name == transport_named("scp").listener_name
+
+
+def test_only_ssh_has_keys_that_devices_ask_about(tmp_path):
+    """Those that our server shows, made once: each in the ways in which devices print it."""
+    found = {one.name: one.fingerprints(tmp_path / "keys") for one in WAYS}
+    assert found.pop("scp") == found.pop("sftp") == SCP.fingerprints(tmp_path / "keys")
+    assert set(found.values()) == {()}
+    sha = [one for one in SCP.fingerprints(tmp_path / "keys") if one.startswith("SHA256:")]
+    assert len(sha) == len(set(sha)) >= 2
