@@ -52,7 +52,7 @@ class Compared:
     def tune(self, task, **given):
         self.set.append((tuple(one.ours for one in given["held"]), tuple(given["plan"].commands)))
         given["remember"](given["plan"].changes)
-        return SimpleNamespace(other_words=(), is_marked=True)
+        return SimpleNamespace(other_words=(), is_marked=True, channel_as_before=False)
 
     def arm(self, name, target, *, expected_bytes_per_s):
         found = self.rates[self.by]
