@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry import api
 from flashferry.cli.command_line import Verb
+from flashferry.cli.options.server import CertificateOption, KeyOption
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.output import finish
 from flashferry.core.errors import ConfigInvalid
@@ -23,9 +24,9 @@ PACKAGES = ("asyncssh", "pyroute2")
 _HINT = "'pip install {wanted}' in flashferry's own environment installs it; so does the wheel's extra 'lab'"
 
 
-def doctor(json: JsonOption = False) -> None:
+def doctor(certificate: CertificateOption = None, key: KeyOption = None, json: JsonOption = False) -> None:
     """Tell what this host grants: congestion controls, ports, buffers, open files, the lab."""
-    findings = api.look_at_host(_lab_reason())
+    findings = api.look_at_host(_lab_reason(), certificate=certificate, key=key)
     finish("doctor", ExitCode.OK, {"findings": findings}, as_json=json, human=lambda: _print(findings))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from flashferry.devices.identity import LoginGuard
@@ -128,6 +129,7 @@ class RunContext:
         given: What the images are by what they carry inside, and which platforms got them.
         transports: By what the device's copy is tried, the first one first; at least one.
         fingerprints: Of our SSH server's host keys, in all ways in which devices show them.
+        certificate: Files of our certificate for HTTPS and of its key, or None: there is none.
     """
 
     run_id: str
@@ -155,3 +157,4 @@ class RunContext:
     given: GivenImages = field(default_factory=GivenImages)
     transports: tuple[Transport, ...] = (USUAL,)
     fingerprints: tuple[str, ...] = ()
+    certificate: tuple[Path, Path] | None = None

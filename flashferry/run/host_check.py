@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import (
     DESCRIPTORS_PER_SESSION,
     CongestionControl,
@@ -12,7 +15,11 @@ from flashferry.fileserver import (
     may_bind,
     probe_capabilities,
 )
-from flashferry.transports import USUAL
+from flashferry.transports import TRANSPORTS, USUAL
+from flashferry.transports.choice import wish_of
+from flashferry.transports.serving import check_files
+from flashferry.transports.transport import Transport
+from inventory.transport_policy import AS_USUAL
 
 SESSIONS_WANTED = 500
 """A fleet of this size is what one machine is meant for."""
@@ -38,16 +45,23 @@ class Finding:
     advice: str = ""
 
 
-def look_at_host(lab_reason: str | None) -> tuple[Finding, ...]:
+def look_at_host(
+    lab_reason: str | None, *, certificate: Path | None = None, key: Path | None = None
+) -> tuple[Finding, ...]:
     """Return all findings.
 
     Args:
         lab_reason: Why the lab cannot run here, or None where it can.
+        certificate: Our certificate for HTTPS, to be looked at, or None.
+        key: Its private key, or None.
     """
     capabilities = probe_capabilities()
     return (
         *(_congestion_control(grant) for grant in capabilities.congestion_controls if grant.name != "reno"),
         _port(),
+        *_other_ports(),
+        _ssh(),
+        _certificate(certificate, key),
         _witness(capabilities),
         _send_buffer(capabilities.send_buffer_ceiling_bytes),
         _open_files(),
@@ -86,6 +100,56 @@ def _port() -> Finding:
         found=reason or "allowed and free",
         advice=advice if reason else "",
     )
+
+
+def _other_ports() -> Iterator[Finding]:
+    """Yield what is to be had of the ports of other transports: needed only where devices fetch by them."""
+    listeners: dict[str, list[Transport]] = {}
+    for one in TRANSPORTS:
+        listeners.setdefault(one.listener_name, []).append(one)
+    for name, served in listeners.items():
+        ports = served[0].ports
+        if name == USUAL.listener_name:
+            continue
+        reason = may_bind(ports.well_known)
+        advice = (
+            f"{ports.others[0]} is used instead, with the port in the URL. Give the service CAP_NET_BIND_SERVICE, or "
+            f"have what listens there listen elsewhere, or give another with --{name}-port"
+        )
+        yield Finding(
+            name=f"{' and '.join(one.title for one in served)} port {ports.well_known}",
+            is_good=not reason,
+            found=reason or "allowed and free",
+            advice=advice if reason else "",
+        )
+
+
+def _ssh() -> Finding:
+    """Return whether our SSH server's library is there."""
+    missing = wish_of(AS_USUAL).missing
+    encrypted = [one for one in TRANSPORTS if not one.is_clear_text and one.takes_vrf]
+    lacking = next((missing[one.name] for one in encrypted if one.name in missing), None)
+    return Finding(
+        name=f"extra for {' and '.join(one.title for one in encrypted)}",
+        is_good=lacking is None,
+        found="installed" if lacking is None else lacking[0],
+        advice="" if lacking is None else lacking[1],
+    )
+
+
+def _certificate(certificate: Path | None, key: Path | None) -> Finding:
+    """Return whether a certificate will do; none is needed where no device fetches by HTTPS."""
+    if certificate is None and key is None:
+        found = "none given, so that no device fetches by HTTPS; --certificate and --key have one looked at"
+        return Finding(name="certificate", is_good=True, found=found)
+    try:
+        wish_of(AS_USUAL, certificate=certificate, key=key)
+        assert certificate is not None
+        assert key is not None
+        check_files(certificate, key)
+    except ConfigInvalid as error:
+        return Finding(name="certificate", is_good=False, found=error.message, advice=error.hint or "")
+    return Finding(name="certificate", is_good=True, found=f"{certificate} is good now, and the key is its")
 
 
 def _witness(capabilities: HostCapabilities) -> Finding:

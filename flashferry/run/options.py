@@ -74,6 +74,11 @@ class RunOptions:
     sample_interval_s: float = 1.0
     vendor: Digests = field(default_factory=Digests)
 
+    @property
+    def certificate_and_key(self) -> tuple[Path, Path] | None:
+        """Return both files of the certificate, or None where there is none."""
+        return None if self.certificate is None or self.key is None else (self.certificate, self.key)
+
     def port_of(self, transport: Transport) -> int | None:
         """Return the port that was asked for, for a transport; None where none was."""
         name = transport.listener_name

@@ -249,6 +249,7 @@ class _Run:
             hash_speeds=self._hash_speeds,
             verb=self._options.verb,
             owner=local_owner(),
+            certificate=self._options.certificate_and_key,
             given=GivenImages(),
             slots=SlotPools(self._request.limits, site_copies=fleet.site_copies(self._request)),
             fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices)),

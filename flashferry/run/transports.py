@@ -9,6 +9,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.run.options import RunOptions
 from flashferry.transports import PUSH, TRANSPORTS, USUAL
 from flashferry.transports.choice import candidates, wish_of
+from flashferry.transports.serving import check_files, is_certified
 from flashferry.transports.transport import Transport
 from inventory.transport_policy import AS_USUAL, AUTO
 from inventory.view import HostView
@@ -27,10 +28,37 @@ def transports_of(
     Raises:
         ConfigInvalid: What is asked for is not allowed, or our side cannot serve it; no device was touched.
     """
+    devices = tuple(devices)
     wish = wish_of(options.device.transport, certificate=options.certificate, key=options.key)
     known = first or {}
     found = {one.name: candidates(one.name, one.transport_policy, wish, fastest=known.get(one.name)) for one in devices}
+    _check_certificate(devices, found, options)
     return {name: _fetching(name, ways) for name, ways in found.items()} if options.device.to_null else found
+
+
+def _check_certificate(
+    devices: Iterable[HostView], choices: Mapping[str, tuple[Transport, ...]], options: RunOptions
+) -> None:
+    """Look whether our certificate will do for those that may fetch by it.
+
+    Where our address is found out by a device's session it is held against the certificate's names only then.
+
+    Raises:
+        ConfigInvalid: It will not; the sentence says which device is told another name.
+    """
+    if options.certificate is None or options.key is None:
+        return
+    meant = [one for one in devices if any(map(is_certified, choices[one.name]))]
+    if meant:
+        check_files(options.certificate, options.key)
+    for one in meant:
+        address = options.device.server_address or one.server_address
+        if address is None:
+            continue
+        try:
+            check_files(options.certificate, options.key, told=(address,))
+        except ConfigInvalid as error:
+            raise ConfigInvalid(error.message, host=one.name, hint=error.hint) from None
 
 
 def _fetching(host: str, ways: tuple[Transport, ...]) -> tuple[Transport, ...]:
@@ -64,7 +92,7 @@ def reach_by(devices: Iterable[HostView], options: RunOptions) -> dict[str, tupl
     """
     wish = wish_of(options.device.transport, certificate=options.certificate, key=options.key)
     everything = replace(wish, asked=AUTO)
-    tried = {}
+    devices, tried = tuple(devices), {}
     for one in devices:
         is_stated = one.transports or one.clear_text is not None
         is_open = wish.asked == AS_USUAL and is_stated
@@ -73,6 +101,7 @@ def reach_by(devices: Iterable[HostView], options: RunOptions) -> dict[str, tupl
         choice = candidates(one.name, one.transport_policy, everything) if is_open else taken
         # A tiny copy goes to `null:`, as a speed test does.
         tried[one.name] = _fetching(one.name, choice)
+    _check_certificate(devices, tried, options)
     return tried
 
 

@@ -55,6 +55,29 @@ def check_served(
             )
 
 
+def is_certified(transport: Transport) -> bool:
+    """Tell whether a transport shows our certificate."""
+    return transport.name == HTTPS.name
+
+
+def check_files(certificate: Path, key: Path, *, told: tuple[str, ...] = ()) -> None:
+    """Look whether our certificate and its key will do, before anybody is served.
+
+    Args:
+        certificate: File with the certificate.
+        key: File with its private key.
+        told: Addresses or names that devices are told, as far as they are known: it is to have each of them.
+
+    Raises:
+        ConfigInvalid: They will not: another's key, one that others can read, expired, or for another name.
+    """
+    # Late: who serves no HTTPS waits for no library of certificates to be imported.
+    try:
+        import_module("flashferry.httpserver").check_certificate(certificate, key, told=told)
+    except SettingsInvalid as error:
+        raise ConfigInvalid(error.message, hint=error.hint) from None
+
+
 def certified(
     transport: Transport, addresses: tuple[str, ...], certificate: Path | None, key: Path | None
 ) -> tuple[str, ...]:

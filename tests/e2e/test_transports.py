@@ -5,10 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from flashferry.lab.authority import Authority
+from flashferry.lab.world import DeviceSpec, WorldSpec, start_world
+from tests.e2e.conftest import Rig
 
 pytestmark = pytest.mark.lab
 
@@ -159,3 +164,35 @@ def test_bad_input_is_told_in_one_sentence_before_anything_is_touched(rig, words
     """With exit code 2, as other mistakes of the operator's."""
     done = rig.verb("stage", "--image", rig.image(1000), *words)
     assert (done.code, sentence in done.out + done.err) == (2, True), done.err + done.out
+
+
+@pytest.fixture
+def https_rig(tmp_path: Path) -> Iterator[tuple[Any, list[str | Path]]]:
+    """A router that trusts an authority of the test's own, and our certificate of that authority."""
+    authority = Authority()
+    device = DeviceSpec(name="xe1", platform=XE17, trustpoints=(("LAB-CA", authority.pem),))
+    with start_world(WorldSpec(devices=(device,), profile="lan")) as world:
+        files = authority.issue(tmp_path, (world.server_address,))
+        yield Rig(world, tmp_path), ["--certificate", files.certificate, "--key", files.key]
+
+
+def test_https_where_the_device_trusts_us(https_rig):
+    """Nothing of the trust is ours to set: the certificate is the operator's, the trustpoint was there."""
+    rig, words = https_rig
+    device = staged(rig, "--transport", "https", *words)
+    assert (device["transport"], device["transfer"]["transport"]) == ("https", "https")
+    assert not any("crypto" in change["ours"] for change in device["changes"])
+
+
+def test_a_certificate_for_another_name_is_told_before_anything_is_set(https_rig):
+    """Our address is found out by the session: the device is looked at, and then left as it is."""
+    rig, _ = https_rig
+    folder = rig.folder / "other"
+    folder.mkdir()
+    files, before = Authority().issue(folder, ("192.0.2.77",)), rig.configurations()
+    words = ("--transport", "https", "--certificate", files.certificate, "--key", files.key)
+    done = rig.verb("stage", "--image", rig.image(1000), *words)
+    device = device_of(done.json)
+    assert (device["outcome"], device["restored"]) == ("failed", "untouched")
+    assert "192.0.2.77" in device["failure"]["reason"]
+    assert rig.configurations() == before

@@ -7,6 +7,7 @@ from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import RecordKeeper
 from flashferry.run.device_plan import DevicePlan, plan_device
 from flashferry.transports import PUSH
+from flashferry.transports.serving import check_files, is_certified
 from flashferry.transports.transport import Transport
 from inventory.view import HostView
 from tasks.mark import mark_line
@@ -63,8 +64,10 @@ class DevicePlanner:
             before: Its lines as they were before anything of ours was set.
 
         Raises:
-            ConfigInvalid: No copy command can carry the image's name or the addresses.
+            ConfigInvalid: No copy command can carry the image's name or the addresses, or our certificate is for other
+                addresses than the device is told.
         """
+        self._check_certificate()
         context, session = self._context, self._login.session()
         link = context.links.of(self._host, session.peer_address)
         self._keeper.update(link_rate=link)
@@ -80,3 +83,16 @@ class DevicePlanner:
             transport=self._transport.current,
             mark=mark_line(context.run_id, context.owner),
         )
+
+    def _check_certificate(self) -> None:
+        """Hold our address, as the device is told it, against the names of our certificate.
+
+        Raises:
+            ConfigInvalid: It is for others; the device would say no more than that there was an error.
+        """
+        if self._context.certificate is None or not is_certified(self._transport.current):
+            return
+        address = (
+            self._context.options.server_address or self._host.server_address or self._keeper.checked.server_address
+        )
+        check_files(*self._context.certificate, told=(address,))
