@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import random
+import shlex
 import sys
 import tempfile
 import time
@@ -267,7 +268,7 @@ def main() -> int:
     if not options.redraw:
         cases = tuple(case for case in CASES if not options.only or case.name in options.only)
         start_s = time.monotonic()
-        part = conditions(f"python -m benchmarks.transports_wan {' '.join(sys.argv[1:])}".strip())
+        part = conditions(shlex.join(["python", "-m", "benchmarks.transports_wan", *sys.argv[1:]]))
         new: list[Part] = []
         try:
             with open_runner() as runner:
