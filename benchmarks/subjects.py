@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from benchmarks.procfs import descendants, pss_bytes
 from benchmarks.workers import MeasureFailed
-from flashferry.fileserver import FileServer, Limits, ServerSettings, TicketRequest
+from flashferry.fileserver import FileServer, Limits, ListenerSettings, ServerSettings, TicketRequest
 from ftpserver import ftp_listener
 
 if TYPE_CHECKING:
@@ -55,14 +55,19 @@ class Ours:
     resting_descendants = 0
 
     def __init__(self, directory: Path) -> None:
+        self.directory = directory
         settings = ServerSettings(
             image_paths=(directory,),
-            listeners=(ftp_listener(listen_address=HOST),),
+            listeners=(self.listener(),),
             stream_samples=True,
             limits=Limits(login_deadline_s=120.0),
         )
         self._server = FileServer(settings).__enter__()
         self.port, self.pid = self._server.port, self._server.pid
+
+    def listener(self) -> ListenerSettings:
+        """Return what it listens with."""
+        return ftp_listener(listen_address=HOST)
 
     def credentials(self, image_name: str, count: int) -> list[tuple[str, str]]:
         """Issue a ticket per session."""
@@ -78,9 +83,10 @@ class Ours:
         self._server.close()
 
 
-class _Process:
+class SubjectProcess:
     """A server that is a process of its own, with its descendants, below a reaper (see `benchmarks.reaper`)."""
 
+    port: int
     resting_descendants = 1
 
     def __init__(self, command: list[str]) -> None:
@@ -116,6 +122,20 @@ class _Process:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
+    def await_port(self, name: str) -> None:
+        """Wait until it listens.
+
+        Raises:
+            MeasureFailed: It does not in time.
+        """
+        deadline_s = time.monotonic() + _START_S
+        while time.monotonic() < deadline_s and self._process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
+                return
+            time.sleep(0.05)
+        self.close()
+        raise MeasureFailed(f"{name} did not listen on port {self.port} within {_START_S:g} s")
+
     def first_line(self, *, start_s: float = _START_S) -> str:
         """Return what it prints first.
 
@@ -129,7 +149,7 @@ class _Process:
         return self._process.stdout.readline().decode().strip()
 
 
-class OursWithParent(_Process):
+class OursWithParent(SubjectProcess):
     """The same with the process that started it, both counted."""
 
     name = "flashferry and its parent"
@@ -141,7 +161,7 @@ class OursWithParent(_Process):
         self.port = int(self.first_line(start_s=120.0))
 
 
-class StockPyftpdlib(_Process):
+class StockPyftpdlib(SubjectProcess):
     """pyftpdlib as it is shipped."""
 
     name = "pyftpdlib"
@@ -155,7 +175,7 @@ class StockPyftpdlib(_Process):
         self.port = int(line)
 
 
-class Vsftpd(_Process):
+class Vsftpd(SubjectProcess):
     """vsftpd of the distribution under a configuration of its own, stand-alone, in the foreground."""
 
     name = "vsftpd"
@@ -170,25 +190,16 @@ class Vsftpd(_Process):
         self.port = free_port()
         configuration = scratch / "vsftpd.conf"
         configuration.write_text(vsftpd_configuration(directory, empty, self.port))
-        super().__init__([str(shutil.which("vsftpd", path=_WITH_SBIN)), str(configuration)])
-        self._await_port()
+        super().__init__([str(shutil.which("vsftpd", path=WITH_SBIN)), str(configuration)])
+        self.await_port("vsftpd")
 
     def close(self) -> None:
         """Stop it, its sessions, and remove its configuration."""
         super().close()
         self._scratch.cleanup()
 
-    def _await_port(self) -> None:
-        deadline_s = time.monotonic() + _START_S
-        while time.monotonic() < deadline_s and self._process.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
-                return
-            time.sleep(0.05)
-        self.close()
-        raise MeasureFailed(f"vsftpd did not listen on port {self.port} within {_START_S:g} s")
 
-
-_WITH_SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
+WITH_SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
 
 
 def vsftpd_configuration(directory: Path, empty: Path, port: int) -> str:
@@ -213,7 +224,7 @@ def vsftpd_configuration(directory: Path, empty: Path, port: int) -> str:
 def available() -> "tuple[dict[str, Callable[[Path], Subject]], list[str]]":
     """Return the servers that can be measured here, and a notice for each that cannot."""
     makers: dict[str, Callable[[Path], Subject]] = {kind.name: kind for kind in (Ours, OursWithParent, StockPyftpdlib)}
-    if shutil.which("vsftpd", path=_WITH_SBIN) is None:
+    if shutil.which("vsftpd", path=WITH_SBIN) is None:
         return makers, ["vsftpd is not installed and was left out; install it (apt install vsftpd)"]
     return {**makers, Vsftpd.name: Vsftpd}, []
 
@@ -221,7 +232,7 @@ def available() -> "tuple[dict[str, Callable[[Path], Subject]], list[str]]":
 def versions() -> dict[str, str]:
     """Return the version of each server that is there."""
     found = {Ours.name: importlib.metadata.version("flashferry"), "pyftpdlib": importlib.metadata.version("pyftpdlib")}
-    if path := shutil.which("vsftpd", path=_WITH_SBIN):
+    if path := shutil.which("vsftpd", path=WITH_SBIN):
         # It writes its version to standard input, of all places, if that is writable.
         ours, theirs = socket.socketpair()
         with ours, theirs:

@@ -25,12 +25,13 @@ class Worker:
     Args:
         order: Its first order, see `benchmarks.client`.
         cpus: Processors it may run on; empty for any.
+        script: What it runs.
     """
 
-    def __init__(self, order: dict[str, Any], cpus: frozenset[int]) -> None:
+    def __init__(self, order: dict[str, Any], cpus: frozenset[int], script: Path = _CLIENT) -> None:
         self._process = subprocess.Popen(
             # Isolated and without site: starts in a third of the time.
-            [sys.executable, "-I", "-S", str(_CLIENT)],
+            [sys.executable, "-I", "-S", str(script)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # Ctrl-C is for the driver, which ends its workers itself.

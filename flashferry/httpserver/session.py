@@ -79,7 +79,7 @@ class HttpSession(AsyncChat):
         self._sending: ImageSending | None = None
         self._trouble = "the client left without fetching the image"
         self._is_anonymous = self._is_counted = False
-        self._is_head_only = False
+        self._is_head_only = self._is_answered = False
         self._thrown_away_bytes = 0
 
     @property
@@ -370,9 +370,10 @@ class HttpSession(AsyncChat):
         self._say(refusal(status, with_text=not self._is_head_only, size_bytes=size_bytes))
 
     def _say(self, answer: bytes) -> None:
-        """Send a short answer, close our side, and throw away what comes, for a while: then close."""
-        if self._closed:
+        """Send a short answer, once, close our side, and throw away what comes, for a while: then close."""
+        if self._closed or self._is_answered:
             return
+        self._is_answered = True
         self._reader = None
         self._note_answer(answer)
         if not self._stream.send(answer):

@@ -20,8 +20,13 @@ from typing import Protocol
 
 from flashferry.fileserver.sending import PlainWriter, Writer
 
-PIECE_BYTES = 256 * 1024
-"""What is encrypted at once."""
+TURN_BYTES = 256 * 1024
+"""What is sent in one turn of the event loop."""
+
+PIECE_BYTES = 64 * 1024
+"""What is encrypted at once, and may wait for room: a slow client's session holds so much."""
+
+_RECORD_BYTES = 16_384
 
 _MOST_AT_ONCE = 16_384
 
@@ -154,8 +159,14 @@ class TlsStream:
 
     def encrypt(self, data: bytes) -> int:
         """Encrypt bytes, to be handed over by `hand_over`; return how many they became."""
-        self._tls.write(data)
-        return self._take()
+        assert not self._pending, "what was encrypted before was handed over"
+        # Record by record, for a memory BIO keeps the room that it once needed.
+        whole, records = memoryview(data), []
+        for first in range(0, len(data), _RECORD_BYTES):
+            self._tls.write(whole[first : first + _RECORD_BYTES])
+            records.append(self._outgoing.read())
+        self._pending = memoryview(b"".join(records))
+        return len(self._pending)
 
     def hand_over(self) -> int:
         """Hand the kernel what it takes; return how many bytes it took.
@@ -173,16 +184,10 @@ class TlsStream:
         """Whether everything was handed over."""
         return not self._pending
 
-    def _take(self) -> int:
-        assert not self._pending, "what was encrypted before was handed over"
-        data = self._outgoing.read()
-        self._pending = memoryview(data)
-        return len(data)
-
     def _flush(self, flags: int = 0) -> bool:
         """Hand over what there is; return whether all of it was taken: it is less than a connection takes at once."""
         if self._outgoing.pending:
-            self._take()
+            self._pending = memoryview(bytes(self._pending) + self._outgoing.read())
         try:
             count = self._socket.send(self._pending, flags) if self._pending else 0
         except OSError:
@@ -208,7 +213,21 @@ class TlsWriter:
         self._told_bytes = 0
 
     def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
-        """Hand over a piece, see `Writer`."""
+        """Hand over pieces, see `Writer`."""
+        done = 0
+        while done < min(most_bytes, TURN_BYTES):
+            try:
+                count = self._send_piece(file_descriptor, offset_bytes + done, most_bytes - done)
+            except BlockingIOError:
+                if done:
+                    break
+                raise
+            if not count:
+                break
+            done += count
+        return done
+
+    def _send_piece(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
         if self._stream.is_empty:
             data = os.pread(file_descriptor, min(most_bytes, PIECE_BYTES), offset_bytes)
             if not data:

@@ -108,3 +108,16 @@ def test_the_first_segments_keep_the_pace(bench: "Bench") -> None:
         time.sleep(0.3)
         connection.setblocking(False)
         assert len(connection.recv(1_000_000)) < 150_000
+
+
+@pytest.mark.parametrize("bench", [{"limits": {"failed_login_delay_s": 1.0}}], indirect=True)
+def test_a_server_that_goes_down_answers_once(bench: "Bench") -> None:
+    """Also where a refusal is held back just then, or was said already."""
+    with bench.connect() as refused, bench.connect() as told:
+        refused.sendall(bench.head(None, Authorization=bench.basic("nobody", "wrong")))
+        told.sendall(bench.head(None))
+        bench.settles(lambda: bool(bench.server.unattributed_failures))
+        bench.server.drain()
+        answers = [b"".join(iter(lambda one=one: one.recv(65536), b"")) for one in (refused, told)]
+    assert [answer.count(b"HTTP/1.1 ") for answer in answers] == [1, 1]
+    assert answers[1].startswith(b"HTTP/1.1 401")

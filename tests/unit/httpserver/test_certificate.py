@@ -1,49 +1,15 @@
 """A certificate and its key: each fault one sentence, before anything is served."""
 
-import datetime
-import ipaddress
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from flashferry.fileserver import SettingsInvalid
 from flashferry.httpserver import check_certificate, http_listener, https_listener
 
-NOW = datetime.datetime.now(datetime.UTC)
-
-
-def pair(
-    folder: Path,
-    name: str = "a",
-    *,
-    days: tuple[float, float] = (-1, 30),
-    passphrase: bytes = b"",
-) -> tuple[Path, Path]:
-    """Make a certificate and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ferry")])
-    others = [
-        x509.IPAddress(ipaddress.ip_address("192.0.2.1")),
-        x509.DNSName("ferry.example"),
-        x509.DNSName("*.hq.example"),
-    ]
-    certificate = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-        .not_valid_before(NOW + datetime.timedelta(days=days[0]))
-        .not_valid_after(NOW + datetime.timedelta(days=days[1]))
-        .add_extension(x509.SubjectAlternativeName(others), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    paths = folder / f"{name}.pem", folder / f"{name}.key"
-    paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    locked = serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
-    paths[1].touch(mode=0o600)
-    paths[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked))
-    return paths
+Pair = Callable[..., tuple[Path, Path]]
 
 
 def complaint(certificate: Path, key: Path, *told: str) -> SettingsInvalid:
@@ -53,14 +19,14 @@ def complaint(certificate: Path, key: Path, *told: str) -> SettingsInvalid:
     return found.value
 
 
-def test_a_good_pair_is_taken(tmp_path: Path) -> None:
+def test_a_good_pair_is_taken(pair: Pair, tmp_path: Path) -> None:
     """For each of its names: address, name, any name below another one, and its common name, as IOS has it."""
     certificate, key = pair(tmp_path)
     check_certificate(certificate, key, told=("192.0.2.1", "ferry.example", "FERRY.example", "a.hq.example", "ferry"))
 
 
 @pytest.mark.parametrize("told", ["192.0.2.2", "hq.example", "a.b.hq.example", "other.example", "2001:db8::1"])
-def test_another_name_is_refused(tmp_path: Path, told: str) -> None:
+def test_another_name_is_refused(pair: Pair, tmp_path: Path, told: str) -> None:
     """With both: what devices are told, and what the certificate is for."""
     error = complaint(*pair(tmp_path), told)
     assert f"expected it to be for {told}, which devices are told, found ferry.example, *.hq.example, 192.0.2.1" in (
@@ -68,7 +34,7 @@ def test_another_name_is_refused(tmp_path: Path, told: str) -> None:
     )
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(pair: Pair, tmp_path: Path) -> None:
     """The certificate's, or the key's."""
     certificate, key = pair(tmp_path)
     assert "certificate" in complaint(tmp_path / "none.pem", key).message
@@ -78,7 +44,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o660])
-def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_key_that_others_can_read_is_refused(pair: Pair, tmp_path: Path, mode: int) -> None:
     """Or write; a group may read it, as Debian has it for its group of keys."""
     certificate, key = pair(tmp_path)
     key.chmod(mode)
@@ -87,26 +53,26 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> Non
     check_certificate(certificate, key)
 
 
-def test_another_s_key_is_refused(tmp_path: Path) -> None:
+def test_another_s_key_is_refused(pair: Pair, tmp_path: Path) -> None:
     """Both files are named."""
     certificate, _ = pair(tmp_path)
     _, key = pair(tmp_path, "b")
     assert re.search(r"key .*b\.key: expected that of the certificate .*a\.pem", complaint(certificate, key).message)
 
 
-def test_a_locked_key_is_refused(tmp_path: Path) -> None:
+def test_a_locked_key_is_refused(pair: Pair, tmp_path: Path) -> None:
     """Nobody is asked for its passphrase."""
     assert "without a passphrase" in complaint(*pair(tmp_path, passphrase=b"secret")).message
 
 
 @pytest.mark.parametrize(("days", "words"), [((-30, -1), "expired at"), ((1, 30), "good from")])
-def test_a_certificate_is_good_now(tmp_path: Path, days: tuple[float, float], words: str) -> None:
+def test_a_certificate_is_good_now(pair: Pair, tmp_path: Path, days: tuple[float, float], words: str) -> None:
     """One that expired, or that is not good yet, says when."""
     assert words in complaint(*pair(tmp_path, days=days)).message
 
 
 @pytest.mark.parametrize("content", ["", "hello", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
-def test_what_is_no_certificate_is_refused(tmp_path: Path, content: str) -> None:
+def test_what_is_no_certificate_is_refused(pair: Pair, tmp_path: Path, content: str) -> None:
     """Whatever else is in its file."""
     _, key = pair(tmp_path)
     other = tmp_path / "x.pem"
@@ -114,14 +80,14 @@ def test_what_is_no_certificate_is_refused(tmp_path: Path, content: str) -> None
     assert "certificate in PEM" in complaint(other, key).message
 
 
-def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_key_is_refused(pair: Pair, tmp_path: Path) -> None:
     """Whatever else is in its file."""
     certificate, key = pair(tmp_path)
     key.write_text("hello")
     assert "PEM" in complaint(certificate, key).message
 
 
-def test_a_listener_is_made_of_a_good_pair_alone(tmp_path: Path) -> None:
+def test_a_listener_is_made_of_a_good_pair_alone(pair: Pair, tmp_path: Path) -> None:
     """HTTPS looks at both before anything is started; HTTP needs neither."""
     certificate, key = pair(tmp_path)
     listener = https_listener(certificate=certificate, key=key)
