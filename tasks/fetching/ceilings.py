@@ -21,6 +21,7 @@ from flashferry.core.units import bound_rate
 from flashferry.devices.platforms.platform import ChannelWindow, Platform
 from flashferry.tcp.channel import ChannelRate, Limit, channel_rate, link_payload_bytes_per_s
 from flashferry.tcp.path import ASSUMED_RTT_S
+from flashferry.transports import TRANSPORTS, USUAL
 from flashferry.transports.transport import Transport
 from tasks.tcp_config import Change, TcpLines, TunePlan, plan_tune
 
@@ -117,6 +118,17 @@ def announce(found: Iterable[Ceiling]) -> str:
     first, *others = ordered
     said = f"{first.title} will run at most at {bound_rate(first.bytes_per_s)} here ({first.reason})"
     return "; ".join((said, *(f"{one.title} at {bound_rate(one.bytes_per_s)} ({one.reason})" for one in others)))
+
+
+def is_worth_telling(found: Iterable[Ceiling], *, by: str = USUAL.name) -> bool:
+    """Tell whether people are to be told: not where a copy goes as it always went, and nothing was said of others.
+
+    Args:
+        found: What a device can have at most by each protocol that it may fetch by.
+        by: Name of the protocol that it fetches by.
+    """
+    names = {one.transport for one in found}
+    return bool(names) and (by != USUAL.name or names != {one.name for one in TRANSPORTS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

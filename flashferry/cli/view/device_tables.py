@@ -13,6 +13,7 @@ from flashferry.core.units import link_rate, megabytes, milliseconds
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import Outcome, Restored
 from inventory.transport_policy import USUAL
+from tasks.fetching.ceilings import announce, is_worth_telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,6 +67,8 @@ def print_checks(records: tuple[CheckRecord, ...]) -> None:
     for record in records:
         if record.check is not None:
             line(record.host, f"TCP and FTP lines: {'; '.join(record.check.running.lines) or 'none (defaults)'}")
+            if is_worth_telling(record.check.ceilings):
+                line(record.host, announce(record.check.ceilings))
         for reached in record.reaches:
             _print_reach(record.host, reached, is_alone=len(record.reaches) == 1)
         complain(record.host, record.failure)
@@ -253,6 +256,8 @@ def _dry_lines(record: DryRecord) -> Iterator[str]:
         return
     if plan.transport != USUAL:
         yield f"  ! by {plan.transport}"
+    if is_worth_telling(plan.ceilings, by=plan.transport):
+        yield f"  ! {announce(plan.ceilings)}"
     if plan.window is not None:
         yield f"  ! window {plan.window.window_bytes}: {plan.window.reason}"
     if record.link_rate is not None:

@@ -28,12 +28,15 @@ from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.restore import DeviceRestore
 from flashferry.run.device.step_runner import StepRunner
 from flashferry.run.device.tickets import CopyTraces, DeviceTickets
+from flashferry.run.device.transport_fall import STEP as TRANSPORT
 from flashferry.run.device.transport_fall import TransportFall
 from flashferry.run.device.transports import DevicePlanner, DeviceTransport
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device.waiting import CopySlot, HashSlot
 from flashferry.run.device_plan import DevicePlan
+from flashferry.tcp.channel import Limit
 from inventory.view import HostView, view
+from tasks.fetching.ceilings import announce
 from tasks.snapshot import SNAPSHOT, Snapshot, snapshot
 
 
@@ -248,5 +251,7 @@ class DeviceRun:
             target=plan.target,
             members=member_serials(parts.login.session().show_version()),
         )
+        if plan.ceilings and plan.ceilings[0].limit is Limit.SSH_WINDOW:
+            parts.events.tell(TRANSPORT, "note", f"note: {announce(plan.ceilings[:1])}")
         restored = Restored.INCOMPLETE if plan.tune.changes else Restored.UNTOUCHED
         parts.keeper.update(state=State.JOURNALED, restored=restored, window=plan.window, changes=plan.tune.changes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flashferry.cli.view.device_tables import print_dry_run
@@ -9,7 +11,8 @@ from flashferry.images.digests import Digests
 from flashferry.model.states import Outcome
 from flashferry.run.dry_run import DryRecord
 from flashferry.run.options import DeviceOptions
-from tests.unit.run.test_device_plan import plan
+from flashferry.transports import transport_named
+from tests.unit.run.test_device_plan import HOST, plan
 
 
 @pytest.mark.parametrize(
@@ -37,3 +40,17 @@ def test_a_copy_to_null_has_no_proof(capsys):
     found = plan(options=DeviceOptions(to_null=True))
     print_dry_run((DryRecord(host="r1", outcome=Outcome.DONE, plan=found, link_rate=None, notes=(), failure=None),))
     assert "verify" not in capsys.readouterr().out
+
+
+def printed(capsys, found) -> str:
+    print_dry_run((DryRecord(host="r1", outcome=Outcome.DONE, plan=found, link_rate=None, notes=(), failure=None),))
+    return capsys.readouterr().out
+
+
+def test_what_a_copy_can_have_at_most_is_told_where_there_is_a_choice(capsys):
+    """By another transport than the usual one, or where the inventory leaves one out; else nothing is new."""
+    told = printed(capsys, plan(transport=transport_named("scp"), port=22))
+    assert "  ! SCP will run at most at 1.3 MB/s here (SSH window of 131072 bytes); " in told
+    assert "FTP at 4.9 MB/s (its link)" in told
+    assert "at most" in printed(capsys, plan(host=replace(HOST, transports=("ftp", "http"))))
+    assert "at most" not in printed(capsys, plan())
