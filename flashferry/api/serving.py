@@ -153,11 +153,14 @@ class Serving:
     Attributes:
         server: The server: its events, its catalogue, and what it is sending.
         port_notices: What is to be said of ports where none was asked for.
+        fingerprints: Of our host keys, as a device may show them that asks about them; none where none are shown.
     """
 
     def __init__(self, server: FileServer, options: ServeOptions, fixed: FixedLogin | None) -> None:
         self.server = server
         self.port_notices = tuple(_port_notices(server, options))
+        keys = state_folder(options.state) / HOST_KEYS
+        self.fingerprints = tuple(dict.fromkeys(shown for one in options.served for shown in one.fingerprints(keys)))
         self._options, self._fixed = options, fixed
 
     def tickets(self) -> ManualTickets:

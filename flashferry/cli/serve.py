@@ -165,6 +165,8 @@ def serve(
         hashed(served.server.catalogue)
         for notice in served.port_notices:
             say(notice)
+        if served.fingerprints:
+            say(f"a device that asks about our host key is to show one of these: {', '.join(served.fingerprints)}")
         tickets = served.tickets()
         if user is not None:
             say("the fixed login fetches every image with the password you gave, for example:")

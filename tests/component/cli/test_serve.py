@@ -59,6 +59,19 @@ def serving(images: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             process.communicate()
 
 
+@contextmanager
+def serving_by_ssh(images: Path) -> Iterator[subprocess.Popen[str]]:
+    """Serve by SCP alone."""
+    given = ["--transports", "scp", "--ssh-port", "0", "--json"]
+    command = [*FERRY, "serve", "--images", str(images), "--listen", "127.0.0.1", *given]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+
 def fetched(line: str) -> bytes:
     """Do what a printed copy line says."""
     user, password, host, port, name = re.match(r"copy ftp://(\w+):(\w+)@([\d.]+):(\d+)/(\S+) ", line).groups()
@@ -125,6 +138,21 @@ def test_a_line_for_each_transport_fetches_the_image(images, tmp_path):
             while (seen := json.loads(process.stdout.readline()))["event"] != "done":
                 pass
             assert seen["progress"]["record"]["transport"] == seen["progress"]["transport"] == name
+
+
+def test_by_ssh_the_password_is_told_apart_and_host_keys_are_shown(images):
+    """A device asks for both: what to type stands beside the line, and what it shows can be compared."""
+    pytest.importorskip("asyncssh", reason="needs the extra scp")
+    with serving_by_ssh(images) as process:
+        offer = json.loads(process.stdout.readline())
+        assert offer["transports"] == ["scp"]
+        assert offer["password"] not in offer["copy"][0]
+        assert len(offer["password"]) == 16
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert "is to show one of these: " in said
+    assert "SHA256:" in said
+    assert offer["password"] not in said
 
 
 @pytest.mark.parametrize(
