@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from flashferry.api.options import journal_in, state_folder
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import published
 from flashferry.model.exit_codes import ExitCode, exit_code
+from flashferry.model.ssh_sweep import SweepOptions
 from flashferry.monitor.events import Emit, silent
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
 from inventory.transport_policy import AS_USUAL, AUTO
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from flashferry.model.record import RunReport
     from flashferry.planning.inspection import CheckRecord
     from flashferry.run.options import RunOptions
+    from flashferry.run.probe import SpeedTest
     from flashferry.store.journal import Journal
     from tasks.check import Wanted
 
@@ -152,6 +155,7 @@ class ProbeOptions:
         transport: By what it fetches: `usual`, `auto`, or a name; see `flashferry.api.DeviceOptions`.
         transports: What to compare, `all` that are allowed or names with commas between them: one timed copy by each,
             tuned as a run would, in place of both copies by one; empty: no comparison.
+        ssh_sweep: How SSH's ciphers and MACs are to be compared, in place of both copies; None: not at all.
     """
 
     as_is: bool = True
@@ -161,6 +165,7 @@ class ProbeOptions:
     server: ServerPlace = field(default_factory=ServerPlace)
     transport: str = AS_USUAL
     transports: str = ""
+    ssh_sweep: SweepOptions | None = None
 
 
 def probe(
@@ -189,7 +194,9 @@ def probe(
     """
     from flashferry.run.options import DeviceOptions, RunOptions
     from flashferry.run.probe import SpeedTestOptions, probe_fleet
+    from flashferry.run.ssh_sweep import SshSweepTest
     from flashferry.run.transport_comparison import TransportComparison
+    from flashferry.transports.algorithms import names_by_ssh
 
     asked = options or ProbeOptions()
     if not (asked.as_is or asked.tuned):
@@ -204,6 +211,16 @@ def probe(
     if asked.transports:
         by = AUTO if asked.transports == ALL else asked.transports
     run = at_place(RunOptions(verb="probe", device=DeviceOptions(transport=by)), asked.server)
-    test = TransportComparison if asked.transports else None
+    test: Callable[..., SpeedTest] | None = TransportComparison if asked.transports else None
+    if asked.ssh_sweep is not None:
+        names = names_by_ssh()
+        by = names[0] if by == AS_USUAL else by
+        if by not in names:
+            raise ConfigInvalid(
+                f"--ssh-sweep: expected a transport by SSH, {' or '.join(names)}, found --transport {by}",
+                hint="Give one of them, or none",
+            )
+        run = at_place(RunOptions(verb="probe", device=DeviceOptions(transport=by)), asked.server)
+        test = partial(SshSweepTest, options=asked.ssh_sweep)
     with journal_in(state) as journal:
         return probe_fleet(nornir, probe, run, journal=journal, emit=emit, interrupted=interrupted, test=test)

@@ -23,8 +23,12 @@ from flashferry.cli.options.shared import (
 from flashferry.cli.terminal.interrupt import graceful_interrupt
 from flashferry.cli.terminal.output import finish
 from flashferry.core.errors import ConfigInvalid
+from flashferry.model.ssh_sweep import COPIES, SweepOptions
 from flashferry.tcp.probing import TARGET_S, TYPICAL_IMAGE_BYTES
 from flashferry.transports.choice import check_asked
+
+SWEEP = "SSH's ciphers"
+"""The panel of the options about them."""
 
 
 @fleet_options
@@ -58,6 +62,34 @@ def probe(
             rich_help_panel=SERVER,
         ),
     ] = None,
+    ssh_sweep: Annotated[
+        bool,
+        typer.Option(
+            "--ssh-sweep",
+            help="Compare SSH's ciphers, then its MACs: our server offers the device one alone for each copy; of its "
+            "configuration nothing is changed but its windows, which are put back.",
+            rich_help_panel=SWEEP,
+        ),
+    ] = False,
+    sweep_copies: Annotated[
+        int | None,
+        typer.Option(
+            "--sweep-copies",
+            min=1,
+            max=20,
+            metavar="N",
+            help=f"Copies by each cipher and MAC, in rounds of another order each (default: {COPIES}).",
+            rich_help_panel=SWEEP,
+        ),
+    ] = None,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep",
+            help="Offer the fastest alone to devices of the same model from then on, where one is told apart.",
+            rich_help_panel=SWEEP,
+        ),
+    ] = False,
     state_dir: StateOption = None,
     events: EventsOption = None,
     metrics: MetricsOption = None,
@@ -74,7 +106,8 @@ def probe(
         seconds=seconds,
         server=server,
         transport=asked(transport),
-        transports=_compared(transports, given={"--transport": transport, "--as-is": as_is}),
+        transports=_compared(transports, given={"--transport": transport, "--as-is": as_is, "--ssh-sweep": ssh_sweep}),
+        ssh_sweep=_sweep(sweep_copies, is_asked=ssh_sweep, keeps=keep, as_is=as_is),
     )
     nornir = fleet(which)
     roster = api.roster_of(nornir)
@@ -86,6 +119,24 @@ def probe(
         api.transcripts_told_by(nornir, emit.say)
         report = api.probe(nornir, options, state=journal, emit=emit, interrupted=stop.is_set)
     finish("probe", api.run_exit_code(report), {"run": report}, as_json=json, human=lambda: print_probe(report))
+
+
+def _sweep(copies: int | None, *, is_asked: bool, keeps: bool, as_is: bool) -> SweepOptions | None:
+    """Return how ciphers and MACs are to be compared; None where they are not.
+
+    Raises:
+        ConfigInvalid: What belongs to a sweep stands without one, or something that a sweep is not.
+    """
+    if is_asked and as_is:
+        raise ConfigInvalid(
+            "--ssh-sweep cannot be combined with --as-is: its copies are tuned as a run's", hint="Leave one of them out"
+        )
+    if is_asked:
+        return SweepOptions(copies=copies or COPIES, keeps=keeps)
+    if copies is not None or keeps:
+        given = "--keep" if copies is None else "--sweep-copies"
+        raise ConfigInvalid(f"{given}: expected --ssh-sweep with it, found none", hint="Give it too, or leave both out")
+    return None
 
 
 def _compared(transports: str | None, *, given: Mapping[str, object]) -> str:

@@ -14,6 +14,7 @@ from flashferry.images.digests import Image
 from flashferry.model.links import LinkRate
 from flashferry.model.probe_result import ProbeResult
 from flashferry.model.recovery_rules import RecoveryDecision
+from flashferry.model.ssh_sweep import SshSweep
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.tcp.path import WindowChoice
 from flashferry.transports import USUAL
@@ -141,6 +142,7 @@ class DeviceRecord:
         partial_advice: What to do about it, or None.
         partial_removed: Whether it was removed, which the operator had allowed.
         probe: What a speed test found, or None where it was none.
+        ssh_sweep: What a sweep over SSH's ciphers found, or None where it was none.
         image: Name of the image that it was to have.
         transport: By what it fetched, or was to; records of earlier releases, which do not say, were of FTP.
         transports_tried: By what it was tried before, without a byte.
@@ -171,6 +173,7 @@ class DeviceRecord:
     partial_advice: str | None = None
     partial_removed: bool = False
     probe: ProbeResult | None = None
+    ssh_sweep: SshSweep | None = None
     image: str | None = None
     transport: str = USUAL.name
     transports_tried: tuple[TransportTried, ...] = ()

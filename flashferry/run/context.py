@@ -18,6 +18,7 @@ from flashferry.planning.image_platforms import GivenImages
 from flashferry.run.options import DeviceOptions
 from flashferry.run.slots import SlotPools
 from flashferry.store.journal import Journal
+from flashferry.store.ssh_preferences import SshPreference
 from flashferry.tcp.sample import ChannelReading
 from flashferry.transports import USUAL
 from flashferry.transports.transport import Transport
@@ -130,6 +131,7 @@ class RunContext:
         transports: By what the device's copy is tried, the first one first; at least one.
         fingerprints: Of our SSH server's host keys, in all ways in which devices show them.
         certificate: Files of our certificate for HTTPS and of its key, or None: there is none.
+        ssh_preferences: What devices are offered alone by SSH, by their model, as sweeps found it.
     """
 
     run_id: str
@@ -158,3 +160,4 @@ class RunContext:
     transports: tuple[Transport, ...] = (USUAL,)
     fingerprints: tuple[str, ...] = ()
     certificate: tuple[Path, Path] | None = None
+    ssh_preferences: Mapping[str, SshPreference] = field(default_factory=dict)

@@ -66,7 +66,7 @@ def probe_fleet(
     journal: Journal,
     emit: Emit = silent,
     interrupted: Callable[[], bool] = lambda: False,
-    test: type[SpeedTest] | None = None,
+    test: Callable[..., SpeedTest] | None = None,
 ) -> RunReport:
     """Test every device of an inventory; each record has a ProbeResult.
 

@@ -35,6 +35,7 @@ from flashferry.run.stored_request import to_stored
 from flashferry.run.transports import may_push, served_for, transports_of
 from flashferry.store.journal import Journal
 from flashferry.store.journal_rows import NewDevice
+from flashferry.store.ssh_preferences import SshPreferences
 from flashferry.store.status import last_hash_speeds
 from flashferry.store.stored_run import read_run
 from flashferry.transports.transport import Transport, checked_name
@@ -253,6 +254,7 @@ class _Run:
             given=GivenImages(),
             slots=SlotPools(self._request.limits, site_copies=fleet.site_copies(self._request)),
             fingerprints=own_fingerprints(self._journal.directory, served_for(self._choices)),
+            ssh_preferences=SshPreferences.read(self._journal.directory).by_model,
         )
 
     def _deadline(self) -> Deadline:

@@ -12,7 +12,10 @@ Facts
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flashferry.fileserver import SshOffer
+from flashferry.transports import TRANSPORTS
 from flashferry.transports.transport import Transport
 from inventory.releases import read_release
 
@@ -43,3 +46,22 @@ def ssh_offer(transport: Transport, release: str) -> SshOffer | None:
     if transport.listener_name != _SSH or profile_for(release) == MODERN:
         return None
     return SshOffer(profile=LEGACY)
+
+
+def offer_alone(transport: Transport, offer: SshOffer | None, *, cipher: str, mac: str) -> SshOffer | None:
+    """Return an offer that leaves a device one cipher to pick, and one MAC where one is named.
+
+    Args:
+        transport: By what it is to fetch; where that speaks no SSH the offer stays as it is.
+        offer: What it would be offered.
+        cipher: Its name in SSH.
+        mac: The same; empty for any.
+    """
+    if transport.listener_name != _SSH:
+        return offer
+    return replace(offer or SshOffer(), encryption=(cipher,), mac=(mac,) if mac else ())
+
+
+def names_by_ssh() -> tuple[str, ...]:
+    """Return the names of the transports that speak SSH, the usual one first."""
+    return tuple(one.name for one in TRANSPORTS if one.listener_name == _SSH)

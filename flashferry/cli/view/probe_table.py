@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 def print_probe(report: RunReport, *, is_kept: bool = True) -> None:
     """Print what a speed test of each device found; `is_kept` as in `print_run`."""
+    if any(device.ssh_sweep is not None for device in report.devices):
+        from flashferry.cli.view.sweep_table import print_sweep
+
+        print_sweep(report, is_kept=is_kept)
+        return
     image_bytes = next((one.probe.image_bytes for one in report.devices if one.probe is not None), 0)
     console().print(f"run {report.run_id}: copies to null:, times for an image of {megabytes(image_bytes)}")
     if any(device.probe is not None and device.probe.by_transport for device in report.devices):

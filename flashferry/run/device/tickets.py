@@ -26,7 +26,7 @@ from flashferry.run.device.transports import DeviceTransport
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.store.transfer_row import STAGE, TransferEntry
 from flashferry.tcp.probing import steady_bytes_per_s
-from flashferry.transports.algorithms import ssh_offer
+from flashferry.transports.algorithms import offer_alone, ssh_offer
 from inventory.view import HostView
 from tasks.source_address import own_addresses
 
@@ -45,12 +45,16 @@ class CopyOrder:
         target: Where it goes, for example `bootflash:image.bin`, or `null:`.
         kind: What the copy is by the words of the store.
         kind_tuned: The same where lines are in force that change the speed.
+        ssh: What the device is to be offered by SSH; None: as usual, see `DeviceTickets`.
+        is_history: Whether its rate says what the next copy may be like; that of a cipher that is tried out does not.
     """
 
     image: ImageFile
     target: str
     kind: str = STAGE
     kind_tuned: str = STAGE
+    ssh: SshOffer | None = None
+    is_history: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,7 +139,21 @@ class DeviceTickets:
         checked, transport = self._keeper.record.check, self._transport.current
         if checked is None or transport.is_clear_text:
             return None
-        return ssh_offer(transport, checked.version.release)
+        if self._traces.order is not None and self._traces.order.ssh is not None:
+            return self._traces.order.ssh
+        offer = ssh_offer(transport, checked.version.release)
+        preferences = self._context.ssh_preferences
+        preferred = preferences.get(checked.facts.model) if preferences else None
+        if preferred is None:
+            return offer
+        # What a sweep found to be the fastest is offered alone: the device picks by its own order.
+        return offer_alone(transport, offer, cipher=preferred.cipher, mac=preferred.mac)
+
+    @property
+    def trouble(self) -> str:
+        """Return what our server last had to say of the ticket that went wrong; empty where nothing did."""
+        ticket = self._traces.ticket
+        return "" if ticket is None else self._context.server.progress(ticket.ticket_id).last_error
 
     def revoke(self) -> None:
         """Make the ticket worthless and end what is under way with it, where there is one."""
@@ -183,6 +201,8 @@ class DeviceTickets:
         """Keep the server's account at once: the next plan predicts from it, also where the copy failed."""
         order, is_tuned = self._traces.order, self._tuning.is_tuned
         assert order is not None
+        if not order.is_history:
+            return
         kept = TransferEntry(
             identity=identity_of(self._keeper.checked.facts),
             kind=order.kind_tuned if is_tuned else order.kind,

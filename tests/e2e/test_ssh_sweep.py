@@ -1,0 +1,67 @@
+"""The sweep over SSH's ciphers and MACs, against a stand-in whose crypto is a model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from flashferry.lab.standin.ssh_client.figures import load_figures
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+_KIND = "ios-15-cbc"
+
+
+def allow_ssh(rig: Any) -> None:
+    """Have the inventory allow SCP alone."""
+    device = rig.world.devices[0]
+    rig.write_inventory(data={"enable_secret": device.enable_secret, "link_rate_bps": 100_000_000, "clear_text": False})
+
+
+def test_each_cipher_comes_to_the_rate_of_its_model(new_rig):
+    """A 2811 with CBC alone: its list is told, each cipher comes to its model's rate, and nothing is left on it."""
+    model = load_figures(_KIND).crypto_bytes_per_s
+    with new_rig(platform="c2811-15.1") as rig:
+        allow_ssh(rig)
+        before = rig.configurations()
+        done = rig.verb("probe", "--ssh-sweep", "--sweep-copies", "2", "--seconds", "2")
+        assert done.code == 0, done.err
+        (device,) = done.json["run"]["devices"]
+        assert (device["outcome"], device["restored"]) == ("done", "restored")
+        assert rig.configurations() == before
+        sweep = device["ssh_sweep"]
+        timed = [row for row in sweep["ciphers"] if row["copies"]]
+        refused = [row for row in sweep["ciphers"] if not row["copies"]]
+        assert {row["name"] for row in timed} == {"aes128-cbc", "aes192-cbc", "aes256-cbc"}
+        assert all(row["refused"] for row in refused)
+        assert set(sweep["device_ciphers"]) >= {row["name"] for row in timed}
+        rates = {row["name"]: row["median_bytes_per_s"] for row in timed}
+        # The way to the prompt is in the device's own seconds, and the model differs by a tenth from one to the next.
+        assert all(0.4 < rates[name] / model[name] < 1.1 for name in rates)
+        assert rates["aes128-cbc"] > 0.95 * rates["aes256-cbc"]
+        assert {row["bound_by"] for row in timed} == {"device"}
+        assert [row["name"] for row in sweep["macs"] if row["copies"]] != []
+        assert sweep["login_s"] > 0
+        assert "is told apart" in sweep["conclusion"] or sweep["best_cipher"] in ("aes128-cbc", "aes192-cbc")
+
+
+def test_the_fastest_is_offered_alone_from_then_on(new_rig):
+    """A C8000V whose model is slow by ChaCha20: one that the link limits is kept, and the next copy goes by it."""
+    with new_rig(platform="c8000v-17.15") as rig:
+        allow_ssh(rig)
+        done = rig.verb("probe", "--ssh-sweep", "--sweep-copies", "1", "--seconds", "2", "--keep")
+        assert done.code == 0, done.err
+        (device,) = done.json["run"]["devices"]
+        sweep = device["ssh_sweep"]
+        rates = {row["name"]: row["median_bytes_per_s"] for row in sweep["ciphers"] if row["copies"]}
+        assert min(rates, key=rates.get) == "chacha20-poly1305@openssh.com"
+        assert sweep["best_cipher"] not in ("", "chacha20-poly1305@openssh.com")
+        assert sweep["is_kept"]
+        (kept,) = json.loads((rig.state / "ssh_preferences.json").read_text())["preferences"]
+        assert (kept["cipher"], kept["model"]) == (sweep["best_cipher"], device["check"]["facts"]["model"])
+        staged = rig.verb("stage", "--image", rig.image(300_000), "--no-tune")
+        assert staged.code == 0, staged.err
+        (device,) = staged.json["run"]["devices"]
+        assert device["transfer"]["cipher"] == sweep["best_cipher"]
+        assert device["transfer"]["transport"] == "scp"
