@@ -88,12 +88,13 @@ def device_history(found: History, device: str, last: int = 20) -> DeviceHistory
     copies = found.of(device)
     if not copies:
         raise _unknown(device, found)
+    by = copies[-1].transport
     return DeviceHistory(
         device=device,
         measurements=copies[-last:],
-        expected_tuned=found.expected(device, tuned=True, size_bytes=TYPICAL_IMAGE_BYTES),
-        expected_as_it_is=found.expected(device, tuned=False, size_bytes=TYPICAL_IMAGE_BYTES),
-        shown_not_to_gain=found.shown_not_to_gain(device),
+        expected_tuned=found.expected(device, tuned=True, size_bytes=TYPICAL_IMAGE_BYTES, transport=by),
+        expected_as_it_is=found.expected(device, tuned=False, size_bytes=TYPICAL_IMAGE_BYTES, transport=by),
+        shown_not_to_gain=found.shown_not_to_gain(device, by),
         damaged=found.damaged,
     )
 

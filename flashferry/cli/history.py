@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +16,7 @@ from flashferry.core.units import milliseconds, short_duration
 from flashferry.model.exit_codes import ExitCode
 from flashferry.store.measurement import DELIVERED
 from flashferry.tcp.probing import TYPICAL_IMAGE_BYTES
+from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -57,8 +58,9 @@ def history(
 def _print_newest(found: History) -> None:
     if not found.hosts:
         console().print("the journal has no copy of any device yet")
+    has_by = _has_choice(found.of(host)[-1] for host in found.hosts)
     show(
-        (_head(host, len(found.of(host))) | _row(found.of(host)[-1]) for host in found.hosts),
+        (_head(host, len(found.of(host))) | _row(found.of(host)[-1], has_by=has_by) for host in found.hosts),
         wide_only=frozenset({"copies", "RTT", "window", "control", "run"}),
     )
     _print_damage(found)
@@ -66,7 +68,8 @@ def _print_newest(found: History) -> None:
 
 def _print_device(one: DeviceHistory, found: History) -> None:
     copies, shown = found.of(one.device), one.measurements
-    show((_row(copy) for copy in shown), wide_only=frozenset({"control", "run"}))
+    has_by = _has_choice(shown)
+    show((_row(copy, has_by=has_by) for copy in shown), wide_only=frozenset({"control", "run"}))
     if len(shown) < len(copies):
         hidden = len(copies) - len(shown)
         earlier, them = counted(hidden, "earlier copy", "earlier copies"), "it" if hidden == 1 else "them all"
@@ -92,13 +95,20 @@ def _print_damage(found: History) -> None:
         line("journal", f"{counted(found.damaged, 'record')} left out, for damage", BAD)
 
 
+def _has_choice(copies: Iterable[Measurement]) -> bool:
+    """Return whether any copy went another way than the usual one: else a column of it tells nothing."""
+    return any(one.transport != USUAL for one in copies)
+
+
 def _head(host: str, copies: int) -> dict[str, str | Text]:
     return {"device": host, "copies": str(copies)}
 
 
-def _row(one: Measurement) -> dict[str, str | Text]:
+def _row(one: Measurement, *, has_by: bool) -> dict[str, str | Text]:
+    by: dict[str, str | Text] = {"by": one.transport} if has_by else {}
     return {
         "when": _when(one),
+        **by,
         "copy": f"{one.kind.split()[0]}, {'tuned' if one.tuned else 'as it is'}",
         "size": _size(one.size_bytes),
         "speed": rate(one.bytes_per_s),

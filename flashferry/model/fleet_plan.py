@@ -59,6 +59,8 @@ class PlannedDevice:
         wave: Number of its wave; -1 where it is in none.
         transport: By what it fetches.
         transport_reason: Why by that, in a sentence, where `auto` chose; else empty.
+        ceilings: How fast it can fetch at most by each transport that is allowed, in a sentence; empty where the usual
+            one was no choice.
         tune: Whether it is to be tuned for its copy.
         tune_reason: Why it is not, in a sentence; else empty.
         expected_bytes_per_s: Rate to expect of a copy that has the link's share it needs, or None: nobody knows it.
@@ -90,6 +92,7 @@ class PlannedDevice:
     wave: int = -1
     transport: str = USUAL
     transport_reason: str = ""
+    ceilings: str = ""
     tune: bool = True
     tune_reason: str = ""
     expected_bytes_per_s: float | None = None

@@ -27,6 +27,7 @@ from inventory.sites import Site
 from inventory.time_window import TimeWindow, next_opening
 from inventory.transport_policy import AUTO
 from inventory.view import HostView
+from tasks.fetching.ceilings import announce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +150,7 @@ def decided(found: Found, estimate: Estimate | None, known: Known) -> PlannedDev
         tune_reason=reason,
         transport=transport,
         transport_reason=why,
+        ceilings=announce(found.ceilings) if why or transport != USUAL.name else "",
         expected_bytes_per_s=round(estimate.rate.bytes_per_s, 1),
         expected_source=estimate.rate.source,
         is_assumed=estimate.rate.is_assumed,
@@ -177,6 +179,8 @@ def _rates(subjects: Mapping[str, Subject], past: Past, *, tuned: bool) -> dict[
 
 def _subject(found: Found, link: LinkFacts, known: Known) -> Subject:
     assert found.wanted is not None, "a device that is to be staged has an image"
+    transport = known.transport_of(found.view, found.wanted.image.size_bytes)[0]
+    ceiling = next((one for one in found.ceilings if one.transport == transport), None)
     return Subject(
         host=found.planned.host,
         model=found.planned.model,
@@ -184,5 +188,7 @@ def _subject(found: Found, link: LinkFacts, known: Known) -> Subject:
         size_bytes=found.wanted.image.size_bytes,
         rtt_s=found.planned.rtt_s,
         cap_bytes_per_s=link.cap_bytes_per_s,
-        transport=known.transport_of(found.view, found.wanted.image.size_bytes)[0],
+        transport=transport,
+        # By the usual one nothing is known of the windows that its assumptions have not been made with.
+        ceiling_bytes_per_s=None if ceiling is None or transport == USUAL.name else ceiling.likely_bytes_per_s,
     )

@@ -30,6 +30,7 @@ from flashferry.store.leases import Lease
 from inventory.image_rules import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
 from tasks.check import CheckReport, Wanted
+from tasks.fetching.ceilings import Ceiling
 from templates.version import parse_version
 
 
@@ -44,6 +45,7 @@ class Found:
         wanted: Its image, or None where it has none.
         link_rate: What its link carries, or None where nobody knows it.
         fit: What is known of its image and itself, or None where it was not seen.
+        ceilings: How fast it can fetch at most by each transport that the inventory allows; none where it was not seen.
     """
 
     planned: PlannedDevice
@@ -52,6 +54,7 @@ class Found:
     wanted: Wanted | None = None
     link_rate: LinkRate | None = None
     fit: ImageFit | None = None
+    ceilings: tuple[Ceiling, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +142,15 @@ def _found(task: Task, device: HostView, inspection: Inspection) -> Found:
     link = inspection.links.of(device, session.peer_address)
     planned = _planned(base, seen, wanted, choice)
     fit = seen.check.image if seen.check is not None else None
-    return Found(planned=planned, view=device, platform=traits.platform, wanted=wanted, link_rate=link, fit=fit)
+    return Found(
+        planned=planned,
+        view=device,
+        platform=traits.platform,
+        wanted=wanted,
+        link_rate=link,
+        fit=fit,
+        ceilings=seen.check.ceilings if seen.check is not None else (),
+    )
 
 
 class _NoImage(Exception):

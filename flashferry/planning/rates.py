@@ -100,6 +100,8 @@ class Subject:
         rtt_s: Round-trip time, or None where the kernel measured none.
         cap_bytes_per_s: What the copies over its link may take, or None.
         transport: By what it is to fetch.
+        ceiling_bytes_per_s: What its windows are likely to let through by that, tuned; None where nothing is assumed of
+            them.
     """
 
     host: str
@@ -109,6 +111,7 @@ class Subject:
     rtt_s: float | None
     cap_bytes_per_s: float | None
     transport: str = USUAL
+    ceiling_bytes_per_s: float | None = None
 
 
 def measured_rate(past: Past, subject: Subject, *, tuned: bool) -> Rate | None:
@@ -152,7 +155,10 @@ def assumed_rate(subject: Subject, *, tuned: bool, by_model: Mapping[str, tuple[
         tuned: Whether its copy will be tuned.
         by_model: Measured rates of other devices by model, with the same tuning.
     """
-    cap = subject.cap_bytes_per_s
+    cap, most = subject.cap_bytes_per_s, subject.ceiling_bytes_per_s
+    if tuned and most is not None and most < (cap if cap is not None else float("inf")):
+        words = f"assumed: by {subject.transport} its windows let no more through"
+        return Rate(bytes_per_s=most, source=words, is_assumed=True)
     if others := by_model.get(subject.model or ""):
         rate, words = median(others), f"assumed: as fast as {_count(others, subject.model)}"
         return Rate(bytes_per_s=rate if cap is None else min(rate, cap), source=words, is_assumed=True)

@@ -213,6 +213,7 @@ def _print_attention(plan: FleetPlan) -> None:
     _print_alike((f"not tuned: {one.tune_reason}", one.host) for one in plan.devices if one.tune_reason)
     ways = [one for one in plan.devices if one.transport_reason]
     _print_alike((f"by {one.transport}: {one.transport_reason}", one.host) for one in ways)
+    _print_alike((one.ceilings, one.host) for one in plan.devices if one.ceilings)
 
 
 def _why(device: PlannedDevice) -> str:

@@ -25,7 +25,9 @@ from flashferry.run.device.tickets import CopyTraces, DeviceTickets
 from flashferry.run.device.transports import DevicePlanner, DeviceTransport
 from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device_plan import DevicePlan
+from inventory.transport_policy import USUAL
 from tasks.copy import COPY
+from tasks.fetching.ceilings import announce
 from tasks.partial_file import file_at
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TcpLines
@@ -67,11 +69,21 @@ class TransportFall:
         """
         while True:
             try:
-                return self._planner.plan(lines)
+                plan = self._planner.plan(lines)
             except ConfigInvalid as error:
                 if self._transport.following is None:
                     raise
                 self._take_note(error.at(host=self._keeper.record.host, step=COPY.word))
+            else:
+                self._announce(plan)
+                return plan
+
+    def _announce(self, plan: DevicePlan) -> None:
+        """Tell how fast the copy can be at most, where there was a choice."""
+        by = self._transport.current.name
+        has_choice = self._transport.following is not None or by != USUAL
+        if has_choice and (said := announce(plan.ceilings)):
+            self._events.tell(STEP, "note", f"note: by {by}; {said}")
 
     def next_plan(self, error: FlashferryError, before: Snapshot) -> DevicePlan | None:
         """Return the plan for the next transport, with its lines in force; None where the failure is the device's end.

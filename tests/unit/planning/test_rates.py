@@ -131,3 +131,18 @@ def test_a_device_that_shared_its_link_is_not_taken_for_faster_than_its_model() 
     assert (found.bytes_per_s, found.is_of_link, found.is_assumed) == (2e6, False, True)
     assert bounded_rate(shared, _subject(), {"ISR4321/K9": (5e6,)}) == shared
     assert bounded_rate(shared, _subject(), {}) == shared
+
+
+@pytest.mark.parametrize(
+    ("tuned", "ceiling", "rate", "words"),
+    [
+        (True, 81_920.0, 81_920, "by scp its windows let no more through"),
+        (True, 9e6, 4e6, "it takes all that its link gives"),
+        (True, None, 4e6, "it takes all that its link gives"),
+        (False, 81_920.0, 149_000, "untuned and never measured"),
+    ],
+)
+def test_a_window_inside_the_window_bounds_what_is_assumed(tuned, ceiling, rate, words) -> None:
+    """Where it lets less through than copies may have of the link."""
+    found = assumed_rate(_subject(transport="scp", ceiling_bytes_per_s=ceiling), tuned=tuned, by_model={})
+    assert (round(found.bytes_per_s), words in found.source, found.is_assumed) == (rate, True, True)

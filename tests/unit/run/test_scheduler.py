@@ -15,17 +15,19 @@ from nornir.core.task import Result
 
 from flashferry.fileserver import FileServerError
 from flashferry.model.lease import JournalUnusable
-from flashferry.model.record import DeviceRecord, Failure
+from flashferry.model.record import DeviceRecord, Failure, TransportTried
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
 from flashferry.planning.deadline import Deadline
+from flashferry.run import scheduler
 from flashferry.run.context import RunContext
 from flashferry.run.control import RunControl
 from flashferry.run.options import DeviceOptions
 from flashferry.run.request import FleetRequest, Resumed
 from flashferry.run.scheduler import Fleet, WaveScheduler
 from flashferry.store.control import ControlRequest
+from tests.unit.transports.some_transports import named
 
 IMAGE = SimpleNamespace(name="x.bin", size_bytes=1, md5="", sha512="")
 CANARY = Wave(number=0, name="canary", hosts=("a1", "b1"), is_canary=True)
@@ -458,3 +460,12 @@ def test_a_run_that_waits_says_so():
     (waiting,) = [event for event in play.events if event.status == "waiting"]
     assert (waiting.host, waiting.step) == (None, "run")
     assert begins.isoformat(sep=" ", timespec="minutes") in waiting.text
+
+
+def test_a_device_is_tried_again_by_what_it_was_last_and_at_last_by_what_no_byte_came():
+    """Each try at a transport that does not get through costs the better part of a minute."""
+    ways = named("ftp", "http", "scp")
+    tried = (TransportTried(transport="ftp", reason="nobody came", hint=None, kind="TransferStalled"),)
+    before = DeviceRecord(host="r1", transport="http", transports_tried=tried, seconds_by_step={})
+    assert [one.name for one in scheduler._in_order(ways, before)] == ["http", "scp", "ftp"]
+    assert scheduler._in_order(ways, None) == ways

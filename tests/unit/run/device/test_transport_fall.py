@@ -24,6 +24,8 @@ from flashferry.model.recovery_rules import Decision
 from flashferry.model.states import Outcome, Restored
 from flashferry.run.device import transport_fall
 from flashferry.run.device.way import parts_of
+from flashferry.tcp.channel import Limit
+from tasks.fetching.ceilings import Ceiling
 from tasks.partial_file import FlashFile
 from tasks.tcp_config import Change, TunePlan
 from tests.unit.run.device.scripted import IMAGE_BYTES, Steps, account, context
@@ -193,3 +195,29 @@ def test_the_delivery_goes_on_behind_the_fall(monkeypatch):
     way.parts.keeper.update(outcome=Outcome.ERROR)
     way.bring()
     assert way.parts.keeper.record.failure is None
+
+
+def ceiling(transport, rate):
+    return Ceiling(
+        transport=transport,
+        title=transport.upper(),
+        bytes_per_s=rate,
+        likely_bytes_per_s=rate,
+        limit=Limit.SSH_WINDOW if transport == "scp" else Limit.LINK,
+        tcp_window_bytes=1_000_000,
+        channel_window_bytes=8192 if transport == "scp" else None,
+        is_assumed=False,
+        untuned_bytes_per_s=rate,
+    )
+
+
+@pytest.mark.parametrize(("transports", "is_told"), [(("ftp",), False), (("scp",), True), (("ftp", "scp"), True)])
+def test_what_each_can_have_at_most_is_told_before_anything_is_set(monkeypatch, transports, is_told):
+    """Not where FTP is no choice: then nothing is said that was not said before there was one."""
+    way = Way(monkeypatch, transports=transports)
+    plan = SimpleNamespace(ceilings=(ceiling("ftp", 5.9e6), ceiling("scp", 81_920.0)))
+    way.parts.planner.plan = lambda before: plan
+    assert way.parts.fall.first_plan(None) is plan
+    told = [event.text for event in way.events if event.step == "transport"]
+    assert bool(told) is is_told
+    assert not told or ("SCP will run at most at" in told[0] and "SSH window of 8192 bytes" in told[0])
