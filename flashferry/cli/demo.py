@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,12 @@ if TYPE_CHECKING:
     from flashferry.lab.world import World, WorldSpec
     from flashferry.model.record import RunReport
 
-IMAGES = {"xe1": 20_000_000, "ios1": 3_000_000}
-"""What each router gets. IOSv's flash takes 83 kB/s, as in the published experiment: 20 MB would be four minutes."""
+STAGED = ((("xe1",), 20_000_000), (("ios1",), 3_000_000), (("web1", "scp1"), 20_000_000))
+"""Which routers are staged together, and what they get. IOSv's flash takes 83 kB/s, as in the published experiment:
+20 MB would be four minutes."""
+
+POLICIES: dict[str, dict[str, list[str] | bool]] = {"web1": {"transports": ["http"]}, "scp1": {"clear_text": False}}
+"""What the inventory says of transports, by router: nothing of the first two, so they fetch by FTP."""
 
 PROBE_S = 5.0
 """What each copy of the speed test should take; by itself `flashferry probe` takes ten seconds for it."""
@@ -47,17 +52,17 @@ _NEXT = (
 
 
 def demo_world(seed: int = 1) -> WorldSpec:
-    """Return two sites behind the published WAN: an IOS-XE router at the one, an IOS router at the other."""
+    """Return four sites behind the published WAN, a router at each; two of them do not fetch by FTP."""
     from flashferry.lab.world import DeviceSpec, SiteSpec, WorldSpec
 
-    xe, ios = DeviceSpec(name="xe1"), DeviceSpec(name="ios1", platform="iosv-15.8")
-    return WorldSpec(
-        seed=seed,
-        sites=(
-            SiteSpec(name="branch", profile="published", devices=(xe,)),
-            SiteSpec(name="depot", profile="published", devices=(ios,)),
-        ),
-    )
+    routers = {
+        "branch": DeviceSpec(name="xe1"),
+        "depot": DeviceSpec(name="ios1", platform="iosv-15.8"),
+        "office": DeviceSpec(name="web1", platform="c8000v-17.15"),
+        "bank": DeviceSpec(name="scp1", platform="c8000v-17.15"),
+    }
+    sites = tuple(SiteSpec(name=site, profile="published", devices=(one,)) for site, one in routers.items())
+    return WorldSpec(seed=seed, sites=sites)
 
 
 def run_demo(spec: WorldSpec) -> ExitCode:
@@ -79,6 +84,8 @@ def run_demo(spec: WorldSpec) -> ExitCode:
                 opened = open_inventory(inventory)
                 for group in opened.inventory.groups.values():
                     group.data["cap_share"] = CAP_SHARE
+                for name, policy in POLICIES.items():
+                    opened.inventory.hosts[name].data.update(policy)
                 return opened
 
             with Journal(world.directory / "state") as journal:
@@ -110,10 +117,10 @@ class _Demo:
             self._introduce()
             self._check()
             probed = self._probe()
-            staged = [self._stage(name, size_bytes) for name, size_bytes in IMAGES.items()]
+            staged = [self._stage(step, *what) for step, what in enumerate(STAGED, 4)]
         except _NotWell as ended:
             return ended.code
-        _title(f"{4 + len(IMAGES)}. What came of it, speeds in MB/s")
+        _title(f"{4 + len(STAGED)}. What came of it, speeds in MB/s")
         unchanged = print_story(probed, staged, before.compared(self._world))
         if not unchanged:
             return ExitCode.RESTORE_INCOMPLETE
@@ -121,21 +128,24 @@ class _Demo:
         return ExitCode.OK
 
     def _introduce(self) -> None:
-        _title(f"1. Two sites, each behind a WAN link of its own ({self._world.rung})")
+        _title(f"1. {len(self._world.sites)} sites, each behind a WAN link of its own ({self._world.rung})")
         for site in self._world.sites:
             names = ", ".join(f"{one.name} ({one.platform} stand-in)" for one in site.devices)
             console().print(f"{site.name}: {names}; {site.profile.name} link: {site.profile.describe()}")
+        for name, policy in POLICIES.items():
+            said = json.dumps(policy).strip("{}").replace('"', "")
+            console().print(f"the inventory says of {name}: {said}", markup=False)
 
     def _check(self) -> None:
         _title("2. flashferry check --reach: fit, and can they fetch from us? Nothing is changed")
-        with watching("reach", devices=len(IMAGES)) as emit, graceful_interrupt(emit.say) as stop:
+        with watching("reach", devices=len(self._world.devices)) as emit, graceful_interrupt(emit.say) as stop:
             records = reach_fleet(self._fleet(), None, RunOptions(verb="check"), emit=emit, interrupted=stop.is_set)
         print_checks(records)
         _must_be_well(exit_code((record.outcome for record in records), interrupted=stop.is_set()))
 
     def _probe(self) -> RunReport:
         _title("3. flashferry probe: copies to null:, as they are and tuned, restored at once")
-        with watching("restore", devices=len(IMAGES)) as emit, graceful_interrupt(emit.say) as stop:
+        with watching("restore", devices=len(self._world.devices)) as emit, graceful_interrupt(emit.say) as stop:
             report = probe_fleet(
                 self._fleet(),
                 SpeedTestOptions(target_s=PROBE_S),
@@ -148,17 +158,16 @@ class _Demo:
         _must_be_well(run_exit_code(report))
         return report
 
-    def _stage(self, name: str, size_bytes: int) -> RunReport:
-        why = "" if size_bytes == max(IMAGES.values()) else "; no more, for its flash takes 0.083 MB/s"
-        step = 4 + list(IMAGES).index(name)
-        _title(f"{step}. flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {name}{why}")
+    def _stage(self, step: int, names: tuple[str, ...], size_bytes: int) -> RunReport:
+        why = "" if size_bytes == max(size for _, size in STAGED) else "; no more, for its flash takes 0.083 MB/s"
+        _title(f"{step}. flashferry stage: {size_bytes / 1e6:g} MB of random bytes to {' and '.join(names)}{why}")
         with (
-            random_image(size_bytes, self._journal.directory, f"demo-{name}.bin") as image,
-            watching("restore", devices=1) as emit,
+            random_image(size_bytes, self._journal.directory, f"demo-{names[0]}.bin") as image,
+            watching("restore", devices=len(names)) as emit,
             graceful_interrupt(emit.say) as stop,
         ):
             report = run_fleet(
-                selected(self._fleet(), (name,)),
+                selected(self._fleet(), names),
                 image,
                 RunOptions(),
                 journal=self._journal,

@@ -1,4 +1,4 @@
-"""`flashferry serve`: the tuned FTP server by itself. Paste the printed line into a router and watch."""
+"""`flashferry serve`: the tuned file server by itself. Paste the printed line into a router and watch."""
 
 from __future__ import annotations
 

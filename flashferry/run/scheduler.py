@@ -192,7 +192,7 @@ class WaveScheduler:
         try:
             _ = self._context.server.port
         except FileServerError as error:
-            return Hold(reason=f"our FTP server has ended: {error.message}", for_good=True, kind=Kind.SERVER_GONE)
+            return Hold(reason=f"our file server has ended: {error.message}", for_good=True, kind=Kind.SERVER_GONE)
         return None
 
     def _too_many_failed(self, *, with_retries: bool = False) -> Hold | None:

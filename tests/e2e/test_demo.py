@@ -26,29 +26,37 @@ def demo() -> subprocess.CompletedProcess[str]:
 
 
 def test_the_demo_ends_well(demo):
-    """It checks, probes and stages both routers, and proves that they are what they were."""
+    """It checks, probes and stages all routers, and proves that they are what they were."""
     assert demo.returncode == 0, demo.stderr
-    for number in range(1, 6):
+    for number in range(1, 8):
         assert f"\n{number}. " in demo.stdout
-    for host in ("xe1", "ios1"):
+    for host in ("xe1", "ios1", "web1", "scp1"):
         assert f"{host}: seen from behind its back, its running and startup configurations are what" in demo.stdout
     assert demo.stdout.splitlines()[-1] == "  flashferry stage --inventory DIR --image FILE --host NAME"
 
 
 def test_its_figures(demo):
     """IOS-XE gains much, IOS is held back by its flash; hashes are those of the files."""
-    story = demo.stdout.partition("6. What came of it")[2]
-    rates = {
-        host: [float(one) for one in re.findall(r" (\d+\.\d+)", line)]
-        for host, line in re.findall(r"(?m)^(xe1|ios1)( .*)$", story)
+    story = demo.stdout.partition("7. What came of it")[2]
+    rows = dict(re.findall(r"(?m)^(xe1|ios1|web1|scp1)( .*)$", story))
+    rates = {host: [float(one) for one in re.findall(r" (\d+\.\d+)", row)] for host, row in rows.items()}
+    assert {host: row.split()[0] for host, row in rows.items()} == {
+        "xe1": "ftp",
+        "ios1": "ftp",
+        "web1": "http",
+        "scp1": "scp",
     }
     was, _, to_flash, link = rates["xe1"]
     # Thirty times on a calm machine; one whose processors are taken away emulates no link of 50 Mbit/s.
     assert to_flash > 2 * was
     assert to_flash < link
+    for host in ("web1", "scp1"):
+        was, tuned, to_flash, link = rates[host]
+        assert 2 * was < to_flash < link
+        assert tuned < link
     was, tuned, to_flash, _ = rates["ios1"]
     assert 0.05 < to_flash < 0.083 * 1.1
     assert tuned > 3 * to_flash
     digests = re.findall(r"MD5 computed by the router: ([0-9a-f]{32}); of the file: ([0-9a-f]{32})", story)
-    assert len(digests) == 2
+    assert len(digests) == 4
     assert all(by_router == of_file for by_router, of_file in some(digests))

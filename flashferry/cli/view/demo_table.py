@@ -77,6 +77,7 @@ def _row(before: DeviceRecord, after: DeviceRecord) -> dict[str, str | Text]:
     limit = payload_cap_bytes_per_s(link.rate_bps) if link else None
     return {
         "device": after.host,
+        "by": after.transport,
         "as it was": _mb(was.measured_bytes_per_s if was else None),
         "tuned": _mb(tuned.measured_bytes_per_s if tuned else None),
         # By the router's own line: its window takes a part of a small image before flash has seen a byte of it.

@@ -66,7 +66,8 @@ def print_checks(records: tuple[CheckRecord, ...]) -> None:
     show((_check_row(record) for record in records), wide_only=frozenset({"file system"}))
     for record in records:
         if record.check is not None:
-            line(record.host, f"TCP and FTP lines: {'; '.join(record.check.running.lines) or 'none (defaults)'}")
+            present = "; ".join(record.check.running.lines)
+            line(record.host, f"lines that staging may set: {present or 'none (defaults)'}")
             if is_worth_telling(record.check.ceilings):
                 line(record.host, announce(record.check.ceilings))
         for reached in record.reaches:

@@ -29,12 +29,10 @@ KEPT_TEXTS: dict[str, tuple[str, ...]] = {
     "flashferry/cli/options/server.py": ("ftp_port", "By what devices fetch: "),
     "flashferry/cli/options/shared.py": ("--ftp-port", "FTP port (default: 21"),
     "flashferry/cli/serve.py": ("Password of the FTP user ", "What to serve, separated by commas: "),
-    "flashferry/cli/view/device_tables.py": ("TCP and FTP lines: ",),
     "flashferry/monitor/metrics/instruments.py": ("by our FTP server.",),
     "flashferry/monitor/metrics/serve_metrics.py": ("ftp",),
     "flashferry/store/schema.py": ("ftp",),
     "flashferry/run/host_check.py": ("or stop the other FTP server", "FTP port "),
-    "flashferry/run/scheduler.py": ("our FTP server has ended: ",),
 }
 """Sentences, options and a metric's label that users see, and what older journals do not say, by file: no protocol is
 spoken with them."""
