@@ -105,7 +105,7 @@ class SshClient(asyncssh.SSHServer):
         info = sockets.read_info(self.socket)
         self.base_acked_bytes = (info.bytes_acked or 0) if info is not None else 0
         self.tickets.connected(self.client_address, self.control_syn, TRANSPORTS)
-        self._call_later("login", limits.login_deadline_s, self._login_overdue)
+        self.call_later("login", limits.login_deadline_s, self._login_overdue)
         return True
 
     def _has_place(self) -> bool:
@@ -125,8 +125,8 @@ class SshClient(asyncssh.SSHServer):
         """Say why, and close."""
         if self.connection.is_open:
             self.connection.disconnect(asyncssh.DISC_BY_APPLICATION, why)
-        elif not self._is_gone:
-            # Accepted a moment ago, and not served yet.
+        elif not self.connection.was_made:
+            # Accepted a moment ago, and not served yet; else it is being aborted, and the transport has the socket.
             self.socket.close()
 
     def leave(self) -> None:
@@ -140,7 +140,11 @@ class SshClient(asyncssh.SSHServer):
             timer.cancel()
         self._listener.forget(self)
 
-    def _call_later(self, name: str, seconds: float, what: "Callable[[], None]") -> None:
+    def call_later(self, name: str, seconds: float, what: "Callable[[], None]") -> None:
+        """Call something after some seconds, unless the client is gone by then, or the same was asked for anew."""
+        before = self._timers.pop(name, None)
+        if before is not None:
+            before.cancel()
         self._timers[name] = self.context.loop.asyncio.call_later(seconds, what)
 
     def _no_longer_anonymous(self) -> None:
@@ -317,7 +321,7 @@ class SshClient(asyncssh.SSHServer):
         if quiet_s >= idle_s:
             self.send_off("Nothing asked for too long.")
         else:
-            self._call_later("idle", idle_s - quiet_s, self._look_whether_idle)
+            self.call_later("idle", idle_s - quiet_s, self._look_whether_idle)
 
     def note(self, text: str) -> None:
         """Keep a line for the record of the transfer."""

@@ -82,6 +82,7 @@ class Connection(asyncssh.SSHServerConnection):
 
     Attributes:
         sent_bytes: All bytes handed to the transport so far.
+        was_made: Whether it has its transport, or had it.
         no_match: What both sides have no algorithm in common for, with both lists; empty while they have.
     """
 
@@ -98,10 +99,12 @@ class Connection(asyncssh.SSHServerConnection):
         self._is_full = False
         self.sent_bytes = 0
         self.no_match = ""
+        self.was_made = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; the transport is to say at once when something waits in it."""
         assert isinstance(transport, asyncio.WriteTransport)
+        self.was_made = True
         transport.set_write_buffer_limits(high=0)
         super().connection_made(transport)
 

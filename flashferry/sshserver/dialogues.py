@@ -60,7 +60,7 @@ class ScpDialogue:
             session.channel.write(scp.complaint(f"{self._name}: {_NOT_AVAILABLE}"))
             session.channel.exit(1)
             return
-        session.ioloop.call_later(session.client.settings.limits.idle_s, self._give_up)
+        session.client.call_later("answer", session.client.settings.limits.idle_s, self._give_up)
 
     def take(self, data: bytes) -> None:
         """Take the sink's answers: each that is well leads to the next step, any other is the end."""

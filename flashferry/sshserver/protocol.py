@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
+from flashferry.fileserver import sockets
 from flashferry.fileserver.protocol import BACKLOG, ServingContext
 from flashferry.fileserver.tickets import plain_address
 from flashferry.sshserver.algorithms import algorithms_for
@@ -45,6 +46,9 @@ class SshListener:
         self._loop: asyncio.AbstractEventLoop = context.loop.asyncio
         self._clients: dict[SshClient, asyncio.Task[None] | None] = {}
         self._listening: socket.socket | None = listening
+        if context.settings.profile.mss_bytes is not None:
+            # Before the handshake: it goes into the SYN-ACK.
+            sockets.set_mss(listening, context.settings.profile.mss_bytes)
         listening.setblocking(False)
         listening.listen(BACKLOG)
         self._loop.add_reader(listening.fileno(), self._accept)

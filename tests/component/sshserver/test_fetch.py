@@ -1,6 +1,7 @@
 """A copy by SSH from its request to its end: what is sent, what is told of it, and how it can go wrong."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import struct
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import asyncssh
 import pytest
 
-from flashferry.fileserver import TicketRequest, TransferState
+from flashferry.fileserver import ServerEvent, TicketRequest, TransferState
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -105,6 +106,7 @@ def test_an_end_in_mid_file_is_a_failure(bench: "Bench", how: str) -> None:
                 await sink.process.wait_closed()
             else:
                 connection.abort()
+                await asyncio.sleep(0.1)
 
     asyncio.run(fetch())
     final = bench.final(ticket)
@@ -321,6 +323,42 @@ def test_copies_of_both_protocols_share_a_site_s_cap(bench: "Bench") -> None:
     assert record.sender.shared_cap_bytes_per_s == 200_000
 
 
+@pytest.mark.clocked
+@pytest.mark.parametrize("bench", [{"size": 1_000_000}], indirect=True)
+@pytest.mark.parametrize("protocols", [("ftp",) * 4, ("scp", "ftp", "scp", "ftp"), ("scp",) * 4])
+def test_no_second_of_both_protocols_is_above_a_site_s_cap(bench: "Bench", protocols: tuple[str, ...]) -> None:
+    """Copies by SCP and FTP that begin one by one: what was acknowledged in any second is about the cap, at most."""
+    cap = 600_000
+    bench.server.set_site_cap("branch", cap)
+    seen: dict[str, int] = {}
+    moved: list[tuple[float, int]] = []
+
+    def note(event: ServerEvent) -> None:
+        if event.progress is not None:
+            before = seen.get(event.progress.ticket_id, 0)
+            seen[event.progress.ticket_id] = event.progress.bytes_acked
+            moved.append((event.at, event.progress.bytes_acked - before))
+
+    bench.server.events(note)
+    with contextlib.ExitStack() as stack:
+        running = []
+        for number, by in enumerate(protocols):
+            ticket = bench.ticket(site="branch", transports=(by,))
+            line = bench.openssh_line(("scp", "-O"), ticket, target=f"got{number}.bin")
+            if by == "ftp":
+                url = f"ftp://127.0.0.1:{bench.server.port_of('ftp')}/{bench.image_name}"
+                line = ["curl", "-s", "--user", f"{ticket.username}:{ticket.password}", url, "-o", "/dev/null"]
+            # A script of its own for each: the password is in its environment.
+            environment = bench.askpass(ticket)
+            running.append(stack.enter_context(subprocess.Popen(line, env=environment, stderr=subprocess.DEVNULL)))
+            time.sleep(0.7)
+        assert [process.wait() for process in running] == [0] * 4
+    assert bench.settles(lambda: sum(seen.values()) == 4_000_000)
+    seconds = [sum(size for at, size in moved if begun <= at < begun + 1) for begun, _ in moved]
+    # As with FTP alone, whose worst second is 1.17 to 1.21 of it here; and readings come every 50 ms.
+    assert max(seconds) <= 1.3 * cap
+
+
 @pytest.mark.parametrize("bench", [{"size": 20_000_000}], indirect=True)
 @pytest.mark.parametrize(
     ("how", "why"),
@@ -339,7 +377,7 @@ def test_an_end_of_ours_is_a_reset(bench: "Bench", how: str, why: str) -> None:
     bench.server.events(lambda event: reasons.append(event.text))
 
     async def fetch() -> BaseException | None:
-        connection = await bench.connect(ticket)
+        connection, others = await bench.connect(ticket), []
         lost: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         connection._owner.connection_lost = lost.set_result
         sink = await bench.sink(connection)
@@ -355,10 +393,13 @@ def test_an_end_of_ours_is_a_reset(bench: "Bench", how: str, why: str) -> None:
         elif how == "changed":
             (bench.folder / "images" / bench.image_name).write_bytes(b"another")
         else:
-            other = await bench.connect(ticket)
-            await (await bench.sink(other)).header()
+            others.append(await bench.connect(ticket))
+            await (await bench.sink(others[0])).header()
         error = await asyncio.wait_for(lost, 20)
-        connection.abort()
+        for one in (connection, *others):
+            one.abort()
+        # What aborting leaves to be done is done by the loop: left undone it would be found in a later test.
+        await asyncio.sleep(0.1)
         return error
 
     error = asyncio.run(fetch())

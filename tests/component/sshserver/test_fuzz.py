@@ -95,9 +95,9 @@ async def _answer(server: FileServer, said: bytes, **request: Any) -> bytes:
             process = await connection.create_process(encoding=None, **request)
         except (asyncssh.Error, OSError):
             return b""
-        process.stdin.write(said)
-        process.stdin.write_eof()
         try:
+            process.stdin.write(said)
+            process.stdin.write_eof()
             async with asyncio.timeout(5):
                 while piece := await process.stdout.read(65536):
                     got += piece
