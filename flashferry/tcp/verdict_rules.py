@@ -83,7 +83,7 @@ def kind_of(span: "Interval", whole: Overview, window_so_far_bytes: int) -> Verd
         whole: The transfer it belongs to.
         window_so_far_bytes: Largest receive window seen up to its end; growing windows are no sign of a slow receiver.
     """
-    by_channel = None if _reaches_cap(span) else _channel_kind(span, whole)
+    by_channel = None if _reaches_cap(span) else _channel_kind(span, whole, window_so_far_bytes)
     if by_channel is not None:
         return by_channel
     kind = _kind_by_readings(span, whole, window_so_far_bytes)
@@ -153,12 +153,14 @@ def _reaches_cap(span: "Interval") -> bool:
     return cap is not None and span.rate_bytes_per_s >= _CAP_REACHED * cap
 
 
-def _channel_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
+def _channel_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) -> VerdictKind | None:
     """Name what limited an interval in which an SSH channel held back what the socket could have sent; None if none.
 
     Where the channel's window goes round once in a round trip, it is the window. Where it does not, the peer opens it
     late: it reads late, or a queue before the narrow link holds what it is to read.
     """
+    if _fills_smaller_window(span, whole, window_so_far_bytes):
+        return VerdictKind.WINDOW
     if not _is_held_by_channel(span):
         return None
     fullness = _rtt_ratio(span, whole)
@@ -168,6 +170,18 @@ def _channel_kind(span: "Interval", whole: Overview) -> VerdictKind | None:
     if span.busy_share is not None and span.busy_share < _BUSY_ENOUGH:
         return VerdictKind.SLOW_RECEIVER
     return VerdictKind.BANDWIDTH if fullness >= _FLAT_RTT and link_may_be_full else VerdictKind.SLOW_RECEIVER
+
+
+def _fills_smaller_window(span: "Interval", whole: Overview, window_so_far_bytes: int) -> bool:
+    """Tell whether TCP's window, being the smaller of the two, is full on average: what waits waits for both.
+
+    The channel's bursts go through it piece by piece, so that at one moment it is full and at another the socket dry.
+    """
+    window, usable = span.end.snd_wnd_bytes, span.usable_window_bytes
+    if not span.end.channel_waiting_bytes or not window or not usable or whole.channel_window_bytes is None:
+        return False
+    is_smaller = usable < whole.channel_window_bytes and window >= _MOSTLY_OPEN * window_so_far_bytes
+    return is_smaller and span.mean_in_flight_bytes >= _FULL_ON_AVERAGE * usable and not _has_queue(span, whole)
 
 
 def _is_held_by_channel(span: "Interval") -> bool:

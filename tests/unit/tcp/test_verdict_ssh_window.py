@@ -161,6 +161,22 @@ def test_the_line_to_set_is_twice_what_the_path_holds() -> None:
     assert "bulk-mode 1180000'" in _judged(capped).advice
 
 
+def test_of_two_windows_the_smaller_is_named() -> None:
+    """Measured in a push: 65535 bytes of TCP inside 131072 of the channel, in turn full and dry. TCP's is the limit."""
+    samples = [
+        replace(sample, notsent_bytes=notsent, unacked_segments=segments, channel_waiting_bytes=28_928)
+        for sample, (notsent, segments) in zip(
+            flow_of(seconds=12, rate=545_000.0, rtt_ms=100.3, least_ms=99.3, window=65_535, rwnd=0.15),
+            [(0, 31), (25_868, 46), (45_497, 37), (781, 43)] * 4,
+            strict=False,
+        )
+    ]  # fmt: skip
+    link = KnownLink(bytes_per_s=6.08e6)
+    verdict = classify_transfer(samples, congestion_control="bbr", link=link, channel_window_bytes=131_072)
+    assert (verdict.kind, verdict.share) == (VerdictKind.WINDOW, 1.0)
+    assert "ip tcp window-size" in verdict.advice
+
+
 def test_a_window_that_is_large_enough_is_not_to_be_raised() -> None:
     """Where twice the path's product is open already no line is named."""
     samples = [
