@@ -20,6 +20,7 @@ from flashferry.reports.speeds import speeds_before
 from flashferry.store.history import History
 from flashferry.store.stored_run import read_run
 from flashferry.store.transfer_row import STAGE
+from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
     from flashferry.store.stored_run import StoredRun
@@ -111,7 +112,9 @@ def read_report(directory: Path, run_id: str) -> Report:
         run,
         written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         written_by=f"flashferry {_version()}",
-        before=speeds_before(history, (device.host for device in run.devices), run.started_at),
+        before=speeds_before(
+            history, {one.host: str(one.record.get("transport") or USUAL) for one in run.devices}, run.started_at
+        ),
     )
 
 

@@ -11,7 +11,7 @@ copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from flashferry.store.history import History, Measurement
 
 
-def speeds_before(history: History, hosts: Iterable[str], started_at: str) -> dict[str, Speed]:
+def speeds_before(history: History, transports: Mapping[str, str], started_at: str) -> dict[str, Speed]:
     """Return by device its last speed with its own settings before a run; devices never measured so are left out.
 
     A copy to flash says more than a speed test to `null:`, however much newer that is.
 
     Args:
         history: All timed copies.
-        hosts: The devices asked for.
+        transports: By each device asked for: by what it fetched in the run; what another one gave is no gain of tuning.
         started_at: When the run began, ISO 8601, UTC.
     """
     found: dict[str, Speed] = {}
-    for host in hosts:
-        earlier = [one for one in history.of(host) if not one.tuned and one.at < started_at and one.counts]
+    for host, transport in transports.items():
+        like = [one for one in history.of(host) if one.transport == transport and not one.tuned]
+        earlier = [one for one in like if one.at < started_at and one.counts]
         flash = [one for one in earlier if not one.to_null]
         if earlier:
             found[host] = _speed((flash or earlier)[-1])
