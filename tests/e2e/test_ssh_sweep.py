@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from flashferry.lab.standin.ssh_client.figures import load_figures
+from flashferry.store.ssh_preferences import SshPreference, SshPreferences
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 _KIND = "ios-15-cbc"
@@ -46,22 +46,25 @@ def test_each_cipher_comes_to_the_rate_of_its_model(new_rig):
         assert "is told apart" in sweep["conclusion"] or sweep["best_cipher"] in ("aes128-cbc", "aes192-cbc")
 
 
-def test_the_fastest_is_offered_alone_from_then_on(new_rig):
-    """A C8000V whose model is slow by ChaCha20: one that the link limits is kept, and the next copy goes by it."""
+def test_what_was_kept_is_offered_alone(new_rig):
+    """A copy goes by the first cipher of the device's list; with another one kept for its model, by that one."""
     with new_rig(platform="c8000v-17.15") as rig:
         allow_ssh(rig)
-        done = rig.verb("probe", "--ssh-sweep", "--sweep-copies", "1", "--seconds", "2", "--keep")
-        assert done.code == 0, done.err
-        (device,) = done.json["run"]["devices"]
-        sweep = device["ssh_sweep"]
-        rates = {row["name"]: row["median_bytes_per_s"] for row in sweep["ciphers"] if row["copies"]}
-        assert min(rates, key=rates.get) == "chacha20-poly1305@openssh.com"
-        assert sweep["best_cipher"] not in ("", "chacha20-poly1305@openssh.com")
-        assert sweep["is_kept"]
-        (kept,) = json.loads((rig.state / "ssh_preferences.json").read_text())["preferences"]
-        assert (kept["cipher"], kept["model"]) == (sweep["best_cipher"], device["check"]["facts"]["model"])
         staged = rig.verb("stage", "--image", rig.image(300_000), "--no-tune")
         assert staged.code == 0, staged.err
         (device,) = staged.json["run"]["devices"]
-        assert device["transfer"]["cipher"] == sweep["best_cipher"]
         assert device["transfer"]["transport"] == "scp"
+        assert device["transfer"]["cipher"] == "chacha20-poly1305@openssh.com"
+        kept = SshPreference(
+            model=device["check"]["facts"]["model"],
+            cipher="aes256-ctr",
+            mac="hmac-sha2-512",
+            rate_bytes_per_s=1e6,
+            host="xe1",
+            run_id="x",
+        )
+        SshPreferences.read(rig.state).keep(kept)
+        staged = rig.verb("stage", "--image", rig.image(300_000, "other.bin"), "--no-tune")
+        assert staged.code == 0, staged.err
+        (device,) = staged.json["run"]["devices"]
+        assert (device["transfer"]["cipher"], device["transfer"]["mac"]) == ("aes256-ctr", "hmac-sha2-512")
