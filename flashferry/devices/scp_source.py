@@ -8,12 +8,16 @@ Facts
 * The path is `FS:/NAME`, as netmiko has it in its file transfers.
 * A file that exists is overwritten without a question, so whoever calls this has looked.
 * Off, the server says `Administratively disabled.`; a user below privilege 15 reads `Privilege denied.`.
+* A small piece that waits for the acknowledgement of the one before (Nagle) costs a quarter of the rate where the
+  channel's window is 8 KiB: 51 for 70 kB/s at 100 ms. So the connection sends at once.
 * The window of the channel is the device's: 8 KiB or 128 KiB by release, `ip ssh window-size` and `ip ssh bulk-mode`.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -23,7 +27,6 @@ from flashferry.devices.unreachable import unreached
 from flashferry.tcp.sample import ChannelReading
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
     import paramiko
@@ -193,12 +196,13 @@ class ScpSource:
         raise EOFError("the device closed the channel")
 
 
-def open_source(session: Any, *, host: str) -> ScpSource:
+def open_source(session: Any, *, host: str, prepare: Callable[[socket.socket], None]) -> ScpSource:
     """Open a second connection beside a session.
 
     Args:
         session: netmiko's connection, open: what it was opened with opens this one, host key and all.
         host: Inventory name, for errors.
+        prepare: Sets what the connection begins with, before there is any: some of it cannot be taken back later.
 
     Raises:
         LoginRefused: The device does not let the user in a second time.
@@ -217,7 +221,7 @@ def open_source(session: Any, *, host: str) -> ScpSource:
         )
     client = session._build_ssh_client()  # noqa: SLF001 -- the same
     try:
-        client.connect(**options)
+        client.connect(**{**options, "sock": _connected(options, prepare)})
     except HostKeyRefused:
         raise
     except paramiko.AuthenticationException:
@@ -230,6 +234,25 @@ def open_source(session: Any, *, host: str) -> ScpSource:
     if transport is None:
         raise DeviceUnreachable("the second SSH session was lost at once", host=host, hint=_TWICE)
     return ScpSource(client=client, socket=cast("socket.socket", transport.sock))
+
+
+def _connected(options: dict[str, Any], prepare: Callable[[socket.socket], None]) -> socket.socket:
+    """Return a connection to the device, at the first of its addresses that takes one, as paramiko would."""
+    found = socket.getaddrinfo(options["hostname"], options["port"], type=socket.SOCK_STREAM)
+    for number, (family, kind, protocol, _, address) in enumerate(found, start=1):
+        connection = socket.socket(family, kind, protocol)
+        try:
+            connection.settimeout(options.get("timeout"))
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            prepare(connection)
+            connection.connect(address)
+        except OSError:
+            connection.close()
+            if number == len(found):
+                raise
+        else:
+            return connection
+    raise OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
 
 
 def _text_behind(channel: paramiko.Channel, first: bytes) -> str:

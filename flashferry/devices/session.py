@@ -146,15 +146,18 @@ class DeviceSession:
         least_us = info.min_rtt_us or info.rtt_us
         return least_us / 1e6 if least_us else None
 
-    def open_source(self) -> ScpSource:
+    def open_source(self, prepare: Callable[[socket.socket], None]) -> ScpSource:
         """Open a second connection with the same login, for one file to the device's own SCP server.
+
+        Args:
+            prepare: Sets what its socket begins with, before it connects.
 
         Raises:
             LoginRefused: The device does not let the user in a second time, or shows another host key than the session.
             DeviceUnreachable: No connection came about, or it goes through a proxy, where the kernel's account of it
                 would be of the way to the proxy.
         """
-        return open_source(self._driver.device, host=self.name)
+        return open_source(self._driver.device, host=self.name, prepare=prepare)
 
     def show_version(self) -> str:
         """Return the output of `show version`, which is asked once per session."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from flashferry.fileserver.congestion_control import first_candidates
 from flashferry.fileserver.errors import RequestRefused, ServerGone, ServerStartFailed
 from flashferry.fileserver.host_capabilities import hard_limit, sessions_allowed
 from flashferry.fileserver.records import TransferProgress
@@ -68,7 +69,9 @@ _STOP_S = 5.0
 
 
 def _bound(listener: "ListenerSettings", settings: "ServerSettings") -> socket.socket:
-    return bound_listener(listener.listen_address, listener.port, settings.profile.dscp)
+    profile = settings.profile
+    first = first_candidates(profile.congestion_control)
+    return bound_listener(listener.listen_address, listener.port, profile.dscp, first)
 
 
 def _environment() -> dict[str, str]:

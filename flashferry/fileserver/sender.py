@@ -11,11 +11,19 @@ Facts
 """
 
 import socket
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flashferry.core.units import coarse_rate
 from flashferry.fileserver import sockets
-from flashferry.fileserver.congestion_control import FALL_BACK_SHARE, LossSight, SenderChoice, choose_sender
+from flashferry.fileserver.congestion_control import (
+    FALL_BACK_SHARE,
+    ChannelLimit,
+    LossSight,
+    SenderChoice,
+    choose_sender,
+)
 from flashferry.fileserver.records import SenderReport
 from flashferry.tcp.pacing import Phase
 from flashferry.tcp.verdict import OwnPace
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from flashferry.fileserver.settings import SenderProfile
     from flashferry.fileserver.site_pace import PacedCopy, SitePace
     from flashferry.tcp.info import TcpInfo
+    from flashferry.tcp.sample import ChannelReading
 
 UNPACED_SEGMENTS = 10
 _SEGMENTS_AT_ONCE = 2
@@ -48,6 +57,14 @@ def initial_pacing_piece(
     return (piece_bytes, pause_s) if pause_s >= _LEAST_PAUSE_S else None
 
 
+def channel_limit(reading: "ChannelReading | None", cap: "Cap | None") -> ChannelLimit | None:
+    """Return what an SSH channel may limit a transfer to; None where there is none, or its window is not known."""
+    if reading is None or not reading.window_bytes:
+        return None
+    most = None if cap is None else max(cap.bytes_per_s, cap.shared_bytes_per_s or 0)
+    return ChannelLimit(window_bytes=reading.window_bytes, most_bytes_per_s=most)
+
+
 _AT_THE_END = {
     Phase.YIELD: "at the end CUBIC, for somebody else's queue stood on it",
     Phase.FREE: "at the end without a pace, for this host or the path delays what is sent",
@@ -62,12 +79,22 @@ class Tuning:
         profile: How to send.
         info: A first reading of the connection: it tells what was negotiated.
         cap_known: Whether a pacing cap holds for this transfer.
+        channel: The SSH channel that the image goes through; None where it goes straight into the socket.
     """
 
     def __init__(
-        self, connection: socket.socket, profile: "SenderProfile", info: "TcpInfo", *, cap_known: bool
+        self,
+        connection: socket.socket,
+        profile: "SenderProfile",
+        info: "TcpInfo",
+        *,
+        cap_known: bool,
+        channel: ChannelLimit | None = None,
     ) -> None:
         self._socket = connection
+        self._channel = channel
+        self._rtt_s = info.min_rtt_s or info.rtt_s
+        self._is_paced = False
         self._profile = profile
         self._cap: Cap | None = None
         self._shared_cap_bytes_per_s: int | None = None
@@ -82,22 +109,22 @@ class Tuning:
         sockets.set_unacked_limit(connection, profile.unacked_limit_s)
         if profile.dscp:
             sockets.set_dscp(connection, profile.dscp)
-        self._ask_for(
-            choose_sender(
-                profile.congestion_control,
-                sack=info.sack,
-                window_scaling=info.window_scaling,
-                cap_known=cap_known,
-                rtt_s=info.rtt_s,
-            )
+        self._choose = partial(
+            choose_sender,
+            profile.congestion_control,
+            sack=info.sack,
+            window_scaling=info.window_scaling,
+            cap_known=cap_known,
+            rtt_s=self._rtt_s if channel is not None else info.rtt_s,
         )
+        self._ask_for(self._choose(channel=channel))
 
     def apply_cap(self, cap: "Cap | None") -> None:
         """Put a pacing cap in force, now."""
         self._cap = cap
         if cap is not None and cap.shared_bytes_per_s is not None:
             self._shared_cap_bytes_per_s = cap.shared_bytes_per_s
-        sockets.set_cap(self._socket, self._least_pace())
+        self._put_pace()
 
     @property
     def cap_bytes_per_s(self) -> int | None:
@@ -148,7 +175,7 @@ class Tuning:
         pace = None if phase is Phase.FREE else pace_bytes_per_s
         if pace != self._pace_bytes_per_s:
             self._pace_bytes_per_s = pace
-            sockets.set_cap(self._socket, self._least_pace())
+            self._put_pace()
         before, self._phase = self._phase, phase
         if (phase is Phase.YIELD) is not (before is Phase.YIELD):
             sockets.set_congestion_control(self._socket, "cubic" if phase is Phase.YIELD else "bbr")
@@ -173,11 +200,13 @@ class Tuning:
 
     def reconsider(self, sight: LossSight) -> None:
         """Change the congestion control, once, or the pace, where losses ask for it and `auto` leaves it to us."""
+        self._see_channel(sight.channel_window_bytes)
         if not self._decides:
             return
         if self._choice.may_become_bbr and sight.holds_cubic_back():
             reason = f"{self._choice.reason} at first; then losses held CUBIC back, and a cap is known"
             self._ask_for(SenderChoice(congestion_control="bbr", reason=reason))
+            self._put_pace_late()
         if not self._has_sack and self._choice.congestion_control == "bbr":
             self._slow_to(sight.repairable_bytes_per_s())
 
@@ -196,7 +225,7 @@ class Tuning:
             congestion_control=self.in_force(),
             reason="; ".join(filter(None, (self._choice.reason, *self._changes_in_words(), self.refused))),
             cap_asked_bytes_per_s=self._cap.bytes_per_s if self._cap else None,
-            cap_bytes_per_s=sockets.cap(self._socket) if self._cap else None,
+            cap_bytes_per_s=self._cap_in_force(),
             cap_source=self._cap.source if self._cap else "",
             shared_cap_bytes_per_s=self._shared_cap_bytes_per_s,
             pace_bytes_per_s=self._pace_bytes_per_s,
@@ -212,7 +241,42 @@ class Tuning:
         before = self._least_pace()
         self._slowed_to_bytes_per_s = None if bytes_per_s is None else int(bytes_per_s)
         if self._least_pace() != before:
-            sockets.set_cap(self._socket, self._least_pace())
+            self._put_pace()
+
+    def _put_pace(self) -> None:
+        """Have the kernel keep the pace; not where the channel's window keeps it by itself, for pacing costs there."""
+        if not self._is_kept_by_channel:
+            pace = self._least_pace()
+            self._is_paced = self._is_paced or pace is not None
+            sockets.set_cap(self._socket, pace)
+
+    def _put_pace_late(self) -> None:
+        if self._channel is not None and not self._is_paced:
+            self._put_pace()
+
+    @property
+    def _is_kept_by_channel(self) -> bool:
+        channel, pace = self._channel, self._least_pace()
+        if channel is None or pace is None or self._is_paced or self.in_force().startswith("bbr"):
+            return False
+        return channel.keeps_below(pace, self._rtt_s)
+
+    def _see_channel(self, window_bytes: int | None) -> None:
+        """Take in that the client opened a larger window: it may be faster now than its cap, or worth BBR."""
+        channel = self._channel
+        if channel is None or window_bytes is None or window_bytes <= channel.window_bytes:
+            return
+        self._channel = channel = replace(channel, window_bytes=window_bytes)
+        if self._decides and self._choice.may_become_bbr:
+            choice = self._choose(channel=channel)
+            if choice.congestion_control != self._choice.congestion_control:
+                self._ask_for(choice)
+        self._put_pace_late()
+
+    def _cap_in_force(self) -> int | None:
+        if self._cap is None:
+            return None
+        return self._cap.bytes_per_s if self._is_kept_by_channel else sockets.cap(self._socket)
 
     def _least_pace(self) -> int | None:
         cap = self._cap.bytes_per_s if self._cap else None
@@ -242,17 +306,11 @@ class Tuning:
         self.end_pace()
         if self._pace_bytes_per_s is not None:
             self._pace_bytes_per_s = None
-            sockets.set_cap(self._socket, self._least_pace())
+            self._put_pace()
         reason = f"{self._choice.reason}; given up, {why}"
         self._slow_to(None)
         self._ask_for(SenderChoice(congestion_control="cubic", reason=reason))
 
     def _ask_for(self, choice: SenderChoice) -> None:
         self._choice = choice
-        refusals = []
-        for name in choice.candidates:
-            refusal = sockets.set_congestion_control(self._socket, name)
-            if not refusal:
-                break
-            refusals.append(refusal)
-        self.refused = "; ".join(refusals)
+        self.refused = "; ".join(sockets.set_first_congestion_control(self._socket, choice.candidates))

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from flashferry.fileserver import sockets
 from flashferry.fileserver.reporting import Reporter
-from flashferry.fileserver.sender import Tuning, initial_pacing_piece
+from flashferry.fileserver.sender import Tuning, channel_limit, initial_pacing_piece
 from flashferry.fileserver.transfer import Transfer, TransferStart
 from flashferry.fileserver.watch import Watch
 from flashferry.images.files import administration, has_content_of
@@ -336,8 +336,14 @@ class ImageSending:
 
     def _tune(self) -> Tuning:
         client, transfer, account = self._client, self.transfer, self.retrieval.account
-        cap_known = client.tickets.cap_of(account) is not None
-        tuning = Tuning(self._connection, client.settings.profile, transfer.info, cap_known=cap_known)
+        cap = client.tickets.cap_of(account)
+        tuning = Tuning(
+            self._connection,
+            client.settings.profile,
+            transfer.info,
+            cap_known=cap is not None,
+            channel=channel_limit(self._read_channel(), cap),
+        )
         if tuning.refused:
             client.tickets.notice(f"congestion control: {tuning.refused}; going on with what is granted")
         if tuning.wants_pace:

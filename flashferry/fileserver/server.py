@@ -8,6 +8,8 @@ costs no I/O.
 import time
 from typing import TYPE_CHECKING, Self
 
+from flashferry.fileserver import sockets
+from flashferry.fileserver.congestion_control import first_candidates
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.fixed_login import FixedLogin, admit
 from flashferry.fileserver.host_capabilities import HostCapabilities
@@ -18,6 +20,7 @@ from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import ImageFile
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
     from types import TracebackType
 
@@ -186,6 +189,10 @@ class FileServer:
         push, first = self._push_desk.open(grant, close)
         self._telemetry.add(first, (PROCESS,))
         return push
+
+    def prepare_push(self, connection: "socket.socket") -> None:
+        """Set what a push's connection begins with; call it before it connects, for what began paced stays so."""
+        sockets.set_first_congestion_control(connection, first_candidates(self.settings.profile.congestion_control))
 
     def _desk(self) -> "PushDesk":
         from flashferry.fileserver.processes.household import Voice

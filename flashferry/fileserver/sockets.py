@@ -8,6 +8,7 @@ import contextlib
 import errno
 import socket
 import struct
+from collections.abc import Iterable, Sequence
 
 from flashferry.fileserver.errors import ServerStartFailed
 from flashferry.tcp.info import NO_PACING_LIMIT, TcpInfo, parse_tcp_info
@@ -26,8 +27,10 @@ STATE_CLOSE = 7
 """`TCP_CLOSE` of linux/tcp.h: reset, timed out, or closed on both sides."""
 
 
-def bound_listener(address: str, port: int, dscp: int = 0) -> socket.socket:
+def bound_listener(address: str, port: int, dscp: int = 0, congestion_controls: Sequence[str] = ()) -> socket.socket:
     """Return a socket bound to an address, ready to be listened on, that keeps SYNs.
+
+    Its connections begin with the first of the congestion controls that the kernel grants, else with the host's.
 
     It is bound here and not in the server's process, so that a port in use is an error of the caller's thread and
     only the parent needs the right to a port below 1024.
@@ -51,6 +54,7 @@ def bound_listener(address: str, port: int, dscp: int = 0) -> socket.socket:
         }.get(error.errno or 0, "Check address and port")
         raise ServerStartFailed(f"cannot listen on {address} port {port}: {error.strerror}", hint=hint) from error
     save_syn(listener)
+    set_first_congestion_control(listener, congestion_controls)
     if dscp:
         # Inherited by every connection, so that its SYN-ACK is marked too.
         set_dscp(listener, dscp)
@@ -100,6 +104,17 @@ def set_congestion_control(connection: socket.socket, name: str) -> str:
             errno.ENOENT: f"{name} is not in this kernel (modprobe tcp_{name})",
         }.get(error.errno or 0, f"{name}: {error.strerror}")
     return ""
+
+
+def set_first_congestion_control(connection: socket.socket, names: Iterable[str]) -> tuple[str, ...]:
+    """Ask for the first of some that the kernel grants; return in words why it refused those before it."""
+    refusals = []
+    for name in names:
+        refusal = set_congestion_control(connection, name)
+        if not refusal:
+            break
+        refusals.append(refusal)
+    return tuple(refusals)
 
 
 def set_cap(connection: socket.socket, cap_bytes_per_s: int | None) -> bool:

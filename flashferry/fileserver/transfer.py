@@ -1,5 +1,6 @@
 """The account of one transfer: readings of TCP_INFO in, progress and record out. No sockets in here."""
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -127,11 +128,12 @@ class Transfer:
         return LossSight(
             losses=self.info.total_retrans_segments,
             lost_share=self.retransmitted_share or 0.0,
-            window_bytes=self._max_window_bytes or 0,
+            window_bytes=min(self._max_window_bytes or 0, self._channel_window_bytes or sys.maxsize),
             rtt_s=self.info.rtt_s,
             mss_bytes=self.info.snd_mss_bytes,
             acked_bytes=self.acked_bytes,
             repairs=self._repairs,
+            channel_window_bytes=self._channel_window_bytes,
         )
 
     @property

@@ -83,6 +83,10 @@ class Server(Protocol):
         """Issue credentials for one image."""
         ...
 
+    def prepare_push(self, connection: socket.socket) -> None:
+        """Set what a connection for a push begins with."""
+        ...
+
     def open_push(self, request: TicketRequest, close: Callable[[], None]) -> PushAccount:
         """Take in an image that we send by ourselves."""
         ...

@@ -26,7 +26,7 @@ from flashferry.fileserver import sockets
 from flashferry.fileserver.caps import given_cap
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.reporting import Reporter
-from flashferry.fileserver.sender import Tuning
+from flashferry.fileserver.sender import Tuning, channel_limit
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.transfer import Transfer, TransferStart
 
@@ -138,7 +138,7 @@ class Push:
                 transport=TRANSPORT,
             )
             self._transfer = Transfer(start, raw_info, channel, payload_of=self._payload_of)
-            self._tuning = self._tune(connection, self._transfer)
+            self._tuning = self._tune(connection, self._transfer, channel)
             self._reporter = Reporter(self, self, self._account, self._transfer, self._tuning)
             self._reporter.started()
 
@@ -208,9 +208,15 @@ class Push:
     def _read(self) -> bytes | None:
         return None if self._connection is None else sockets.read_info_bytes(self._connection)
 
-    def _tune(self, connection: socket.socket, transfer: Transfer) -> Tuning:
-        cap_known = self.tickets.cap_of(self._account) is not None
-        tuning = Tuning(connection, self.settings.profile, transfer.info, cap_known=cap_known)
+    def _tune(self, connection: socket.socket, transfer: Transfer, channel: ChannelReading | None) -> Tuning:
+        cap = self.tickets.cap_of(self._account)
+        tuning = Tuning(
+            connection,
+            self.settings.profile,
+            transfer.info,
+            cap_known=cap is not None,
+            channel=channel_limit(channel, cap),
+        )
         if tuning.refused:
             self.tickets.notice(f"congestion control: {tuning.refused}; going on with what is granted")
         if tuning.wants_pace:

@@ -129,6 +129,7 @@ class DeviceCopy:
                 image=order.image,
                 target=order.target,
                 limits=self._limits(order),
+                prepare=context.server.prepare_push,
                 open_account=lambda close: self._tickets.open_push(order.image, close),
                 acked=lambda: self.witness().acked_bytes,
                 interrupted=context.interrupted,

@@ -13,6 +13,7 @@ Facts
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -61,6 +62,7 @@ def push(
     image: ImageFile,
     target: str,
     limits: CopyLimits,
+    prepare: Callable[[socket.socket], None],
     open_account: Callable[[Callable[[], None]], PushAccount],
     acked: Callable[[], int],
     interrupted: Callable[[], bool] = lambda: False,
@@ -71,6 +73,7 @@ def push(
         image=image,
         target=target,
         limits=limits,
+        prepare=prepare,
         open_account=open_account,
         acked=acked,
         interrupted=interrupted,
@@ -84,6 +87,7 @@ def push_image(
     image: ImageFile,
     target: str,
     limits: CopyLimits,
+    prepare: Callable[[socket.socket], None],
     open_account: Callable[[Callable[[], None]], PushAccount],
     acked: Callable[[], int],
     interrupted: Callable[[], bool] = lambda: False,
@@ -95,6 +99,7 @@ def push_image(
         image: What to send.
         target: `bootflash:image.bin`.
         limits: How long to wait for what.
+        prepare: Sets what the connection begins with.
         open_account: Returns the account that keeps book, given what ends the connection.
         acked: Tells how much was acknowledged, and who watches; asked once a second.
         interrupted: Whether the operator wants to stop; asked as often.
@@ -108,7 +113,7 @@ def push_image(
     """
     host = session.name
     try:
-        source = session.open_source()
+        source = session.open_source(prepare)
     except (LoginRefused, DeviceUnreachable) as error:
         # The session goes on: this is the push's fault alone, and another transport may do.
         raise CopyFailed(error.message, host=host, step=STEP, hint=error.hint) from None

@@ -7,7 +7,7 @@ import pytest
 
 from flashferry.fileserver import sender as module
 from flashferry.fileserver.caps import Cap
-from flashferry.fileserver.congestion_control import LossSight
+from flashferry.fileserver.congestion_control import ChannelLimit, LossSight
 from flashferry.fileserver.sender import Tuning
 from flashferry.fileserver.settings import SenderProfile
 from flashferry.fileserver.site_pace import SitePace
@@ -137,6 +137,54 @@ def test_losses_turn_a_flow_with_an_unscaled_window_to_bbr_once(kernel: _Kernel)
     tuning.reconsider(_sight(losses=20, acked_segments=2000, window_bytes=64_240, rtt_s=0.01))
     assert (kernel.control, kernel.caps) == ("bbr", [_CAP.bytes_per_s])
     assert not tuning.looks_early
+
+
+def _through_channel(window_bytes: int, cap: Cap = _CAP, control: str = "auto") -> Tuning:
+    info = replace(_info(_SACK | _SCALING), snd_mss_bytes=1460, rtt_us=100_000, min_rtt_us=100_000)
+    channel = ChannelLimit(window_bytes=window_bytes, most_bytes_per_s=cap.bytes_per_s)
+    tuning = Tuning(None, SenderProfile(congestion_control=control), info, cap_known=True, channel=channel)  # type: ignore[arg-type]
+    tuning.apply_cap(cap)
+    return tuning
+
+
+def test_a_narrow_channel_is_not_paced_by_a_cap_that_it_cannot_reach(kernel: _Kernel) -> None:
+    """Pacing would hold back what the window lets out; the record has the cap, which holds all the same."""
+    tuning = _through_channel(8192)
+    assert (kernel.control, kernel.caps) == ("cubic", [])
+    assert tuning.report().cap_bytes_per_s == _CAP.bytes_per_s
+
+
+@pytest.mark.parametrize(("window_bytes", "control"), [(1_000_000, "auto"), (2_000_000, "auto"), (8192, "bbr")])
+def test_a_cap_that_the_channel_would_pass_is_the_kernel_s(kernel: _Kernel, window_bytes: int, control: str) -> None:
+    """A window that allows more than the cap, and BBR, which paces anyway."""
+    _through_channel(window_bytes, control=control)
+    assert kernel.caps == [_CAP.bytes_per_s]
+
+
+def test_a_cap_that_falls_below_the_channel_s_rate_is_put_in_force(kernel: _Kernel) -> None:
+    """Others of the site begin: the share is less than the window allows, and goes to the kernel from then on."""
+    tuning = _through_channel(8192)
+    tuning.apply_cap(Cap(bytes_per_s=50_000, source="site"))
+    tuning.apply_cap(_CAP)
+    assert kernel.caps == [50_000, _CAP.bytes_per_s]
+
+
+@pytest.mark.parametrize(("grown_bytes", "control"), [(800_000, "cubic"), (4_000_000, "bbr")])
+def test_a_channel_that_is_widened_in_mid_flow_is_capped_then(kernel: _Kernel, grown_bytes: int, control: str) -> None:
+    """Some clients open narrow and widen at once; one that is wide enough for BBR gets it too."""
+    tuning = _through_channel(8192)
+    sight = replace(_sight(losses=0, acked_segments=10), channel_window_bytes=grown_bytes)
+    tuning.reconsider(sight)
+    tuning.reconsider(sight)
+    assert (kernel.control, kernel.caps) == (control, [_CAP.bytes_per_s])
+
+
+def test_losses_turn_a_flow_through_a_narrow_channel_to_bbr(kernel: _Kernel) -> None:
+    """It is paced then, by the cap too."""
+    tuning = _through_channel(131_072)
+    assert tuning.looks_early
+    tuning.reconsider(_sight(losses=20, acked_segments=2000, window_bytes=131_072))
+    assert (kernel.control, kernel.caps) == ("bbr", [_CAP.bytes_per_s])
 
 
 def _finding(kernel: _Kernel, site: SitePace, *, control: str = "auto") -> Tuning:

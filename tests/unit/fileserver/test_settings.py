@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flashferry.fileserver.congestion_control import LossSight, choose_sender
+from flashferry.fileserver.congestion_control import ChannelLimit, LossSight, choose_sender, first_candidates
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
 
@@ -110,6 +110,39 @@ def test_a_client_next_door_gets_cubic_where_no_rate_is_stated() -> None:
     assert choose_sender("auto", **known, cap_known=False, rtt_s=0.001).congestion_control == "cubic"
     assert choose_sender("auto", **known, cap_known=False, rtt_s=0.003).congestion_control == "bbr"
     assert choose_sender("auto", **known, cap_known=True, rtt_s=0.001).congestion_control == "bbr"
+
+
+@pytest.mark.parametrize(
+    ("window_bytes", "most_bytes_per_s", "chosen"),
+    [
+        (131_072, 5_750_000, "cubic"),
+        (1_100_000, 5_750_000, "cubic"),
+        (1_200_000, 5_750_000, "bbr"),
+        (131_072, 500_000, "bbr"),
+        (131_072, None, "cubic"),
+        (2_097_152, None, "bbr"),
+    ],
+)
+def test_a_channel_that_is_narrower_than_the_path_keeps_cubic(
+    window_bytes: int, most_bytes_per_s: int | None, chosen: str
+) -> None:
+    """Below twice what the path holds, or up to 128 KiB where nobody knows what it holds; losses may change it."""
+    channel = ChannelLimit(window_bytes=window_bytes, most_bytes_per_s=most_bytes_per_s)
+    choice = choose_sender(
+        "auto", sack=True, window_scaling=True, cap_known=most_bytes_per_s is not None, rtt_s=0.1, channel=channel
+    )
+    assert choice.congestion_control == chosen
+    assert ("limited by the SSH channel's window" in choice.reason) is (chosen == "cubic")
+    assert choice.may_become_bbr is (chosen == "cubic" and most_bytes_per_s is not None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [("auto", ("cubic", "reno")), ("bbr", ("bbr", "cubic", "reno")), ("reno", ("reno",)), ("system", ())],
+)
+def test_a_connection_begins_with_what_takes_no_pacing(asked: str, first: tuple[str, ...]) -> None:
+    """CUBIC where the choice comes later, whatever the host's default; what the profile names or leaves stays so."""
+    assert first_candidates(asked) == first
 
 
 def _sight(**known: Any) -> LossSight:
