@@ -20,8 +20,8 @@ from flashferry.devices.platforms.platform import Platform
 from flashferry.devices.session import DeviceSession
 from tasks.configuration_state import lock_holder, pending_rollback
 from tasks.line_state import LineState, line_state
-from tasks.readings import Configured
-from tasks.tcp_config import Change, tcp_lines
+from tasks.readings import Configured, read_startup
+from tasks.tcp_config import Change, TcpLines, tcp_lines
 from templates.config_sections import ConfigNotUnderstood
 from templates.rows import ArchiveEntry, ArchiveSection, ExclusiveMode, first, rows
 
@@ -95,6 +95,36 @@ def archived_lines(
         "'flashferry recover'",
         passes=False,
     )
+
+
+def kept_meanwhile(
+    session: DeviceSession,
+    gone: tuple[Change, ...],
+    running: Configured,
+    *,
+    startup_before: TcpLines | None = None,
+    archives_before: frozenset[str] | None = None,
+) -> Threat | None:
+    """Return what somebody kept of lines while they were set, or None: gone for now, they are not to be forgotten.
+
+    Args:
+        session: An open session.
+        gone: What was set, and is taken back.
+        running: The running configuration.
+        startup_before: The lines of the startup configuration before anything was set; None where nobody knows.
+        archives_before: The archive's files then; None where nobody knows: they are not looked at.
+    """
+    if not gone:
+        return None
+    startup = read_startup(session)
+    if startup.tcp != startup_before and holds_ours(gone, startup.text, session.platform):
+        return Threat(
+            reason="somebody saved while our lines were set, so the startup configuration holds them",
+            hint="Save the running configuration once the device is as it was ('write memory'), then run "
+            "'flashferry recover'",
+            passes=False,
+        )
+    return None if archives_before is None else archived_lines(session, gone, running, archives_before)
 
 
 def _may_hold(session: DeviceSession, path: str, changes: tuple[Change, ...]) -> bool:

@@ -29,6 +29,7 @@ from tasks.tcp_config import (
     is_ours_to_type,
     shows,
 )
+from tasks.threats import kept_meanwhile
 
 STEP = "tune"
 TUNE = Step(
@@ -127,7 +128,7 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
         remember: Takes the changes that hold instead, before they are sent.
 
     Raises:
-        DeviceRefused: Our window could not be taken back, or no other is taken.
+        DeviceRefused: Our window could not be taken back, somebody saved it meanwhile, or no other is taken.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     window = tuple(change for change in changes if change.keyword == WINDOW_SIZE or change.is_channel)
@@ -145,6 +146,11 @@ def without_scaling(session: DeviceSession, changes: tuple[Change, ...], *, reme
             step=STEP,
             hint=f"Somebody may have changed its '{session.platform.tcp.family}' lines meanwhile: look at them, or "
             "stage it with --no-tune",
+        )
+    threat = kept_meanwhile(session, window, seen)
+    if threat is not None:
+        raise DeviceRefused(
+            f"no smaller window is tried: {threat.reason}", host=session.name, step=STEP, hint=threat.hint
         )
     remember(smaller.changes)
     return apply_plan(session, smaller, remember=remember)

@@ -2,7 +2,8 @@
 
 Lines that both need stay. The others are taken back first, and proven gone, while the journal still has them; then the
 journal has those of the other transport, and only then are they sent: a crash at any moment leaves nothing behind that
-recovery does not know.
+recovery does not know. What somebody saved or archived of them meanwhile may bring them back: then they are not
+forgotten, and nothing else is set.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from nornir.core.task import Result, Task
 from flashferry.devices.connection import session_of
 from flashferry.devices.errors import DeviceRefused
 from flashferry.devices.session import DeviceSession
-from tasks.mark import is_mark
+from tasks.line_state import LineState, line_state
+from tasks.mark import first_mark, in_other_hands, is_mark
 from tasks.readings import Configured, read_running
 from tasks.restore_plan import plan_restore
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import Change, TunePlan
+from tasks.threats import kept_meanwhile
 from tasks.tune import LATE_PAUSES_S, STEP, Remember, TuneReport, apply_plan
 
 
@@ -49,12 +52,18 @@ def apply_other_plan(
         before: What the configuration was; see `tasks.tune.apply_plan`.
 
     Raises:
-        DeviceRefused: A line could not be taken back, or the device does not take one of the others.
+        DeviceRefused: A line could not be taken back, or somebody kept it meanwhile; the device does not take one of
+            the others, or another controller has it in hand.
         DeviceUnreachable: The session was lost; lines may be in force.
     """
     wanted = {(change.keyword, change.ours) for change in plan.changes}
-    kept = tuple(change for change in held if (change.keyword, change.ours) in wanted)
-    seen = _without(session, tuple(change for change in held if change not in kept))
+    gone = tuple(change for change in held if (change.keyword, change.ours) not in wanted)
+    seen = _without(session, gone)
+    if (other := first_mark(seen.tcp.lines, besides=(change.ours for change in held))) is not None:
+        raise in_other_hands(session.name, STEP, other)
+    _check_not_kept(session, gone, seen, before)
+    # What is not there any more, for it was taken back behind a refusal or the device restarted, is set anew.
+    kept = tuple(change for change in held if change not in gone and not _is_as_before(change, seen))
     there = {(change.keyword, change.ours) for change in kept}
     missing = tuple(change for change in plan.changes if (change.keyword, change.ours) not in there)
     if missing:
@@ -69,6 +78,33 @@ def apply_other_plan(
         remember((*kept, *changes))
 
     return apply_plan(session, replace(plan, changes=missing), before=before, remember=remember_all)
+
+
+def _is_as_before(change: Change, seen: Configured) -> bool:
+    """Tell whether a line of ours is not in force; one that is the default there is shown as it was before."""
+    stands = line_state(change, seen.tcp.of(change.keyword), frozenset(seen.lines))
+    return stands is LineState.BEFORE and change.shown != ""
+
+
+def _check_not_kept(
+    session: DeviceSession, gone: tuple[Change, ...], seen: Configured, before: Snapshot | None
+) -> None:
+    """Check that nobody saved or archived lines that are to be forgotten.
+
+    Raises:
+        DeviceRefused: Somebody did, so that a reload or a rollback would bring them back.
+    """
+    threat = kept_meanwhile(
+        session,
+        gone,
+        seen,
+        startup_before=before.startup if before is not None else None,
+        archives_before=frozenset(before.archives) if before is not None else None,
+    )
+    if threat is not None:
+        raise DeviceRefused(
+            f"no other transport is tried: {threat.reason}", host=session.name, step=STEP, hint=threat.hint
+        )
 
 
 def _without(session: DeviceSession, gone: tuple[Change, ...]) -> Configured:

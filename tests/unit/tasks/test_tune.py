@@ -37,6 +37,7 @@ class Router:
         ignores: Callable[[str], bool] = lambda line: False,
     ) -> None:
         self.lines: dict[str, str] = {}
+        self.saved: tuple[str, ...] = ()
         self.sent: list[tuple[str, ...]] = []
         self._refuses, self._ignores = refuses, ignores
 
@@ -56,6 +57,9 @@ class Router:
 
     def running_config(self) -> str:
         return "\n".join(["version 17.12", *self.lines.values(), "end"])
+
+    def startup_config(self) -> str:
+        return "\n".join(["version 17.12", *self.saved, "end"])
 
     @property
     def session(self) -> DeviceSession:
@@ -328,6 +332,18 @@ def test_a_window_that_cannot_be_taken_back_is_not_forgotten():
         without_scaling(router.session, tuned.changes, remember=remembered.append)
     assert remembered == []
     assert router.lines["window-size"] == "ip tcp window-size 99999"
+
+
+def test_a_window_that_somebody_saved_is_not_forgotten():
+    """A reload would bring it back: the journal goes on to have it, so that the restore sees it."""
+    router = Router()
+    tuned = plan(may_back_off=True)
+    apply_plan(router.session, tuned)
+    router.saved = ("ip tcp window-size 1250000",)
+    remembered: list[tuple[Change, ...]] = []
+    with pytest.raises(DeviceRefused, match="somebody saved while our lines were set"):
+        without_scaling(router.session, tuned.changes, remember=remembered.append)
+    assert remembered == []
 
 
 def test_which_line_was_refused():

@@ -42,6 +42,9 @@ class Router:
     def running_config(self):
         return "\n".join(["version 17.12", *self.lines.values(), "end"])
 
+    def startup_config(self):
+        return "version 17.12\nend"
+
 
 class Journal:
     """Keeps what is on disk, and every state."""

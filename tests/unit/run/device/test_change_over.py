@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,9 +14,11 @@ from flashferry.run.device import change_over
 from flashferry.run.device.change_over import apply_other_plan
 from flashferry.transports import transport_named
 from tasks import tcp_config
+from tasks.configuration import fingerprint
 from tasks.mark import mark_line
 from tasks.restore_plan import plan_restore
 from tasks.tcp_config import Change, TunePlan, tcp_lines
+from tasks.threats import holds_ours
 from tasks.tune import apply_plan
 
 MARK = mark_line("RUN1", "me@here")
@@ -39,6 +42,7 @@ class Router:
         self.log: list[str] = []
         self.lost_at: str | None = None
         self.keeps: frozenset[str] = frozenset()
+        self.startup: list[str] = []
 
     def configure(self, lines):
         for line in lines:
@@ -57,6 +61,9 @@ class Router:
 
     def running_config(self):
         return "\n".join(["version 17.12", *self.lines, "end"])
+
+    def startup_config(self):
+        return "\n".join(["version 17.12", *self.startup, "end"])
 
 
 class OnDisk:
@@ -180,3 +187,47 @@ def test_how_the_device_shows_what_stays_is_not_forgotten():
     shown = tuple(replace(one, shown=f"{one.ours} ") if one.ours == WINDOW else one for one in disk.changes)
     apply_other_plan(router, shown, other(before), remember=disk.remember)
     assert next(one for one in disk.changes if one.ours == WINDOW).shown == f"{WINDOW} "
+
+
+def test_what_somebody_saved_is_not_forgotten():
+    """A reload would bring FTP's line back: the journal goes on to have it, so that the restore sees it."""
+    router, disk, before = tuned()
+    router.startup, held = list(router.lines), disk.changes
+    with pytest.raises(DeviceRefused, match="somebody saved while our lines were set"):
+        apply_other_plan(router, disk.changes, other(before), remember=disk.remember)
+    assert disk.changes == held
+    assert holds_ours(disk.changes, router.startup_config(), IOS_XE)
+    assert HTTP_SOURCE not in router.lines
+
+
+def test_a_startup_that_held_such_a_line_before_us_stops_nothing():
+    """Nobody saved anything."""
+    router, disk, before = tuned()
+    router.startup = [FTP_SOURCE]
+    startup = tcp_lines(router.startup_config(), IOS_XE)
+    snapshot = SimpleNamespace(
+        startup=startup, archives=(), running_fingerprint=fingerprint("version 17.12\nend", salt="s"), salt="s"
+    )
+    apply_other_plan(router, disk.changes, other(before), remember=disk.remember, before=snapshot)
+    assert HTTP_SOURCE in router.lines
+
+
+def test_lines_that_are_gone_are_set_anew():
+    """A device that restarted, or from which they were taken back behind a refusal, has none that could stay."""
+    router, disk, before = tuned()
+    router.lines = list(before)
+    apply_other_plan(router, disk.changes, other(before), remember=disk.remember)
+    assert set(router.lines) == {WINDOW, SACK, HTTP_SOURCE, MARK}
+    assert {one.ours for one in disk.changes} == set(router.lines)
+
+
+@pytest.mark.parametrize("transport", [FTP, HTTP])
+def test_a_device_that_another_controller_took_is_left_to_it(transport):
+    """Also where nothing is to be typed: a copy there would be in its way."""
+    router, disk, before = tuned()
+    theirs = mark_line("RUN2", "they@there")
+    router.lines = [*(line for line in router.lines if line != MARK), theirs]
+    router.log.clear()
+    with pytest.raises(DeviceRefused, match="has this device in its hands"):
+        apply_other_plan(router, disk.changes, other(before, transport=transport), remember=disk.remember)
+    assert HTTP_SOURCE not in router.lines
