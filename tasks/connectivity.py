@@ -150,6 +150,6 @@ def _report(
         copied=copied,
         hindrance=hindrance,
         sentence=f"{hindrance.value}: {finding}{quoted}" if hindrance else "",
-        hint=words.hints[hindrance] if hindrance else None,
+        hint=(words.hint_for(seen.failure) or words.hints[hindrance]) if hindrance else None,
         came_from=seen.came_from,
     )

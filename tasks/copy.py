@@ -20,6 +20,8 @@ from tasks.step import Step, Stretch
 from templates.rows import CopyResult, Refusal, first
 
 STEP = "pull"
+_SERVER_LATE_S = 1.0
+_LOOK_AGAIN_S = 0.05
 COPY = Step(
     word=STEP,
     doing="copying",
@@ -110,8 +112,19 @@ def copy_image(
     started = time.monotonic()
     session.converse(copy_command(offer, target, session.platform), watch, watch.check)
     wall_s = time.monotonic() - started
-    result = _checked_result(session, dialogue, size_bytes, target, witness())
+    result = _checked_result(session, dialogue, size_bytes, target, _last_view(dialogue, witness))
     return CopyReport(target=target, device=result, wall_s=wall_s, transcript=dialogue.transcript)
+
+
+def _last_view(dialogue: CopyDialogue, witness: Callable[[], ServerView]) -> ServerView:
+    """Return what our server saw in the end: of a client that did not log in it may tell why a little later."""
+    deadline_s = time.monotonic() + _SERVER_LATE_S
+    while True:
+        seen = witness()
+        knows_why = seen.failure or seen.logged_in or not seen.client_seen or not dialogue.outcome().error
+        if knows_why or time.monotonic() >= deadline_s:
+            return seen
+        time.sleep(_LOOK_AGAIN_S)
 
 
 def _checked_result(
@@ -167,7 +180,7 @@ def _why(outcome: CopyOutcome, dialogue: CopyDialogue, seen: ServerView) -> tupl
     if (none := outcome.no_match) is not None and seen.acked_bytes == 0:
         return (
             f"no {none.what} in common: the device has {none.client}, our server has {none.server}",
-            "Offer this device the older algorithms (a ticket with the profile 'legacy'), or take another transport",
+            dialogue.words.no_common or None,
         )
     if outcome.error:
         if seen.acked_bytes == 0:

@@ -205,7 +205,7 @@ class CopyWatch:
 def reason_of_silence(seen: ServerView, words: Words) -> tuple[str, str | None]:
     """Return why no byte flows, by how far the device came with us, and what to do about it, where that is known."""
     if seen.failure:
-        return seen.failure, None
+        return seen.failure, words.hint_for(seen.failure)
     if not seen.client_seen:
         return words.stuck[Hindrance.NO_CLIENT]
     return words.stuck[Hindrance.NO_DATA if seen.logged_in else Hindrance.NO_LOGIN]

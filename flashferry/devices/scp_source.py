@@ -221,7 +221,7 @@ def open_source(session: Any, *, host: str, prepare: Callable[[socket.socket], N
         )
     client = session._build_ssh_client()  # noqa: SLF001 -- the same
     try:
-        client.connect(**{**options, "sock": _connected(options, prepare)})
+        client.connect(**{**options, "sock": connected(options, prepare)})
     except HostKeyRefused:
         raise
     except paramiko.AuthenticationException:
@@ -236,8 +236,16 @@ def open_source(session: Any, *, host: str, prepare: Callable[[socket.socket], N
     return ScpSource(client=client, socket=cast("socket.socket", transport.sock))
 
 
-def _connected(options: dict[str, Any], prepare: Callable[[socket.socket], None]) -> socket.socket:
-    """Return a connection to the device, at the first of its addresses that takes one, as paramiko would."""
+def connected(options: dict[str, Any], prepare: Callable[[socket.socket], None]) -> socket.socket:
+    """Return a connection to a device, at the first of its addresses that takes one, as paramiko would.
+
+    Args:
+        options: What paramiko would be told: `hostname`, `port`, `timeout` in seconds.
+        prepare: Sets what it begins with.
+
+    Raises:
+        OSError: Its name is not known, or nobody answered.
+    """
     found = socket.getaddrinfo(options["hostname"], options["port"], type=socket.SOCK_STREAM)
     for number, (family, kind, protocol, _, address) in enumerate(found, start=1):
         connection = socket.socket(family, kind, protocol)

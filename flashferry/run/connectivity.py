@@ -278,7 +278,8 @@ class _Lookout:
             return
         with self._lock:
             if seen.ticket_id == self._marker_id:
-                self._seen = replace(self._seen, client_seen=True)
+                # Also what kept it from logging in stands here: with the lists of SSH's algorithms, for example.
+                self._seen = replace(self._seen, client_seen=True, failure=seen.last_error or self._seen.failure)
                 self.control_syn = seen.control_syn or self.control_syn
             elif seen.ticket_id == self.ticket.ticket_id:
                 self.control_syn = seen.control_syn or self.control_syn

@@ -39,6 +39,12 @@ SOURCE = source_setting("ssh source-interface", "ip ssh source-interface")
 """The same line for SCP and SFTP."""
 
 
+NO_COMMON = (
+    "Have the device take one of our server's for the time of the copy ('ip ssh client algorithm encryption', 'mac' or "
+    "'kex'; 'no ip ssh client algorithm ...' where somebody shortened its list), or take another transport"
+)
+"""What to do where device and server have no algorithm in common. Before 17 the older ones are offered anyway."""
+
 _SAYS_LITTLE = re.compile(r"I/O error", re.IGNORECASE)
 
 
@@ -140,6 +146,7 @@ def words_of(title: str) -> Words:
         },
         # What it says of a login that came to nothing is unknown; it is no want of memory in any case.
         says_little=_SAYS_LITTLE,
+        no_common=NO_COMMON,
     )
 
 

@@ -33,6 +33,10 @@ class Ports:
     others: range
 
 
+_NO_COMMON = "algorithm in common"
+"""Of our SSH server's sentence, which has both lists."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
     """What people are told where a copy does not come about.
@@ -44,6 +48,7 @@ class Words:
         stuck: What was missed and what to do, likewise, where a copy that was waited for does not begin.
         says_little: Finds an error that the device gives for whatever went wrong before the first byte, so that it
             tells nothing of a want of memory then; None where each cause has its words.
+        no_common: What to do where device and server have no algorithm in common; empty where none is agreed upon.
     """
 
     nobody_came: str
@@ -51,6 +56,11 @@ class Words:
     hints: Mapping[Hindrance, str]
     stuck: Mapping[Hindrance, tuple[str, str]]
     says_little: re.Pattern[str] | None = None
+    no_common: str = ""
+
+    def hint_for(self, failure: str | None) -> str | None:
+        """Return what to do about a failure by our server's account of it; None where that tells no more."""
+        return self.no_common or None if _NO_COMMON in (failure or "") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +113,24 @@ def test_a_look_tells_which_transports_reach_us(new_rig):
         reached = {one["transport"]: one["report"]["copied"] is not None for one in device["reaches"]}
         assert (done.code, reached) == (0, {"http": True, "scp": True, "ftp": False})
         assert rig.configurations() == before
+
+
+def test_where_no_algorithm_is_common_both_lists_are_told_and_what_to_do(new_rig):
+    """By stage and by a look: our server's word, no word of memory or flash, and nothing left on the device."""
+    with new_rig(platform=XE17) as rig:
+        rig.world.fault("xe1", ssh_client_offers={"encryption": ["3des-cbc"]})
+        before = rig.configurations()
+        staged_in_vain = rig.verb("stage", "--image", rig.image(1000), "--transport", "scp")
+        failure = device_of(staged_in_vain.json)["failure"]
+        (looked_at,) = rig.verb("check", "--reach", "--transport", "scp").json["devices"]
+        report = looked_at["reach"]["report"]
+        assert rig.configurations() == before
+    assert (failure["step"], failure["kind"], report["hindrance"]) == ("pull", "CopyFailed", "no login")
+    for said in (failure["reason"], report["sentence"]):
+        assert re.search(r"no encryption algorithm in common: client 3des-cbc, server \S*aes128-ctr", said)
+    for hint in (failure["hint"], report["hint"], looked_at["failure"]["hint"]):
+        assert "ip ssh client algorithm encryption" in hint
+        assert "flash" not in hint
 
 
 def test_a_comparison_marks_the_fastest_and_auto_begins_with_it(new_rig):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from flashferry.devices.scp_source import ScpRefused, ScpSource, path_on
+from flashferry.devices.scp_source import ScpRefused, ScpSource, connected, path_on
 
 
 class Channel:
@@ -138,3 +139,29 @@ def test_what_waits_for_the_devices_window_is_told_apart_from_what_waits_for_the
 def test_a_target_is_named_as_scp_clients_name_it(target: str, path: str) -> None:
     """A slash behind the file system, once."""
     assert path_on(target) == path
+
+
+def test_the_connection_is_prepared_before_it_opens_and_sends_at_once() -> None:
+    """What began paced stays so; a small piece that waits for an acknowledgement would cost a quarter of the rate."""
+    prepared: list[bool] = []
+
+    def prepare(connection: socket.socket) -> None:
+        with pytest.raises(OSError):  # noqa: PT011 -- it is not connected yet
+            connection.getpeername()
+        prepared.append(True)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        place = listener.getsockname()
+        options = {"hostname": place[0], "port": place[1], "timeout": 7.0}
+        with connected(options, prepare) as connection:
+            assert (connection.getpeername(), connection.gettimeout()) == (place, 7.0)
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    assert prepared == [True]
+
+
+def test_nobody_at_the_port_is_told_as_the_kernel_tells_it() -> None:
+    """The error has its number, by which it is put into words."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(ConnectionRefusedError):
+        connected({"hostname": "127.0.0.1", "port": port}, lambda _: None)

@@ -13,6 +13,7 @@ from flashferry.devices.conversation import Exchange
 from flashferry.devices.errors import DeviceRefused, TransferStalled
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.transports import USUAL
+from flashferry.transports.scp import NO_COMMON, SCP
 from flashferry.transports.transport import Offer
 from flashferry.transports.witness import Hindrance, ServerView
 from tasks.connectivity import LIMITS, check_connectivity, hindrance_of
@@ -117,6 +118,21 @@ def test_a_device_that_gives_up_by_itself():
     )
     assert report.hindrance is Hindrance.NO_CLIENT
     assert "Timed out" in report.sentence
+
+
+def test_why_a_client_did_not_log_in_may_be_told_a_little_later():
+    """The device is back at its prompt before our server has told why: its word is waited for, and has its own hint."""
+    told = "SSH: no kex algorithm in common: client a, server b"
+    views = iter((CONNECTED, CONNECTED))
+    report = check_connectivity(
+        FakeSession("%Error opening scp://*:*@192.0.2.1/reach.bin (I/O error)\nr1#"),
+        offer=replace(OFFER, transport=SCP),
+        size_bytes=16_384,
+        expected=(HOME,),
+        server_view=lambda: next(views, replace(CONNECTED, failure=told)),
+    )
+    assert (report.hindrance, report.hint) == (Hindrance.NO_LOGIN, NO_COMMON)
+    assert told in report.sentence
 
 
 def test_a_command_that_is_not_allowed_is_no_fault_of_the_network():
