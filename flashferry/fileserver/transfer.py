@@ -185,6 +185,7 @@ class Transfer:
             self.info,
             all_written=self.all_written,
             channel_waiting_bytes=self._channel.waiting_bytes if self._channel is not None else None,
+            asked_bytes=self._channel.asked_bytes if self._channel is not None else None,
         )
 
     def limited_by(

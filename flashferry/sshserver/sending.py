@@ -7,6 +7,8 @@ Facts
   may be of the image, so it is taken for that: progress is never ahead of what the client has.
 - Within TCP's window there is the channel's. What waits for it is read with every reading of TCP_INFO, or a small
   window there would look as if this server had nothing to send.
+- By SFTP the client asks for every piece. How much it asks for at a time is its own affair (IOS: unknown), and may be
+  what limits a copy over a long way. What it has asked for is answered at once, so that is what is not acknowledged.
 - By SCP the client says itself that the file is where it belongs, by the last byte of the dialogue. By SFTP it closes
   the file when it has read all of it, which says that it has it, as an acknowledgement does.
 """
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver import sockets
 from flashferry.fileserver.sending import Ending, ImageSending, Retrieval
+from flashferry.tcp.info import parse_tcp_info
 from flashferry.tcp.sample import ChannelReading
 
 if TYPE_CHECKING:
@@ -85,12 +88,13 @@ class ChannelWriter:
         self._known_bytes = max(self._known_bytes, self.payload_bytes - (self._connection.sent_bytes - acked_bytes))
         return self._known_bytes
 
-    def reading(self) -> ChannelReading | None:
-        """Return what the channel shows."""
+    def reading(self, asked_bytes: int | None = None) -> ChannelReading | None:
+        """Return what the channel shows, and what the client has asked for, if it has to ask."""
         if not self._connection.is_open:
             return None
         self._note_window()
-        return ChannelReading(waiting_bytes=self._channel.waiting_bytes, window_bytes=self._window_bytes or None)
+        waiting, window = self._channel.waiting_bytes, self._window_bytes or None
+        return ChannelReading(waiting_bytes=waiting, window_bytes=window, asked_bytes=asked_bytes)
 
     def _note_window(self) -> None:
         self._window_bytes = max(self._window_bytes, self._channel.window_bytes)
@@ -123,6 +127,7 @@ class ChannelSending(ImageSending):
         base_acked_bytes: int,
     ) -> None:
         self._ssh, self._channel_writer = connection, writer
+        self._base_acked_bytes = base_acked_bytes
         super().__init__(
             client,
             host,
@@ -218,6 +223,12 @@ class AnsweredSending(ChannelSending):
         raw_info = self._read_raw()
         if raw_info is not None:
             self.transfer.take(raw_info, self._client.tickets.clock())
+
+    def _read_channel(self) -> ChannelReading | None:
+        raw_info, writer = self._read_raw(), self._channel_writer
+        acked = (parse_tcp_info(raw_info).bytes_acked or 0) if raw_info is not None else 0
+        asked = writer.payload_bytes - writer.payload_of(max(0, acked - self._base_acked_bytes))
+        return writer.reading(asked)
 
     def _cover(self, begin: int, end: int) -> int:
         """Note that a piece was sent; return how many bytes of it were not before."""

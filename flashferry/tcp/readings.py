@@ -6,7 +6,8 @@ Facts
 - TCP_INFO is 280 bytes on Linux 6.18; a `Sample` is made of 108 of them, in ten pieces of the structure.
 - A thousand transfers run at once in one process. As raw bytes in tuples 48 readings take 20 kB, packed 6 kB. Most of
   their bytes are those of the reading before: by zlib eight of them take a third of that or less.
-- An SSH channel has four bytes more in each reading; a flow without one has none of them.
+- An SSH channel has four bytes more in each reading, and one through which a client asks for pieces another four; a
+  flow without one has none of them.
 - The counters are cumulative: leaving out every second reading doubles the interval and loses nothing else.
 """
 
@@ -35,7 +36,8 @@ _PIECES = (
 )
 _HEAD = struct.Struct("=d?")
 _HEAD_WITH_CHANNEL = struct.Struct("=d?I")
-_MOST_WAITING = 2**32 - 1
+_HEAD_WITH_REQUESTS = struct.Struct("=d?II")
+_MOST_BYTES = 2**32 - 1
 _BLOCK = 8
 """So many readings are put into less room together."""
 _WINDOW_BITS, _MEMORY_LEVEL = -10, 1
@@ -48,14 +50,14 @@ class Readings:
     Args:
         at_s: Time of the first, seconds from any origin.
         raw_info: The first, as the kernel returned it; later ones have the same length.
-        channel: What the SSH channel showed at that time; without it later ones have none either.
+        channel: What the SSH channel showed at that time; what it has not, later ones have not either.
     """
 
     __slots__ = ("_blocks", "_head", "_length_bytes", "_packed", "_seen", "_size_bytes", "_stride")
 
     def __init__(self, at_s: float, raw_info: bytes, channel: ChannelReading | None = None) -> None:
         self._length_bytes = len(raw_info)
-        self._head = _HEAD if channel is None else _HEAD_WITH_CHANNEL
+        self._head = _head_for(channel)
         self._packed = self._pack(at_s, raw_info, channel, all_written=False)
         self._blocks: tuple[bytes, ...] = ()
         self._size_bytes = len(self._packed)
@@ -108,7 +110,7 @@ class Readings:
         return [packed[start : start + size] for start in range(0, len(packed), size)]
 
     def _sample(self, packed: bytes, origin_s: float) -> Sample:
-        at_s, all_written, *waiting = self._head.unpack_from(packed)
+        at_s, all_written, *of_channel = self._head.unpack_from(packed)
         raw = bytearray(self._length_bytes)
         place = self._head.size
         for start, end in _PIECES:
@@ -120,17 +122,26 @@ class Readings:
             max(0.0, at_s - origin_s),
             parse_tcp_info(bytes(raw)),
             all_written=all_written,
-            channel_waiting_bytes=waiting[0] if waiting else None,
+            channel_waiting_bytes=of_channel[0] if of_channel else None,
+            asked_bytes=of_channel[1] if len(of_channel) > 1 else None,
         )
 
     def _pack(self, at_s: float, raw_info: bytes, channel: ChannelReading | None, *, all_written: bool) -> bytes:
-        if self._head is _HEAD:
-            head = _HEAD.pack(at_s, all_written)
-        else:
-            # A channel that is gone, as at the end of a transfer, has nothing waiting in it.
-            waiting = min(channel.waiting_bytes, _MOST_WAITING) if channel is not None else 0
-            head = _HEAD_WITH_CHANNEL.pack(at_s, all_written, waiting)
+        # A channel that is gone, as at the end of a transfer, has nothing waiting in it, and nobody asks through it.
+        shown = (channel.waiting_bytes, channel.asked_bytes or 0) if channel is not None else (0, 0)
+        kept = shown[: _IN_HEAD[self._head]]
+        head = self._head.pack(at_s, all_written, *(min(size, _MOST_BYTES) for size in kept))
         return head + b"".join([raw_info[start:end] for start, end in _PIECES])
+
+
+_IN_HEAD = {_HEAD: 0, _HEAD_WITH_CHANNEL: 1, _HEAD_WITH_REQUESTS: 2}
+"""How many figures of a channel each has."""
+
+
+def _head_for(channel: ChannelReading | None) -> struct.Struct:
+    if channel is None:
+        return _HEAD
+    return _HEAD_WITH_CHANNEL if channel.asked_bytes is None else _HEAD_WITH_REQUESTS
 
 
 def _smaller(block: bytes, size_bytes: int) -> bytes:

@@ -23,10 +23,13 @@ class ChannelReading:
     Attributes:
         waiting_bytes: Bytes that wait in the channel for the peer's window, >= 0.
         window_bytes: Largest window that the peer opened so far, > 0; None while that is not known.
+        asked_bytes: Bytes of the file that an SFTP client had asked for and not acknowledged, a little of SSH among
+            them, >= 0; None where a client need not ask.
     """
 
     waiting_bytes: int
     window_bytes: int | None = None
+    asked_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,7 @@ class Sample:
         all_written: Whether the sender had handed its last byte to the kernel.
         sack: Whether both sides agreed on SACK; None where a reading does not say.
         channel_waiting_bytes: Bytes that waited in the SSH channel for the peer's window; None without a channel.
+        asked_bytes: Bytes that an SFTP client had asked for and not acknowledged; None where it need not ask.
     """
 
     at_s: float
@@ -64,10 +68,17 @@ class Sample:
     all_written: bool = False
     sack: bool | None = None
     channel_waiting_bytes: int | None = None
+    asked_bytes: int | None = None
 
     @classmethod
     def from_info(
-        cls, at_s: float, info: "TcpInfo", *, all_written: bool = False, channel_waiting_bytes: int | None = None
+        cls,
+        at_s: float,
+        info: "TcpInfo",
+        *,
+        all_written: bool = False,
+        channel_waiting_bytes: int | None = None,
+        asked_bytes: int | None = None,
     ) -> "Sample":
         """Take over what matters from a reading made `at_s` seconds into the transfer."""
         limit = info.max_pacing_rate_bytes_per_s
@@ -94,6 +105,7 @@ class Sample:
             all_written=all_written,
             sack=info.sack,
             channel_waiting_bytes=channel_waiting_bytes,
+            asked_bytes=asked_bytes,
         )
 
     @property

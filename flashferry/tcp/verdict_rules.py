@@ -161,6 +161,8 @@ def _channel_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) -
     """
     if _fills_smaller_window(span, whole, window_so_far_bytes):
         return VerdictKind.WINDOW
+    if _waits_for_requests(span, whole):
+        return VerdictKind.SLOW_RECEIVER
     if not _is_held_by_channel(span):
         return None
     fullness = _rtt_ratio(span, whole)
@@ -170,6 +172,23 @@ def _channel_kind(span: "Interval", whole: Overview, window_so_far_bytes: int) -
     if span.busy_share is not None and span.busy_share < _BUSY_ENOUGH:
         return VerdictKind.SLOW_RECEIVER
     return VerdictKind.BANDWIDTH if fullness >= _FLAT_RTT and link_may_be_full else VerdictKind.SLOW_RECEIVER
+
+
+def _waits_for_requests(span: "Interval", whole: Overview) -> bool:
+    """Tell whether all that an SFTP client asked for was on its way, and it asked for no more until that came.
+
+    Nothing waits in the channel and nothing in the socket: what was asked for is all in flight, and TCP, its window and
+    the link would take more. A queue on a path that may be full is no sign of that: what was asked for fills the link.
+    """
+    end = span.end
+    if end.asked_bytes is None or end.channel_waiting_bytes or (span.rwnd_share or 0.0) > _RWND_LIMITED:
+        return False
+    if end.notsent_bytes is None or end.notsent_bytes > 2 * end.snd_mss_bytes:
+        return False
+    if not whole.asked_goes_round_at(span.rate_bytes_per_s):
+        return False
+    link_may_be_full = whole.link is None or whole.link.may_be_full_at(span.rate_bytes_per_s)
+    return _rtt_ratio(span, whole) < _QUEUE_RTT or not link_may_be_full
 
 
 def _fills_smaller_window(span: "Interval", whole: Overview, window_so_far_bytes: int) -> bool:

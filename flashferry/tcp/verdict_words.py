@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from flashferry.core.units import exact_milliseconds, exact_rate
+from flashferry.core.units import exact_milliseconds, exact_rate, size
 from flashferry.tcp.link_rate import HEADERS_BYTES
 from flashferry.tcp.overview import LINK_IS_FULL, KnownLink, Overview
 from flashferry.tcp.path import ASSUMED_RTT_S, LARGEST_UNSCALED_BYTES, LARGEST_WINDOW_BYTES, choose_window
@@ -48,7 +48,18 @@ def _ssh_window(whole: Overview) -> str:
     )
 
 
+def _asks_for_little(whole: Overview) -> bool:
+    """Tell whether the requests of an SFTP client were what held it back for most of the time."""
+    return whole.channel_waiting_share <= _MOSTLY and whole.asked_goes_round_at(whole.rate_bytes_per_s)
+
+
 def _slow_receiver(whole: Overview) -> str:
+    if _asks_for_little(whole):
+        asked, rate = size(whole.asked_bytes or 0), exact_rate(whole.rate_bytes_per_s)
+        return (
+            f"its SFTP client asked for at most {asked} at a time, and for more only when that had come: with a round "
+            f"trip of {_rtt(whole)} it took {rate}"
+        )
     channel = ""
     if whole.channel_waiting_share > _MOSTLY and whole.channel_window_bytes is not None:
         channel = (
@@ -188,6 +199,8 @@ def evidence_for(whole: Overview) -> tuple[str, ...]:
             f"SSH channel window {opened}; bytes waited for it {whole.channel_waiting_share:.0%} of the time, up to "
             f"{whole.channel_waiting_bytes}"
         )
+    if whole.asked_bytes is not None:
+        lines.append(f"asked for by SFTP and not yet there {size(whole.asked_bytes)} at most")
     if whole.cipher:
         lines.append(f"encrypted by {whole.cipher}")
     if whole.link is not None:
@@ -261,6 +274,8 @@ def _path_rate_bps(whole: Overview) -> float | None:
 
 
 def _receiver_advice(whole: Overview) -> str:
+    if _asks_for_little(whole):
+        return "No window and no line helps: take SCP, or HTTP or FTP where clear text is allowed; by those it need not ask."
     advice = "A larger window will not help; look at the device's flash and CPU."
     if not whole.cipher:
         return advice

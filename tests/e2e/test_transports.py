@@ -59,12 +59,13 @@ def test_a_device_fetches_by_what_is_asked_for(new_rig, transport):
     assert device["transports_tried"] == []
 
 
-@pytest.mark.parametrize("transport", ["scp"])
-def test_an_old_release_is_offered_the_algorithms_that_it_knows(new_rig, transport):
-    """By its ticket, to its address alone."""
-    with new_rig(platform="iosv-15.8") as rig:
-        device = staged(rig, "--transport", transport)
-    assert device["transfer"]["transport"] == transport
+@pytest.mark.parametrize("platform", ["iosv-15.8", "c2811-15.1", "csr1000v-16.11"])
+def test_an_old_release_is_offered_the_algorithms_that_it_knows(new_rig, platform):
+    """By its ticket, to its address alone: what was agreed on is of that release's own list."""
+    with new_rig(platform=platform) as rig:
+        device = staged(rig, "--transport", "scp")
+    cipher = "aes128-cbc" if platform == "c2811-15.1" else "aes128-ctr"
+    assert (device["transfer"]["transport"], device["transfer"]["cipher"]) == ("scp", cipher)
 
 
 def test_where_clear_text_is_forbidden_scp_is_taken_by_itself(new_rig):
@@ -152,6 +153,23 @@ def test_a_comparison_marks_the_fastest_and_auto_begins_with_it(new_rig):
         planned = rig.verb("plan", "--image", rig.image(400_000), "--transport", "auto").json
         (row,) = planned["devices"]
         assert (row["transport"], "the fastest that is known" in row["transport_reason"]) == (best[0], True)
+
+
+@pytest.mark.parametrize("requests", [1, 64])
+def test_a_device_that_asks_for_little_at_a_time_by_sftp_is_told_so(new_rig, requests):
+    """Not "no cause found": what it asks for at most, and what is faster. One that reads ahead is as fast as by SCP."""
+    with new_rig(platform=XE17, profile="published") as rig:
+        rig.world.fault("xe1", ssh_sftp_requests=requests)
+        device = staged(rig, "--transport", "sftp", size_bytes=3_000_000 if requests == 1 else 12_000_000)
+    transfer = device["transfer"]
+    verdict = transfer["verdict"]
+    if requests == 1:
+        assert verdict["kind"] == "slow receiver"
+        assert "its SFTP client asked for at most 32." in verdict["sentence"]
+        assert "take SCP" in verdict["advice"]
+    else:
+        assert "SFTP client asked" not in verdict["sentence"]
+        assert transfer["rate_bytes_per_s"] > 1_500_000
 
 
 def test_a_run_that_is_killed_with_scp_s_lines_set_is_recovered(new_rig):

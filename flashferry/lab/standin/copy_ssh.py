@@ -114,6 +114,7 @@ def _settings(device: Device) -> SshSettings:
     return replace(
         settings,
         refill=faults.ssh_refill or settings.refill,
+        sftp_requests=faults.ssh_sftp_requests or settings.sftp_requests,
         host_key_policy=_policy(faults, settings.host_key_policy),
         kex=tuple(offers.get("kex", settings.kex)),
         encryption=tuple(offers.get("encryption", settings.encryption)),

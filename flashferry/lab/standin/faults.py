@@ -39,6 +39,7 @@ class Faults:
             of the command.
         ssh_refill: The SSH client opens its channel's window by this rule (``half``, ``three packets``, ``packet``);
             None for that of the release, which is not known of any.
+        ssh_sftp_requests: The SFTP client has so many reads under way; None for those of its release.
         ssh_client_offers: The SSH client offers these lists in place of its own, by ``kex``, ``encryption``, ``mac``
             and ``host_keys``.
         ssh_wrong_password: The password that goes out in a copy over SSH is not the one that was typed or configured.
@@ -84,6 +85,7 @@ class Faults:
     ineffective_config_pattern: str | None = None
     largest_window_bytes: int | None = None
     ssh_refill: Refill | None = None
+    ssh_sftp_requests: int | None = None
     ssh_client_offers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ssh_wrong_password: bool = False
     ssh_host_key_changed: bool = False

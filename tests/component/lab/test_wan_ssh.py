@@ -83,3 +83,23 @@ def test_one_wide_window_is_not_enough(world: World, connection: Any, rate: Call
     slow = rate(500_000)
     connection.send_config_set(["ip tcp window-size 4000000"])
     assert slow < 1.05 * 16384 / world.profile.rtt_s
+
+
+@pytest.mark.parametrize("requests", [1, 4])
+def test_sftp_runs_at_what_it_asks_for_per_round_trip(
+    world: World, server: PlainSsh, connection: Any, copy: Callable[..., str], requests: int
+) -> None:
+    """Reads under way times 32 KiB over the round trip and the time that the link takes for one, whatever the windows."""
+    connection.send_config_set(["ip ssh bulk-mode 2097152"])
+    world.fault("r1", ssh_sftp_requests=requests)
+    size_bytes = 1_500_000 * requests
+    server.add("image.bin", size_bytes)
+
+    def seconds(name: str) -> float:
+        shown = copy(connection, f"copy {server.url(name, scheme='sftp')} null:", timeout_s=120)
+        return float(re.search(r"copied in ([\d.]+) secs", shown)[1])
+
+    took_s = seconds("image.bin") - seconds("login.bin")
+    world.fault("r1", ssh_sftp_requests=None)
+    model = requests * 32768 / (world.profile.rtt_s + 32768 / LINK_BYTES_PER_S)
+    assert size_bytes / took_s == pytest.approx(model, rel=0.2)

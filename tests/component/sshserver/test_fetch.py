@@ -299,6 +299,32 @@ def test_what_waits_for_the_channel_s_window_is_read(bench: "Bench") -> None:
     assert max(sample.channel_waiting_bytes or 0 for sample in record.samples) > 0
 
 
+@pytest.mark.parametrize("bench", [{"size": 1_000_000, "sample_interval_s": 0.05}], indirect=True)
+@pytest.mark.parametrize("transport", ["sftp", "scp"])
+def test_what_a_client_asked_for_is_read(bench: "Bench", transport: str) -> None:
+    """One that asks for 20 kB at a time never has more on its way, and little of SSH; by SCP nobody asks."""
+    ticket = bench.ticket()
+
+    async def fetch() -> None:
+        async with await bench.connect(ticket) as connection, connection.start_sftp_client() as client:
+            async with client.open(bench.image_name, "rb", block_size=0) as file:
+                while await file.read(20_000):
+                    await asyncio.sleep(0.02)
+
+    if transport == "sftp":
+        asyncio.run(fetch())
+    else:
+        assert bench.openssh(("scp", "-O"), ticket).returncode == 0
+    record = bench.delivered(ticket).record
+    assert record is not None
+    asked = [sample.asked_bytes for sample in record.samples]
+    if transport == "scp":
+        assert set(asked) == {None}
+    else:
+        assert len(asked) > 5
+        assert max(size for size in asked if size is not None) <= 21_000
+
+
 def test_copies_of_both_protocols_share_a_site_s_cap(bench: "Bench") -> None:
     """FTP in one process and SCP in another: half each, and all of it for the one that is left."""
     bench.server.set_site_cap("branch", 200_000)

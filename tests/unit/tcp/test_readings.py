@@ -77,3 +77,17 @@ def test_a_flow_without_a_channel_pays_nothing_for_it() -> None:
     plain, with_channel = Readings(0.0, _raw(0)), Readings(0.0, _raw(0), ChannelReading(waiting_bytes=0))
     assert len(with_channel._packed) - len(plain._packed) == 4
     assert plain.samples(0.0)[0].channel_waiting_bytes is None
+
+
+def test_what_a_client_asked_for_is_kept_beside_its_channel() -> None:
+    """In blocks too; of a channel that is gone nothing is asked, and one without requests pays nothing for them."""
+    readings = Readings(0.0, _raw(0), ChannelReading(waiting_bytes=0, asked_bytes=0))
+    for second in range(1, 20):
+        channel = ChannelReading(waiting_bytes=second, asked_bytes=32_768 * second)
+        readings.take(float(second), _raw(second), channel, all_written=False)
+    readings.close(20.0, _raw(20), all_written=True)
+    samples = readings.samples(0.0)
+    assert [sample.asked_bytes for sample in samples] == [*(32_768 * second for second in range(20)), 0]
+    assert [sample.channel_waiting_bytes for sample in samples] == [*range(20), 0]
+    without = Readings(0.0, _raw(0), ChannelReading(waiting_bytes=0))
+    assert without.samples(0.0)[0].asked_bytes is None

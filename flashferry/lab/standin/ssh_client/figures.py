@@ -42,7 +42,7 @@ class SshFigures:
         host_key_policy: Without a `stricthostkeycheck` line: ``any`` takes every key, ``accept-new`` keeps to the
             first, ``ask`` asks before it takes a first one.
         password_prompts: How often it asks for a password.
-        sftp_requests: How many reads it has under way.
+        sftp_requests: How many reads of a packet each it has under way; assumed of every release.
         unknown_lines: Configuration commands that the release does not know, by their first words.
         crypto_bytes_per_s: How fast it decrypts, by cipher; a model, and assumed where its file does not say otherwise.
     """

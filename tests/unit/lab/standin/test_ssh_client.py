@@ -325,3 +325,10 @@ def test_the_password_of_scp_is_not_readable(make_console: Callable[..., Any]) -
     assert console.device.client_credentials("ip scp") == ("porter", "s3cret")
     assert console.device.client_credentials("ip sftp") == (None, None)
     assert "% Invalid input" in make_console("csr1000v-16.11").type("configure terminal", "ip scp username porter")
+
+
+@pytest.mark.parametrize(("platform", "requests"), [("c8000v-17.15", 64), ("csr1000v-16.11", 1), ("iosv-15.8", 1)])
+def test_how_much_sftp_asks_for_is_a_figure_of_the_release(platform: str, requests: int) -> None:
+    """Each read is a packet; both figures are assumed, and say so in the data."""
+    figures = load_platform(platform).ssh_client
+    assert (figures.sftp_requests, figures.packet_bytes) == (requests, 32768)
