@@ -275,7 +275,9 @@ def _path_rate_bps(whole: Overview) -> float | None:
 
 def _receiver_advice(whole: Overview) -> str:
     if _asks_for_little(whole):
-        return "No window and no line helps: take SCP, or HTTP or FTP where clear text is allowed; by those it need not ask."
+        return (
+            "No window and no line helps: take SCP, or HTTP or FTP where clear text is allowed: there it need not ask."
+        )
     advice = "A larger window will not help; look at the device's flash and CPU."
     if not whole.cipher:
         return advice

@@ -89,7 +89,7 @@ def test_one_wide_window_is_not_enough(world: World, connection: Any, rate: Call
 def test_sftp_runs_at_what_it_asks_for_per_round_trip(
     world: World, server: PlainSsh, connection: Any, copy: Callable[..., str], requests: int
 ) -> None:
-    """Reads under way times 32 KiB over the round trip and the time that the link takes for one, whatever the windows."""
+    """Reads under way times 32 KiB over the round trip and the link's time for one, whatever the windows."""
     connection.send_config_set(["ip ssh bulk-mode 2097152"])
     world.fault("r1", ssh_sftp_requests=requests)
     size_bytes = 1_500_000 * requests

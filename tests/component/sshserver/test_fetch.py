@@ -306,10 +306,13 @@ def test_what_a_client_asked_for_is_read(bench: "Bench", transport: str) -> None
     ticket = bench.ticket()
 
     async def fetch() -> None:
-        async with await bench.connect(ticket) as connection, connection.start_sftp_client() as client:
-            async with client.open(bench.image_name, "rb", block_size=0) as file:
-                while await file.read(20_000):
-                    await asyncio.sleep(0.02)
+        async with (
+            await bench.connect(ticket) as connection,
+            connection.start_sftp_client() as client,
+            client.open(bench.image_name, "rb", block_size=0) as file,
+        ):
+            while await file.read(20_000):
+                await asyncio.sleep(0.02)
 
     if transport == "sftp":
         asyncio.run(fetch())

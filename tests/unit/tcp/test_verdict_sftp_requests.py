@@ -59,7 +59,7 @@ def test_a_client_that_asks_for_little_at_a_time_is_named_as_what_limits(
     ids=["need not ask", "channel", "tcp window", "asks for much", "fills the link", "cap"],
 )
 def test_another_cause_is_named_although_the_client_asks(more: dict[str, Any], kind: VerdictKind) -> None:
-    """Its requests count only where all of them are in flight, go round once per round trip, and nothing else is full."""
+    """Its requests count only where all are in flight, go round once per round trip, and nothing else is full."""
     window = 32_768 if kind is VerdictKind.SSH_WINDOW else 1_250_000
     verdict = classify_transfer(_asking(**more), congestion_control="bbr", link=_LINK, channel_window_bytes=window)
     assert verdict.kind is kind
