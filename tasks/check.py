@@ -299,7 +299,7 @@ class _Look:
 
     def _fetching_refusal(self, running: Configured) -> str | None:
         """Return why it can fetch by none of the protocols that the inventory names, or None."""
-        if not self._fetching.is_stated:
+        if not self._fetching.is_stated or self._fetching.may_be_pushed:
             return None
         listed = network_protocols(self._show_file_systems(), self._platform.file_systems)
         untrusted = self._untrusted(running)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flashferry.devices.session import Facts
 from flashferry.images.digests import Image, ImageFile
 from flashferry.images.fit import ImageFit
+from flashferry.transports import PUSH
 from flashferry.transports.choice import allowed
 from flashferry.transports.transport import Transport
 from inventory.view import HostView
@@ -54,11 +55,13 @@ class Fetching:
     Attributes:
         transports: The protocols, the first one first.
         is_stated: Whether the inventory says so: then the device is asked whether it can.
+        may_be_pushed: Whether its image may come without its fetching it: then it need not be able to.
         link_rate_bps: What copies may have of its link in bits per second, or None where nobody said so.
     """
 
     transports: tuple[Transport, ...] = ()
     is_stated: bool = False
+    may_be_pushed: bool = False
     link_rate_bps: float | None = None
 
     @classmethod
@@ -66,7 +69,12 @@ class Fetching:
         """Return what the inventory says of a device."""
         policy = host.transport_policy
         is_stated = bool(policy.stated) or policy.clear_text is not None
-        return cls(transports=allowed(policy), is_stated=is_stated, link_rate_bps=host.cap_bps)
+        return cls(
+            transports=allowed(policy),
+            is_stated=is_stated,
+            may_be_pushed=PUSH.name in policy.names,
+            link_rate_bps=host.cap_bps,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

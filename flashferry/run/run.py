@@ -176,9 +176,10 @@ class _Run:
             run_id = self._begin(images)
             for notice in port_notices(server, options, served):
                 self._tell("server", "note", f"note: {notice}")
-            where = ", ".join(f"{one.title} port {server.port_of(one.name)}" for one in served)
+            ports = ", ".join(f"{one.title} port {server.port_of(one.name)}" for one in served)
             for image in dict.fromkeys(images.values()):
-                self._tell("server", "done", f"offers {image.name}, {image.size_bytes:,} bytes, on {where}")
+                where = f"on {ports}" if ports else "by push alone: no port is open"
+                self._tell("server", "done", f"offers {image.name}, {image.size_bytes:,} bytes, {where}")
             control = RunControl(self._journal, run_id, interrupted=interrupted, tell=self._tell, approve=approve)
             fleet = Fleet(nornir=self._nornir, views=self._views, images=images, transports=self._choices)
             context = self._context(run_id, server, fleet, control)

@@ -12,7 +12,7 @@ from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.options import RunOptions
 from flashferry.transports import USUAL
-from flashferry.transports.listening import listeners_at, port_notice
+from flashferry.transports.listening import listener_at, listeners_at, port_notice
 from flashferry.transports.transport import ListenOptions, Transport
 from inventory.view import HostView
 
@@ -21,6 +21,8 @@ SERVER_RESTARTS = 3
 
 HOST_KEYS = "server_host_keys"
 """Folder of our SSH server's host keys, below the state folder: made once, for devices remember them."""
+
+_NOBODY_ELSE = "127.0.0.1"
 
 
 @contextmanager
@@ -38,7 +40,7 @@ def serving(
         images: Image files, or folders of them.
         options: Where it listens, and how often it asks the kernel about each transfer.
         state: The state folder.
-        transports: What it serves.
+        transports: What it serves; none where all images are pushed: then no port is open to anybody else.
         pushes: Whether images may be pushed besides: their copies share what a site has.
 
     Raises:
@@ -54,8 +56,11 @@ def serving(
     try:
         settings = ServerSettings(
             image_paths=images,
-            listeners=listeners_at(
-                transports, where, ports={one.listener_name: options.port_of(one) for one in transports}
+            listeners=(
+                listeners_at(transports, where, ports={one.listener_name: options.port_of(one) for one in transports})
+                if transports
+                # A server has a process, and that one a listener; on this address nobody else can come to it.
+                else (listener_at(_NOBODY_ELSE, 0),)
             ),
             sample_interval_s=options.sample_interval_s,
         )

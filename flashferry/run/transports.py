@@ -106,9 +106,10 @@ def reach_by(devices: Iterable[HostView], options: RunOptions) -> dict[str, tupl
 
 
 def served_for(choices: Mapping[str, tuple[Transport, ...]]) -> tuple[Transport, ...]:
-    """Return what our server has to serve for some devices, in the usual order; the usual one where none fetches."""
+    """Return what our server has to serve for some devices, in the usual order; nothing where all are pushed to."""
     needed = {one.name for choice in choices.values() for one in choice}
-    return tuple(one for one in TRANSPORTS if one.name in needed) or (USUAL,)
+    served = tuple(one for one in TRANSPORTS if one.name in needed)
+    return served if served or may_push(choices) else (USUAL,)
 
 
 def may_push(choices: Mapping[str, tuple[Transport, ...]]) -> bool:

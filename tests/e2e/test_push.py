@@ -51,6 +51,18 @@ def test_a_push_is_recorded_as_a_pull_is_and_leaves_nothing_on(wan_rig):
     assert wan_rig.configurations() == before
 
 
+def test_a_tuned_push_is_faster_than_an_unscaled_window_allows(new_rig):
+    """At 100 ms 65,535 bytes are 0.66 MB/s at most: the second session has the windows that the first one set."""
+    with new_rig(profile="published", platform="c8000v-17.15") as rig:
+        allow_push(rig)
+        done = rig.verb("stage", "--image", rig.image(20_000_000), "--transport", "push")
+    assert done.code == 0, done.err
+    transfer = device_of(done.json)["transfer"]
+    assert transfer["max_window_bytes"] > 1_000_000
+    assert transfer["channel_window_bytes"] > 1_000_000
+    assert transfer["rate_bytes_per_s"] > 2_000_000
+
+
 def test_a_server_that_is_on_stays_on(rig):
     """What somebody switched on is not ours to set, and not ours to take back."""
     allow_push(rig)

@@ -24,7 +24,8 @@ TransportOption = Annotated[
         "--transport",
         metavar="NAMES",
         help="By what devices fetch: ftp, http, scp, https or sftp, or several with commas, tried in that order until "
-        "a byte came; auto begins with the fastest that is known (default: ftp, or the first that the inventory's "
+        "a byte came; auto begins with the fastest that is known; push where the inventory's 'transports' name it: we "
+        "write the image by the device's own SCP server (default: ftp, or the first that the inventory's "
         "'transports' and 'clear_text' allow where they leave ftp out).",
     ),
 ]

@@ -148,9 +148,11 @@ class Device:
         return self._stamped(self.running.render())
 
     def touch(self, user: str) -> None:
-        """Note that a user has left configuration mode: the last-change stamp."""
+        """Note that a user has left configuration mode: the last-change stamp, and what follows the configuration."""
         self._changed = (self.now(), user)
         self.is_modified = True
+        if self.listener is not None:
+            self.listener.follow_window()
 
     def save(self, user: str) -> None:
         """Write the running configuration to the startup configuration."""

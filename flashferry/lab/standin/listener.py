@@ -1,9 +1,17 @@
-"""The device's SSH port: open while a vty line is free, closed while it restarts."""
+"""The device's SSH port: open while a vty line is free, closed while it restarts.
+
+A connection's window scale goes out with the SYN-ACK, which the kernel sends before anybody here hears of the
+connection. It takes the scale from the listening socket, so that one's window follows the configuration.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING
+
+from flashferry.lab.standin import receive_window
+from flashferry.lab.standin.tcp_settings import tcp_settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -24,17 +32,18 @@ class Listener:
     Args:
         device: Whose port.
         key: The host key.
-        open_port: Starts to listen, with a host key.
+        open_port: Starts to listen, with a host key, on a socket that is bound.
     """
 
     def __init__(
         self, device: Device, key: asyncssh.SSHKey,
-        open_port: Callable[[asyncssh.SSHKey], Awaitable[asyncssh.SSHAcceptor]],
+        open_port: Callable[[asyncssh.SSHKey, socket.socket], Awaitable[asyncssh.SSHAcceptor]],
     ) -> None:  # fmt: skip
         self._device = device
         self._open_port = open_port
         self._key = key
         self._acceptor: asyncssh.SSHAcceptor | None = None
+        self._port: socket.socket | None = None
         self._is_up = True
         self._connections: set[asyncssh.SSHServerConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -45,7 +54,13 @@ class Listener:
         Raises:
             OSError: The address is not there or is taken.
         """
-        self._acceptor = await self._open_port(self._key)
+        self._port = self._bound()
+        self._acceptor = await self._open_port(self._key, self._port)
+
+    def follow_window(self) -> None:
+        """Have new connections open with the window scale of the configuration as it is now."""
+        if self._acceptor is not None and self._port is not None:
+            receive_window.before_connect(self._port, self._window_bytes)
 
     def joined(self, connection: asyncssh.SSHServerConnection) -> None:
         """Note a connection that has a vty line; the last free one closes the port."""
@@ -77,7 +92,7 @@ class Listener:
         """Stop to listen."""
         if self._acceptor is not None:
             self._acceptor.close()
-            self._acceptor = None
+            self._acceptor = self._port = None
 
     @property
     def _is_wanted(self) -> bool:
@@ -99,18 +114,36 @@ class Listener:
     async def _reopen(self) -> None:
         while self._is_wanted and self._acceptor is None:
             try:
-                acceptor = await self._open_port(self._key)
+                port = self._bound()
+                acceptor = await self._open_port(self._key, port)
             except OSError:  # the old port is not quite closed yet
                 await asyncio.sleep(_RETRY_S)
                 continue
-            self._keep(acceptor)
+            self._keep(acceptor, port)
 
-    def _keep(self, acceptor: asyncssh.SSHAcceptor) -> None:
+    def _keep(self, acceptor: asyncssh.SSHAcceptor, port: socket.socket) -> None:
         """Keep a port that has opened, unless it is not wanted any more."""
         if self._is_wanted and self._acceptor is None:
-            self._acceptor = acceptor
+            self._acceptor, self._port = acceptor, port
+            self.follow_window()
         else:
             acceptor.close()
+
+    def _bound(self) -> socket.socket:
+        """Return a socket for the port."""
+        port = socket.socket()
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        receive_window.before_connect(port, self._window_bytes)
+        try:
+            port.bind((self._device.settings.address, self._device.settings.port))
+        except OSError:
+            port.close()
+            raise
+        return port
+
+    @property
+    def _window_bytes(self) -> int:
+        return tcp_settings(self._device.running, self._device.platform.tcp).window_bytes
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -4,8 +4,8 @@ Facts: the client names ``flash:/x`` or ``flash:x``; without the configuration l
 ``Administratively disabled.``, and a user below privilege 15, or one whom AAA gives no exec, reads ``Privilege
 denied.`` (facts 1 and 2.4; the first text is that of public tools' issues). There is no SFTP: OpenSSH 9 needs ``scp
 -O``. The connection has the receive window of the configuration, the channel that of `ip ssh bulk-mode` and `ip ssh
-window-size`, and what comes is decrypted at the model's speed and written at the flash's, as in a copy; the SYN's
-options are those of Linux.
+window-size`, and what comes is decrypted at the model's speed and written at the flash's, as in a copy; of the
+SYN's options the window scale is that of the configuration, the others are those of Linux.
 """
 
 from __future__ import annotations

@@ -146,19 +146,6 @@ def _key_pair(device: Device, key: asyncssh.SSHKey) -> asyncssh.SSHKeyPair:
     return pair
 
 
-def _bound(device: Device) -> socket.socket:
-    """Return a socket for the SSH port; connections have the window scale of the configuration as it is now."""
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    receive_window.before_connect(listener, tcp_settings(device.running, device.platform.tcp).window_bytes)
-    try:
-        listener.bind((device.settings.address, device.settings.port))
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
 async def listen(device: Device, key: asyncssh.SSHKey) -> Listener:
     """Serve a device on its own address."""
     trees = build_trees(device.platform)
@@ -166,9 +153,9 @@ async def listen(device: Device, key: asyncssh.SSHKey) -> Listener:
     async def session(process: asyncssh.SSHServerProcess[bytes]) -> None:
         await _serve_session(device, trees, process)
 
-    async def open_port(key: asyncssh.SSHKey) -> asyncssh.SSHAcceptor:
+    async def open_port(key: asyncssh.SSHKey, port: socket.socket) -> asyncssh.SSHAcceptor:
         return await asyncssh.listen(
-            sock=_bound(device),
+            sock=port,
             server_factory=lambda: _Server(device),
             server_host_keys=[_key_pair(device, key)],
             server_version="Cisco-1.25",

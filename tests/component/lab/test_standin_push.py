@@ -176,6 +176,24 @@ def test_a_flash_that_fills_up_is_the_sinks_last_word(world: World, openssh: Any
     assert kept(world, "r1", "full.bin") is None
 
 
+def _offered_scale(world: World, device: DeviceAccess) -> int:
+    """Return the window scale that the device's SSH server offers to a new connection."""
+    with in_core(world), contextlib.closing(socket.create_connection((device.address, device.port))) as connection:
+        told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    return told[6] & 0x0F  # tcpi_snd_wscale
+
+
+def test_the_window_scale_of_new_connections_follows_the_configuration(world: World, open_session: Any) -> None:
+    """Set and taken back in a session that stays open: no other connection has to be there for it."""
+    device = named(world, "r1")
+    assert _offered_scale(world, device) == 0
+    with open_session(device) as session:
+        session.send_config_set(["ip tcp window-size 4000000"])
+        assert 4_000_000 >> _offered_scale(world, device) <= 65535
+        session.send_config_set(["no ip tcp window-size"])
+        assert _offered_scale(world, device) == 0
+
+
 @pytest.mark.clocked
 def test_a_push_is_as_slow_as_the_window_of_the_channel(image: Path) -> None:
     """At a round trip of 100 ms: 8 KiB without bulk mode, 128 KiB with it, within 10 % of the model."""

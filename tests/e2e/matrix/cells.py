@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.matrix import faults, points
-from tests.e2e.matrix.faults import FAULTS, NO_FAULT, SSH_TRANSPORTS, Fault
+from tests.e2e.matrix.faults import FAULTS, NO_FAULT, PUSH, SCP_SERVER, SSH_TRANSPORTS, Fault
 from tests.e2e.matrix.points import ALL_POINTS, KillPoint
 
 OLD_WINDOW = "ip tcp window-size 8000"
@@ -34,7 +34,10 @@ SSH_STARTS = (
 )
 """For copies by SSH: a channel's window that the stock configuration has a line for, one of the other command, and one
 with another value."""
-ALL_STARTS = (*STARTS, *SSH_STARTS)
+
+PUSH_STARTS = (*SSH_STARTS[:2], Start(platform="c9300-17.6", config_lines=(SCP_SERVER, "ip ssh bulk-mode 140000")))
+"""For a push: a device whose SCP server somebody switched on is among them, where it must stay on."""
+ALL_STARTS = (*STARTS, *SSH_STARTS, PUSH_STARTS[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,8 @@ class Cell:
     @property
     def starts(self) -> tuple[Start, ...]:
         """Return the routers that the cell's column meets."""
+        if self.fault.transport == PUSH:
+            return PUSH_STARTS
         return SSH_STARTS if self.fault.transport in SSH_TRANSPORTS else STARTS
 
 
@@ -93,6 +98,19 @@ _MOST_TELLING = {
         "restore.mark",
     ),
     "by SFTP": ("none", "tune.leaving", "pull.quarter", "restore.leaving"),
+    "by push": (
+        "none",
+        "tune.between",
+        "tune.leaving",
+        "pull.started",
+        "pull.asked",
+        "pull.quarter",
+        "pull.most",
+        "pull.done",
+        "restore.mode",
+        "restore.leaving",
+        "restore.proof",
+    ),
 }
 """CI's minutes are few: the other cells are for `make matrix`."""
 

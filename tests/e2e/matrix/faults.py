@@ -18,6 +18,8 @@ HALF = IMAGE_BYTES // 2
 COLLEAGUES_LINE = "snmp-server location rack 7"
 COLLEAGUES_WINDOW = "ip tcp window-size 30000"
 AWAY_S = 2.0
+PUSH = "push"
+SCP_SERVER = "ip scp server enable"
 NOBODY = "198.18.0.99"
 """An address of the lab's core network that nobody has: a SYN to it is never answered."""
 
@@ -200,6 +202,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(name="by SCP", says="the same by SCP, with a line of the SSH channel's window among ours", transport="scp"),
     Fault(name="by SFTP", says="the same by SFTP", transport="sftp"),
+    Fault(
+        name="by push",
+        says=f"nothing goes wrong; our side writes the image, with `{SCP_SERVER}` among our lines where it is off",
+        transport=PUSH,
+    ),
 )
-SSH_TRANSPORTS = ("scp", "sftp")
+SSH_TRANSPORTS = ("scp", "sftp", PUSH)
 BY_NAME = {fault.name: fault for fault in FAULTS}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.e2e.matrix.cells import OLD_WINDOW, Cell
-from tests.e2e.matrix.faults import COLLEAGUES_LINE, COLLEAGUES_WINDOW, SSH_TRANSPORTS
+from tests.e2e.matrix.faults import COLLEAGUES_LINE, COLLEAGUES_WINDOW, PUSH, SCP_SERVER, SSH_TRANSPORTS
 from tests.e2e.matrix.finding import Ending, Finding
 from tests.e2e.matrix.points import NO_KILL
 from tests.e2e.matrix.rules import Expectation, Reach, expected
@@ -51,7 +51,11 @@ def _of_the_fault(cell: Cell, wanted: Expectation, found: Finding) -> Iterator[s
     ours = [change["keyword"] for change in found.record.get("changes", ())]
     if cell.fault.transport in SSH_TRANSPORTS and not any(keyword.startswith("ssh ") for keyword in ours):
         yield f"the column: expected a line of the SSH channel's window among ours, found {ours}"
-    if wanted.fails_at != "tune" and not found.tickets:
+    is_on = SCP_SERVER in cell.start.config_lines
+    if cell.fault.transport == PUSH and ("scp server" in ours) == is_on:
+        yield f"the column: expected '{SCP_SERVER}' {'not ' if is_on else ''}among our lines, found {ours}"
+    # A push has no ticket: it goes by the login of the device, which is searched for in every cell.
+    if wanted.fails_at != "tune" and cell.fault.transport != PUSH and not found.tickets:
         yield "secrets: expected a ticket to search for, found none"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from tests.e2e.matrix.cells import Cell, Job, slowest_first
-from tests.e2e.matrix.faults import FLASH_BYTES_PER_S
+from tests.e2e.matrix.faults import FLASH_BYTES_PER_S, PUSH
 from tests.e2e.matrix.finding import Ending, Finding, Recovery
 from tests.e2e.matrix.ground import Ground, Router
 from tests.e2e.matrix.leaks import INVENTORY, SECRETS, leaks
@@ -106,11 +106,13 @@ class _Play:
 
     def _write_inventory(self) -> None:
         access = self._router.access
-        host = {
+        host: dict[str, Any] = {
             "hostname": access.address, "port": access.port, "platform": "ios",
             "username": access.username, "password": access.password,
             "data": {"enable_secret": access.enable_secret},
         }  # fmt: skip
+        if self._cell.fault.transport == PUSH:
+            host["data"] |= {"transports": [PUSH]}  # never taken where the inventory does not name it
         YAML().dump({access.name: host}, self._folder / INVENTORY)
 
     def _said(self, output: str) -> str:

@@ -86,7 +86,7 @@ def _write(step: str, pattern: str, *, nth: int = 1, after: bool = False) -> AtW
 
 
 NO_KILL = KillPoint(name="none", says="not killed", trigger=None)
-_OURS = "^(no )?ip (tcp|ssh)"
+_OURS = "^(no )?ip (tcp|ssh|scp)"
 POINTS: tuple[KillPoint, ...] = (
     _at("check", "started"),
     _in("check.mid", "check: before its `dir`", _write("check", "^dir ")),
@@ -108,7 +108,12 @@ POINTS: tuple[KillPoint, ...] = (
     _in("tune.reread", "tune: before the lines are re-read", _write("tune", "^show run"), ALL),
     _at("tune", "done", ALL),
     _at("pull", "started", ALL),
-    _in("pull.asked", "pull: `copy` sent, its question is open", _write("pull", "^copy ", after=True), ALL),
+    _in(
+        "pull.asked",
+        "pull: `copy` sent, its question is open (a push: the device's server waits, `dir` of its target sent)",
+        _write("pull", "^(copy|dir) ", after=True),
+        ALL,
+    ),
     _in("pull.quarter", "pull: a quarter is on flash", AtFlash(share=0.25), ALL),
     _in("pull.most", "pull: three quarters are on flash", AtFlash(share=0.75), ALL),
     _at("pull", "done", ALL),

@@ -13,7 +13,7 @@ import pytest
 
 from flashferry.lab.standin.platform import load_platform
 from tests.e2e.matrix import faults, points
-from tests.e2e.matrix.cells import ALL_CELLS, CI_CELLS, SSH_STARTS, Cell, named
+from tests.e2e.matrix.cells import ALL_CELLS, CI_CELLS, PUSH_STARTS, SSH_STARTS, Cell, named
 from tests.e2e.matrix.finding import Configurations, Ending, Finding, Recovery
 from tests.e2e.matrix.judge import complaints
 from tests.e2e.matrix.leaks import leaks
@@ -190,6 +190,31 @@ def test_a_column_counts_only_where_its_transport_was_taken(change: str, went_by
     found = replace(finished, record=record, before=SSH_BEFORE, after=SSH_BEFORE)
     said = complaints(named("none x by SCP"), found)
     assert [one.partition(", found [")[0] for one in said] == ([complaint] if complaint else [])
+
+
+@pytest.mark.parametrize(
+    ("is_on", "changes", "words"),
+    [
+        (False, ("ssh bulk-mode", "scp server"), ""),
+        (False, ("ssh bulk-mode",), "expected 'ip scp server enable' among our lines"),
+        (True, ("ssh bulk-mode",), ""),
+        (True, ("ssh bulk-mode", "scp server"), "expected 'ip scp server enable' not among our lines"),
+    ],
+)
+def test_a_push_switches_the_server_on_where_it_is_off_and_nowhere_else(
+    is_on: bool, changes: tuple[str, ...], words: str
+) -> None:
+    """Both kinds of routers are in the column, and a push needs no ticket to search for."""
+    cells = [cell for cell in ALL_CELLS if cell.fault.transport == faults.PUSH]
+    assert {cell.start for cell in cells} == set(PUSH_STARTS)
+    cell = next(cell for cell in cells if (faults.SCP_SERVER in cell.start.config_lines) == is_on)
+    finished = done(tickets=0)
+    assert finished.record is not None
+    record = finished.record | {"changes": [{"keyword": one} for one in changes], "transfer": {"transport": "push"}}
+    said = complaints(cell, replace(finished, record=record, before=SSH_BEFORE, after=SSH_BEFORE))
+    told = [one for one in said if one.startswith("the column: ")]
+    assert [words in one for one in told] == ([True] if words else [])
+    assert not any("ticket" in one for one in said)
 
 
 LEFT = replace(BEFORE, running=("hostname r", "ip tcp window-size 20000", "end"))

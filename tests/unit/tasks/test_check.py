@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from flashferry.devices.errors import DeviceRefused, OutputNotUnderstood
 from flashferry.images.digests import Image
 from flashferry.images.fit import Fits
 from flashferry.transports import transport_named
+from inventory.transport_policy import TransportPolicy
 from tasks.check import ReturnPath, Wanted, check_device, look_again
 from tasks.check_report import Fetching
 from tasks.readings import read_running
@@ -377,6 +379,17 @@ def test_a_protocol_that_the_inventory_names_is_looked_for(table_device):
     assert [one.transport for one in report.ceilings] == ["ftp", "http"]
     told = answers(show_file_systems=FILE_SYSTEMS.replace("tftp:", "scp:"))
     assert check_device(table_device(told), IMAGE, fetching=fetching("http", "scp")).refusal is None
+
+
+def test_a_device_that_is_pushed_to_need_not_fetch(table_device):
+    """An inventory that names push, alone or last, is no ground to refuse a device that lists none of the others."""
+    for names in ((), ("scp",)):
+        told = answers(show_file_systems=FILE_SYSTEMS)
+        pushed = replace(fetching(*names), may_be_pushed=True)
+        assert check_device(table_device(told), IMAGE, fetching=pushed).refusal is None
+    policy = TransportPolicy(stated=("scp", "push"))
+    made = Fetching.of(SimpleNamespace(transport_policy=policy, cap_bps=None))
+    assert (made.may_be_pushed, [one.name for one in made.transports]) == (True, ["scp"])
 
 
 def test_https_without_a_trustpoint(table_device):
