@@ -7,6 +7,11 @@ Facts
   steered, without a line of its configuration.
 - A CSR 16.8 offers as client `diffie-hellman-group-exchange-sha1` and `-group14-sha1` for the exchange of keys (`show
   run all`), a C2960-class device CBC ciphers alone. Such devices are served by the profile `legacy`, nobody else is.
+- Group exchange takes a round trip more than a group that both know, and a client that prefers it takes it where it is
+  offered at all; a server cannot wait for the client's list, for that costs the same round trip. Every list that was
+  seen on a device has `diffie-hellman-group14-sha1` beside it, every modern client a curve. So it is offered to an
+  address whose last connection found nothing else in common, and to nobody else: the first copy of such a device fails
+  before its login, its next one works.
 - Triple DES and MD5 are offered where a ticket names them, the group of 1024 bits never.
 """
 
@@ -23,9 +28,13 @@ _MODERN_EXCHANGES = (
     "diffie-hellman-group16-sha512",
     "diffie-hellman-group18-sha512",
     "diffie-hellman-group14-sha256",
-    "diffie-hellman-group-exchange-sha256",
 )
-_LEGACY_EXCHANGES = ("diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1")
+_LEGACY_EXCHANGES = ("diffie-hellman-group14-sha1",)
+_MODERN_GROUP_EXCHANGES = ("diffie-hellman-group-exchange-sha256",)
+_LEGACY_GROUP_EXCHANGES = ("diffie-hellman-group-exchange-sha1",)
+
+GROUP_EXCHANGES = frozenset(_MODERN_GROUP_EXCHANGES + _LEGACY_GROUP_EXCHANGES)
+"""Exchanges in which the client asks for a group first; see the facts."""
 
 _MODERN_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
 _LEGACY_KEYS = ("ssh-rsa",)
@@ -76,12 +85,13 @@ class Algorithms:
     rekey_bytes: int = LONG_REKEY_BYTES
 
 
-def algorithms_for(offers: tuple[SshOffer, ...]) -> Algorithms:
+def algorithms_for(offers: tuple[SshOffer, ...], *, group_exchange: bool = False) -> Algorithms:
     """Return what is offered to an address.
 
     Args:
         offers: What its live tickets ask for, the newest last. One that wants `legacy` is enough for that; of those
             that name ciphers or MACs the newest counts.
+        group_exchange: Whether a client there was seen to have no other exchange of keys that we have.
 
     Raises:
         ValueError: A ticket names what is not known here; the message lists what is.
@@ -90,8 +100,11 @@ def algorithms_for(offers: tuple[SshOffer, ...]) -> Algorithms:
     ciphers = next((offer.encryption for offer in reversed(offers) if offer.encryption), None)
     macs = next((offer.mac for offer in reversed(offers) if offer.mac), None)
     ciphers = _MODERN_CIPHERS + _LEGACY_CIPHERS * legacy if ciphers is None else _known("cipher", ciphers, CIPHERS)
+    exchanges = _MODERN_EXCHANGES + _LEGACY_EXCHANGES * legacy
+    if group_exchange:
+        exchanges += _MODERN_GROUP_EXCHANGES + _LEGACY_GROUP_EXCHANGES * legacy
     return Algorithms(
-        exchanges=_MODERN_EXCHANGES + _LEGACY_EXCHANGES * legacy,
+        exchanges=exchanges,
         host_keys=_MODERN_KEYS + _LEGACY_KEYS * legacy,
         ciphers=ciphers,
         macs=_MODERN_MACS + _LEGACY_MACS * legacy if macs is None else _known("MAC", macs, MACS),

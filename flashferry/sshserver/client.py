@@ -163,6 +163,8 @@ class SshClient(asyncssh.SSHServer):
         self._is_gone = True
         for session in tuple(self._sessions):
             session.lost()
+        if self.connection.wants_group_exchange:
+            self._listener.offer_group_exchange(self.client_address)
         if self.connection.no_match:
             # With both lists: whoever reads it sees what the device would need.
             self.tickets.note_trouble(self.client_address, f"SSH: {self.connection.no_match}", TRANSPORTS)

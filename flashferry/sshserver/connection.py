@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncssh
 
-from flashferry.sshserver.algorithms import Algorithms
+from flashferry.sshserver.algorithms import GROUP_EXCHANGES, Algorithms
 from flashferry.sshserver.scp import readable
 
 if TYPE_CHECKING:
@@ -37,11 +37,16 @@ _LONGEST_LIST = 400
 _OF_ITSELF = ("gcm", "poly1305")
 
 
+def _key_of(key: "HostKey") -> asyncssh.SSHKey:
+    # It was checked when it was read. Once more took 0.2 s, before the first client of each profile saw our version.
+    return asyncssh.import_private_key(key.private, unsafe_skip_rsa_key_validation=True)
+
+
 @lru_cache(maxsize=64)
 def options_for(algorithms: Algorithms, host_keys: "tuple[HostKey, ...]") -> asyncssh.SSHServerConnectionOptions:
     """Return asyncssh's options for what is offered; all connections that are offered the same share them."""
     options = asyncssh.SSHServerConnectionOptions(
-        server_host_keys=[asyncssh.import_private_key(key.private) for key in host_keys],
+        server_host_keys=[_key_of(key) for key in host_keys],
         server_version="flashferry",
         kex_algs=list(algorithms.exchanges),
         encryption_algs=list(algorithms.ciphers),
@@ -84,6 +89,7 @@ class Connection(asyncssh.SSHServerConnection):
         sent_bytes: All bytes handed to the transport so far.
         was_made: Whether it has its transport, or had it.
         no_match: What both sides have no algorithm in common for, with both lists; empty while they have.
+        wants_group_exchange: Whether that is the exchange of keys, and the client knows group exchange for it.
     """
 
     def __init__(
@@ -100,6 +106,7 @@ class Connection(asyncssh.SSHServerConnection):
         self.sent_bytes = 0
         self.no_match = ""
         self.was_made = False
+        self.wants_group_exchange = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; the transport is to say at once when something waits in it."""
@@ -127,6 +134,8 @@ class Connection(asyncssh.SSHServerConnection):
             return super()._choose_alg(alg_type, local_algs, remote_algs)
         except asyncssh.KeyExchangeFailed:
             self._note_no_match(alg_type, local_algs, remote_algs)
+            names = (name.decode("ascii", "replace") for name in remote_algs)
+            self.wants_group_exchange = not GROUP_EXCHANGES.isdisjoint(names)
             raise
 
     def choose_server_host_key(self, peer_host_key_algs: "Sequence[bytes]") -> bool:

@@ -49,10 +49,10 @@ class ScpDialogue:
         self._answers = scp.Answers()
         self._retrieval: Retrieval | None = None
         self._sending: ChannelSending | None = None
-        self._step: Callable[[], None] = self._send_header
+        self._step: Callable[[], None] = self._ready
 
     def begin(self) -> None:
-        """Look the image up; whoever asks for another one hears the same words whatever there is."""
+        """Look the image up and announce it; whoever asks for another one hears the same words whatever there is."""
         session = self._session
         image = session.client.image(self._name)
         self._retrieval = session.retrieve(image, "scp") if image is not None else None
@@ -60,6 +60,8 @@ class ScpDialogue:
             session.channel.write(scp.complaint(f"{self._name}: {_NOT_AVAILABLE}"))
             session.channel.exit(1)
             return
+        # Not only when the sink has said that it is ready: that would take a round trip more.
+        session.channel.write(scp.header(self._retrieval.account.grant.image.size_bytes, self._name))
         session.client.call_later("answer", session.client.settings.limits.idle_s, self._give_up)
 
     def take(self, data: bytes) -> None:
@@ -78,10 +80,7 @@ class ScpDialogue:
     def go_on(self) -> None:
         """Do nothing: what is sent calls for room by itself."""
 
-    def _send_header(self) -> None:
-        assert self._retrieval is not None
-        size_bytes = self._retrieval.account.grant.image.size_bytes
-        self._session.channel.write(scp.header(size_bytes, self._name))
+    def _ready(self) -> None:
         self._step = self._send_file
 
     def _send_file(self) -> None:

@@ -19,6 +19,7 @@ from flashferry.sshserver.host_keys import load_host_keys
 from flashferry.sshserver.settings import TRANSPORTS
 
 _PAUSE_S = 0.5
+_MOST_REMEMBERED = 4096
 _ACCEPTED_AT_ONCE = 32
 
 
@@ -45,6 +46,8 @@ class SshListener:
         self._context = context
         self._loop: asyncio.AbstractEventLoop = context.loop.asyncio
         self._clients: dict[SshClient, asyncio.Task[None] | None] = {}
+        # Addresses, the longest known first.
+        self._group_exchange: dict[str, None] = {}
         self._listening: socket.socket | None = listening
         if context.settings.profile.mss_bytes is not None:
             # Before the handshake: it goes into the SYN-ACK.
@@ -75,6 +78,12 @@ class SshListener:
         """Drop a client that is gone."""
         self._clients.pop(client, None)
 
+    def offer_group_exchange(self, address: str) -> None:
+        """Offer it to an address from now on: a client there has no other exchange of keys that we have."""
+        self._group_exchange[address] = None
+        if len(self._group_exchange) > _MOST_REMEMBERED:
+            del self._group_exchange[next(iter(self._group_exchange))]
+
     def _stop_listening(self) -> None:
         if self._listening is not None:
             self._loop.remove_reader(self._listening.fileno())
@@ -104,7 +113,8 @@ class SshListener:
     def _serve(self, accepted: socket.socket, address: str) -> None:
         tickets = self._context.tickets
         try:
-            options = options_for(algorithms_for(tickets.ssh_offers(address)), self._host_keys)
+            algorithms = algorithms_for(tickets.ssh_offers(address), group_exchange=address in self._group_exchange)
+            options = options_for(algorithms, self._host_keys)
         except ValueError as error:
             tickets.note_trouble(address, f"SSH: {error}", TRANSPORTS)
             accepted.close()

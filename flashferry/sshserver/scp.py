@@ -6,8 +6,9 @@ Facts
 - SCP has no standard; `scp.c` of OpenSSH is what all follow. The client runs `scp -f PATH` here, with flags before the
   path (`-v`, `-p`, `-r`, `-d`), and is the sink. PATH is not quoted by OpenSSH: a shell would have been there to take
   it apart, here nothing is.
-- The sink speaks first: a byte of 0. We send the line `C0644 SIZE NAME`, it answers; then come SIZE bytes and a byte of
-  0, it answers.
+- The sink speaks first: a byte of 0. The line `C0644 SIZE NAME` may be on its way by then, for a sink reads nothing
+  before it has said so (sink() of scp.c); that saves a round trip. It answers the line; then come SIZE bytes and a byte
+  of 0, it answers.
 - An answer is a byte of 0; or one of 1 or 2, a text and a line feed. The last one comes when the file is where it
   belongs: the device's own word of delivery, or why not, such as no space.
 - NAME must be the base name that the client asked for, or OpenSSH refuses it (`filename does not match request`).

@@ -192,6 +192,27 @@ def test_nobody_else_is_offered_what_is_old(bench: "Bench", old: str) -> None:
     assert bench.server.progress(elsewhere.ticket_id).last_error == ""
 
 
+@pytest.mark.parametrize(("profile", "digest"), [("modern", "sha256"), ("legacy", "sha1")])
+def test_a_client_with_group_exchange_alone_comes_in_the_second_time(bench: "Bench", profile: str, digest: str) -> None:
+    """Its first connection finds nothing in common and costs no try; one from another address is not concerned."""
+    ticket = bench.ticket(source_addresses=_HERE, ssh=SshOffer(profile=profile))
+    group = f"KexAlgorithms=diffie-hellman-group-exchange-{digest}"
+    assert "no matching key exchange" in bench.openssh(("scp", "-O"), ticket, group).stderr
+    bench.until(ticket, lambda seen: "no key exchange algorithm in common" in seen.last_error)
+    run = bench.openssh(("scp", "-O"), ticket, group)
+    assert run.returncode == 0, run.stderr
+    assert bench.got() == bench.content
+
+
+def test_a_client_that_prefers_group_exchange_is_spared_its_round_trip(bench: "Bench") -> None:
+    """A CSR 16.8 and a C2960C name it before group 14."""
+    ticket = bench.ticket(source_addresses=_HERE, ssh=SshOffer(profile="legacy"))
+    prefers = "KexAlgorithms=diffie-hellman-group-exchange-sha1,diffie-hellman-group14-sha1"
+    run = bench.openssh(("scp", "-O", "-v"), ticket, prefers)
+    assert run.returncode == 0, run.stderr
+    assert "kex: algorithm: diffie-hellman-group14-sha1" in run.stderr
+
+
 def test_the_end_of_a_ticket_is_the_end_of_what_it_offers(bench: "Bench") -> None:
     """Delivered, it offers nothing old any more."""
     first = bench.ticket(source_addresses=_HERE, ssh=SshOffer(profile="legacy"))

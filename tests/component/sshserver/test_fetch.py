@@ -40,7 +40,28 @@ def test_no_delivery_without_the_sink_s_word(bench: "Bench") -> None:
     bench.delivered(ticket)
 
 
-@pytest.mark.parametrize("when", ["at the header", "at the end"])
+def test_the_header_waits_for_nothing_and_the_file_for_two_words(bench: "Bench") -> None:
+    """It is there before the sink says that it is ready; that is not taken for its answer to the header."""
+    ticket = bench.ticket()
+
+    async def fetch() -> None:
+        async with await bench.connect(ticket) as connection:
+            process = (await bench.sink(connection)).process
+            header = await asyncio.wait_for(process.stdout.readline(), 20)
+            assert header == f"C0644 {len(bench.content)} {bench.image_name}\n".encode()
+            process.stdin.write(b"\0")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(process.stdout.read(1), 0.3)
+            process.stdin.write(b"\0")
+            assert await process.stdout.readexactly(len(bench.content) + 1) == bench.content + b"\0"
+            process.stdin.write(b"\0")
+            await process.wait_closed()
+
+    asyncio.run(fetch())
+    bench.delivered(ticket)
+
+
+@pytest.mark.parametrize("when", ["at once", "at the header", "at the end"])
 def test_what_the_sink_complains_of_is_the_reason(bench: "Bench", when: str) -> None:
     """In its own words, on one line, whether it has no room to begin with or comes to know it later."""
     ticket = bench.ticket()
@@ -48,7 +69,10 @@ def test_what_the_sink_complains_of_is_the_reason(bench: "Bench", when: str) -> 
     async def fetch() -> None:
         async with await bench.connect(ticket) as connection:
             sink = await bench.sink(connection)
-            await sink.header()
+            if when == "at once":
+                await sink.process.stdout.readline()
+            else:
+                await sink.header()
             if when == "at the end":
                 await sink.body(len(bench.content))
             sink.say(b"\x01No space left\x1b[2J on device\n")

@@ -1,6 +1,7 @@
 """What is offered to whom; asyncssh knows every name of it."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import asyncssh.encryption
@@ -32,7 +33,7 @@ def test_legacy_adds_what_old_ios_has() -> None:
     """Beside all of the modern, and neither triple DES nor the group of 1024 bits."""
     legacy = _names(SshOffer(), SshOffer(profile="legacy"), SshOffer())
     added = {
-        *("diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1", "ssh-rsa"),
+        *("diffie-hellman-group14-sha1", "ssh-rsa"),
         *("aes128-cbc", "aes192-cbc", "aes256-cbc", "hmac-sha1", "hmac-sha1-96", "hmac-sha1-etm@openssh.com"),
     }
     assert legacy == _names() | added
@@ -44,7 +45,19 @@ def test_a_ticket_narrows_to_what_it_names_and_the_newest_counts() -> None:
     found = algorithms_for((old, new, SshOffer(profile="legacy")))
     assert (found.ciphers, found.macs, found.rekey_bytes) == (("3des-cbc",), ("hmac-sha1",), SHORT_REKEY_BYTES)
     assert algorithms_for((old,)).rekey_bytes == LONG_REKEY_BYTES
-    assert found.exchanges[-1] == "diffie-hellman-group-exchange-sha1"
+    assert found.exchanges[-1] == "diffie-hellman-group14-sha1"
+
+
+def test_group_exchange_is_offered_last_and_where_it_is_wanted_alone() -> None:
+    """With SHA-1 in legacy only; everything else is as it was."""
+    legacy = (SshOffer(profile="legacy"),)
+    for offers, added in (
+        ((), ("diffie-hellman-group-exchange-sha256",)),
+        (legacy, ("diffie-hellman-group-exchange-sha256", "diffie-hellman-group-exchange-sha1")),
+    ):
+        without, found = algorithms_for(offers), algorithms_for(offers, group_exchange=True)
+        assert found == replace(without, exchanges=without.exchanges + added)
+        assert module.GROUP_EXCHANGES.isdisjoint(without.exchanges)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +73,8 @@ def test_what_is_not_known_is_refused(offer: SshOffer, what: str) -> None:
 def test_asyncssh_knows_every_name() -> None:
     """One that it does not know would make every connection fail."""
     known = {*asyncssh.encryption.get_encryption_algs(), *asyncssh.mac.get_mac_algs(), *asyncssh.kex.get_kex_algs()}
-    ours = {*module.CIPHERS, *module.MACS, *algorithms_for((SshOffer(profile="legacy"),)).exchanges}
+    legacy = algorithms_for((SshOffer(profile="legacy"),), group_exchange=True)
+    ours = {*module.CIPHERS, *module.MACS, *legacy.exchanges}
     assert ours - {name.decode() for name in known} == set()
 
 
