@@ -15,6 +15,7 @@ import hmac
 import ipaddress
 import secrets
 import string
+from base64 import b64encode
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -169,6 +170,8 @@ def issue(request: TicketRequest, image: ImageFile) -> tuple[Ticket, TicketGrant
     )
     # Before anybody has it: a device that quotes it brings it to no output.
     keep_secret(ticket.username, ticket.password, is_random=True)
+    # As HTTP carries both: a device's own log of what it sends has it like that.
+    keep_secret(b64encode(f"{ticket.username}:{ticket.password}".encode()).decode(), is_random=True)
     salt_hex, password_hash_hex = seal(ticket.password)
     grant = TicketGrant(
         ticket_id=ticket.ticket_id,

@@ -1,5 +1,6 @@
 """Tickets: what is in them, whom they let in, and that they hold no password where they need none."""
 
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,15 @@ IMAGE = ImageFile(
     path=Path("/images/a.bin"),
     identity=FileIdentity(device=1, inode=2, size_bytes=10, mtime_ns=3, ctime_ns=4),
 )
+
+
+def test_a_login_as_http_carries_it_is_no_more_shown_than_the_password() -> None:
+    """A device's log of its own request has both in base 64, from which anybody gets them back."""
+    ticket, _ = issue(TicketRequest(image_name="a.bin"), IMAGE)
+    login = b64encode(f"{ticket.username}:{ticket.password}".encode()).decode()
+    for text in (f"HTTPC: Authorization: Basic {login}", f"Basic {login[:12]}", login[-12:]):
+        assert login[:12] not in masked(text)
+        assert login[-12:] not in masked(text)
 
 
 def test_only_the_right_password_matches() -> None:
