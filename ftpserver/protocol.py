@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from flashferry.fileserver.protocol import BACKLOG, ServingContext
+from flashferry.fileserver.protocol import BACKLOG, ServingContext, accept_failed
 from ftpserver.base import FTPServer
 from ftpserver.session import ImageSession
 from ftpserver.settings import FtpOptions
@@ -26,13 +26,20 @@ def session_class(context: ServingContext, options: FtpOptions) -> type[ImageSes
     )
 
 
+class _ListeningSocket(FTPServer):
+    """The library's, which here goes on listening where a connection could not be taken."""
+
+    def handle_error(self) -> None:
+        accept_failed(self, "ftp listener")
+
+
 class FtpListener:
     """FTP on one listening socket, see `flashferry.fileserver.protocol`."""
 
     def __init__(self, listening: socket.socket, context: ServingContext, options: Mapping[str, object]) -> None:
         self._session_class = session_class(context, msgspec.convert(options, FtpOptions))
         self._loop = context.loop
-        self._server: Any = FTPServer(listening, self._session_class, ioloop=context.loop, backlog=BACKLOG)
+        self._server: Any = _ListeningSocket(listening, self._session_class, ioloop=context.loop, backlog=BACKLOG)
         # The library counts sockets, ours counts sessions: see `BoundedControl.on_connect`.
         self._server.max_cons = 0
 

@@ -10,12 +10,15 @@ Facts
 - The event loop is pyftpdlib's, which a protocol may use as it likes: dispatchers for sockets, `call_later` for
   timers. This module is the one place here that says so.
 - It is built on asyncore and asynchat, deprecated in Python 3.11 and taken from pinned packages from 3.12 on.
+- A listening socket whose accept fails wakes it again at once; its FTP server closes the socket for good then.
 - Its scheduler complains when one timer cancels another that is due in the same round; nothing is lost then.
 """
 
+import errno
 import importlib
 import logging
 import socket
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +42,7 @@ __all__ = [
     "Listener",
     "ProtocolFactory",
     "ServingContext",
+    "accept_failed",
     "divert_loop_errors",
     "load_protocol",
     "tell_loop_error",
@@ -46,6 +50,9 @@ __all__ = [
 
 BACKLOG = 1024
 """Connections that may wait to be accepted on a listening socket."""
+
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +141,28 @@ def load_protocol(name: str) -> ProtocolFactory:
 def tell_loop_error(what: str) -> None:
     """Tell of the exception that is being handled as the loop's library tells of its own, see `divert_loop_errors`."""
     logging.getLogger("pyftpdlib").exception(what)
+
+
+def accept_failed(acceptor: Any, what: str) -> None:
+    """Go on listening behind the error that is being handled, for an acceptor's `handle_error`.
+
+    Where no descriptors or memory are left, after a pause: whoever waits has to wait on. Any other error is told.
+
+    Args:
+        acceptor: The loop's listening socket.
+        what: What it is called where the error is told.
+    """
+    error = sys.exc_info()[1]
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        acceptor.del_channel()
+        acceptor.ioloop.call_later(_PAUSE_S, _accept_again, acceptor)
+    else:
+        tell_loop_error(what)
+
+
+def _accept_again(acceptor: Any) -> None:
+    if not acceptor._closed:  # noqa: SLF001 -- the library has no other word for it
+        acceptor.add_channel()
 
 
 def divert_loop_errors(handler: logging.Handler) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.protocol import BACKLOG, Acceptor, ServingContext, tell_loop_error
+from flashferry.fileserver.protocol import BACKLOG, Acceptor, ServingContext, accept_failed
 from flashferry.httpserver.certificate import server_context
 from flashferry.httpserver.session import HttpSession
 from flashferry.httpserver.settings import HttpOptions
@@ -69,7 +69,7 @@ class HttpListener(Acceptor):
 
     def handle_error(self) -> None:
         """Go on: one connection that could not be taken is no reason to take none."""
-        tell_loop_error("http listener")
+        accept_failed(self, "http listener")
 
     def handle_close(self) -> None:
         """Go on, for the same reason."""

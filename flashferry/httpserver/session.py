@@ -41,6 +41,9 @@ HEAD_S = 10.0
 """A request's head is complete by then, a TLS handshake before it included, or its session is closed."""
 
 _LINGER_S = 2.0
+_MOST_LINGERING = 64
+"""So many that are turned away beyond what may be in are told so, and linger; a flood of them would take all room."""
+
 _THROWN_AWAY_BYTES = 65_536
 _SETTLED = frozenset({Refusal.UNKNOWN_USER, Refusal.WRONG_PASSWORD, Refusal.LOCKED_OUT})
 """Refusals of who does not know the password; to all others it is no news that they do."""
@@ -109,6 +112,8 @@ class HttpSession(AsyncChat):
             or not self._has_place()
         ):
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
+            if self._is_one_of_many():
+                self.close()
             return
         tickets.connected(self.client_address, self.control_syn, self._listener.transports)
         self.call_later(min(HEAD_S, limits.login_deadline_s), self._head_overdue)
@@ -121,6 +126,15 @@ class HttpSession(AsyncChat):
         if other is not None:
             other.displace()
         return other is not None
+
+    def _is_one_of_many(self) -> bool:
+        """Tell whether too many that are turned away linger already, of its address or of all."""
+        limits, most = self.settings.limits, (self.settings.limits.sessions or MOST_SESSIONS)
+        own = self.tickets.pending_logins.count(self.client_address)
+        return (
+            own > limits.anonymous_sessions_per_address + _MOST_LINGERING
+            or self.tickets.sessions > most + _MOST_LINGERING
+        )
 
     def displace(self) -> None:
         """Give the place up, now."""
