@@ -10,7 +10,7 @@ Facts
 - The event loop is pyftpdlib's, which a protocol may use as it likes: dispatchers for sockets, `call_later` for
   timers. This module is the one place here that says so.
 - It is built on asyncore and asynchat, deprecated in Python 3.11 and taken from pinned packages from 3.12 on.
-- A listening socket whose accept fails wakes it again at once; its FTP server closes the socket for good then.
+- A listening socket whose accept fails wakes it again at once; the library's own server closes it for good.
 - Its scheduler complains when one timer cancels another that is due in the same round; nothing is lost then.
 """
 
