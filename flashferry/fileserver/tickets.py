@@ -170,7 +170,7 @@ def issue(request: TicketRequest, image: ImageFile) -> tuple[Ticket, TicketGrant
     )
     # Before anybody has it: a device that quotes it brings it to no output.
     keep_secret(ticket.username, ticket.password, is_random=True)
-    # As HTTP carries both: a device's own log of what it sends has it like that.
+    # As a protocol may carry both, in base 64: a device's own log of what it sends has it like that.
     keep_secret(b64encode(f"{ticket.username}:{ticket.password}".encode()).decode(), is_random=True)
     salt_hex, password_hash_hex = seal(ticket.password)
     grant = TicketGrant(
