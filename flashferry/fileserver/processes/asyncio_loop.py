@@ -54,7 +54,12 @@ class AsyncioLoop(IOLoop):
         self.asyncio.run_forever()
 
     def part(self) -> None:
-        """Let go out what was said last, for a fifth of a second."""
+        """Let go out what was said last, for a fifth of a second.
+
+        The guest goes on taking its turns meanwhile, such as when the parent's end of the line closes. None of them
+        stops the loop again: the wait for that fifth of a second would end as an error, and the process with it.
+        """
+        self._is_wanted = lambda: True
         self.asyncio.run_until_complete(asyncio.sleep(_PARTING_S))
 
     def _take_turn(self) -> None:
