@@ -165,7 +165,12 @@ def check_asked(asked: str, *, option: str = "--transport") -> str:
     if asked in (AUTO, AS_USUAL):
         return asked
     given = asked.split(SEPARATOR)
-    if (unknown := next((name for name in given if name not in names or name == AUTO), None)) is not None:
+    if AUTO in given:
+        raise ConfigInvalid(
+            f"{option}: expected {AUTO} by itself, found {AUTO!r} among others: {asked}",
+            hint=f"Give {AUTO} alone, or the names of transports in the order in which they are tried",
+        )
+    if (unknown := next((name for name in given if name not in names), None)) is not None:
         raise ConfigInvalid(
             f"{option}: expected {', '.join(names[:-1])} or {names[-1]}, found {unknown!r}",
             hint="Give one of these words, or several with commas between them; docs/transports.md says which is when",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.fileserver import SettingsInvalid
-from flashferry.transports import USUAL
+from flashferry.transports import TRANSPORTS, USUAL
 from flashferry.transports.choice import wish_of
 from flashferry.transports.https import HTTPS
 from flashferry.transports.transport import Transport
@@ -44,14 +44,19 @@ def check_served(
             why, hint = missing[one.name]
             raise ConfigInvalid(f"{one.name}: {why}", hint=hint)
     listeners = {one.listener_name for one in transports}
+    spoken: dict[str, str] = {}
+    for one in TRANSPORTS:
+        before = spoken.get(one.listener_name)
+        spoken[one.listener_name] = one.name if before is None else f"{before} or {one.name}"
     given = {name: f"--{name}-port" for name in ports} | ({} if port is None else {USUAL.listener_name: "--port"})
     if certificate is not None:
         given.setdefault(HTTPS.listener_name, "--certificate")
     for name, option in given.items():
         if name not in listeners:
             raise ConfigInvalid(
-                f"{option}: expected {name} among the transports served, found {', '.join(sorted(listeners))}",
-                hint=f"Leave it out, or serve {name} too (--transports)",
+                f"{option}: expected {spoken[name]} among the transports served, found "
+                f"{', '.join(one.name for one in transports)}",
+                hint=f"Leave it out, or serve {spoken[name]} too (--transports)",
             )
 
 

@@ -158,10 +158,11 @@ def test_by_ssh_the_password_is_told_apart_and_host_keys_are_shown(images):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("--transports", "gopher"), "transport: expected ftp or http or scp or https or sftp, found 'gopher'"),
+        (("--transports", "gopher"), "transport: expected ftp or http or scp or https or sftp or push, found 'gopher'"),
         (("--transports", ","), "--transports: expected at least one, found none"),
         (("--transports", "https"), "https: expected a certificate of our server that the devices trust, found none"),
         (("--http-port", "0"), "--http-port: expected http among the transports served, found ftp"),
+        (("--ssh-port", "0"), "--ssh-port: expected scp or sftp among the transports served, found ftp"),
         (("--transports", "http", "--port", "0"), "--port: expected ftp among the transports served, found http"),
         (("--transports", "https", "--certificate", "c.pem"), "--certificate: expected --key with it, found none"),
     ],
