@@ -91,7 +91,7 @@ _WEB = Puller(device="xe16", platform=_XE16, lines=_TCP)
 _TUNED16 = Puller(device="xe16", platform=_XE16, lines=(*_TCP, f"ip ssh window-size {WINDOW_BYTES}"))
 _TUNED17 = Puller(device="xe17", platform=_XE17, lines=(*_TCP, f"ip ssh bulk-mode {WINDOW_BYTES}"))
 _UNTUNED16 = Puller(device="xe16", platform=_XE16, lines=(), size_bytes=2_000_000)
-_HALF17 = Puller(device="xe17", platform=_XE17, lines=_TCP, size_bytes=15_000_000)
+_HALF17 = Puller(device="xe17", platform=_XE17, lines=_TCP, size_bytes=40_000_000)
 
 CASES = (
     Case(name="ours http", server="ours http", control="cubic", puller=_WEB),
