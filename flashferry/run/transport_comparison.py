@@ -27,6 +27,7 @@ from flashferry.run.device.way import DeviceParts
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History
+from flashferry.tcp.verdict_rules import VerdictKind
 from tasks.snapshot import Snapshot
 
 _OF_TRANSPORT = (CopyFailed, TransferStalled, DeviceRefused, OutputNotUnderstood)
@@ -105,10 +106,20 @@ class TransportComparison(SpeedTest):
 
     @property
     def _marked(self) -> tuple[TransportArm, ...]:
-        """Return the rows with the fastest marked."""
+        """Return the rows with the fastest marked.
+
+        What our own cap held back was as fast as its share, which is the neighbours' doing and not the transport's: of
+        several such the first in the order of preference is marked.
+        """
         timed = [row for row in self._rows if row.arm is not None]
         best = max(timed, key=_rank, default=None)
+        if best is not None and _is_capped(best):
+            best = next(row for row in timed if _is_capped(row))
         return tuple(replace(row, is_best=row is best) for row in self._rows)
+
+
+def _is_capped(row: TransportArm) -> bool:
+    return row.arm is not None and row.arm.verdict.kind is VerdictKind.CAP
 
 
 def _rank(row: TransportArm) -> tuple[float, float]:

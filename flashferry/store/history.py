@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -29,10 +29,17 @@ __all__ = ["Expectation", "History", "Measurement"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What a copy to flash may be expected to run at: size over the whole time, and where the figure comes from."""
+    """What a copy to flash may be expected to run at: size over the whole time, and where the figure comes from.
+
+    Attributes:
+        bytes_per_s: The rate.
+        source: Where it comes from, in words.
+        is_capped: Whether our own cap held that copy back, so that it says nothing of what would have been faster.
+    """
 
     bytes_per_s: float
     source: str
+    is_capped: bool = False
 
 
 class History:
@@ -101,24 +108,28 @@ class History:
             else self._by_probe(host, transport, tuned, size_bytes)
         )
         if best is not None and (by_probe is None or by_probe.bytes_per_s <= best.whole_bytes_per_s):
-            return Expectation(bytes_per_s=best.whole_bytes_per_s, source=best.told(self._now))
+            return Expectation(
+                bytes_per_s=best.whole_bytes_per_s, source=best.told(self._now), is_capped=_is_capped(best)
+            )
         return by_probe
 
     def fastest(self, host: str, transports: Iterable[str], *, size_bytes: int) -> tuple[str, Expectation] | None:
         """Return by which of some transports a device was the fastest, and what to expect; None where nothing tells.
 
         What was measured on the device itself counts; else what devices of its model took, by their medians. One that
-        nothing is known of is not among them.
+        nothing is known of is not among them. Where our own cap was the limit, its share decided and no transport: then
+        the first of those that were held back by it is the one.
 
         Args:
             host: Inventory name.
-            transports: Their names.
+            transports: Their names, the preferred one first.
             size_bytes: Size of the image, > 0.
         """
         names = tuple(transports)
         own = [(name, found) for name in names if (found := self._best(host, name, size_bytes)) is not None]
         if own:
-            return max(own, key=lambda one: one[1].bytes_per_s)
+            best = max(own, key=lambda one: one[1].bytes_per_s)
+            return next(one for one in own if one[1].is_capped) if best[1].is_capped else best
         model = self._model_of(host)
         like = [other for other in self._by_host if other != host and model and self._model_of(other) == model]
         of_model = []
@@ -147,7 +158,8 @@ class History:
             return None
         steady = probe.steady_bytes_per_s or probe.rate_bytes_per_s
         whole = size_bytes / predicted_seconds(size_bytes, steady, probe.rtt_s or 0.0)
-        return self._limited(host, whole, f"{probe.told(self._now)} to null:", transport=transport)
+        found = self._limited(host, whole, f"{probe.told(self._now)} to null:", transport=transport)
+        return replace(found, is_capped=_is_capped(probe) and found.bytes_per_s == whole)
 
     def flash_limit(self, host: str, model: str | None = None, *, transport: str = USUAL) -> Expectation | None:
         """Return what a device's flash, or that of its model, was seen to take at most, or None where nothing tells.
@@ -229,6 +241,10 @@ class History:
             words = f"the flash of {model} took {rate(limit)} on {count}"
             return Expectation(bytes_per_s=limit, source=f"{source}; {words}")
         return Expectation(bytes_per_s=bytes_per_s, source=source)
+
+
+def _is_capped(one: Measurement) -> bool:
+    return one.verdict == VerdictKind.CAP
 
 
 def _without_pilots(oldest_first: Iterable[Measurement]) -> Iterator[Measurement]:

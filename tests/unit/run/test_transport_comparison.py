@@ -16,6 +16,7 @@ from flashferry.run.device.way import parts_of
 from flashferry.run.probe import SpeedTestOptions
 from flashferry.run.transport_comparison import TransportComparison
 from flashferry.store.history import History
+from flashferry.tcp.verdict_rules import VerdictKind
 from tasks.tcp_config import Change, TunePlan
 from tests.unit.run.device.scripted import Steps, context
 from tests.unit.transports.some_transports import named
@@ -30,6 +31,7 @@ class Compared:
 
     def __init__(self, monkeypatch, **rates) -> None:
         self.rates, self.events, self.set = rates, [], []
+        self.capped: set[str] = set()
         given = replace(context(to_null=True), emit=self.events.append, transports=named(*rates))
         self.parts = parts_of(Steps(tune=self.tune), given)
         self.parts.keeper.update(check=SimpleNamespace(facts=SimpleNamespace(model=None), rtt_s=0.1))
@@ -62,11 +64,20 @@ class Compared:
         if self.by == "scp":
             seen.channel_window_bytes = 8192
         self.parts.keeper.update(transfer=seen)
-        return SimpleNamespace(steady_bytes_per_s=found, measured_bytes_per_s=found, rtt_s=0.1)
+        verdict = SimpleNamespace(kind=VerdictKind.CAP if self.by in self.capped else VerdictKind.BANDWIDTH)
+        return SimpleNamespace(steady_bytes_per_s=found, measured_bytes_per_s=found, rtt_s=0.1, verdict=verdict)
 
     def run(self):
         self.test.deliver(self.plan(None), SimpleNamespace(running=None))
         return self.parts.keeper.record
+
+
+@pytest.mark.parametrize(("capped", "best"), [({"ftp", "scp"}, "ftp"), ({"http"}, "scp"), ({"scp"}, "scp")])
+def test_a_share_of_our_cap_marks_no_transport_as_the_fastest(monkeypatch, capped, best):
+    """Neighbours decide what a share is: of those that it held back the preferred one is marked."""
+    compared = Compared(monkeypatch, ftp=1e6, http=1.1e6, scp=1.5e6)
+    compared.capped = capped
+    assert compared.run().transport == best
 
 
 def test_each_is_timed_and_the_fastest_marked(monkeypatch):

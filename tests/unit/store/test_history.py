@@ -45,6 +45,10 @@ def measured(kind=STAGE, *, days=3.0, host="r1", **more) -> Measurement:
     return Measurement(**values | more)
 
 
+FREE = measured(verdict="bandwidth")
+"""A copy that no cap of ours held back."""
+
+
 def probed(kind, steady_mb, **more) -> Measurement:
     return measured(kind, steady_bytes_per_s=steady_mb * MB, size_bytes=50 * MB, duration_s=10.0, **more)
 
@@ -317,16 +321,31 @@ def test_probes_of_several_transports_in_one_run_all_count():
     ("copies", "allowed", "fastest"),
     [
         ((), ("ftp", "http"), None),
-        ((measured(), measured(transport="http", device_s=100.0)), ("ftp", "http"), "http"),
-        ((measured(), measured(transport="http", device_s=100.0)), ("ftp", "scp"), "ftp"),
-        ((measured(), measured(transport="http", device_s=100.0)), ("scp",), None),
-        ((measured(), measured(kind=PROBE_AS_IS, transport="scp", steady_bytes_per_s=3.0 * MB)), ("ftp", "scp"), "scp"),
+        ((FREE, replace(FREE, transport="http", device_s=100.0)), ("ftp", "http"), "http"),
+        ((FREE, replace(FREE, transport="http", device_s=100.0)), ("ftp", "scp"), "ftp"),
+        ((FREE, replace(FREE, transport="http", device_s=100.0)), ("scp",), None),
+        (
+            (FREE, measured(kind=PROBE_AS_IS, transport="scp", steady_bytes_per_s=3.0 * MB, verdict="window")),
+            ("ftp", "scp"),
+            "scp",
+        ),
         ((measured(host="r2"), measured(host="r2", transport="scp", device_s=50.0)), ("ftp", "scp"), "scp"),
+        ((measured(), measured(transport="http", device_s=100.0)), ("ftp", "http"), "ftp"),
+        ((measured(), measured(transport="http", device_s=100.0)), ("http", "ftp"), "http"),
     ],
-    ids=["nothing known", "two", "one not allowed", "none allowed", "by probe", "of the model"],
+    ids=[
+        "nothing known",
+        "two",
+        "one not allowed",
+        "none allowed",
+        "by probe",
+        "of the model",
+        "our cap, not ftp, was the limit",
+        "nor http",
+    ],
 )
 def test_the_fastest_transport_is_the_one_that_was_measured_to_be(copies, allowed, fastest):
-    """On the device itself, else on its model; never one that is not allowed."""
+    """On the device itself, else on its model; never one that is not allowed; where our cap decided, the preferred."""
     known = (*copies, measured(kind=PROBE_AS_IS, transport="sftp", size_bytes=1, duration_s=0.1)) if copies else ()
     found = History(known, now=NOW).fastest("r1", allowed, size_bytes=IMAGE_BYTES)
     assert (found[0] if found else None) == fastest
