@@ -35,7 +35,7 @@ from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.options import ANY_ADDRESS
 from flashferry.run.server import HOST_KEYS
-from flashferry.transports import USUAL, transport_named
+from flashferry.transports import TRANSPORTS, USUAL
 from flashferry.transports.listening import listeners_at, port_notice
 from flashferry.transports.serving import certified, check_served
 from flashferry.transports.transport import ListenOptions, Transport
@@ -116,7 +116,14 @@ class ServeOptions:
     @property
     def served(self) -> tuple[Transport, ...]:
         """Return the transports that it serves, each once."""
-        return tuple(transport_named(name) for name in dict.fromkeys(self.transports))
+        known = {one.name: one for one in TRANSPORTS}
+        if (unknown := next((name for name in self.transports if name not in known), None)) is not None:
+            *others, last = known
+            raise ConfigInvalid(
+                f"--transports: expected {', '.join(others)} or {last}, found {unknown!r}",
+                hint="Give one of these words, or several with commas between them",
+            )
+        return tuple(known[name] for name in dict.fromkeys(self.transports))
 
     @property
     def is_capped(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from flashferry.run.dry_run import DryRecord
     from flashferry.run.recover import RecoveryRecord
     from tasks.check_report import CheckReport
+    from tasks.tcp_config import TunePlan
 
 _PROVEN = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})
 """A device is neither without the hash that it computed itself, in this run or before it was resumed."""
@@ -264,7 +266,7 @@ def _dry_lines(record: DryRecord) -> Iterator[str]:
     if record.link_rate is not None:
         yield f"  ! link rate {link_rate(record.link_rate.rate_bps)}, {record.link_rate.source}"
     if plan.tune.commands:
-        yield from _configured("set", plan.tune.commands)
+        yield from _configured("set", plan.tune.commands, instead=_instead(plan.tune))
     else:
         yield "  ! no line is changed"
     yield f"  {plan.copy}"
@@ -275,9 +277,19 @@ def _dry_lines(record: DryRecord) -> Iterator[str]:
         yield from _configured("put back", plan.restore)
 
 
-def _configured(what: str, lines: tuple[str, ...]) -> Iterator[str]:
+def _instead(tune: TunePlan) -> dict[str, str]:
+    """Return what is said behind the line of an SSH channel's window, for others are tried where it is refused."""
+    others = " or ".join(one.ours for one in tune.channel)
+    return {
+        one.ours: f"    ! {others} where the device refuses it" for one in tune.changes if one.is_channel and others
+    }
+
+
+def _configured(
+    what: str, lines: tuple[str, ...], *, instead: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[str]:
     yield f"  configure terminal    ! {what}"
-    yield from (f"   {line}" for line in lines)
+    yield from (f"   {line}{instead.get(line, '')}" for line in lines)
     yield "   end"
 
 

@@ -158,7 +158,7 @@ def test_by_ssh_the_password_is_told_apart_and_host_keys_are_shown(images):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("--transports", "gopher"), "transport: expected ftp or http or scp or https or sftp or push, found 'gopher'"),
+        (("--transports", "gopher"), "--transports: expected ftp, http, scp, https or sftp, found 'gopher'"),
         (("--transports", ","), "--transports: expected at least one, found none"),
         (("--transports", "https"), "https: expected a certificate of our server that the devices trust, found none"),
         (("--http-port", "0"), "--http-port: expected http among the transports served, found ftp"),

@@ -54,3 +54,12 @@ def test_what_a_copy_can_have_at_most_is_told_where_there_is_a_choice(capsys):
     assert "FTP at 4.9 MB/s (its link)" in told
     assert "at most" in printed(capsys, plan(host=replace(HOST, transports=("ftp", "http"))))
     assert "at most" not in printed(capsys, plan())
+
+
+def test_what_is_tried_where_the_line_of_the_channel_is_refused_stands_behind_it(capsys):
+    """A release that has no bulk mode is sent another line than the first."""
+    told = printed(capsys, plan(transport=transport_named("scp"), port=22)).splitlines()
+    first, others = next(line for line in told if "ip ssh bulk-mode" in line).split("    ! ")
+    assert first.strip().startswith("ip ssh bulk-mode ")
+    assert others.startswith("ip ssh window-size ")
+    assert others.endswith(" where the device refuses it")
