@@ -62,6 +62,7 @@ def report_html(report: Report) -> str:
         fine_configurations=sum(one.restore.proof in {Proof.PROVEN, Proof.UNTOUCHED} for one in report.devices),
         has_before=any(one.as_is for one in report.devices),
         has_sites=any(site.name for site in report.sites),
+        has_transports=any(one.transport != USUAL for one in report.devices),
         ordered=ordered,
         urgent=[(number, device) for number, device in ordered if device.needs_attention],
         opened=opened,

@@ -247,6 +247,15 @@ def test_html_shows_hostile_text_as_text(run, device, record, report):
     assert "".join(page.words).count("<script>alert(1)</script>") >= 8
 
 
+def test_html_names_transports_where_one_is_not_the_usual(run, device, record, three, report):
+    """Beside each device; a run by FTP alone needs no column for it."""
+    assert "By" not in Page(report_html(report(three))).words
+    by_scp = record("ios_slow") | {"transport": "scp"}
+    words = Page(report_html(report(run(device("xe1"), device("ios1", by_scp))))).words
+    assert "By" in words
+    assert {"FTP", "SCP"} <= set(words)
+
+
 def test_html_of_few_devices_is_open_of_many_only_what_needs_attention(three, fleet, report):
     """Three devices print whole; of many those that need attention do, and the page says so."""
     few, many = report(three), report(fleet(200))
