@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from flashferry.fileserver import sockets
 from flashferry.fileserver.host_capabilities import MOST_SESSIONS
 from flashferry.fileserver.login_limits import CommandBudget
+from flashferry.fileserver.protocol import AsyncChat
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import plain_address
 from ftpserver.base import Fifo, FTPHandler
@@ -190,6 +191,17 @@ class BoundedControl(FTPHandler):
             self.handle_close()
             return
         super().push(data)
+
+    def initiate_send(self) -> None:
+        """Send what is queued; one that was taken out of the loop is not asked for there, and stays out of it.
+
+        A session that has said goodbye waits so for its transfer. The library would fail where the last reply but one
+        was sent in two pieces, and the session stayed open.
+        """
+        if self._fileno in self.ioloop.socket_map:
+            super().initiate_send()
+        else:
+            super(AsyncChat, self).initiate_send()
 
     def respond(self, resp: str, logfun: Any = None) -> None:  # noqa: ARG002 - the library passes its own
         """Send a reply and log it."""

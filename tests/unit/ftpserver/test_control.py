@@ -1,6 +1,12 @@
 """The table of commands: what is shown of them in a log, and what none of them can do."""
 
+import socket
+from typing import Any
+
+from flashferry.fileserver.protocol import IOLoop
+from ftpserver.base import Fifo
 from ftpserver.commands import COMMANDS, masked_command
+from ftpserver.control import BoundedControl
 
 
 def test_commands_are_masked_where_they_may_hold_secrets() -> None:
@@ -16,3 +22,20 @@ def test_no_command_reaches_a_file_system() -> None:
     """Every command of the table works without a permission, that is without a path of the server's."""
     assert {command["perm"] for command in COMMANDS.values()} == {None}
     assert not {"STOR", "DELE", "LIST", "SITE", "STAT", "HELP"} & COMMANDS.keys()
+
+
+def test_a_reply_to_who_was_taken_out_of_the_loop_is_sent_and_fails_nothing() -> None:
+    """After QUIT behind a RETR: the library asked the loop for a descriptor that it had no more, and nobody closed."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        session: Any = BoundedControl.__new__(BoundedControl)
+        session.ioloop = IOLoop()
+        session.socket, session._fileno = ours, ours.fileno()
+        session.connected, session._closed = True, False
+        session.ac_out_buffer_size = 4096
+        session.producer_fifo = Fifo([b"425 No data connection came.\r\n"])
+        # As it is where the reply before was sent in two pieces.
+        session._wanted_io_events = session.ioloop.READ | session.ioloop.WRITE
+        session.initiate_send()
+        assert theirs.recv(100) == b"425 No data connection came.\r\n"
+        session.ioloop.close()
