@@ -15,49 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
-from flashferry.transports.transport import ListenOptions, Offer, Ports, Words, source_setting
+from flashferry.transports.transport import ListenOptions, Ports, Transport, Words, source_setting
 from flashferry.transports.witness import Hindrance
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
-
-_SOURCE = source_setting("source-interface", "ip ftp source-interface")
 
 _ACTIVE = ("PORT", "EPRT")
 _PASSIVE = ("PASV", "EPSV")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ftp:
-    """The File Transfer Protocol; see `Transport`."""
-
-    name: str
-    title: str
-    is_clear_text: bool
-    takes_vrf: bool
-    needs_trust: bool
-    has_channel: bool
-    listener_name: str
-    ports: Ports
-    settings: tuple[Setting, ...]
-    questions: tuple[CopyQuestion, ...]
-    words: Words
-
-    def url(self, offer: Offer) -> str:
-        """Return the URL, with the credentials."""
-        return f"{self.name}://{offer.username}:{offer.password}@{offer.place}"
-
-    def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
-        """Return the source interface, where one is to be set."""
-        return () if source_interface is None else ((_SOURCE, source_interface),)
-
-    def windows(self, _platform: Platform, /) -> tuple[ChannelWindow, ...]:
-        """Return nothing: TCP's window is the only one."""
-        return ()
+class Ftp(Transport):
+    """The File Transfer Protocol."""
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for FTP."""
@@ -71,10 +43,6 @@ class Ftp:
             masquerade_address=options.masquerade_address,
         )
 
-    def fingerprints(self, _host_keys: Path, /) -> tuple[str, ...]:
-        """Return none: it shows no host key."""
-        return ()
-
     def data_mode(self, commands: Iterable[str], /) -> str | None:
         """Return `passive`, where the device connects, or `active`; None where no data connection was asked for."""
         asked = [one for one in commands if any(word in one for word in (*_PASSIVE, *_ACTIVE))]
@@ -87,13 +55,9 @@ FTP = Ftp(
     name="ftp",
     title="FTP",
     is_clear_text=True,
-    takes_vrf=True,
-    needs_trust=False,
-    has_channel=False,
     listener_name="ftp",
     ports=Ports(well_known=21, others=range(2121, 2131)),
-    settings=(_SOURCE,),
-    questions=(),
+    source=source_setting("source-interface", "ip ftp source-interface"),
     words=Words(
         nobody_came="nobody came to our FTP port",
         nothing_flows="it logged in and no data connection came about",

@@ -16,24 +16,14 @@ Facts
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
-from flashferry.transports.transport import ListenOptions, Offer, Ports, Words, source_setting
+from flashferry.transports.transport import SAYS_LITTLE, ListenOptions, Ports, Transport, Words, source_setting
 from flashferry.transports.witness import Hindrance
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
-
-SOURCE = source_setting("http source-interface", "ip http client source-interface")
-"""The same line for HTTP and HTTPS."""
-
-SAYS_LITTLE = re.compile(r"I/O error", re.IGNORECASE)
-"""What the device says whatever went wrong before the first byte."""
 
 CLIENT_HINT = (
     "its source interface (inventory key 'source_interface': the device's HTTP client takes no VRF with the command) "
@@ -48,32 +38,8 @@ WRONG_SOURCE_HINT = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Http:
-    """The Hypertext Transfer Protocol; see `Transport`."""
-
-    name: str
-    title: str
-    is_clear_text: bool
-    takes_vrf: bool
-    needs_trust: bool
-    has_channel: bool
-    listener_name: str
-    ports: Ports
-    settings: tuple[Setting, ...]
-    questions: tuple[CopyQuestion, ...]
-    words: Words
-
-    def url(self, offer: Offer) -> str:
-        """Return the URL, with the credentials."""
-        return f"{self.name}://{offer.username}:{offer.password}@{offer.place}"
-
-    def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
-        """Return the source interface, where one is to be set."""
-        return () if source_interface is None else ((SOURCE, source_interface),)
-
-    def windows(self, _platform: Platform, /) -> tuple[ChannelWindow, ...]:
-        """Return nothing: TCP's window is the only one."""
-        return ()
+class Http(Transport):
+    """The Hypertext Transfer Protocol."""
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for HTTP."""
@@ -82,26 +48,15 @@ class Http:
 
         return http_listener(listen_address=options.address, port=options.port)
 
-    def fingerprints(self, _host_keys: Path, /) -> tuple[str, ...]:
-        """Return none: it shows no host key."""
-        return ()
-
-    def data_mode(self, _commands: Iterable[str], /) -> str | None:
-        """Return None: there is no data connection."""
-        return None
-
 
 HTTP = Http(
     name="http",
     title="HTTP",
     is_clear_text=True,
     takes_vrf=False,
-    needs_trust=False,
-    has_channel=False,
     listener_name="http",
     ports=Ports(well_known=80, others=range(8080, 8090)),
-    settings=(SOURCE,),
-    questions=(),
+    source=source_setting("http source-interface", "ip http client source-interface"),
     words=Words(
         nobody_came="nobody came to our HTTP port",
         nothing_flows="it asked for the image with its ticket and takes nothing",

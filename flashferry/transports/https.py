@@ -14,15 +14,12 @@ Facts
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
-from flashferry.transports.http import CLIENT_HINT, SAYS_LITTLE, SOURCE, WRONG_SOURCE_HINT
-from flashferry.transports.transport import ListenOptions, Offer, Ports, Words
+from flashferry.transports.http import CLIENT_HINT, HTTP, WRONG_SOURCE_HINT
+from flashferry.transports.transport import SAYS_LITTLE, ListenOptions, Ports, Transport, Words
 from flashferry.transports.witness import Hindrance
 
 if TYPE_CHECKING:
@@ -36,32 +33,8 @@ _TRUST = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Https:
-    """HTTP over TLS; see `Transport`."""
-
-    name: str
-    title: str
-    is_clear_text: bool
-    takes_vrf: bool
-    needs_trust: bool
-    has_channel: bool
-    listener_name: str
-    ports: Ports
-    settings: tuple[Setting, ...]
-    questions: tuple[CopyQuestion, ...]
-    words: Words
-
-    def url(self, offer: Offer) -> str:
-        """Return the URL, with the credentials."""
-        return f"{self.name}://{offer.username}:{offer.password}@{offer.place}"
-
-    def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
-        """Return the source interface, where one is to be set."""
-        return () if source_interface is None else ((SOURCE, source_interface),)
-
-    def windows(self, _platform: Platform, /) -> tuple[ChannelWindow, ...]:
-        """Return nothing: TCP's window is the only one."""
-        return ()
+class Https(Transport):
+    """HTTP over TLS."""
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for HTTPS.
@@ -82,14 +55,6 @@ class Https:
             listen_address=options.address, port=options.port, certificate=options.certificate, key=options.key
         )
 
-    def fingerprints(self, _host_keys: Path, /) -> tuple[str, ...]:
-        """Return none: it shows no host key."""
-        return ()
-
-    def data_mode(self, _commands: Iterable[str], /) -> str | None:
-        """Return None: there is no data connection."""
-        return None
-
 
 HTTPS = Https(
     name="https",
@@ -97,11 +62,9 @@ HTTPS = Https(
     is_clear_text=False,
     takes_vrf=False,
     needs_trust=True,
-    has_channel=False,
     listener_name="https",
     ports=Ports(well_known=443, others=range(8443, 8453)),
-    settings=(SOURCE,),
-    questions=(),
+    source=HTTP.source,
     words=Words(
         nobody_came="nobody came to our HTTPS port",
         nothing_flows="it asked for the image with its ticket and takes nothing",

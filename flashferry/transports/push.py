@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting
-from flashferry.transports.transport import ListenOptions, Offer, Ports, Words
+from flashferry.devices.platforms.platform import Setting
+from flashferry.transports.transport import ListenOptions, Offer, Ports, Transport, Words
 from flashferry.transports.witness import Hindrance
 from inventory.transport_policy import PUSH as NAME
 
@@ -33,32 +32,21 @@ _CANNOT = "Look at the device's log, and whether its user may log in twice ('lin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Push:
-    """The way that is no fetching; see `Transport`. Nothing of ours listens for it, and the device asks nothing."""
+class Push(Transport):
+    """The way that is no fetching. Nothing of ours listens for it, and the device asks nothing."""
 
-    name: str
-    title: str
-    is_clear_text: bool
-    takes_vrf: bool
-    needs_trust: bool
-    has_channel: bool
-    listener_name: str
-    ports: Ports
-    settings: tuple[Setting, ...]
-    questions: tuple[CopyQuestion, ...]
-    words: Words
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """Return the line that switches the device's server on."""
+        return (SCP_SERVER,)
 
     def url(self, offer: Offer) -> str:
         """Return what stands for it where others have a URL."""
         return f"{self.name}://{offer.image}"
 
     def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:  # noqa: ARG002 -- the device opens no connection
-        """Return the line that switches the device's server on."""
+        """Return that line, on."""
         return ((SCP_SERVER, None),)
-
-    def windows(self, platform: Platform) -> tuple[ChannelWindow, ...]:
-        """Return what widens the channel's window: the server's and the client's have the same lines."""
-        return platform.ssh.windows
 
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Refuse: nothing of ours listens.
@@ -71,26 +59,15 @@ class Push:
             hint="Name ftp, http, https, scp or sftp",
         )
 
-    def fingerprints(self, _host_keys: Path, /) -> tuple[str, ...]:
-        """Return none: it shows no host key."""
-        return ()
-
-    def data_mode(self, _commands: Iterable[str], /) -> str | None:
-        """Return None: there is no data connection."""
-        return None
-
 
 PUSH = Push(
     name=NAME,
     title="SCP push",
     is_clear_text=False,
-    takes_vrf=True,
-    needs_trust=False,
     has_channel=True,
     listener_name=NAME,
     ports=Ports(well_known=0, others=range(0)),
-    settings=(SCP_SERVER,),
-    questions=(),
+    source=None,
     words=Words(
         nobody_came="no second SSH session came about",
         nothing_flows="its SCP server takes nothing",

@@ -22,22 +22,17 @@ Facts
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Offered, Platform, Setting
-from flashferry.transports.transport import ListenOptions, Offer, Ports, Words, source_setting
+from flashferry.devices.platforms.platform import CopyQuestion, Offered
+from flashferry.transports.transport import SAYS_LITTLE, ListenOptions, Offer, Ports, Transport, Words, source_setting
 from flashferry.transports.witness import Hindrance
 
 if TYPE_CHECKING:
     from flashferry.fileserver import ListenerSettings
-
-SOURCE = source_setting("ssh source-interface", "ip ssh source-interface")
-"""The same line for SCP and SFTP."""
-
 
 NO_COMMON = (
     "Have the device take one of our server's for the time of the copy ('ip ssh client algorithm encryption', 'mac' or "
@@ -45,14 +40,12 @@ NO_COMMON = (
 )
 """What to do where device and server have no algorithm in common. Before 17 the older ones are offered anyway."""
 
-_SAYS_LITTLE = re.compile(r"I/O error", re.IGNORECASE)
-
 
 def _offered(name: str, pattern: str, offers: Offered, answer: str = "\n") -> CopyQuestion:
     return CopyQuestion(name=name, pattern=re.compile(pattern, re.IGNORECASE), answer=answer, offers=offers)
 
 
-QUESTIONS = (
+_QUESTIONS = (
     _offered("server address", r"Address or name of remote host \[([^\]]*)\]\? ?", Offered.SERVER),
     _offered("source user", r"Source username \[([^\]]*)\]\? ?", Offered.USER),
     _offered("source file", r"Source filename \[([^\]]*)\]\? ?", Offered.SOURCE),
@@ -70,36 +63,6 @@ QUESTIONS = (
     ),
 )
 """What the copy command asks about an SSH server. The host key's question is known by its words alone."""
-
-
-def listener_of(options: ListenOptions) -> ListenerSettings:
-    """Return what the file server needs to listen for SSH: SCP and SFTP are one listener.
-
-    Raises:
-        ConfigInvalid: There is no folder for the host keys.
-    """
-    if options.host_keys is None:
-        raise ConfigInvalid(
-            "scp: expected a folder for the SSH host keys, found none", hint="Give the run a state folder"
-        )
-    # Late: who only reads of settings, such as `status`, waits for no server to be imported.
-    from flashferry.sshserver import ssh_listener
-
-    return ssh_listener(listen_address=options.address, port=options.port, host_keys=options.host_keys)
-
-
-def fingerprints_of(host_keys: Path) -> tuple[str, ...]:
-    """Return the fingerprints of our host keys in all ways in which devices may show them.
-
-    Args:
-        host_keys: Folder of the keys; those that are not there yet are made.
-
-    Raises:
-        SettingsInvalid: A key cannot be read, made or used, or others may read it.
-    """
-    from flashferry.sshserver import load_host_keys
-
-    return tuple(shown for key in load_host_keys(host_keys) for shown in key.fingerprints)
 
 
 def words_of(title: str) -> Words:
@@ -145,62 +108,56 @@ def words_of(title: str) -> Words:
             ),
         },
         # What it says of a login that came to nothing is unknown; it is no want of memory in any case.
-        says_little=_SAYS_LITTLE,
+        says_little=SAYS_LITTLE,
         no_common=NO_COMMON,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scp:
-    """The copy protocol of SSH; see `Transport`."""
-
-    name: str
-    title: str
-    is_clear_text: bool
-    takes_vrf: bool
-    needs_trust: bool
-    has_channel: bool
-    listener_name: str
-    ports: Ports
-    settings: tuple[Setting, ...]
-    questions: tuple[CopyQuestion, ...]
-    words: Words
+class Ssh(Transport):
+    """What goes over SSH: SCP and SFTP, which one listener of ours serves."""
 
     def url(self, offer: Offer) -> str:
         """Return the URL with the user alone: the password is typed where it is asked for."""
         return f"{self.name}://{offer.username}@{offer.place}"
 
-    def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
-        """Return the source interface, where one is to be set."""
-        return () if source_interface is None else ((SOURCE, source_interface),)
-
-    def windows(self, platform: Platform) -> tuple[ChannelWindow, ...]:
-        """Return what widens the channel's window."""
-        return platform.ssh.windows
-
     def listener(self, options: ListenOptions) -> ListenerSettings:
-        """Return what the file server needs to listen for SSH; see `listener_of`."""
-        return listener_of(options)
+        """Return what the file server needs to listen for SSH.
 
-    def fingerprints(self, host_keys: Path) -> tuple[str, ...]:
-        """Return the fingerprints of our host keys."""
-        return fingerprints_of(host_keys)
+        Raises:
+            ConfigInvalid: There is no folder for the host keys.
+        """
+        if options.host_keys is None:
+            raise ConfigInvalid(
+                "scp: expected a folder for the SSH host keys, found none", hint="Give the run a state folder"
+            )
+        # Late: who only reads of settings, such as `status`, waits for no server to be imported.
+        from flashferry.sshserver import ssh_listener
 
-    def data_mode(self, _commands: Iterable[str], /) -> str | None:
-        """Return None: there is no data connection."""
-        return None
+        return ssh_listener(listen_address=options.address, port=options.port, host_keys=options.host_keys)
+
+    def fingerprints(self, host_keys: Path, /) -> tuple[str, ...]:
+        """Return the fingerprints of our host keys in all ways in which devices may show them.
+
+        Args:
+            host_keys: Folder of the keys; those that are not there yet are made.
+
+        Raises:
+            SettingsInvalid: A key cannot be read, made or used, or others may read it.
+        """
+        from flashferry.sshserver import load_host_keys
+
+        return tuple(shown for key in load_host_keys(host_keys) for shown in key.fingerprints)
 
 
-SCP = Scp(
+SCP = Ssh(
     name="scp",
     title="SCP",
     is_clear_text=False,
-    takes_vrf=True,
-    needs_trust=False,
     has_channel=True,
     listener_name="ssh",
     ports=Ports(well_known=22, others=range(2222, 2232)),
-    settings=(SOURCE,),
-    questions=QUESTIONS,
+    source=source_setting("ssh source-interface", "ip ssh source-interface"),
+    questions=_QUESTIONS,
     words=words_of("SCP"),
 )

@@ -1,12 +1,13 @@
-"""A transport: the protocol that its file in this folder fulfils, and what a device is told by it."""
+"""A transport: what all have in common beside what their files in this folder say, and what a device is told by it."""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.platforms.platform import ChannelWindow, CopyQuestion, Platform, Setting, ValueKind
@@ -32,6 +33,9 @@ class Ports:
     well_known: int
     others: range
 
+
+SAYS_LITTLE = re.compile(r"I/O error", re.IGNORECASE)
+"""What the clients of HTTP and SSH say whatever went wrong before the first byte."""
 
 _NO_COMMON = "algorithm in common"
 """Of our SSH server's sentence, which has both lists."""
@@ -123,76 +127,54 @@ class Offer:
         return f"{self.server}/{self.image}"
 
 
-class Transport(Protocol):
-    """A protocol by which a device fetches; its members are frozen values."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transport(ABC):
+    """A protocol by which an image comes to a device: what its file in this folder says of it, and what most share.
 
-    @property
-    def name(self) -> str:
-        """Return what it is called, which is how its URLs begin."""
-        ...
+    Attributes:
+        name: What it is called, which is how its URLs begin.
+        title: How people write its name.
+        is_clear_text: Image and ticket cross the network for everybody to read.
+        listener_name: The same for protocols that one listener of ours serves.
+        ports: Those that our server listens on for it.
+        words: What people are told where a copy does not come about.
+        source: The line that names the interface which its copies come from; None where the device opens no connection.
+        takes_vrf: The copy command takes a VRF with it; else the source interface decides alone.
+        needs_trust: The device must trust our certificate already.
+        has_channel: It goes through a channel with a window of its own inside TCP's.
+        questions: What the copy command asks with this protocol, before what it asks with any.
+    """
 
-    @property
-    def title(self) -> str:
-        """Return how people write its name."""
-        ...
-
-    @property
-    def is_clear_text(self) -> bool:
-        """Return whether image and ticket cross the network for everybody to read."""
-        ...
-
-    @property
-    def takes_vrf(self) -> bool:
-        """Return whether the copy command takes a VRF with it; else the source interface decides alone."""
-        ...
-
-    @property
-    def needs_trust(self) -> bool:
-        """Return whether the device must trust our certificate already."""
-        ...
-
-    @property
-    def has_channel(self) -> bool:
-        """Return whether it goes through a channel with a window of its own inside TCP's."""
-        ...
-
-    @property
-    def listener_name(self) -> str:
-        """Return what is the same for protocols that one listener of ours serves."""
-        ...
-
-    @property
-    def ports(self) -> Ports:
-        """Return the ports that our server listens on for it."""
-        ...
+    name: str
+    title: str
+    is_clear_text: bool
+    listener_name: str
+    ports: Ports
+    words: Words
+    source: Setting | None
+    takes_vrf: bool = True
+    needs_trust: bool = False
+    has_channel: bool = False
+    questions: tuple[CopyQuestion, ...] = ()
 
     @property
     def settings(self) -> tuple[Setting, ...]:
         """Return every configuration line beside TCP's and its windows' that it may set on a device."""
-        ...
-
-    @property
-    def questions(self) -> tuple[CopyQuestion, ...]:
-        """Return what the copy command asks with this protocol, before what it asks with any."""
-        ...
-
-    @property
-    def words(self) -> Words:
-        """Return what people are told where a copy does not come about."""
-        ...
-
-    def url(self, offer: Offer) -> str:
-        """Return the URL, with the credentials where the device takes them."""
-        ...
+        return () if self.source is None else (self.source,)
 
     def wanted(self, *, source_interface: str | None) -> Iterable[tuple[Setting, str | None]]:
         """Return which of its settings a copy needs, each with its value; the interface is where it is to come from."""
-        ...
+        return () if self.source is None or source_interface is None else ((self.source, source_interface),)
 
     def windows(self, platform: Platform, /) -> tuple[ChannelWindow, ...]:
         """Return what widens a window of its own inside TCP's, the best first; none where it has no such window."""
-        ...
+        return platform.ssh.windows if self.has_channel else ()
 
+    def url(self, offer: Offer) -> str:
+        """Return the URL, with the credentials where the device takes them."""
+        return f"{self.name}://{offer.username}:{offer.password}@{offer.place}"
+
+    @abstractmethod
     def listener(self, options: ListenOptions) -> ListenerSettings:
         """Return what the file server needs to listen for it; see `flashferry.transports.listening`.
 
@@ -200,19 +182,18 @@ class Transport(Protocol):
             ConfigInvalid: It needs what the options do not have.
             SettingsInvalid: An option is out of its range.
         """
-        ...
 
-    def fingerprints(self, host_keys: Path, /) -> tuple[str, ...]:
+    def fingerprints(self, _host_keys: Path, /) -> tuple[str, ...]:
         """Return the fingerprints that a device may ask about; none where it asks about none.
 
         Raises:
             SettingsInvalid: A host key cannot be read, made or used.
         """
-        ...
+        return ()
 
-    def data_mode(self, commands: Iterable[str], /) -> str | None:
+    def data_mode(self, _commands: Iterable[str], /) -> str | None:
         """Return how the data connection was asked for, by the commands that our server was given; None: not at all."""
-        ...
+        return None
 
 
 def offer_of(
