@@ -19,6 +19,7 @@ from flashferry.cli.terminal.output import complain, say, tell_programs, verb_gi
 from flashferry.core.errors import ConfigInvalid, FlashferryError, Kind
 from flashferry.core.outside import keep_environment_secrets
 from flashferry.model.exit_codes import ExitCode
+from flashferry.nightly.faults import NightFault
 
 COMMANDS = {
     "Staging": ("check", "probe", "plan", "stage", "recover"),
@@ -131,6 +132,9 @@ def main() -> None:
     except ConfigInvalid as error:
         complain(error, ExitCode.USAGE)
         sys.exit(ExitCode.USAGE)
+    except NightFault as error:
+        complain(error, error.exit_code)
+        sys.exit(error.exit_code)
     except FlashferryError as error:
         code = _CODES.get(error.kind, ExitCode.DEVICES_FAILED)
         complain(error, code)

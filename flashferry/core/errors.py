@@ -71,6 +71,9 @@ class Kind(StrEnum):
     NO_DATA = "NO_DATA"
     BROKEN_OFF = "BROKEN_OFF"
 
+    # What ended a step of a night in a lab.
+    NIGHT_FAULT = "NightFault"
+
 
 class FlashferryError(Exception):
     """An expected failure, told in one sentence. Each class says its own kind.

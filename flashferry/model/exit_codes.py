@@ -22,6 +22,8 @@ class ExitCode(IntEnum):
     REFUSED = 4
     RESTORE_INCOMPLETE = 5
     UNFINISHED = 6
+    LAB = 7
+    CLEANUP = 8
     INTERRUPTED = 130
 
     @property
@@ -47,6 +49,8 @@ _MEANINGS = {
     ExitCode.REFUSED: "some devices were refused by the check, none failed",
     ExitCode.RESTORE_INCOMPLETE: "a device's configuration is not proven to be what it was; the report says why",
     ExitCode.UNFINISHED: "the run stopped before all devices were done, none failed; go on with 'stage --resume RUN'",
+    ExitCode.LAB: "the lab of a night could not be used; nothing is said about the tool or the devices",
+    ExitCode.CLEANUP: "a night left a lab running; 'flashferry nightly reap'",
     ExitCode.INTERRUPTED: "interrupted by the operator; no device was left changed",
 }
 
@@ -116,6 +120,14 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
     "doctor": {
         ExitCode.OK: "this host was looked at; 'is_good' says of each finding whether it is as it should be",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
+    "nightly": {
+        ExitCode.OK: "the night was played and is good; its lab is gone",
+        ExitCode.DEVICES_FAILED: "the tool failed in the night, or was slower than in the nights before",
+        ExitCode.REFUSED: "a device of the lab could not be used: no SSH, no licence, refused by the check",
+        ExitCode.LAB: "the lab could not be used; nothing is said about the tool or the devices",
+        ExitCode.CLEANUP: "a lab was left running, whatever else the night found; 'flashferry nightly reap'",
+        ExitCode.INTERRUPTED: "interrupted by the operator; the lab is gone",
     },
     "lab": {ExitCode.OK: "the lab is up", ExitCode.INTERRUPTED: "interrupted by the operator; the lab is gone"},
     "lab-exec": {ExitCode.OK: "the command was run; 'command_exit_code' is its own"},

@@ -1,0 +1,102 @@
+"""How labs of ours are known from others', and which of them may be removed: by their title and their notes, both.
+
+A title alone can be anybody's: somebody may call his lab as we do, or keep one of ours to look at it and write his own
+notes on it. So a lab is ours only by both, and to be removed only where its time is over or its run is dead. Pure, but
+for what is asked of this host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+
+from flashferry.core.codec import CodecError, decode
+from flashferry.nightly.backend import Leftover
+from flashferry.store.run_lock import is_run_alive, lock_of
+
+PREFIX = "ff-nightly-"
+"""Titles of ours begin with it."""
+
+_TITLE = re.compile(rf"{PREFIX}\d{{8}}T\d{{4}}-[0-9a-f]{{4}}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabNotes:
+    """What a lab of ours says about itself.
+
+    Attributes:
+        run: The night's id, which is the lab's title.
+        host: The host that runs it.
+        pid: Its process there.
+        expires: From when on anybody may remove it: ISO 8601 with a time zone.
+    """
+
+    run: str
+    host: str
+    pid: int
+    expires: str
+
+    def text(self) -> str:
+        """Return it as the lab's notes: JSON."""
+        return json.dumps({"run": self.run, "host": self.host, "pid": self.pid, "expires": self.expires})
+
+
+def new_title(now: datetime) -> str:
+    """Return the title of a lab that begins now: 33 characters of the 64 that are allowed."""
+    return f"{PREFIX}{now.astimezone(UTC):%Y%m%dT%H%M}-{token_hex(2)}"
+
+
+def read_notes(leftover: Leftover) -> LabNotes | None:
+    """Return what a lab says about itself, or None where it is not ours: title and notes must agree."""
+    if not _TITLE.fullmatch(leftover.title):
+        return None
+    try:
+        notes = decode(LabNotes, json.loads(leftover.notes))
+        expires = datetime.fromisoformat(notes.expires)
+    except (ValueError, CodecError):
+        return None
+    return notes if notes.run == leftover.title and expires.tzinfo is not None else None
+
+
+def why_removable(leftover: Leftover, *, now: datetime, host: str, is_alive: Callable[[LabNotes], bool]) -> str | None:
+    """Return why a lab may be removed, or None where it may not: a stranger's, or one whose night still runs.
+
+    Args:
+        leftover: The lab.
+        now: The present time, with a time zone.
+        host: This host's name.
+        is_alive: Tells of a night of this host whether it still runs.
+    """
+    notes = read_notes(leftover)
+    if notes is None:
+        return None
+    if now >= datetime.fromisoformat(notes.expires):
+        return f"its time ended {notes.expires}"
+    if notes.host == host and not is_alive(notes):
+        return f"its night on this host, process {notes.pid}, is dead"
+    return None
+
+
+def is_night_alive(folder: Path, notes: LabNotes) -> bool:
+    """Return whether a night of this host still runs, by its lock, or else by its process.
+
+    Args:
+        folder: Where nights keep their locks here. A night with another state folder has its lock elsewhere: then its
+            process decides, so that a living night is never taken for a dead one.
+        notes: What its lab says.
+    """
+    if lock_of(folder, notes.run).exists():
+        return is_run_alive(folder, notes.run)
+    try:
+        os.kill(notes.pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,239 @@
+"""A night as it was: its steps, nodes, links and copies, and what they were judged to be. Values only, as stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from flashferry.model.exit_codes import ExitCode
+from flashferry.nightly.backend import LabNode, LinkCondition
+from flashferry.nightly.faults import Fault, exit_code, gravest
+
+
+class StepName(StrEnum):
+    """The steps of a night, in their order."""
+
+    PREFLIGHT = "preflight"
+    REAP = "reap"
+    IMPORT = "import"
+    START = "start"
+    REACH = "reach"
+    CONDITION = "condition"
+    CHECK = "check"
+    PROBE = "probe"
+    STAGE = "stage"
+    KILL = "kill"
+    RESUME = "resume"
+    RECOVER = "recover"
+    JUDGE = "judge"
+    ARTEFACTS = "artefacts"
+    CLEAN = "clean"
+
+
+class StepOutcome(StrEnum):
+    """How a step ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Colour(StrEnum):
+    """What a series was judged to be tonight."""
+
+    GOOD = "good"
+    AMBER = "amber"
+    RED = "red"
+    CHANGED_UP = "changed_up"
+    NO_HISTORY = "no_history"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesKey:
+    """What nights are compared by; its text stays the same from night to night.
+
+    Attributes:
+        node_definition: `cat8000v`, ...
+        image_definition: The image that the node booted; None: the node definition's own.
+        condition: The name of the link's condition.
+        transport: `ftp`, ...
+        verb: `probe` for timed copies to `null:` of a tuned device, `stage` for copies to flash.
+    """
+
+    node_definition: str
+    image_definition: str | None
+    condition: str
+    transport: str
+    verb: str
+
+    def __str__(self) -> str:
+        """Return it as one text: `cat8000v/-/wan50/ftp/probe`."""
+        parts = (self.node_definition, self.image_definition or "-", self.condition, self.transport, self.verb)
+        return "/".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightCopy:
+    """One copy of a night, by the product's own report.
+
+    Attributes:
+        node: Label of the router.
+        node_definition: What it is.
+        image_definition: What it booted; None: the node definition's own.
+        condition: The name of its link's condition.
+        transport: By which it copied.
+        verb: `probe` or `stage`.
+        is_tuned: Whether the router was tuned for it.
+        rate_bytes_per_s: Its rate.
+        duration_s: Seconds it took.
+        verdict: What held it back, by the product's word; empty where it gave none.
+        gain: How many times as fast as untuned, where that was measured in the same probe; else None.
+    """
+
+    node: str
+    node_definition: str
+    image_definition: str | None
+    condition: str
+    transport: str
+    verb: Literal["probe", "stage"]
+    is_tuned: bool
+    rate_bytes_per_s: float
+    duration_s: float
+    verdict: str = ""
+    gain: float | None = None
+
+    @property
+    def key(self) -> SeriesKey:
+        """The series that it belongs to."""
+        return SeriesKey(
+            node_definition=self.node_definition,
+            image_definition=self.image_definition,
+            condition=self.condition,
+            transport=self.transport,
+            verb=self.verb,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredLink:
+    """A link of a night: what was planned, what was set, what was measured through it.
+
+    Attributes:
+        name: The link's label.
+        condition: The name of its condition.
+        planned: The condition as planned.
+        applied: As read back; None where it could not be set.
+        rtt_ms: Median round trip to the slowest of its routers; None: not measured.
+        loss_percent: Share of pings that were not answered, the worst of its routers; None: not measured.
+        is_as_planned: Whether what was measured is what was planned.
+        told: In a few words: that latency counts per direction, say.
+    """
+
+    name: str
+    condition: str
+    planned: LinkCondition
+    applied: LinkCondition | None = None
+    rtt_ms: float | None = None
+    loss_percent: float | None = None
+    is_as_planned: bool = False
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightStep:
+    """A step of a night.
+
+    Attributes:
+        name: Which.
+        started_at: When, with a time zone.
+        duration_s: Seconds it took.
+        outcome: How it ended.
+        fault: Whose fault, where it failed.
+        sentence: What came of it.
+        hint: What to do, where it failed; else empty.
+        is_unrestored: Whether a device's configuration is not proven to be what it was.
+    """
+
+    name: StepName
+    started_at: datetime
+    duration_s: float
+    outcome: StepOutcome
+    fault: Fault | None = None
+    sentence: str = ""
+    hint: str = ""
+    is_unrestored: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What a series was judged to be tonight.
+
+    Attributes:
+        key: The series.
+        tonight: Median of tonight's copies, bytes per second.
+        history_median: Median of the last good nights; None: too few.
+        threshold: Below it a night is noticed; None: too few nights.
+        colour: The judgement.
+        sentence: The same in words.
+    """
+
+    key: SeriesKey
+    tonight: float
+    history_median: float | None = None
+    threshold: float | None = None
+    colour: Colour
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """A whole night.
+
+    Attributes:
+        night_id: The lab's title: `ff-nightly-20261122T0100-3f2a`.
+        started_at: When it began, with a time zone.
+        ended_at: When its last step so far ended.
+        backend: `cml`, `containerlab`.
+        controller: Its address; empty where it was never reached.
+        controller_version: Its version; empty where it was never reached.
+        kernel: This host's kernel.
+        tool_version: Flashferry's version.
+        steps: What was done, in its order.
+        nodes: The lab's nodes as last seen.
+        links: Its links.
+        copies: All timed copies.
+        is_comparable: Whether it may stand in the history of its series.
+        not_comparable_because: Why not; empty where it may.
+        judgements: One for each series; none before it is judged.
+        is_interrupted: Whether somebody ended it before it was done.
+    """
+
+    night_id: str
+    started_at: datetime
+    ended_at: datetime
+    backend: str
+    controller: str = ""
+    controller_version: str = ""
+    kernel: str
+    tool_version: str
+    steps: tuple[NightStep, ...] = ()
+    nodes: tuple[LabNode, ...] = ()
+    links: tuple[MeasuredLink, ...] = ()
+    copies: tuple[NightCopy, ...] = ()
+    is_comparable: bool = True
+    not_comparable_because: str = ""
+    judgements: tuple[Judgement, ...] = ()
+    is_interrupted: bool = False
+
+    @property
+    def fault(self) -> Fault | None:
+        """The gravest fault of its steps, or None where all is well; a red series fails the step `judge`."""
+        return gravest(step.fault for step in self.steps)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of the command that ran it: a lab left behind outweighs everything else."""
+        code = exit_code(self.fault, is_unrestored=any(step.is_unrestored for step in self.steps))
+        return ExitCode.INTERRUPTED if self.is_interrupted and code is not ExitCode.CLEANUP else code
