@@ -17,7 +17,7 @@ from flashferry.run.run import RunOptions, run_fleet
 from flashferry.store.journal import Journal
 from inventory.load import open_inventory
 from tests.e2e.matrix.cells import Job, named
-from tests.e2e.matrix.faults import IMAGE_BYTES, SSH_TRANSPORTS
+from tests.e2e.matrix.faults import HTTPS, IMAGE_BYTES, SSH_TRANSPORTS
 from tests.e2e.matrix.points import AtWrite
 from tests.e2e.matrix.tripwire import Tripwire
 
@@ -48,6 +48,7 @@ def stage(job: Job) -> None:
                 ask(job.control, {"do": "fault", "name": job.device, "switches": strikes})
                 strikes.clear()
 
+    by_https = cell.fault.transport == HTTPS
     options = RunOptions(
         device=DeviceOptions(
             window_bytes=SSH_WINDOW_BYTES if cell.fault.transport in SSH_TRANSPORTS else WINDOW_BYTES,
@@ -55,7 +56,9 @@ def stage(job: Job) -> None:
             transport=cell.fault.transport,
         ),
         port=0,
-        other_ports={"http": 0, "ssh": 0},
+        other_ports={"http": 0, "https": 0, "ssh": 0},
+        certificate=job.certificate if by_https else None,
+        key=job.key if by_https else None,
     )
     with wire.journal(job.folder / "state") as journal:
         report = run_fleet(open_inventory(job.folder), job.image, options, journal=journal, emit=emit)

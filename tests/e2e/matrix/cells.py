@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.matrix import faults, points
-from tests.e2e.matrix.faults import FAULTS, NO_FAULT, PUSH, SCP_SERVER, SSH_TRANSPORTS, Fault
+from tests.e2e.matrix.faults import FAULTS, HTTPS, NO_FAULT, PUSH, SCP_SERVER, SSH_TRANSPORTS, Fault
 from tests.e2e.matrix.points import ALL_POINTS, KillPoint
 
 OLD_WINDOW = "ip tcp window-size 8000"
@@ -18,6 +18,7 @@ class Start:
 
     platform: str
     config_lines: tuple[str, ...]
+    trusts_us: bool = False
 
 
 STARTS = (
@@ -37,7 +38,14 @@ with another value."""
 
 PUSH_STARTS = (*SSH_STARTS[:2], Start(platform="c9300-17.6", config_lines=(SCP_SERVER, "ip ssh bulk-mode 140000")))
 """For a push: a device whose SCP server somebody switched on is among them, where it must stay on."""
-ALL_STARTS = (*STARTS, *SSH_STARTS, PUSH_STARTS[-1])
+
+HTTPS_STARTS = (
+    Start(platform="c8000v-17.15", config_lines=(), trusts_us=True),
+    Start(platform="isr4321-16.6", config_lines=(OLD_WINDOW,), trusts_us=True),
+    Start(platform="csr1000v-16.11", config_lines=(OLD_WINDOW, "ip tcp path-mtu-discovery"), trusts_us=True),
+)
+"""For copies by HTTPS: with the authority of our certificate in a trustpoint, which is none of our lines."""
+ALL_STARTS = (*STARTS, *SSH_STARTS, PUSH_STARTS[-1], *HTTPS_STARTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +71,8 @@ class Cell:
         """Return the routers that the cell's column meets."""
         if self.fault.transport == PUSH:
             return PUSH_STARTS
+        if self.fault.transport == HTTPS:
+            return HTTPS_STARTS
         return SSH_STARTS if self.fault.transport in SSH_TRANSPORTS else STARTS
 
 
@@ -98,6 +108,7 @@ _MOST_TELLING = {
         "restore.mark",
     ),
     "by SFTP": ("none", "tune.leaving", "pull.quarter", "restore.leaving"),
+    "by HTTPS": ("none", "tune.between", "pull.asked", "pull.most", "restore.between"),
     "by push": (
         "none",
         "tune.between",
@@ -156,6 +167,8 @@ class Job:
         control: Control socket of the lab's devices.
         flash_file: Where the host keeps the image once the device has it.
         image: The image.
+        certificate: File of our server's certificate for HTTPS.
+        key: File of its private key.
         secrets: File that takes the tickets' credentials, for the search; it is not searched itself.
         dies: Whether a recovery is killed.
     """
@@ -168,5 +181,7 @@ class Job:
     control: Path
     flash_file: Path
     image: Path
+    certificate: Path
+    key: Path
     secrets: Path
     dies: bool = False

@@ -19,6 +19,7 @@ COLLEAGUES_LINE = "snmp-server location rack 7"
 COLLEAGUES_WINDOW = "ip tcp window-size 30000"
 AWAY_S = 2.0
 PUSH = "push"
+HTTPS = "https"
 SCP_SERVER = "ip scp server enable"
 NOBODY = "198.18.0.99"
 """An address of the lab's core network that nobody has: a SYN to it is never answered."""
@@ -206,6 +207,11 @@ FAULTS: tuple[Fault, ...] = (
         name="by push",
         says=f"nothing goes wrong; our side writes the image, with `{SCP_SERVER}` among our lines where it is off",
         transport=PUSH,
+    ),
+    Fault(
+        name="by HTTPS",
+        says="nothing goes wrong; the copy goes by HTTPS, from a server that the router's trustpoint vouches for",
+        transport=HTTPS,
     ),
 )
 SSH_TRANSPORTS = ("scp", "sftp", PUSH)

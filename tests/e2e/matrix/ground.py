@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from flashferry.lab.authority import Authority, ServerCertificate
 from flashferry.lab.world import DeviceAccess, DeviceSpec, Rung, World, WorldSpec, start_world
 from tests.e2e.matrix.cells import ALL_STARTS, Cell, Job, Start
 from tests.e2e.matrix.faults import IMAGE_BYTES
@@ -38,9 +39,12 @@ class Router:
 class Ground:
     """A world with routers of each kind; every cell takes one for itself."""
 
-    def __init__(self, world: World, folder: Path, routers: dict[Start, list[str]]) -> None:
+    def __init__(
+        self, world: World, folder: Path, routers: dict[Start, list[str]], certificate: ServerCertificate
+    ) -> None:
         self.world = world
         self.folder = folder
+        self.certificate = certificate
         self.image = folder / IMAGE_NAME
         self.image.write_bytes(os.urandom(IMAGE_BYTES))
         self.md5 = hashlib.md5(self.image.read_bytes(), usedforsecurity=False).hexdigest()
@@ -110,6 +114,7 @@ def open_ground(cells: tuple[Cell, ...], folder: Path) -> Iterator[Ground]:
     password, enable_secret = (f"{word}{secrets.token_hex(6)}" for word in ("Login", "Enable"))
     routers: dict[Start, list[str]] = defaultdict(list)
     specs = []
+    authority = Authority()
     for number, cell in enumerate(cells):
         kind = ALL_STARTS.index(cell.start)
         name = f"m{kind}-{number}"
@@ -118,11 +123,13 @@ def open_ground(cells: tuple[Cell, ...], folder: Path) -> Iterator[Ground]:
             DeviceSpec(
                 name=name, platform=cell.start.platform, config_lines=cell.start.config_lines,
                 password=password, enable_secret=enable_secret,
+                trustpoints=(("LAB-CA", authority.pem),) if cell.start.trusts_us else (),
             )
         )  # fmt: skip
     spec = WorldSpec(profile="lan", devices=tuple(specs))
     with start_world(spec, rung=Rung.FULL) as world:
-        ground = Ground(world, folder, routers)
+        certificate = authority.issue(folder, (world.server_address,))
+        ground = Ground(world, folder, routers, certificate)
         with ground.nursery():
             yield ground
 

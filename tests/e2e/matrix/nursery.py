@@ -67,7 +67,7 @@ def _live(connection: socket.socket) -> NoReturn:
 
 def _job(line: bytes) -> Job:
     values: dict[str, Any] = json.loads(line)
-    paths = {"folder", "output", "control", "flash_file", "image", "secrets"}
+    paths = {"folder", "output", "control", "flash_file", "image", "certificate", "key", "secrets"}
     made: dict[str, Any] = {name: Path(value) if name in paths else value for name, value in values.items()}
     return Job(**made)
 

@@ -100,6 +100,8 @@ class _Play:
             control=self._ground.control,
             flash_file=self._router.flash_file,
             image=self._ground.image,
+            certificate=self._ground.certificate.certificate,
+            key=self._ground.certificate.key,
             secrets=self._secrets,
             dies=dies,
         )
