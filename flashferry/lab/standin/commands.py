@@ -21,9 +21,9 @@ from flashferry.lab.standin import (
     verify,
 )
 from flashferry.lab.standin.config_lock import may_configure, show_lock
-from flashferry.lab.standin.copy_download import copy_from_server
+from flashferry.lab.standin.copy_download import Copy, copy_from_server
 from flashferry.lab.standin.copy_files import RUNNING, STARTUP, copy_local
-from flashferry.lab.standin.copy_ssh import SSH_SCHEMES, copy_by_ssh
+from flashferry.lab.standin.copy_ssh import SSH_SCHEMES, SshCopy
 from flashferry.lab.standin.copy_upload import copy_to_server
 from flashferry.lab.standin.grammar import Node
 from flashferry.lab.standin.hardware import fields
@@ -103,10 +103,9 @@ async def _copy(
         vty.terminal.write(f"% VRF {vrf} does not exist\n")
     elif target == RUNNING and not may_configure(vty):
         return
-    elif source.partition(":")[0].lower() in SSH_SCHEMES:
-        await copy_by_ssh(vty, source, target, vrf=vrf, verify=verify)
     elif _is_server(source):
-        await copy_from_server(vty, source, target, vrf=vrf, verify=verify)
+        by = SshCopy if source.partition(":")[0].lower() in SSH_SCHEMES else Copy
+        await copy_from_server(vty, source, target, by=by, vrf=vrf, verify=verify)
     elif _is_server(target):
         await copy_to_server(vty, source, target, vrf=vrf)
     else:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flashferry.lab.standin.copy_target import Target
     from flashferry.lab.standin.flash import Flash
     from flashferry.lab.standin.ftp_pull import Pull
+    from flashferry.lab.standin.ftp_request import TransferRequest
     from flashferry.lab.standin.server_url import ServerUrl
     from flashferry.lab.standin.tftp_transfer import TftpPull
     from flashferry.lab.standin.vty import Vty
@@ -37,7 +38,7 @@ _SYSLOG = "%LINEPROTO-5-UPDOWN: Line protocol on Interface Tunnel0, changed stat
 
 
 async def copy_from_server(
-    vty: Vty, source: str, target: str, *, vrf: str | None = None, verify: bool | None = None
+    vty: Vty, source: str, target: str, *, by: type[Copy], vrf: str | None = None, verify: bool | None = None
 ) -> None:  # fmt: skip
     """`copy ftp:... FS:...` and the like of other protocols, or to a configuration.
 
@@ -45,24 +46,17 @@ async def copy_from_server(
         vty: Whose copy it is.
         source: The URL as typed.
         target: The destination as typed; a configuration by its full name.
+        by: How the protocol copies.
         vrf: The VRF that the command names.
         verify: What `/verify` and `/noverify` say; None for neither.
     """
-    url = await source_url(vty, source)
-    place = await place_of(vty, target, url, verify) if url is not None else None
-    if url is None or place is None:
-        return
-    try:
-        request = transfer_request(vty.device, url, vrf)
-    except CopyError as error:
-        vty.device.note_guess(error.guess)
-        vty.terminal.write(f"Accessing {url.shown}...\n%Error {error.verb} {url.shown} ({error.reason})\n")
-        return
-    stop = threading.Event()
-    await Copy(vty, url, place, PULLS[url.scheme](request, vty.device.connections, stop), stop).run()
+    url = await by.source(vty, source)
+    place = await _place_of(vty, target, url, verify) if url is not None else None
+    if url is not None and place is not None:
+        await by(vty, url, place).run(vrf)
 
 
-async def place_of(vty: Vty, target: str, url: ServerUrl, verify: bool | None) -> Target | None:
+async def _place_of(vty: Vty, target: str, url: ServerUrl, verify: bool | None) -> Target | None:
     """Return where the copy goes, after the questions about it; None ends the copy."""
     if target in {RUNNING, STARTUP}:
         return await _configuration(vty, target)
@@ -104,30 +98,47 @@ class _Progress:
 class Copy:
     """One copy: marks while it runs, and its end."""
 
-    def __init__(self, vty: Vty, url: ServerUrl, target: Target, pull: Pull | TftpPull, stop: threading.Event) -> None:
+    def __init__(self, vty: Vty, url: ServerUrl, target: Target) -> None:
         self._vty = vty
         self._device = vty.device
         self._url = url
         self._target = target
-        self._stop = stop
-        self._pull = pull
+        self._stop = threading.Event()
         self._progress = _Progress(noise_is_due=vty.device.faults.syslog_in_copy)
         self._loop = asyncio.get_running_loop()
         self._was_declined = False
 
-    async def run(self) -> None:
-        """Copy, and print what the device prints."""
-        terminal = self._vty.terminal
-        terminal.write(self._first_text())
-        hooks = PullHooks(may_begin=self._may_begin, open_sink=self._open_sink, progress=self._on_bytes)
-        terminal.on_escape = self._pull.abort
-        closed = asyncio.ensure_future(self._end_with_vty())
+    @staticmethod
+    async def source(vty: Vty, text: str) -> ServerUrl | None:
+        """Return the URL of the copy, after asking for what it does not name; None ends the copy."""
+        return await source_url(vty, text)
+
+    async def run(self, vrf: str | None) -> None:
+        """Copy, by the VRF that the command names, and print what the device prints."""
+        self._vty.terminal.write(self._first_text())
         try:
-            result = await in_own_thread(lambda: self._pull.run(hooks))
+            pull = self._pull(self._request(vrf))
+        except CopyError as error:
+            self._tell(error)
+            return
+        await self._fetch(pull)
+
+    def _request(self, vrf: str | None) -> TransferRequest:
+        return transfer_request(self._device, self._url, vrf)
+
+    def _pull(self, request: TransferRequest) -> Pull | TftpPull:
+        return PULLS[self._url.scheme](request, self._device.connections, self._stop)
+
+    async def _fetch(self, pull: Pull | TftpPull) -> None:
+        terminal = self._vty.terminal
+        hooks = PullHooks(may_begin=self._may_begin, open_sink=self._open_sink, progress=self._on_bytes)
+        terminal.on_escape = pull.abort
+        closed = asyncio.ensure_future(self._end_with_vty(pull))
+        try:
+            result = await in_own_thread(lambda: pull.run(hooks))
         except CopyError as error:
             self._target.drop()
-            self._device.note_guess(error.guess)
-            terminal.write(f"{self._before_error()}%Error {error.verb} {self._url.shown} ({error.reason})\n")
+            self._tell(error)
             return
         except AbortedError:
             self._target.drop()
@@ -142,6 +153,10 @@ class Copy:
         self._finish(result)
         await self._target.verify()
 
+    def _tell(self, error: CopyError) -> None:
+        self._device.note_guess(error.guess)
+        self._vty.terminal.write(f"{self._before_error()}%Error {error.verb} {self._url.shown} ({error.reason})\n")
+
     def _first_text(self) -> str:
         return f"Accessing {self._url.shown}..."
 
@@ -149,10 +164,10 @@ class Copy:
         """Return the line end that an error line needs before it."""
         return "\n"
 
-    async def _end_with_vty(self) -> None:
+    async def _end_with_vty(self, pull: Pull | TftpPull) -> None:
         await self._vty.terminal.closed.wait()
         if not self._device.faults.copy_outlives_session:
-            self._pull.abort()
+            pull.abort()
 
     def _finish(self, result: PullResult) -> None:
         size, figures = result.size_bytes, self._device.platform.copy

@@ -13,27 +13,25 @@ from flashferry.lab.standin.tcp_settings import tcp_settings
 from flashferry.lab.standin.trustpoints import trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.server_url import ServerUrl
     from flashferry.lab.standin.vty import Vty
-    from flashferry.lab.standin.wording import Wording
 
-_BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
+BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
+"""What is printed of a URL that is none."""
 
 
 async def source_url(vty: Vty, text: str) -> ServerUrl | None:
     """Return the URL of a download, after asking for what it does not name."""
     url = parse_url(text)
     if url is None:
-        vty.terminal.write(_BAD_ADDRESS)
+        vty.terminal.write(BAD_ADDRESS)
         return None
     host = url.host
     if not host or url.port_is_open:
         host = await vty.terminal.ask(f"Address or name of remote host [{host}]? ", host)
     if not host:
-        vty.terminal.write(f"?Host name or address not specified\n{_BAD_ADDRESS}")
+        vty.terminal.write(f"?Host name or address not specified\n{BAD_ADDRESS}")
         return None
     path = url.path or await vty.terminal.ask("Source filename []? ", "")
     if not path:
@@ -46,13 +44,13 @@ async def destination_url(vty: Vty, text: str, name: str) -> ServerUrl | None:
     """Return the URL of an upload; host and name are asked for even where it names them (Cisco configuration guide)."""
     url = parse_url(text)
     if url is None:
-        vty.terminal.write(_BAD_ADDRESS)
+        vty.terminal.write(BAD_ADDRESS)
         return None
     host, path = url.host, url.path if url.file_name else f"{url.path}{name}"
     if vty.device.running.value("file prompt") != "quiet" or not host:
         host = await vty.terminal.ask(f"Address or name of remote host [{host}]? ", host)
     if not host:
-        vty.terminal.write(f"?Host name or address not specified\n{_BAD_ADDRESS}")
+        vty.terminal.write(f"?Host name or address not specified\n{BAD_ADDRESS}")
         return None
     if vty.device.running.value("file prompt") != "quiet":
         path = await vty.terminal.ask(f"Destination filename [{path}]? ", path)
@@ -69,12 +67,12 @@ def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> Transfe
     texts = device.platform.texts_of(url.scheme)
     resolved = "" if is_address(url.host) else running.value(f"ip host {url.host}") or ""
     if texts and not resolved and not is_address(url.host):
-        raise _failed(texts, "bad_host")
+        raise CopyError.worded(texts["bad_host"])
     line = SOURCE_INTERFACE_LINES[url.scheme]
     own_line = running.value("ip scp source-interface") if url.scheme == "scp" else None
     way = way_to(running, resolved or url.host, vrf=vrf, source_interface=own_line or running.value(line))
     if way is None:
-        raise _failed(texts, "unreachable") if texts else CopyError("opening", "Timed out")
+        raise CopyError.worded(texts["unreachable"]) if texts else CopyError("opening", "Timed out")
     user, word = _login(device, url)
     own = device.settings.extended_passive
     tcp = tcp_settings(running, device.platform.tcp, ineffective=faults.ineffective_config_pattern)
@@ -95,11 +93,6 @@ def transfer_request(device: Device, url: ServerUrl, vrf: str | None) -> Transfe
         trusted=trusted(running) if url.scheme == "https" else (),
         decrypts_bytes_per_s=faults.https_bytes_per_s or device.platform.copy.https_bytes_per_s,
     )
-
-
-def _failed(texts: Mapping[str, Wording], name: str) -> CopyError:
-    wording = texts[name]
-    return CopyError(wording.verb, wording.reason, guess=wording.name if wording.unknown else "")
 
 
 def _login(device: Device, url: ServerUrl) -> tuple[str, str]:

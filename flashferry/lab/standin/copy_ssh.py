@@ -11,13 +11,11 @@ By SFTP the marks follow the file's name on its line (pyATS). A URL that names h
 from __future__ import annotations
 
 import asyncio
-import threading
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from flashferry.lab.standin.copy_download import Copy, place_of
-from flashferry.lab.standin.copy_request import transfer_request
-from flashferry.lab.standin.ftp_request import CopyError
+from flashferry.lab.standin.copy_download import Copy
+from flashferry.lab.standin.copy_request import BAD_ADDRESS
 from flashferry.lab.standin.results import PullResult, result_line
 from flashferry.lab.standin.server_url import parse_url
 from flashferry.lab.standin.ssh_client.arriving import SshFaults
@@ -30,7 +28,6 @@ from flashferry.lab.standin.terminal import DisconnectedError
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from flashferry.lab.standin.copy_target import Target
     from flashferry.lab.standin.device import Device
     from flashferry.lab.standin.faults import Faults
     from flashferry.lab.standin.ftp_request import TransferRequest
@@ -42,69 +39,7 @@ if TYPE_CHECKING:
 SSH_SCHEMES: dict[str, type[SshPull]] = {"scp": ScpPull, "sftp": SftpPull}
 """The protocols that go over SSH."""
 
-_BAD_ADDRESS = "%Error parsing filename (Bad address)\n"
 _KEY_QUESTION = "Are you sure you want to continue connecting (yes/no)? "
-
-
-async def copy_by_ssh(
-    vty: Vty, source: str, target: str, *, vrf: str | None = None, verify: bool | None = None
-) -> None:  # fmt: skip
-    """`copy scp:... FS:...`, `copy sftp:... FS:...`, or to a configuration.
-
-    Args:
-        vty: Whose copy it is.
-        source: The URL as typed.
-        target: The destination as typed; a configuration by its full name.
-        vrf: The VRF that the command names.
-        verify: What `/verify` and `/noverify` say; None for neither.
-    """
-    url = await _source(vty, source)
-    place = await place_of(vty, target, url, verify) if url is not None else None
-    if url is None or place is None:
-        return
-    device = vty.device
-    device.last_ssh_path = url.path
-    try:
-        request = _request(device, url, vrf)
-    except CopyError as error:
-        device.note_guess(error.guess)
-        vty.terminal.write(f"%Error {error.verb} {url.shown} ({error.reason})\n")
-        return
-    await SshCopy(vty, url, place, request, threading.Event()).run()
-
-
-async def _source(vty: Vty, text: str) -> ServerUrl | None:
-    """Return the URL, after all three questions where it lacks something; a quiet prompt asks for what is missing."""
-    url = parse_url(text)
-    if url is None:
-        vty.terminal.write(_BAD_ADDRESS)
-        return None
-    user = url.user or vty.device.client_credentials(f"ip {url.scheme}")[0]
-    is_whole = bool(url.host and user and url.path) and not url.port_is_open
-    asks_all = not is_whole and vty.device.running.value("file prompt") != "quiet"
-    host, path = url.host, url.path
-    if asks_all or not host:
-        host = await vty.terminal.ask(f"Address or name of remote host [{host}]? ", host)
-    if not host:
-        vty.terminal.write(f"?Host name or address not specified\n{_BAD_ADDRESS}")
-        return None
-    if asks_all or not user:
-        user = await vty.terminal.ask(f"Source username [{user or vty.user}]? ", user or vty.user)
-    if asks_all or not path:
-        shown = path or vty.device.last_ssh_path
-        path = await vty.terminal.ask(f"Source filename [{shown}]? ", shown)
-    if not path:
-        vty.terminal.write("%Error parsing filename (No such file or directory)\n")
-        return None
-    return replace(url, host=host, user=user, path=path, port_is_open=False)
-
-
-def _request(device: Device, url: ServerUrl, vrf: str | None) -> TransferRequest:
-    request = transfer_request(device, url, vrf)
-    if not has_bulk_mode(device.running):
-        return request
-    tcp = replace(request.tcp, syn_options=replace(request.tcp.syn_options, sack=True))
-    return replace(request, tcp=tcp)
 
 
 def _settings(device: Device) -> SshSettings:
@@ -149,20 +84,53 @@ def _spoilt(device: Device, password: str) -> str:
 class SshCopy(Copy):
     """One copy over SSH; what the login asks is asked on its session."""
 
-    def __init__(
-        self, vty: Vty, url: ServerUrl, target: Target, request: TransferRequest, stop: threading.Event
-    ) -> None:  # fmt: skip
-        device = vty.device
+    _is_within_line = False
+
+    @staticmethod
+    async def source(vty: Vty, text: str) -> ServerUrl | None:
+        """Ask all three questions where the URL lacks something; a quiet prompt asks for what is missing."""
+        url = parse_url(text)
+        if url is None:
+            vty.terminal.write(BAD_ADDRESS)
+            return None
+        user = url.user or vty.device.client_credentials(f"ip {url.scheme}")[0]
+        is_whole = bool(url.host and user and url.path) and not url.port_is_open
+        asks_all = not is_whole and vty.device.running.value("file prompt") != "quiet"
+        host, path = url.host, url.path
+        if asks_all or not host:
+            host = await vty.terminal.ask(f"Address or name of remote host [{host}]? ", host)
+        if not host:
+            vty.terminal.write(f"?Host name or address not specified\n{BAD_ADDRESS}")
+            return None
+        if asks_all or not user:
+            user = await vty.terminal.ask(f"Source username [{user or vty.user}]? ", user or vty.user)
+        if asks_all or not path:
+            shown = path or vty.device.last_ssh_path
+            path = await vty.terminal.ask(f"Source filename [{shown}]? ", shown)
+        if not path:
+            vty.terminal.write("%Error parsing filename (No such file or directory)\n")
+            return None
+        return replace(url, host=host, user=user, path=path, port_is_open=False)
+
+    def _request(self, vrf: str | None) -> TransferRequest:
+        self._device.last_ssh_path = self._url.path
+        request = super()._request(vrf)
+        if not has_bulk_mode(self._device.running):
+            return request
+        tcp = replace(request.tcp, syn_options=replace(request.tcp.syn_options, sack=True))
+        return replace(request, tcp=tcp)
+
+    def _pull(self, request: TransferRequest) -> SshPull:
+        device, server = self._device, (request.address, self._url.port)
         login = Login(
-            user=request.user or vty.user,
+            user=request.user or self._vty.user,
             password=_spoilt(device, request.password) if request.password else None,
-            server=(request.address, url.port),
-            known_hosts=_known_hosts(device, (request.address, url.port)),
+            server=server,
+            known_hosts=_known_hosts(device, server),
             operator=self,
         )
         plan = SshPlan(settings=_settings(device), login=login, screen=self, faults=_faults(device))
-        super().__init__(vty, url, target, SSH_SCHEMES[url.scheme](request, device.connections, stop, plan), stop)
-        self._is_within_line = False
+        return SSH_SCHEMES[self._url.scheme](request, device.connections, self._stop, plan)
 
     def password(self) -> str | None:
         """Ask for the password; called in the copy's thread."""

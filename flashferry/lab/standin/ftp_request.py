@@ -39,6 +39,11 @@ class CopyError(Exception):
         self.reason = reason
         self.guess = guess
 
+    @classmethod
+    def worded(cls, wording: Wording) -> CopyError:
+        """Return an error whose words are data of the platform."""
+        return cls(wording.verb, wording.reason, guess=wording.name if wording.unknown else "")
+
 
 class AbortedError(Exception):
     """The copy was stopped from outside."""

@@ -22,7 +22,7 @@ from flashferry.lab.standin.ftp_protocol import (
     extended_passive_port,
     passive_address,
 )
-from flashferry.lab.standin.ftp_request import AbortedError, CopyError, TransferRequest, as_copy_error
+from flashferry.lab.standin.ftp_request import NO_WAY, AbortedError, CopyError, TransferRequest, as_copy_error
 from flashferry.lab.standin.handshake import GATE, LONGEST_HOLD_S
 from flashferry.lab.standin.http_protocol import HttpProtocolError
 from flashferry.lab.standin.outgoing import open_connection
@@ -206,6 +206,33 @@ class Transfer:
         for entry in [each for each in self._open if each[0] is connection]:
             self._open.remove(entry)
             self._connections.remove(entry[1])
+
+
+class WordedTransfer(Transfer):
+    """A transfer by a client whose words are data; see `flashferry.lab.standin.wording`.
+
+    How far it has come is "connect", then "dialogue", then "file".
+    """
+
+    _stage = "connect"
+
+    def failed(self, name: str) -> CopyError:
+        """Return the error with the platform's words for it."""
+        return CopyError.worded(self.request.texts[name])
+
+    def words_of(self, error: Exception) -> CopyError:
+        """Name what TCP has to say by how far the transfer had come."""
+        if isinstance(error, CopyError):
+            return error
+        if isinstance(error, ConnectionRefusedError):
+            return self.failed("refused")
+        if isinstance(error, TimeoutError) or getattr(error, "errno", None) in NO_WAY:
+            return self.failed({"connect": "unreachable", "dialogue": "silent"}.get(self._stage, "stalled"))
+        return self.failed(self.name_of_loss())
+
+    def name_of_loss(self) -> str:
+        """Return by which name the words for a lost connection are asked for."""
+        raise NotImplementedError
 
 
 def await_call(listener: socket.socket, longest_s: float) -> None:

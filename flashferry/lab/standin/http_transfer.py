@@ -16,8 +16,8 @@ from flashferry.lab.standin import clock, receive_window
 from flashferry.lab.standin.flash import Pace
 from flashferry.lab.standin.ftp_pull import Pull
 from flashferry.lab.standin.ftp_push import Push
-from flashferry.lab.standin.ftp_request import NO_WAY, AbortedError, CopyError, PullHooks
-from flashferry.lab.standin.ftp_transfer import CHUNK_BYTES, Transfer
+from flashferry.lab.standin.ftp_request import AbortedError, PullHooks
+from flashferry.lab.standin.ftp_transfer import CHUNK_BYTES, WordedTransfer
 from flashferry.lab.standin.http_protocol import END, Answer, read_head, request_head
 from flashferry.lab.standin.results import PullResult
 from flashferry.lab.standin.tls import TlsError, TlsSettings, TlsStream
@@ -40,7 +40,7 @@ class Stream(Protocol):
         """Send all."""
 
 
-class HttpTransfer(Transfer):
+class HttpTransfer(WordedTransfer):
     """What a download and an upload by HTTP have in common."""
 
     def open_http(self) -> tuple[socket.socket, Stream]:
@@ -49,7 +49,7 @@ class HttpTransfer(Transfer):
         connection = self._connect((self.request.address, self.request.url.port))
         connection.settimeout(self.request.reply_timeout_s)
         receive_window.before_data(connection, self.request.tcp.window_bytes, head_comes_first=True)
-        self._stage = "head"
+        self._stage = "dialogue"
         if self.request.url.scheme == "http":
             return connection, connection
         pace = self.request.decrypts_bytes_per_s
@@ -77,25 +77,12 @@ class HttpTransfer(Transfer):
             if not chunk or len(held) > _LONGEST_HEAD_BYTES:
                 raise self.failed("closed")
         head, _, rest = held.partition(END)
-        self._stage = "body"
+        self._stage = "file"
         return read_head(head), rest
 
-    def failed(self, name: str) -> CopyError:
-        """Return the error with the platform's words for it."""
-        wording = self.request.texts[name]
-        return CopyError(wording.verb, wording.reason, guess=wording.name if wording.unknown else "")
-
-    def words_of(self, error: Exception) -> CopyError:
-        """Name what went wrong by how far the transfer had come."""
-        if isinstance(error, CopyError):
-            return error
-        if isinstance(error, ConnectionRefusedError):
-            return self.failed("refused")
-        if isinstance(error, TimeoutError) or getattr(error, "errno", None) in NO_WAY:
-            return self.failed({"connect": "unreachable", "head": "silent"}.get(self._stage, "stalled"))
-        return self.failed("broken" if self._stage == "body" else "closed")
-
-    _stage = "connect"
+    def name_of_loss(self) -> str:
+        """Tell a body that broke off from an answer that never came."""
+        return "broken" if self._stage == "file" else "closed"
 
 
 class HttpPull(HttpTransfer, Pull):

@@ -25,31 +25,24 @@ _POLICIES = ("any", "accept-new", "ask")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SshFigures:
-    """The SSH client of a release.
+class SshManner:
+    """How an SSH client goes about it, be it as its release has it or for one copy.
 
     Attributes:
-        name: Name of the data file.
-        default_window_bytes: Receive window of a channel without `ip ssh window-size` and `ip ssh bulk-mode`.
-        bulk_window_bytes: What `ip ssh bulk-mode` without a number means.
         packet_bytes: Largest SSH packet that it takes; no larger than the window.
         refill: When it opens the window again: once half of it is used up; once three packets are (OpenSSH, where that
             is earlier); after each packet.
-        kex: Its key exchanges, in its order.
+        kex: Its key exchanges, in the order of its KEXINIT.
         encryption: Its ciphers.
         mac: Its MACs.
         host_keys: Signatures of a host key that it takes.
-        host_key_policy: Without a `stricthostkeycheck` line: ``any`` takes every key, ``accept-new`` keeps to the
-            first, ``ask`` asks before it takes a first one.
+        host_key_policy: What it does about a host key without a `stricthostkeycheck` line: ``any`` takes every key,
+            ``accept-new`` keeps to the first, ``ask`` asks before it takes a first one.
         password_prompts: How often it asks for a password.
         sftp_requests: How many reads of a packet each it has under way; assumed of every release.
-        unknown_lines: Configuration commands that the release does not know, by their first words.
         crypto_bytes_per_s: How fast it decrypts, by cipher; a model, and assumed where its file does not say otherwise.
     """
 
-    name: str
-    default_window_bytes: int
-    bulk_window_bytes: int
     packet_bytes: int
     refill: Refill
     kex: tuple[str, ...]
@@ -59,8 +52,24 @@ class SshFigures:
     host_key_policy: HostKeyPolicy
     password_prompts: int
     sftp_requests: int
-    unknown_lines: tuple[str, ...]
     crypto_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshFigures(SshManner):
+    """The SSH client of a release.
+
+    Attributes:
+        name: Name of the data file.
+        default_window_bytes: Receive window of a channel without `ip ssh window-size` and `ip ssh bulk-mode`.
+        bulk_window_bytes: What `ip ssh bulk-mode` without a number means.
+        unknown_lines: Configuration commands that the release does not know, by their first words.
+    """
+
+    name: str
+    default_window_bytes: int
+    bulk_window_bytes: int
+    unknown_lines: tuple[str, ...]
 
 
 @functools.cache

@@ -18,7 +18,8 @@ import asyncssh
 from flashferry.lab.standin import receive_window
 from flashferry.lab.standin.flash import NoSpaceError
 from flashferry.lab.standin.ftp_pull import Pull
-from flashferry.lab.standin.ftp_request import NO_WAY, AbortedError, CopyError, PullHooks, TransferRequest
+from flashferry.lab.standin.ftp_request import AbortedError, PullHooks, TransferRequest
+from flashferry.lab.standin.ftp_transfer import WordedTransfer
 from flashferry.lab.standin.results import PullResult
 from flashferry.lab.standin.ssh_client.arriving import NO_SPACE, ArrivingFile, SinkRefusedError, SshFaults
 from flashferry.lab.standin.ssh_client.channel import (
@@ -63,7 +64,7 @@ class SshPlan:
     faults: SshFaults = field(default_factory=SshFaults)
 
 
-class SshPull(Pull):
+class SshPull(WordedTransfer, Pull):
     """One download; `speak` is what SCP and SFTP do in their own way.
 
     Args:
@@ -83,7 +84,7 @@ class SshPull(Pull):
     def _fetch(self, hooks: PullHooks) -> PullResult:
         started_s = time.monotonic()
         connection = self._connect((self.request.address, self.request.url.port))
-        self._stage = "login"
+        self._stage = "dialogue"
         receive_window.before_dialogue(connection, self.request.tcp.window_bytes)
         connection.setblocking(False)
         file = ArrivingFile(self.request, hooks, self.plan.screen.announce, self.stop, self.plan.faults)
@@ -104,22 +105,9 @@ class SshPull(Pull):
         ended_s = file.finished_s or time.monotonic()
         return PullResult(size_bytes=file.size_bytes, seconds=ended_s - started_s - self.plan.login.waited_s)
 
-    def failed(self, situation: str) -> CopyError:
-        """Return the error with the platform's words for it."""
-        wording = self.request.texts[situation]
-        return CopyError(wording.verb, wording.reason, guess=wording.name if wording.unknown else "")
-
-    def words_of(self, error: Exception) -> CopyError:
-        """Name what TCP has to say by how far the copy had come."""
-        if isinstance(error, CopyError):
-            return error
-        if isinstance(error, ConnectionRefusedError):
-            return self.failed("refused")
-        if isinstance(error, TimeoutError) or getattr(error, "errno", None) in NO_WAY:
-            return self.failed({"connect": "unreachable", "login": "silent"}.get(self._stage, "stalled"))
-        return self.failed("connection_lost")
-
-    _stage = "connect"
+    def name_of_loss(self) -> str:
+        """Tell nothing apart: whatever it was, SSH says the same."""
+        return "connection_lost"
 
     async def _copy(self, connection: socket.socket, file: ArrivingFile) -> None:
         patience_s = self.request.reply_timeout_s

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flashferry.lab.standin.ssh_client.figures import SshManner
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flashferry.lab.standin.configuration import Configuration
-    from flashferry.lab.standin.ssh_client.figures import HostKeyPolicy, Refill, SshFigures
+    from flashferry.lab.standin.ssh_client.figures import SshFigures
 
 _FULL_NAMES = {
     name.partition("@")[0]: name
@@ -22,36 +24,16 @@ _FULL_NAMES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SshSettings:
+class SshSettings(SshManner):
     """How a copy over SSH goes about it.
 
     Attributes:
         window_bytes: Receive window of its channel.
-        packet_bytes: Largest SSH packet.
-        refill: When the window is opened again.
-        kex: Its key exchanges, in the order of its KEXINIT.
-        encryption: Its ciphers.
-        mac: Its MACs.
-        host_keys: Signatures of a host key that it takes.
-        host_key_policy: What it does about a host key.
         is_strict: `ip ssh stricthostkeycheck`: a key that is not known is refused.
-        password_prompts: How often a password is asked for.
-        sftp_requests: How many SFTP reads are under way.
-        crypto_bytes_per_s: How fast it decrypts, by cipher.
     """
 
     window_bytes: int
-    packet_bytes: int
-    refill: Refill
-    kex: tuple[str, ...]
-    encryption: tuple[str, ...]
-    mac: tuple[str, ...]
-    host_keys: tuple[str, ...]
-    host_key_policy: HostKeyPolicy
     is_strict: bool
-    password_prompts: int
-    sftp_requests: int
-    crypto_bytes_per_s: Mapping[str, float]
 
 
 def ssh_settings(
