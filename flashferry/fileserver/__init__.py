@@ -4,6 +4,8 @@ Tickets, caps, congestion control, telemetry and records are here, and the proce
 its name, see `protocol`. Everybody else uses what this module names, and nothing past it.
 """
 
+from typing import TYPE_CHECKING
+
 from flashferry.fileserver.errors import (
     FileServerError,
     RequestRefused,
@@ -37,6 +39,10 @@ from flashferry.fileserver.tickets import SshOffer, Ticket, TicketRequest
 from flashferry.images.catalogue import Catalogue
 from flashferry.images.digests import ImageFile
 from flashferry.images.files import FileIdentity
+
+if TYPE_CHECKING:
+    # A type alone: who only asks for an account waits for no sender to be imported.
+    from flashferry.fileserver.processes.pushes import PushAccount as PushAccount
 
 __all__ = [
     "DESCRIPTORS_PER_SESSION",

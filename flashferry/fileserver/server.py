@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from flashferry.fileserver.processes.pushes import Push, PushDesk
+    from flashferry.fileserver.processes.pushes import PushAccount, PushDesk
     from flashferry.fileserver.settings import ServerSettings
 
 PROCESS = "push"
@@ -168,7 +168,7 @@ class FileServer:
         self._household.add_ticket(grant)
         return ticket
 
-    def open_push(self, request: TicketRequest, close: "Callable[[], None]") -> "Push":
+    def open_push(self, request: TicketRequest, close: "Callable[[], None]") -> "PushAccount":
         """Take in an image that somebody sends to a device from this process; nobody can fetch it.
 
         Its progress is asked for, waited for and told as that of a ticket, which `revoke` ends. It shares its site's

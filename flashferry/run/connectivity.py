@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -85,6 +85,45 @@ def reach_fleet(
         return tuple(results[name][0].result for name in nornir.inventory.hosts)
 
 
+Reached = tuple[Connectivity | None, Failure | None]
+"""What a transport showed, and why the device is not reached by it."""
+
+
+def try_each(
+    record: CheckRecord,
+    transports: Iterable[Transport],
+    reach: Callable[[Transport], Reached],
+    *,
+    any_will_do: bool,
+) -> CheckRecord:
+    """Try transports; the device is out of reach where that fails which a run would take.
+
+    Args:
+        record: What is known of the device already.
+        transports: In the order in which a run would take them.
+        reach: Has the device fetch by one.
+        any_will_do: A run would go on to the next where one fails.
+    """
+    found: list[Connectivity] = []
+    failures: list[Failure | None] = []
+    for transport in transports:
+        reached, failure = reach(transport)
+        failures.append(failure)
+        if reached is not None:
+            found.append(reached)
+        if failure is not None and failure.kind in _ENDS:
+            break
+    record = replace(record, reach=found[0] if found else None, reaches=tuple(found))
+    works = [one.transport for one in found if one.is_reached]
+    failure = None if any_will_do and works else failures[0]
+    if failure is None:
+        return record
+    if works:
+        way_out = f"By {', '.join(works)} it reaches us: stage with --transport {works[0]} or auto"
+        failure = replace(failure, hint=f"{failure.hint}. {way_out}" if failure.hint else way_out)
+    return replace(record, outcome=Outcome.FAILED, failure=failure)
+
+
 class _Visit:
     """What is done with each device."""
 
@@ -124,32 +163,17 @@ class _Visit:
         return Result(host=task.host, result=record)
 
     def _reach(self, task: Task, record: CheckRecord, report: CheckReport) -> CheckRecord:
-        """Try each transport; the device is out of reach where that fails which a run would take."""
         transports = self._choices[task.host.name]
-        found: list[Connectivity] = []
-        failures: list[Failure | None] = []
-        for transport in transports:
-            by = "" if len(transports) == 1 else f" by {transport.name}"
-            self._tell(task, "reach", "started", f"{REACH_BYTES} bytes to null:{by}")
-            reached, failure = self._reach_by(task, report, transport, is_alone=len(transports) == 1)
-            failures.append(failure)
-            if reached is not None:
-                found.append(reached)
-            if failure is not None and failure.kind in _ENDS:
-                break
-        record = replace(record, reach=found[0] if found else None, reaches=tuple(found))
-        works = [one.transport for one in found if one.is_reached]
-        failure = failures[0] if self._options.device.transport != AUTO or not works else None
-        if failure is None:
-            return record
-        if works:
-            way_out = f"By {', '.join(works)} it reaches us: stage with --transport {works[0]} or auto"
-            failure = replace(failure, hint=f"{failure.hint}. {way_out}" if failure.hint else way_out)
-        return replace(record, outcome=Outcome.FAILED, failure=failure)
+        is_alone = len(transports) == 1
 
-    def _reach_by(
-        self, task: Task, report: CheckReport, transport: Transport, *, is_alone: bool
-    ) -> tuple[Connectivity | None, Failure | None]:
+        def reach(transport: Transport) -> Reached:
+            by = "" if is_alone else f" by {transport.name}"
+            self._tell(task, "reach", "started", f"{REACH_BYTES} bytes to null:{by}")
+            return self._reach_by(task, report, transport, is_alone=is_alone)
+
+        return try_each(record, transports, reach, any_will_do=self._options.device.transport == AUTO)
+
+    def _reach_by(self, task: Task, report: CheckReport, transport: Transport, *, is_alone: bool) -> Reached:
         """Have the device fetch the file by one transport; return what that showed, and why it is not reached."""
         device = view(task.host)
         try:

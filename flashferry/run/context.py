@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from flashferry.devices.identity import LoginGuard
 from flashferry.fileserver import ImageFile, Ticket, TicketRequest, TransferProgress
@@ -19,48 +19,11 @@ from flashferry.run.options import DeviceOptions
 from flashferry.run.slots import SlotPools
 from flashferry.store.journal import Journal
 from flashferry.store.ssh_preferences import SshPreference
-from flashferry.tcp.sample import ChannelReading
 from flashferry.transports import USUAL
 from flashferry.transports.transport import Transport
 
-
-class PushAccount(Protocol):
-    """An image that we send to a device by ourselves, as our server keeps it; see `FileServer.open_push`."""
-
-    @property
-    def ticket_id(self) -> str:
-        """Return under which name its progress is asked for."""
-        ...
-
-    @property
-    def cut_because(self) -> str:
-        """Return why somebody ended it before its time; empty where nobody did."""
-        ...
-
-    def begin(
-        self,
-        connection: socket.socket,
-        *,
-        peer_address: str,
-        cipher: str = "",
-        mac: str = "",
-        server: str = "",
-        channel: ChannelReading | None = None,
-    ) -> None:
-        """Take a connection that is ready for the first byte."""
-        ...
-
-    def wrote(self, count: int) -> None:
-        """Note that so many bytes more were handed over."""
-        ...
-
-    def look(self, channel: ChannelReading | None = None) -> None:
-        """Read the kernel's account."""
-        ...
-
-    def conclude(self, failure: str = "", channel: ChannelReading | None = None) -> None:
-        """Close the account."""
-        ...
+if TYPE_CHECKING:
+    from flashferry.fileserver import PushAccount
 
 
 class Server(Protocol):

@@ -51,7 +51,7 @@ _MOST_AROUND_A_PACKET_BYTES = 112
 """Length, padding of up to two blocks, the longest MAC (64 bytes), and the channel's own nine bytes."""
 
 
-class Push:
+class PushAccount:
     """One image on its way to a device. Its methods may be called from any thread.
 
     Args:
@@ -243,16 +243,16 @@ class PushDesk:
         self.tickets = TicketService(settings, take_event)
         self.tickets.on_site_load = take_load
         self._heard: deque[SiteLoad] = deque()
-        self._pushes: dict[str, Push] = {}
+        self._pushes: dict[str, PushAccount] = {}
 
-    def open(self, grant: TicketGrant, close: Callable[[], None]) -> tuple[Push, TransferProgress]:
+    def open(self, grant: TicketGrant, close: Callable[[], None]) -> tuple[PushAccount, TransferProgress]:
         """Take an image in that is to be pushed; return it, and the first that is to be known of it."""
         with self.lock:
             self.hear()
             first = self.tickets.add(grant)
             account = self.tickets.account(grant.ticket_id)
             assert account is not None
-            push = self._pushes[grant.ticket_id] = Push(self, account, close)
+            push = self._pushes[grant.ticket_id] = PushAccount(self, account, close)
             return push, first
 
     def has(self, ticket_id: str) -> bool:
@@ -296,6 +296,6 @@ class PushDesk:
         self.tickets.change(account, EventKind.FAILED, reason, state=TransferState.FAILED)
         self.tickets.settle(account)
 
-    def forget(self, push: Push) -> None:
+    def forget(self, push: PushAccount) -> None:
         """Drop a push that is at its end."""
         self._pushes.pop(push.ticket_id, None)

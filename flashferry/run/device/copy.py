@@ -11,6 +11,7 @@ from flashferry.monitor.events import Progress
 from flashferry.run.context import RunContext
 from flashferry.run.device.copy_recovery import CopyRecovery
 from flashferry.run.device.login import DeviceLogin
+from flashferry.run.device.push import PushOrder
 from flashferry.run.device.push import push as push_task
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.step_runner import StepRunner
@@ -123,9 +124,7 @@ class DeviceCopy:
         if self._keeper.record.state is not State.COPYING:
             self._keeper.move(State.COPYING)
         try:
-            self._steps.run(
-                COPY,
-                push_task,
+            pushed = PushOrder(
                 image=order.image,
                 target=order.target,
                 limits=self._limits(order),
@@ -134,6 +133,7 @@ class DeviceCopy:
                 acked=lambda: self.witness().acked_bytes,
                 interrupted=context.interrupted,
             )
+            self._steps.run(COPY, push_task, order=pushed)
         except FlashferryError as error:
             # Our side has closed the connection: nothing of it goes on but what the device has in its buffers.
             traces.may_be_writing = isinstance(error, DeviceUnreachable)

@@ -17,6 +17,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nornir.core.task import Result, Task
 
@@ -37,10 +39,12 @@ from flashferry.devices.scp_source import ScpRefused, ScpSource, path_on
 from flashferry.devices.session import DeviceSession
 from flashferry.fileserver import ImageFile
 from flashferry.images.files import administration, has_content_of
-from flashferry.run.context import PushAccount
 from tasks.copy import STEP
 from tasks.copy_watch import CopyLimits
 from tasks.partial_file import file_at
+
+if TYPE_CHECKING:
+    from flashferry.fileserver import PushAccount
 
 _ANSWER_S = 30.0
 _LOOK_EVERY_S = 1.0
@@ -57,45 +61,11 @@ _HINTS = {
 _LOG = "Look at the device's log and flash; 'dir' shows what it left there"
 
 
-def push(
-    task: Task,
-    image: ImageFile,
-    target: str,
-    limits: CopyLimits,
-    prepare: Callable[[socket.socket], None],
-    open_account: Callable[[Callable[[], None]], PushAccount],
-    acked: Callable[[], int],
-    interrupted: Callable[[], bool] = lambda: False,
-) -> Result:
-    """Nornir task: push an image; return None, for the device says nothing of it. See `push_image`."""
-    push_image(
-        session_of(task),
-        image=image,
-        target=target,
-        limits=limits,
-        prepare=prepare,
-        open_account=open_account,
-        acked=acked,
-        interrupted=interrupted,
-    )
-    return Result(host=task.host, result=None, changed=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushOrder:
+    """What is pushed, and who sees to it.
 
-
-def push_image(
-    session: DeviceSession,
-    *,
-    image: ImageFile,
-    target: str,
-    limits: CopyLimits,
-    prepare: Callable[[socket.socket], None],
-    open_account: Callable[[Callable[[], None]], PushAccount],
-    acked: Callable[[], int],
-    interrupted: Callable[[], bool] = lambda: False,
-) -> None:
-    """Write an image to a device and wait for its server's word that it has all of it.
-
-    Args:
-        session: An open session; it stays as it is.
+    Attributes:
         image: What to send.
         target: `bootflash:image.bin`.
         limits: How long to wait for what.
@@ -103,6 +73,27 @@ def push_image(
         open_account: Returns the account that keeps book, given what ends the connection.
         acked: Tells how much was acknowledged, and who watches; asked once a second.
         interrupted: Whether the operator wants to stop; asked as often.
+    """
+
+    image: ImageFile
+    target: str
+    limits: CopyLimits
+    prepare: Callable[[socket.socket], None]
+    open_account: Callable[[Callable[[], None]], PushAccount]
+    acked: Callable[[], int]
+    interrupted: Callable[[], bool]
+
+
+def push(task: Task, order: PushOrder) -> Result:
+    """Nornir task: push an image; return None, for the device says nothing of it. See `push_image`."""
+    push_image(session_of(task), order)
+    return Result(host=task.host, result=None, changed=True)
+
+
+def push_image(session: DeviceSession, order: PushOrder) -> None:
+    """Write an image to a device and wait for its server's word that it has all of it.
+
+    The session is open, and stays as it is.
 
     Raises:
         CopyFailed: The device's server refused, or ended it.
@@ -113,15 +104,15 @@ def push_image(
     """
     host = session.name
     try:
-        source = session.open_source(prepare)
+        source = session.open_source(order.prepare)
     except (LoginRefused, DeviceUnreachable) as error:
         # The session goes on: this is the push's fault alone, and another transport may do.
         raise CopyFailed(error.message, host=host, step=STEP, hint=error.hint) from None
-    account = open_account(source.close)
+    account = order.open_account(source.close)
     try:
-        _start(session, source, image, target)
+        _start(session, source, order.image, order.target)
         _begin(account, source, host)
-        _Sending(host, source, image, account, limits, acked, interrupted).through()
+        _Sending(host, source, order, account).through()
     except BaseException as error:
         failure = error.message if isinstance(error, FlashferryError) else type(error).__name__
         account.conclude(account.cut_because or failure, source.channel())
@@ -181,18 +172,8 @@ def _refused(refused: ScpRefused, host: str) -> CopyFailed:
 class _Sending:
     """The thread that sends, and who watches it."""
 
-    def __init__(
-        self,
-        host: str,
-        source: ScpSource,
-        image: ImageFile,
-        account: PushAccount,
-        limits: CopyLimits,
-        acked: Callable[[], int],
-        interrupted: Callable[[], bool],
-    ) -> None:
-        self._host, self._source, self._image, self._account = host, source, image, account
-        self._limits, self._acked, self._interrupted = limits, acked, interrupted
+    def __init__(self, host: str, source: ScpSource, order: PushOrder, account: PushAccount) -> None:
+        self._host, self._source, self._order, self._account = host, source, order, account
         self._done = threading.Event()
         self._error: BaseException | None = None
         self._started_s = self._progress_s = time.monotonic()
@@ -215,7 +196,7 @@ class _Sending:
 
     def _send(self) -> None:
         try:
-            descriptor = descriptor_of(self._image.path)
+            descriptor = descriptor_of(self._order.image.path)
             try:
                 self._send_file(descriptor)
             finally:
@@ -226,21 +207,21 @@ class _Sending:
             self._done.set()
 
     def _send_file(self, descriptor: int) -> None:
-        identity, status = self._image.identity, os.fstat(descriptor)
+        identity, status = self._order.image.identity, os.fstat(descriptor)
         opened = administration(status)
         if not has_content_of(identity, opened, status):
             raise ValueError("image changed on disk before it was sent")
-        self._source.send(descriptor, self._image.size_bytes, self._account.wrote, end_s=self._limits.end_s)
+        self._source.send(descriptor, self._order.image.size_bytes, self._account.wrote, end_s=self._order.limits.end_s)
         if not has_content_of(identity, opened, os.fstat(descriptor)):
             raise ValueError("image changed on disk while it was sent")
 
     def _check(self, now_s: float) -> None:
-        if self._interrupted():
+        if self._order.interrupted():
             raise CopyStopped("the operator interrupted the push", host=self._host, step=STEP)
-        acked = self._acked()
+        acked = self._order.acked()
         if acked > self._acked_bytes:
             self._acked_bytes, self._progress_s = acked, now_s
-        silent_s, limits = now_s - self._progress_s, self._limits
+        silent_s, limits = now_s - self._progress_s, self._order.limits
         if not self._acked_bytes and silent_s > limits.start_s:
             raise self._stalled(f"no byte was taken within {limits.start_s:.0f} s")
         # Behind the last byte the device may write flash; what it says of that is its server's last word alone.
@@ -252,7 +233,7 @@ class _Sending:
 
     @property
     def _is_all_but_done(self) -> bool:
-        return self._acked_bytes >= _NEARLY_ALL * self._image.size_bytes
+        return self._acked_bytes >= _NEARLY_ALL * self._order.image.size_bytes
 
     def _stalled(self, reason: str) -> TransferStalled:
         return TransferStalled(reason, host=self._host, step=STEP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from flashferry.core.units import exact_rate
 from flashferry.devices.identity import identity_of
@@ -19,7 +20,7 @@ from flashferry.fileserver import (
 )
 from flashferry.model.links import LinkCap, payload_cap_bytes_per_s
 from flashferry.monitor.events import TransferEnd
-from flashferry.run.context import PushAccount, RunContext
+from flashferry.run.context import RunContext
 from flashferry.run.device.login import DeviceLogin
 from flashferry.run.device.record_keeper import DeviceEvents, RecordKeeper
 from flashferry.run.device.transports import DeviceTransport
@@ -29,6 +30,9 @@ from flashferry.tcp.probing import steady_bytes_per_s
 from flashferry.transports.algorithms import offer_alone, ssh_offer
 from inventory.view import HostView
 from tasks.source_address import own_addresses
+
+if TYPE_CHECKING:
+    from flashferry.fileserver import PushAccount
 
 TICKET_LIFETIME_S = 24 * 3600
 

@@ -13,7 +13,7 @@ from flashferry.model.record import Failure
 from flashferry.model.states import Outcome
 from flashferry.planning.inspection import CheckRecord
 from flashferry.run import transports as module
-from flashferry.run.connectivity import _Visit
+from flashferry.run.connectivity import try_each
 from flashferry.run.options import DeviceOptions, RunOptions
 from flashferry.run.transports import reach_by
 from flashferry.transports import choice
@@ -44,12 +44,8 @@ def test_a_look_tries_what_the_inventory_names(monkeypatch, device, asked, tried
 
 def visited(asked, **found):
     """Return the record of a device of which each transport reaches us, or fails."""
-    visit = _Visit.__new__(_Visit)
-    visit._choices = {"r1": named(*found)}
-    visit._options = RunOptions(device=DeviceOptions(transport=asked))
-    visit._tell = lambda *given: None
 
-    def reach(task, report, transport, *, is_alone):
+    def reach(transport):
         kind = found[transport.name]
         failure = (
             None if kind is None else Failure(step="reach", reason=f"not by {transport.name}", hint="Look", kind=kind)
@@ -58,9 +54,8 @@ def visited(asked, **found):
         told = ConnectivityReport(copied=copied, hindrance=None, sentence="", hint=None, came_from=None)
         return Connectivity(report=told, syn=None, rtt_s=None, mode=None, transport=transport.name), failure
 
-    visit._reach_by = reach
     record = CheckRecord(host="r1", outcome=Outcome.DONE, check=None, failure=None)
-    return visit._reach(SimpleNamespace(host=SimpleNamespace(name="r1")), record, None)
+    return try_each(record, named(*found), reach, any_will_do=asked == "auto")
 
 
 BLOCKED = Kind.NO_CLIENT

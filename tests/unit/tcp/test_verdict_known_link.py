@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flashferry.tcp.overview import LINK_IS_FULL
 from flashferry.tcp.sample import Sample, intervals
 from flashferry.tcp.verdict import KnownLink, OwnPace, VerdictKind, classify_transfer
-from tests.unit.tcp.test_verdict import _flow as flow_of
+from tests.unit.tcp.flows import flow_of
 
 _CAPTURE = json.loads((Path(__file__).parents[2] / "captures" / "slow_receivers.json").read_text(encoding="utf-8"))
 _FLOWS = {flow["name"]: flow for flow in _CAPTURE["flows"]}

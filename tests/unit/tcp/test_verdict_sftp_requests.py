@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import KnownLink, VerdictKind, classify_transfer
-from tests.unit.tcp.test_verdict import _flow as flow_of
+from tests.unit.tcp.flows import flow_of
 
 _LINK = KnownLink(bytes_per_s=6.08e6)
 _ASKED = 32_850

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flashferry.tcp.sample import Sample
 from flashferry.tcp.verdict import KnownLink, Verdict, VerdictKind, classify_transfer
-from tests.unit.tcp.test_verdict import _flow as flow_of
+from tests.unit.tcp.flows import flow_of
 
 _CAPTURE = json.loads((Path(__file__).parents[2] / "captures" / "ssh_flows.json").read_text(encoding="utf-8"))
 _FLOWS = {flow["name"]: flow for flow in _CAPTURE["flows"]}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flashferry.fileserver.caps import SiteLoad
-from flashferry.fileserver.processes.pushes import Push, PushDesk
+from flashferry.fileserver.processes.pushes import PushAccount, PushDesk
 from flashferry.fileserver.records import EventKind, ServerEvent, TransferState
 from flashferry.fileserver.settings import ListenerSettings, ServerSettings
 from flashferry.fileserver.tickets import TicketRequest, issue
@@ -34,7 +34,7 @@ class Desk:
             self.theirs, _ = listener.accept()
         self.closed = 0
 
-    def open(self, site: str = "s1", **request: int) -> Push:
+    def open(self, site: str = "s1", **request: int) -> PushAccount:
         image = ImageFile(
             name="a.bin",
             size_bytes=_SIZE,
@@ -46,7 +46,7 @@ class Desk:
         push, _ = self.desk.open(issue(TicketRequest(image_name="a.bin", site=site, **request), image)[1], self.close)
         return push
 
-    def begin(self, push: Push) -> None:
+    def begin(self, push: PushAccount) -> None:
         push.begin(
             self.ours,
             peer_address="192.0.2.1",
@@ -56,7 +56,7 @@ class Desk:
             channel=ChannelReading(waiting_bytes=0, window_bytes=8192),
         )
 
-    def send(self, push: Push, count: int) -> None:
+    def send(self, push: PushAccount, count: int) -> None:
         self.ours.sendall(os.urandom(count))
         while count:
             count -= len(self.theirs.recv(count))
