@@ -1,8 +1,8 @@
 """Frozen values to JSON and back, one codec for all that is stored, shown or sent: typed by msgspec.
 
-Dataclasses, enums, tuples, paths, optional and plain values are read; sets are written too. A field marked `repr=False`
-holds a secret by the convention of this project: `to_json` leaves it out, `encode`, which speaks to our own processes,
-does not.
+Dataclasses, enums, tuples, paths, times, optional and plain values are read; sets are written too. A field marked
+`repr=False` holds a secret by the convention of this project: `to_json` leaves it out, `encode`, which speaks to our
+own processes, does not.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import types
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from datetime import datetime
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -63,6 +64,8 @@ def to_json(value: object) -> Any:
         return [to_json(item) for item in value]
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
     if isinstance(value, str | int | float | bool):
         return value
     raise TypeError(f"no JSON form for {type(value).__name__}")

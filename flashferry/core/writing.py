@@ -17,8 +17,8 @@ from typing import Any
 _LOG = logging.getLogger("flashferry.ftpserver")
 
 
-def write_whole(path: Path, text: str, *, is_private: bool, is_durable: bool = True) -> None:
-    r"""Write a file in UTF-8; line ends stay as they are.
+def write_whole(path: Path, text: str | bytes, *, is_private: bool, is_durable: bool = True) -> None:
+    r"""Write a file, text in UTF-8; line ends stay as they are.
 
     Args:
         path: The file; its folder must exist.
@@ -32,8 +32,8 @@ def write_whole(path: Path, text: str, *, is_private: bool, is_durable: bool = T
     handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.", suffix=".part")
     fresh = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
-            out.write(text)
+        with os.fdopen(handle, "wb") as out:
+            out.write(text.encode() if isinstance(text, str) else text)
             if is_durable:
                 out.flush()
                 os.fsync(out.fileno())

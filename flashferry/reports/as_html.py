@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from functools import cache
-from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from jinja2 import Template
 from markupsafe import Markup
 
 from flashferry.core.described import counted
@@ -16,9 +13,10 @@ from flashferry.core.outside import outward
 from flashferry.reports import words
 from flashferry.reports.graphs import MOST_POINTS, Limit, recorded_limit, transfer_graphs
 from flashferry.reports.headline import configuration_line, headline, saved_line, state_line
-from flashferry.reports.marks import PROOF_WORDS, Marks, mark, pair_bars, proof_tone, step_bar, tone
+from flashferry.reports.marks import PROOF_WORDS, mark, pair_bars, proof_tone, step_bar, tone
 from flashferry.reports.model import DeviceReport, Proof, Report, RunStanding, Standing, TransferReport
-from flashferry.reports.svg import GRAPH_STYLE, svg
+from flashferry.reports.pages import inlined, page_templates, part, style, whole
+from flashferry.reports.svg import svg
 from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.probing import PILOT_BYTES
 from inventory.transport_policy import USUAL
@@ -46,14 +44,10 @@ def report_html(report: Report) -> str:
     report = outward(report)
     ordered = _ordered(report)
     opened = _opened(ordered)
-    style, script = _style(), _part("report.js")
     page = _template().render(
         report=report,
         title=_TITLES.get(report.verb, f"Report of a {report.verb} run"),
-        style=Markup(style),  # noqa: S704 -- our own files, nothing of a device in them
-        script=Markup(script),  # noqa: S704 -- the same
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        **inlined(style(), part("report.js")),
         banner=_banner(report),
         headline=headline(report),
         state_line=state_line(report),
@@ -69,7 +63,7 @@ def report_html(report: Report) -> str:
         print_note=_print_note(len(ordered), len(opened)),
         **_pictures(report),
     )
-    return page if page.endswith("\n") else page + "\n"
+    return whole(page)
 
 
 def _pictures(report: Report) -> dict[str, object]:
@@ -175,26 +169,9 @@ def _shortened(text: str) -> str:
 
 
 @cache
-def _template_environment() -> Environment:
-    made = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=FunctionLoader(_part),
-    )
+def _template() -> Template:
+    made = page_templates()
     made.globals |= {
-        "rate": words.rate,
-        "size": words.size,
-        "duration": words.duration,
-        "share": words.share,
-        "milliseconds": words.milliseconds,
-        "gain": words.gain,
-        "moment": words.moment,
-        "devices": words.devices,
-        "dash": words.DASH,
-        "tick": Marks.GOOD.value,
-        "cross": Marks.BAD.value,
         "mark": mark,
         "tone": tone,
         "proof_tone": proof_tone,
@@ -204,22 +181,4 @@ def _template_environment() -> Environment:
         "is_pilot": _is_pilot,
         "cap_words": _cap_words,
     }
-    return made
-
-
-def _template() -> Template:
-    return _template_environment().get_template("report.html.j2")
-
-
-def _style() -> str:
-    return _part("report.css") + GRAPH_STYLE
-
-
-@cache
-def _part(name: str) -> str:
-    return files("templates.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """Return the source expression by which a content policy allows exactly this text (CSP level 2)."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    return made.get_template("report.html.j2")

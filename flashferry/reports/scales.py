@@ -25,12 +25,14 @@ class Axis:
         step: Distance of its ticks, > 0.
         unit: Unit of what it shows.
         divisor: What a value in base units (bytes, seconds, bytes per second) is divided by.
+        names: What stands at 0, 1, 2, ... instead of figures: dates of nights, say; empty for figures.
     """
 
     end: float
     step: float
     unit: str
     divisor: float
+    names: tuple[str, ...] = ()
 
     @property
     def ticks(self) -> tuple[float, ...]:
@@ -42,7 +44,9 @@ class Axis:
         return min(1.0, max(0.0, value / self.divisor / self.end))
 
     def label(self, tick: float) -> str:
-        """Return a tick in figures, with as many decimals as the step asks for."""
+        """Return a tick in figures, with as many decimals as the step asks for; or its name, where it has one."""
+        if self.names:
+            return self.names[round(tick)]
         decimals = max(0, -math.floor(math.log10(self.step) + 1e-9))
         return f"{tick:.{decimals}f}"
 
@@ -71,6 +75,13 @@ def time_axis(duration_s: float) -> Axis:
     length_s = duration_s if duration_s > 0 else 1.0
     divisor, unit = (60.0, "min") if length_s >= _MINUTES_FROM_S else (1.0, "s")
     return Axis(end=length_s / divisor, step=_step(length_s / divisor), unit=unit, divisor=divisor)
+
+
+def named_axis(names: Sequence[str]) -> Axis:
+    """Return an axis for places that have names, one behind the other: nights, say; at least one of them."""
+    end = max(1, len(names) - 1)
+    step = max(1.0, math.ceil(end / _TICKS))
+    return Axis(end=end, step=step, unit="", divisor=1.0, names=(*names, "") if len(names) == 1 else tuple(names))
 
 
 def _axis(largest: float, units: Sequence[tuple[float, str]]) -> Axis:

@@ -73,7 +73,7 @@ def _axes(graph: Graph) -> Iterator[str]:
     marks = "".join(f"M{over} {bottom}v6" for _, over in columns)
     yield f'<path class="g" d="{grid}"/><path class="x" d="M{_LEFT} {_TOP}V{bottom}H{right}{marks}"/>'
     beside = (f'<text x="{_LEFT - 8}" y="{down + 6}">{graph.up.label(tick)}</text>' for tick, down in rows)
-    units = {columns[-1][0]: f" {graph.across.unit}"}
+    units = {columns[-1][0]: f" {graph.across.unit}".rstrip()}
     below = (
         f'<text x="{over}" y="{bottom + 28}">{graph.across.label(tick)}{units.get(tick, "")}</text>'
         for tick, over in columns
