@@ -10,6 +10,7 @@ from typing import Literal
 from flashferry.model.exit_codes import ExitCode
 from flashferry.nightly.backend import LabNode, LinkCondition
 from flashferry.nightly.faults import Fault, exit_code, gravest
+from flashferry.nightly.trend import Side
 
 
 class StepName(StrEnum):
@@ -50,6 +51,16 @@ class Colour(StrEnum):
     NO_HISTORY = "no_history"
 
 
+CONNECT, VERIFY, LINES_LEFT = "connect", "verify", "lines left"
+"""What is compared besides rates: seconds of a login, seconds of a hash on the device, lines of ours left on it."""
+
+AS_IS = " as it is"
+"""Behind the verb of a series whose devices were not tuned."""
+
+_BY_SSH = "ssh"
+_DEFAULT_IMAGE = "-"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesKey:
     """What nights are compared by; its text stays the same from night to night.
@@ -59,7 +70,8 @@ class SeriesKey:
         image_definition: The image that the node booted; None: the node definition's own.
         condition: The name of the link's condition.
         transport: `ftp`, ...
-        verb: `probe` for timed copies to `null:` of a tuned device, `stage` for copies to flash.
+        verb: `probe` for timed copies to `null:` of a tuned device, `probe as it is` for those before it was tuned,
+            `stage` for copies to flash; `connect` and `verify` for seconds, `lines left` for a count.
     """
 
     node_definition: str
@@ -70,8 +82,30 @@ class SeriesKey:
 
     def __str__(self) -> str:
         """Return it as one text: `cat8000v/-/wan50/ftp/probe`."""
-        parts = (self.node_definition, self.image_definition or "-", self.condition, self.transport, self.verb)
-        return "/".join(parts)
+        image = self.image_definition or _DEFAULT_IMAGE
+        return f"{self.node_definition}/{image}/{self.condition}/{self.transport}/{self.verb}"
+
+    @classmethod
+    def of(cls, text: str) -> SeriesKey:
+        """Return the key that was written as one text; images of containers have slashes in their names.
+
+        Raises:
+            ValueError: It is no key's text.
+        """
+        node_definition, *image, condition, transport, verb = text.split("/")
+        whole = "/".join(image)
+        return cls(
+            node_definition=node_definition,
+            image_definition=None if whole == _DEFAULT_IMAGE else whole,
+            condition=condition,
+            transport=transport,
+            verb=verb,
+        )
+
+    @property
+    def is_seconds(self) -> bool:
+        """Whether it is about seconds; all others but `lines left` are about bytes per second."""
+        return self.verb in {CONNECT, VERIFY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +124,7 @@ class NightCopy:
         duration_s: Seconds it took.
         verdict: What held it back, by the product's word; empty where it gave none.
         gain: How many times as fast as untuned, where that was measured in the same probe; else None.
+        cap_bytes_per_s: The cap or pace that our server held it to; None: none, or not told.
     """
 
     node: str
@@ -103,6 +138,7 @@ class NightCopy:
     duration_s: float
     verdict: str = ""
     gain: float | None = None
+    cap_bytes_per_s: float | None = None
 
     @property
     def key(self) -> SeriesKey:
@@ -112,7 +148,39 @@ class NightCopy:
             image_definition=self.image_definition,
             condition=self.condition,
             transport=self.transport,
-            verb=self.verb,
+            verb=self.verb if self.is_tuned else f"{self.verb}{AS_IS}",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightFigure:
+    """A figure of a router besides the rates of its copies, by the product's own report.
+
+    Attributes:
+        node: Label of the router.
+        node_definition: What it is.
+        image_definition: What it booted; None: the node definition's own.
+        condition: The name of its link's condition.
+        what: `connect` and `verify`: seconds; `lines left`: configuration lines of ours that are on it still.
+        value: The figure, >= 0.
+    """
+
+    node: str
+    node_definition: str
+    image_definition: str | None
+    condition: str
+    what: Literal["connect", "verify", "lines left"]
+    value: float
+
+    @property
+    def key(self) -> SeriesKey:
+        """The series that it belongs to."""
+        return SeriesKey(
+            node_definition=self.node_definition,
+            image_definition=self.image_definition,
+            condition=self.condition,
+            transport=_BY_SSH,
+            verb=self.what,
         )
 
 
@@ -172,17 +240,23 @@ class Judgement:
 
     Attributes:
         key: The series.
-        tonight: Median of tonight's copies, bytes per second.
+        tonight: Median of tonight's copies, bytes per second; of a series of seconds, seconds.
+        copies: How many there were.
         history_median: Median of the last good nights; None: too few.
-        threshold: Below it a night is noticed; None: too few nights.
+        threshold: Below it, of seconds above it, a night is noticed; None: too few nights.
+        side: Where it lies beside the nights before.
+        is_within_thresholds: Whether all absolute thresholds held.
         colour: The judgement.
         sentence: The same in words.
     """
 
     key: SeriesKey
     tonight: float
+    copies: int = 0
     history_median: float | None = None
     threshold: float | None = None
+    side: Side = Side.UNJUDGED
+    is_within_thresholds: bool = True
     colour: Colour
     sentence: str
 
@@ -204,6 +278,7 @@ class Night:
         nodes: The lab's nodes as last seen.
         links: Its links.
         copies: All timed copies.
+        figures: What was measured besides.
         is_comparable: Whether it may stand in the history of its series.
         not_comparable_because: Why not; empty where it may.
         judgements: One for each series; none before it is judged.
@@ -222,6 +297,7 @@ class Night:
     nodes: tuple[LabNode, ...] = ()
     links: tuple[MeasuredLink, ...] = ()
     copies: tuple[NightCopy, ...] = ()
+    figures: tuple[NightFigure, ...] = ()
     is_comparable: bool = True
     not_comparable_because: str = ""
     judgements: tuple[Judgement, ...] = ()

@@ -1,0 +1,296 @@
+"""Nights in the lab: each as it was, and for each series of copies what the nights brought. All SQL of them is here.
+
+A file of its own beside the journal: nights have nothing to do with what is changed on routers, and whoever throws them
+away loses a history and no more. SQLite in WAL mode; one process writes at a time, others wait, readers never do. A
+database of an earlier release is read as if it had the present tables; only who writes brings it up to date.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from urllib.parse import quote
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.state_folder import check_regular, make_private_directory, open_private
+
+FILE = "nights.sqlite3"
+
+_FIRST = """
+CREATE TABLE nights (
+    night_id TEXT PRIMARY KEY,
+    started_at TEXT NOT NULL,
+    ended_at TEXT NOT NULL,
+    backend TEXT NOT NULL,
+    controller TEXT NOT NULL,
+    controller_version TEXT NOT NULL,
+    kernel TEXT NOT NULL,
+    tool_version TEXT NOT NULL,
+    exit_code INTEGER NOT NULL,
+    fault TEXT,
+    is_comparable INTEGER NOT NULL,
+    not_comparable_because TEXT NOT NULL,
+    document TEXT NOT NULL
+);
+CREATE INDEX nights_over_time ON nights (started_at);
+CREATE TABLE series (
+    night_id TEXT NOT NULL REFERENCES nights ON DELETE CASCADE,
+    series TEXT NOT NULL,
+    copies INTEGER NOT NULL,
+    tonight REAL NOT NULL,
+    history_median REAL,
+    threshold REAL,
+    side TEXT NOT NULL,
+    is_within_thresholds INTEGER NOT NULL,
+    colour TEXT NOT NULL,
+    PRIMARY KEY (night_id, series)
+);
+CREATE INDEX series_over_time ON series (series, night_id);
+"""
+
+_STEPS = (_FIRST,)
+SCHEMA_VERSION = len(_STEPS)
+
+MOST_NIGHTS = 100_000
+"""More than anybody has; what no limit is given for is read up to here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightRow:
+    """A night.
+
+    Attributes:
+        night_id: Its lab's title.
+        started_at: ISO 8601, UTC: rows are ordered by it.
+        ended_at: ISO 8601, UTC.
+        backend: What took the lab up.
+        controller: Its address.
+        controller_version: Its version.
+        kernel: Of the host that served.
+        tool_version: Flashferry's.
+        exit_code: What the command left with.
+        fault: Whose fault a failure was, or None.
+        is_comparable: Whether it counts in histories.
+        not_comparable_because: Why not; else empty.
+        document: The whole night as JSON.
+    """
+
+    night_id: str
+    started_at: str
+    ended_at: str
+    backend: str
+    controller: str
+    controller_version: str
+    kernel: str
+    tool_version: str
+    exit_code: int
+    fault: str | None
+    is_comparable: bool
+    not_comparable_because: str
+    document: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesNight:
+    """What a night brought in one series.
+
+    Attributes:
+        night_id: The night.
+        series: The series' key as one text.
+        copies: How many copies it had.
+        tonight: Their median, in the unit of the series.
+        history_median: Median of the good nights before; None: too few.
+        threshold: The edge beyond which it was noticed; None: too few nights.
+        side: Where it lay beside the nights before.
+        is_within_thresholds: Whether all absolute thresholds held.
+        colour: What it was judged to be.
+    """
+
+    night_id: str
+    series: str
+    copies: int
+    tonight: float
+    history_median: float | None
+    threshold: float | None
+    side: str
+    is_within_thresholds: bool
+    colour: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastSeriesNight:
+    """A row of a series with what its night says of it.
+
+    Attributes:
+        row: The series' row.
+        started_at: When the night began, ISO 8601, UTC.
+        is_comparable: Whether the night counts in histories.
+        kernel: Of the host that served.
+        tool_version: Flashferry's.
+        controller_version: The controller's.
+    """
+
+    row: SeriesNight
+    started_at: str
+    is_comparable: bool
+    kernel: str
+    tool_version: str
+    controller_version: str
+
+
+_NIGHT = ", ".join(field.name for field in fields(NightRow))
+_SERIES = ", ".join(f"series.{field.name}" for field in fields(SeriesNight))
+
+
+def keep_night(directory: Path, night: NightRow, series: Sequence[SeriesNight]) -> None:
+    """Keep a night with its series; one that is kept already is replaced whole.
+
+    Args:
+        directory: The state folder; it is made where there is none.
+        night: The night.
+        series: What it brought, all of this night.
+
+    Raises:
+        ConfigInvalid: The database cannot be used, or is of a newer release.
+    """
+    with _writing(directory) as database:
+        database.execute("DELETE FROM series WHERE night_id = ?", (night.night_id,))
+        database.execute(f"INSERT OR REPLACE INTO nights ({_NIGHT}) VALUES ({_marks(NightRow)})", astuple(night))  # noqa: S608
+        names = _SERIES.replace("series.", "")
+        database.executemany(f"INSERT INTO series ({names}) VALUES ({_marks(SeriesNight)})", map(astuple, series))  # noqa: S608
+
+
+def nights(directory: Path, *, last: int = MOST_NIGHTS) -> tuple[NightRow, ...]:
+    """Return the last nights, the oldest first; none where nothing was ever kept.
+
+    Args:
+        directory: The state folder.
+        last: How many at the most, >= 0.
+
+    Raises:
+        ConfigInvalid: There is a database and it cannot be read.
+    """
+    query = f"SELECT {_NIGHT} FROM nights ORDER BY started_at DESC, night_id DESC LIMIT ?"  # noqa: S608 -- our own words
+    with _reading(directory) as database:
+        found = database.execute(query, (last,)).fetchall() if database is not None else []
+    return tuple(_night(row) for row in reversed(found))
+
+
+def series_nights(
+    directory: Path, *, last: int = MOST_NIGHTS, before: str | None = None
+) -> tuple[PastSeriesNight, ...]:
+    """Return what the last nights brought in every series, the oldest night first.
+
+    Args:
+        directory: The state folder.
+        last: Of how many nights at the most, >= 0; nights without any copy count, too.
+        before: Leave out this night, and those that began behind it.
+
+    Raises:
+        ConfigInvalid: There is a database and it cannot be read.
+    """
+    query = (
+        f"SELECT {_SERIES}, nights.started_at, nights.is_comparable, nights.kernel, nights.tool_version, "  # noqa: S608
+        "nights.controller_version FROM series JOIN nights USING (night_id) WHERE night_id IN "
+        "(SELECT night_id FROM nights WHERE ?1 IS NULL OR (night_id != ?1 AND started_at <= coalesce("
+        "(SELECT started_at FROM nights WHERE night_id = ?1), '9'))"
+        " ORDER BY started_at DESC, night_id DESC LIMIT ?2) ORDER BY nights.started_at, night_id, series.rowid"
+    )
+    with _reading(directory) as database:
+        found = database.execute(query, (before, last)).fetchall() if database is not None else []
+    return tuple(map(_past, found))
+
+
+def _night(row: tuple[object, ...]) -> NightRow:
+    values = dict(zip((field.name for field in fields(NightRow)), row, strict=True))
+    return NightRow(**values | {"is_comparable": bool(values["is_comparable"])})  # type: ignore[arg-type]
+
+
+def _past(row: tuple[object, ...]) -> PastSeriesNight:
+    names = [field.name for field in fields(SeriesNight)]
+    own = dict(zip(names, row[: len(names)], strict=True))
+    own["is_within_thresholds"] = bool(own["is_within_thresholds"])
+    started_at, is_comparable, kernel, tool_version, controller_version = row[len(names) :]
+    return PastSeriesNight(
+        row=SeriesNight(**own),  # type: ignore[arg-type]
+        started_at=str(started_at),
+        is_comparable=bool(is_comparable),
+        kernel=str(kernel),
+        tool_version=str(tool_version),
+        controller_version=str(controller_version),
+    )
+
+
+def _marks(kind: type[NightRow] | type[SeriesNight]) -> str:
+    return ", ".join("?" * len(fields(kind)))
+
+
+@contextmanager
+def _writing(directory: Path) -> Iterator[sqlite3.Connection]:
+    """Yield the database in one transaction, up to date; nobody else writes meanwhile."""
+    try:
+        make_private_directory(directory)
+        _make_private(directory)
+        # 30 seconds: another night of this host may just be keeping itself.
+        with closing(sqlite3.connect(directory / FILE, timeout=30, isolation_level=None)) as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = FULL")
+            with database:
+                database.execute("BEGIN IMMEDIATE")
+                _migrate(database)
+                yield database
+    except (OSError, sqlite3.Error) as error:
+        raise _unusable(directory, error) from None
+
+
+@contextmanager
+def _reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
+    """Yield the database to be read only, or None where there is none; its file stays as it is."""
+    path = directory / FILE
+    try:
+        if not path.is_file():
+            yield None
+            return
+        uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None)) as database:
+            yield database if _version(database) else None
+    except (OSError, sqlite3.Error) as error:
+        raise _unusable(directory, error) from None
+
+
+def _make_private(directory: Path) -> None:
+    """Have the database readable by its owner alone before anything is in it; its log gets the rights that it has."""
+    with open_private(directory / FILE, "a"):
+        pass
+    for path in directory.glob(f"{FILE}*"):
+        check_regular(path)
+        with suppress(FileNotFoundError):
+            path.chmod(0o600)
+
+
+def _migrate(database: sqlite3.Connection) -> None:
+    """Bring the tables to the present schema; the caller holds the transaction."""
+    version = _version(database)
+    for step in _STEPS[version:]:
+        # Not `executescript`, which commits what is open before it begins.
+        for statement in step.split(";"):
+            database.execute(statement)
+    if version < SCHEMA_VERSION:
+        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _version(database: sqlite3.Connection) -> int:
+    version = int(database.execute("PRAGMA user_version").fetchone()[0])
+    if version > SCHEMA_VERSION:
+        raise sqlite3.OperationalError(f"written by a newer flashferry (schema {version})")
+    return version
+
+
+def _unusable(directory: Path, error: Exception) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"the nights in {directory / FILE} cannot be used: {error}",
+        hint="Check --state-dir and the file's rights; a damaged file moved away costs the history and nothing else",
+    )
