@@ -1,0 +1,177 @@
+"""How a controller is reached, and which of its versions are: values, checked before anybody connects.
+
+Facts
+-----
+* Cisco's client 2.10.1 takes controllers 2.8, 2.9, 2.10 and, with a warning of its own, newer 2.x; 2.7 and 3.x it
+  refuses (measured against a stand-in). A version is told as `2.9.1+build.7` or `2.11.0+sso`.
+* From 2.10 on `GET authentication` says who is logged in (before: `authok`), and a link's packet capture is kept under
+  the link's own id (before: under a key that has to be asked for).
+* A controller's certificate is self-signed where nobody gave it another one.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass, field
+from functools import total_ordering
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import keep_secret, shown
+
+CALL_TIMEOUT_S = 30.0
+"""A controller that has not answered a small question by then is taken for stuck, and asked again."""
+
+RETRY_S = 90.0
+"""So long a question is repeated: a controller whose web server restarts is back within a minute [unknown]."""
+
+_VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:\D.*)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerAccess:
+    """A controller and its login.
+
+    Attributes:
+        url: `https://cml.example.net`, with a port where it is not 443; a bare name is taken for `https://` of it.
+        username: Its user.
+        password: That user's password.
+        ca_file: Certificates that its own is proven by, PEM; None: those that this host trusts.
+        is_verified: Whether its certificate is proven at all. Without, anybody on the way can read the password.
+        is_proxy_used: Whether the environment's proxy variables count for it; controllers mostly are on a LAN.
+        timeout_s: Seconds that one call may wait for an answer.
+        retry_s: Seconds for which a call that can be repeated is repeated.
+
+    Raises:
+        ConfigInvalid: Something is missing, or cannot be meant.
+    """
+
+    url: str
+    username: str
+    password: str = field(repr=False)
+    ca_file: Path | None = None
+    is_verified: bool = True
+    is_proxy_used: bool = False
+    timeout_s: float = CALL_TIMEOUT_S
+    retry_s: float = RETRY_S
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot, and have the password masked from now on."""
+        keep_secret(self.password)
+        object.__setattr__(self, "url", _whole_url(self.url))
+        for name, value in (("username", self.username), ("password", self.password)):
+            if not value:
+                raise ConfigInvalid(
+                    f"controller: expected a {name}, found none", hint="Give it in nightly.yaml, see 'credentials'"
+                )
+        if self.timeout_s <= 0 or self.retry_s < 0:
+            raise ConfigInvalid(
+                f"controller: expected a timeout above 0 s, found {self.timeout_s:g} s and {self.retry_s:g} s",
+                hint=f"Leave them out: {CALL_TIMEOUT_S:g} s a call, repeated for {RETRY_S:g} s",
+            )
+
+    @property
+    def host(self) -> str:
+        """Its name or address, without port."""
+        return urlsplit(self.url).hostname or ""
+
+    def trust(self) -> ssl.SSLContext:
+        """Return what its certificate is proven by.
+
+        A context and not the file's name: given that, the client's library warns that it is deprecated.
+
+        Raises:
+            ConfigInvalid: The file cannot be read, or holds no certificate.
+        """
+        if not self.is_verified:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            return context
+        try:
+            return ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
+        except ssl.SSLError:
+            why = "found no certificate in it"
+        except OSError as error:
+            why = f"cannot be read: {error.strerror}"
+        raise ConfigInvalid(
+            f"controller: {self.ca_file}: expected certificates as PEM, {why}",
+            hint="Save the controller's certificate there: 'openssl s_client -showcerts -connect HOST:443'",
+        )
+
+
+def _whole_url(given: str) -> str:
+    """Return a controller's address as `https://name:port`."""
+    hint = "Give it as https://cml.example.net"
+    url = given.strip() if "://" in given else f"https://{given.strip()}"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ConfigInvalid(f"controller: expected an address, found {shown(given)!r}", hint=hint) from None
+    if parts.username is not None or parts.password is not None:
+        raise ConfigInvalid("controller: expected an address without a login, found one with it", hint=hint)
+    if parts.scheme != "https":
+        raise ConfigInvalid(f"controller: expected https, found {shown(parts.scheme)}", hint=hint)
+    if not parts.hostname or re.search(r"[\s\\]", parts.netloc) or parts.query or parts.fragment:
+        raise ConfigInvalid(f"controller: expected an address, found {shown(given)!r}", hint=hint)
+    if parts.path.strip("/") not in {"", "api/v0"}:
+        raise ConfigInvalid(f"controller: expected an address without a path, found {shown(parts.path)}", hint=hint)
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"https://{name}" + (f":{port}" if port is not None else "")
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CmlVersion:
+    """A controller's version.
+
+    Attributes:
+        major: 2, of all that there are.
+        minor: Where the interface changes.
+        patch: The last number.
+        text: As it was told.
+    """
+
+    major: int
+    minor: int
+    patch: int
+    text: str = field(compare=False)
+
+    def __lt__(self, other: CmlVersion) -> bool:
+        """Return whether it is older."""
+        return (self.major, self.minor, self.patch) < (other.major, other.minor, other.patch)
+
+    @property
+    def has_capture_keys(self) -> bool:
+        """Whether a packet capture has a key of its own, and not the link's id."""
+        return (self.major, self.minor) < (2, 10)
+
+
+OLDEST, CLIENTS_OWN, NEWEST_TOLD = (2, 8), (2, 10), (2, 11)
+"""Minor versions: the oldest that is taken, that of Cisco's client, and the newest of which anything is known."""
+
+
+def read_version(text: str) -> CmlVersion | None:
+    """Return a version, or None where a text is none."""
+    found = _VERSION.fullmatch(text)
+    return CmlVersion(major=int(found[1]), minor=int(found[2]), patch=int(found[3]), text=text) if found else None
+
+
+def why_refused(version: CmlVersion) -> str | None:
+    """Return why controllers of a version are not worked with, or None where they are."""
+    if (version.major, version.minor) < OLDEST:
+        return f"expected CML 2.8 or newer, found {version.text}"
+    if version.major > OLDEST[0]:
+        return f"expected CML 2.x, found {version.text}, of which nothing is known"
+    return None
+
+
+def version_note(version: CmlVersion) -> str | None:
+    """Return what is to be said of a version that is taken, or None."""
+    if (version.major, version.minor) > NEWEST_TOLD:
+        return f"CML {version.text} is newer than all of which anything is known here (2.8 to 2.11)"
+    if (version.major, version.minor) > CLIENTS_OWN:
+        return f"CML {version.text} is newer than Cisco's client here, which is made for 2.8 to 2.10"
+    return None

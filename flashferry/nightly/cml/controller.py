@@ -1,0 +1,322 @@
+"""A controller that one is logged in to: asks, repeats what can be repeated, tells in one sentence what went wrong.
+
+Whatever is only a look, or has the same end however often it is done, is repeated while the trouble may pass: a page of
+502, an answer that does not come, a connection that breaks. What may be done once only is repeated only after a look
+whether it was done after all. A login that has expired is renewed by Cisco's client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.nightly.cml.access import CmlVersion, ControllerAccess, read_version, version_note, why_refused
+from flashferry.nightly.cml.trace import Trace
+from flashferry.nightly.deadline import Clock, Deadline
+from flashferry.nightly.faults import Fault, NightFault
+
+if TYPE_CHECKING:
+    import httpx
+
+    from flashferry.nightly.cml.client import NightClient, Watcher
+    from flashferry.nightly.cml.troubles import Trouble
+
+Expected = Literal["json", "text", "bytes", "nothing"]
+
+CONNECT_S = 30.0
+"""So long a controller that does not answer is tried before a night gives it up."""
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
+_LOGOUT_S = 5.0
+_LEAST_TIMEOUT_S = 1.0
+"""What is done behind a deadline, such as the last look, has so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A question to a controller, or an order.
+
+    Attributes:
+        method: `GET`, ...
+        path: Below `/api/v0/`, made with `below`.
+        what: What it is for, as in "could not ...": `read the lab's state`.
+        step: The step of a night that it belongs to.
+        expects: What the answer is taken for.
+        params: The query.
+        json: The body, as JSON.
+        content: The body as it is, without a content type, which an import wants.
+        files: Parts of a form; and `headers`, what to send with it.
+        headers: The same.
+        allows: Codes from 400 on that are an answer, too.
+        is_repeatable: Whether it has the same end however often it is done.
+        timeout_s: Seconds that it may wait for an answer; None: the controller's usual ones.
+    """
+
+    method: str
+    path: str
+    what: str
+    step: str
+    expects: Expected = "json"
+    params: Mapping[str, str] | None = None
+    json: Any = None
+    content: str | None = None
+    files: Any = None
+    headers: Mapping[str, str] | None = None
+    allows: tuple[int, ...] = ()
+    is_repeatable: bool = True
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer: its code, and its body as it was expected; None for a code from 400 on."""
+
+    status: int
+    value: Any = None
+    said: str = ""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether what was asked for is not there."""
+        return self.status == 404
+
+
+class Controller:
+    """A controller, logged in to; see `connect`.
+
+    Attributes:
+        access: How it is reached.
+        version: Its version.
+        notes: What a person may want to know of it.
+        trace: What was said to it.
+        client: Cisco's client.
+        clock: Waits between tries.
+    """
+
+    def __init__(
+        self, client: NightClient, *, access: ControllerAccess, version: CmlVersion, trace: Trace, clock: Clock
+    ) -> None:
+        self.access, self.version, self.trace = access, version, trace
+        self.client, self.clock = client, clock
+        note = version_note(version)
+        unproven = None if access.is_verified else "the controller's certificate was not proven"
+        self.notes = tuple(one for one in (note, unproven) if one)
+
+    def ask(self, call: Call, *, deadline: Deadline | None = None, done: Callable[[], Any] | None = None) -> Answer:
+        """Make a call and return its answer.
+
+        Args:
+            call: The call.
+            deadline: It is not repeated beyond, nor waited for; None: for as long as the access says.
+            done: Asked before a call that is not repeatable is repeated: what it returns is the answer, None: it was
+                not done, do it again. Without it such a call is made once.
+
+        Raises:
+            NightFault: With `Fault.LAB`: it cannot be done.
+        """
+        from flashferry.nightly.cml.troubles import RAISED
+
+        until = Deadline.after(self.access.retry_s, self.clock)
+        if deadline is not None:
+            until = deadline.within(self.access.retry_s)
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return self._once(call, deadline)
+            except RAISED as error:
+                trouble = self._trouble(error)
+            if trouble.status is not None and trouble.status in call.allows:
+                return Answer(status=trouble.status, said=trouble.reason)
+            may_again = trouble.is_passing and (call.is_repeatable or done is not None)
+            if not may_again or not until.pause(_pause_s(tries)):
+                raise self._fault(call, trouble, tries) from None
+            if done is not None and (found := done()) is not None:
+                return Answer(status=200, value=found)
+
+    def close(self) -> None:
+        """Log out and let go of the connection; that it fails is of no consequence."""
+        from flashferry.nightly.cml.troubles import EXPECTED
+
+        with suppress(*EXPECTED, ValueError):
+            self.client.session.delete("logout", timeout=_LOGOUT_S)
+        self.client.session.close()
+
+    def _once(self, call: Call, deadline: Deadline | None) -> Answer:
+        import httpx
+
+        from flashferry.nightly.cml.troubles import NotJson
+
+        timeout_s = call.timeout_s or self.access.timeout_s
+        if deadline is not None:
+            timeout_s = max(_LEAST_TIMEOUT_S, min(timeout_s, deadline.left_s))
+        given = {"params": call.params, "json": call.json, "content": call.content, "files": call.files}
+        wanted: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        try:
+            response = self.client.session.request(
+                call.method, call.path, headers=call.headers, timeout=httpx.Timeout(timeout_s), **wanted
+            )
+        except ValueError:
+            # A token that was to be renewed, and a page came instead.
+            raise NotJson("") from None
+        return Answer(status=response.status_code, value=_read(response, call.expects))
+
+    def _trouble(self, error: Exception) -> Trouble:
+        return _traced_trouble(error, self.access, self.trace)
+
+    def _fault(self, call: Call, trouble: Trouble, tries: int) -> NightFault:
+        often = f", {tries} times" if tries > 1 else ""
+        return NightFault(
+            f"{self.access.host}: could not {call.what}: {trouble.reason}{often}",
+            fault=Fault.LAB,
+            step=call.step,
+            hint=trouble.hint,
+        )
+
+
+def connect(
+    access: ControllerAccess,
+    *,
+    step: str,
+    watchers: tuple[Watcher, ...] = (),
+    clock: Clock | None = None,
+    connect_s: float = CONNECT_S,
+) -> Controller:
+    """Log in to a controller.
+
+    Args:
+        access: The controller and its login.
+        step: The step of a night that it is for.
+        watchers: What sees every exchange, beside the trace.
+        clock: Waits between tries.
+        connect_s: Seconds for which it is tried.
+
+    Raises:
+        ConfigInvalid: The extra `cml` is not installed, or the file of certificates cannot be used.
+        NightFault: With `Fault.LAB`: it cannot be reached, refuses the login, or has a version that is not taken.
+    """
+    trace, versions = Trace(), list[CmlVersion]()
+
+    def accept(text: str) -> None:
+        versions.append(_accepted(text, access, step))
+
+    make = partial(_client_class(), access, watchers=(trace, *watchers), accept=accept)
+    until = Deadline.after(connect_s, clock)
+    tries = 0
+    while True:
+        tries += 1
+        found = _made(make, access, trace, step)
+        if not isinstance(found, _Trouble):
+            return Controller(found, access=access, version=versions[-1], trace=trace, clock=until.clock)
+        if not found.value.is_passing or not until.pause(_pause_s(tries)):
+            raise NightFault(
+                f"{access.host}: could not log in to the controller: {found.value.reason}",
+                fault=Fault.LAB,
+                step=step,
+                hint=found.value.hint,
+            )
+
+
+def below(*parts: str) -> str:
+    """Return a path of some parts, each of which is one whatever is in it."""
+    return "/".join(quote(part, safe="") for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """Why no client was made."""
+
+    value: Trouble
+
+
+def _made(make: Callable[[], NightClient], access: ControllerAccess, trace: Trace, step: str) -> NightClient | _Trouble:
+    """Make a client that is logged in, or say why it cannot be."""
+    from flashferry.nightly.cml.client import VersionUnusable
+    from flashferry.nightly.cml.troubles import EXPECTED, NotJson
+
+    try:
+        return make()
+    except VersionUnusable as error:
+        raise _no_controller(access, step, str(error)) from None
+    except EXPECTED as error:
+        return _Trouble(_traced_trouble(error, access, trace))
+    except (ValueError, KeyError, TypeError):
+        # Cisco's client takes answers for what they should be.
+        return _Trouble(_traced_trouble(NotJson(""), access, trace))
+
+
+def _client_class() -> type[NightClient]:
+    try:
+        from flashferry.nightly.cml.client import NightClient
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in {"virl2_client", "httpx"}:
+            raise
+        raise ConfigInvalid(
+            "nights on Cisco Modeling Labs need virl2-client, which is not installed",
+            hint="Install flashferry with its extra: pip install 'flashferry[cml]'",
+        ) from None
+    return NightClient
+
+
+def _accepted(text: str, access: ControllerAccess, step: str) -> CmlVersion:
+    """Return a version that is taken.
+
+    Raises:
+        NightFault: It is not.
+    """
+    version = read_version(text)
+    if version is None:
+        raise _no_controller(access, step, text)
+    if (why := why_refused(version)) is not None:
+        hint = "Give nightly.yaml a controller of CML 2.8 to 2.11, or a newer 2.x"
+        raise NightFault(f"{access.host}: {why}", fault=Fault.LAB, step=step, hint=hint)
+    return version
+
+
+def _no_controller(access: ControllerAccess, step: str, text: str) -> NightFault:
+    from flashferry.nightly.cml.troubles import brief
+
+    found = f"found {brief(text)!r}" if text else "found none"
+    hint = "Check the address of nightly.yaml's controller: something else may answer there"
+    return NightFault(f"{access.host}: expected a version of CML, {found}", fault=Fault.LAB, step=step, hint=hint)
+
+
+def _read(response: httpx.Response, expects: Expected) -> Any:
+    """Return an answer's body as it was expected.
+
+    Raises:
+        NotJson: It is no JSON.
+    """
+    from flashferry.nightly.cml.troubles import NotJson
+
+    if expects == "bytes":
+        return response.content
+    if expects == "json":
+        try:
+            return response.json()
+        except ValueError:
+            raise NotJson(response.text[:200]) from None
+    if expects == "text" and "html" in response.headers.get("Content-Type", "").lower():
+        raise NotJson(response.text[:200])
+    return response.text if expects == "text" else None
+
+
+def _traced_trouble(error: Exception, access: ControllerAccess, trace: Trace) -> Trouble:
+    import httpx
+
+    from flashferry.nightly.cml.troubles import trouble_of
+
+    inner = error.args[0] if error.args and isinstance(error.args[0], httpx.HTTPError) else error
+    if isinstance(inner, httpx.RequestError):
+        with suppress(RuntimeError):
+            trace.on_failure(inner.request, type(inner).__name__)
+    return trouble_of(error, is_proxy_used=access.is_proxy_used)
+
+
+def _pause_s(tries: int) -> float:
+    return float(min(_FIRST_PAUSE_S * 2 ** (tries - 1), _LONGEST_PAUSE_S))

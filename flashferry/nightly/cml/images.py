@@ -1,0 +1,203 @@
+"""A new image on a controller: checked, hashed, uploaded, defined, and taken away again.
+
+Facts
+-----
+* The upload is a form with the file in `field0` and its name in `X-Original-File-Name`; definitions name the file as
+  `disk_image` and may carry its SHA-256. Cisco's client prints a progress bar on standard output while it uploads
+  (measured), so the form is sent from here.
+* Nodes boot disks: `.qcow2`, `.qcow`. A router's own `.SPA.bin` is none, and no controller takes it.
+* A qcow2 file begins with `QFI` and 0xfb (QEMU's description of the format).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.json_access import Node
+from flashferry.core.outside import shown
+from flashferry.nightly.cml.controller import Call, Controller, below
+
+STEP = "preflight"
+Progress = Callable[[int, int], None]
+"""Takes bytes done and bytes in all, many times a second."""
+
+_MAGIC = b"QFI\xfb"
+_LONGEST_LABEL = 64
+_BLOCK_BYTES = 1 << 20
+_ANSWER_S = 600.0
+"""Behind the last byte the controller checks the file and moves it, which is not quick [unknown how quick]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskFile:
+    """A disk image on this host.
+
+    Attributes:
+        path: Where it is.
+        size_bytes: Its size.
+        sha256: Its digest, 64 hexadecimal digits.
+    """
+
+    path: Path
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadedImage:
+    """An image that nodes can boot.
+
+    Attributes:
+        definition_id: What topologies name it by.
+        file_name: The file on the controller.
+        is_new: Whether it was uploaded now, and is thus ours to take away.
+    """
+
+    definition_id: str
+    file_name: str
+    is_new: bool
+
+
+def disk_file(path: Path, *, on_progress: Progress | None = None) -> DiskFile:
+    """Look at a disk image and hash it.
+
+    Raises:
+        ConfigInvalid: It cannot be read, or is none.
+    """
+    hint = "Give a disk image (.qcow2); a router's own image is staged, not booted: 'image' in nightly.yaml"
+    if path.suffix not in {".qcow2", ".qcow"}:
+        raise ConfigInvalid(f"{path}: expected a disk image that ends in .qcow2, found {path.name}", hint=hint)
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise ConfigInvalid(f"{path}: expected a disk image, found something else in it", hint=hint)
+            file.seek(0)
+            digest = _hashed(file, size, on_progress)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"{path}: cannot be read: {error.strerror}", hint="Check the file's name and rights"
+        ) from None
+    return DiskFile(path=path, size_bytes=size, sha256=digest)
+
+
+def put_image(
+    controller: Controller, disk: DiskFile, node_definition: str, *, on_progress: Progress | None = None
+) -> UploadedImage:
+    """Have nodes of a definition boot a disk image: it is uploaded and defined, unless the controller has it already.
+
+    Args:
+        controller: The controller.
+        disk: The file.
+        node_definition: What is to boot it.
+        on_progress: Told how far the upload is.
+
+    Raises:
+        ConfigInvalid: The file cannot be read.
+        NightFault: With `Fault.LAB`: the controller refuses; what was uploaded is removed again.
+    """
+    mark = disk.sha256[:12]
+    name, definition_id = f"flashferry-{mark}{disk.path.suffix}", f"flashferry-{node_definition}-{mark}"
+    if _is_defined(controller, definition_id):
+        return UploadedImage(definition_id=definition_id, file_name=name, is_new=False)
+    _upload(controller, disk, name, on_progress)
+    image = UploadedImage(definition_id=definition_id, file_name=name, is_new=True)
+    what = f"define the image for {shown(node_definition)}"
+    call = Call(
+        method="POST",
+        path="image_definitions",
+        what=what,
+        step=STEP,
+        json=_definition(image, disk, node_definition),
+        is_repeatable=False,
+    )
+    try:
+        controller.ask(call, done=lambda: _is_defined(controller, definition_id) or None)
+    except BaseException:
+        _remove(controller, "images", "manage", name, what="remove the image's file")
+        raise
+    return image
+
+
+def remove_image(controller: Controller, image: UploadedImage) -> None:
+    """Take an uploaded image away; what is gone already is no error.
+
+    Raises:
+        NightFault: With `Fault.LAB`: the controller refuses: a node of some lab may use it still.
+    """
+    _remove(controller, "image_definitions", image.definition_id, what="remove the image's definition")
+    _remove(controller, "images", "manage", image.file_name, what="remove the image's file")
+
+
+def _definition(image: UploadedImage, disk: DiskFile, node_definition: str) -> dict[str, str]:
+    return {
+        "id": image.definition_id,
+        "node_definition_id": node_definition,
+        "label": f"{node_definition} {disk.path.name}"[:_LONGEST_LABEL],
+        "description": f"Put here by a night of flashferry from {disk.path.name}",
+        "disk_image": image.file_name,
+        "sha256": disk.sha256,
+    }
+
+
+class _Told:
+    """A file that tells how far it was read. A form that is sent again begins at its first byte."""
+
+    def __init__(self, file: IO[bytes], size: int, tell: Progress) -> None:
+        self._file, self._size, self._tell = file, size, tell
+
+    def read(self, count: int = -1) -> bytes:
+        """Return the next bytes."""
+        data = self._file.read(count)
+        self._tell(self._file.tell(), self._size)
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a place."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._file.tell()
+
+
+def _upload(controller: Controller, disk: DiskFile, name: str, on_progress: Progress | None) -> None:
+    with disk.path.open("rb") as file:
+        told = _Told(file, disk.size_bytes, on_progress or (lambda _done, _size: None))
+        call = Call(
+            method="POST",
+            path="images/upload",
+            what=f"upload {disk.path.name}",
+            step=STEP,
+            expects="nothing",
+            files={"field0": (name, told)},
+            headers={"X-Original-File-Name": name},
+            is_repeatable=False,
+            timeout_s=_ANSWER_S,
+        )
+        controller.ask(call)
+
+
+def _is_defined(controller: Controller, definition_id: str) -> bool:
+    call = Call(method="GET", path="image_definitions", what="read its image definitions", step=STEP)
+    return any(one.text("id") == definition_id for one in Node(controller.ask(call).value).list())
+
+
+def _remove(controller: Controller, *parts: str, what: str) -> None:
+    call = Call(method="DELETE", path=below(*parts), what=what, step=STEP, expects="nothing", allows=(404,))
+    controller.ask(call)
+
+
+def _hashed(file: IO[bytes], size: int, on_progress: Progress | None) -> str:
+    digest, done = hashlib.sha256(), 0
+    while block := file.read(_BLOCK_BYTES):
+        digest.update(block)
+        done += len(block)
+        if on_progress is not None:
+            on_progress(done, size)
+    return digest.hexdigest()

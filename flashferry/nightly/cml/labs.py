@@ -1,0 +1,335 @@
+"""Labs on a controller: import, start, states, addresses, conditions, consoles, and what is kept of them.
+
+Facts
+-----
+* A start that waits dies of a single 502, and `import_lab` of Cisco's client loses the lab's id where its second
+  question fails (measured): here a start never waits, and an import of which nobody knows whether it was done is looked
+  for by its title before it is done again.
+* `BOOTED` means that a text was seen on the console; SSH may be minutes away, or never come.
+* A condition that is set without `enabled` may lie idle; `latency` is whole milliseconds, unknown keys are refused.
+  With `operational=true` the controller tells what is in force. Whether that comes at once: unknown.
+* Consoles' logs are JSON: an object with `log`, a list, or a text; which of them: unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from flashferry.core.json_access import Node
+from flashferry.core.outside import shown
+from flashferry.nightly.backend import LabNode, Leftover, LinkCondition, NodeState, PlannedLink, Topology
+from flashferry.nightly.cml.controller import Answer, Call, Controller, below
+from flashferry.nightly.cml.wanted import with_notes
+from flashferry.nightly.deadline import Deadline
+from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.lab_notes import PREFIX
+
+REAP, IMPORT, START, CONDITION, ARTEFACTS = "reap", "import", "start", "condition", "artefacts"
+
+_IMPORT_S = 120.0
+_SETTLE_S = 10.0
+_POLL_S = 0.5
+_GONE = (404,)
+_STATES = {state.value: state for state in NodeState} | {"STARTING": NodeState.STARTED}
+"""A state that nobody here knows is none in which a node can be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabParts:
+    """What of a lab stays the same while it runs.
+
+    Attributes:
+        nodes: Its nodes, each as it was defined.
+        links: Ids of its links by label.
+    """
+
+    nodes: tuple[LabNode, ...]
+    links: Mapping[str, str]
+
+
+def import_lab(controller: Controller, topology: Topology, *, notes: str, deadline: Deadline) -> str:
+    """Import a lab with its title and notes, and return its id.
+
+    Raises:
+        ConfigInvalid: It is no topology.
+        NightFault: The controller refuses it, in its own words.
+    """
+    there = partial(lab_by_title, controller, topology.title, step=IMPORT, deadline=deadline)
+    found = controller.ask(_import_call(topology, notes), deadline=deadline, done=there).value
+    if (lab_id := Node(found).text("id")) is None:
+        raise NightFault(
+            "the controller imported the lab and told no id of it",
+            fault=Fault.LAB,
+            step=IMPORT,
+            hint="'flashferry nightly reap' removes it; 'flashferry nightly record' shows what it answers",
+        )
+    _note(controller, lab_id, topology.title, notes, deadline)
+    return lab_id
+
+
+def start_lab(controller: Controller, lab_id: str, *, deadline: Deadline) -> None:
+    """Tell a lab to start; its nodes take their time.
+
+    Raises:
+        NightFault: The controller refuses, in its own words.
+    """
+
+    def done() -> bool | None:
+        return True if lab_state(controller, lab_id, step=START, deadline=deadline) == "STARTED" else None
+
+    path = below("labs", lab_id, "start")
+    call = Call(method="PUT", path=path, what="start the lab", step=START, expects="nothing", is_repeatable=False)
+    controller.ask(call, deadline=deadline, done=done)
+
+
+def lab_by_title(controller: Controller, title: str, *, step: str, deadline: Deadline) -> object | None:
+    """Return what the controller says of the lab that has a title, or None."""
+    for lab_id in lab_ids(controller, step=step, deadline=deadline):
+        told = lab_details(controller, lab_id, step=step, deadline=deadline).value
+        if Node(told).text("lab_title") == title:
+            return {"id": lab_id, **told}
+    return None
+
+
+def lab_ids(controller: Controller, *, step: str, deadline: Deadline | None = None) -> tuple[str, ...]:
+    """Return the ids of all labs that the user may see; the page of tiles is not up to date at once."""
+    what = "read which labs there are"
+    call = Call(method="GET", path="labs", what=what, step=step, params={"show_all": "true"})
+    return Node(controller.ask(call, deadline=deadline).value).texts()
+
+
+def leftovers(controller: Controller) -> tuple[Leftover, ...]:
+    """Return all labs whose title has our prefix; one that goes away meanwhile, or is not ours to look at, is none."""
+    found = []
+    for lab_id in lab_ids(controller, step=REAP):
+        told = Node(lab_details(controller, lab_id, step=REAP, allows=(403, 404)).value)
+        title = told.text("lab_title") or ""
+        if title.startswith(PREFIX):
+            notes, state = told.text("lab_notes") or "", told.text("state") or ""
+            found.append(Leftover(lab_id=lab_id, title=title, notes=notes, state=state))
+    return tuple(found)
+
+
+def lab_details(
+    controller: Controller, lab_id: str, *, step: str, deadline: Deadline | None = None, allows: tuple[int, ...] = _GONE
+) -> Answer:
+    """Return what the controller says of a lab: its title, notes, owner and state."""
+    what = "read what the lab is"
+    call = Call(method="GET", path=below("labs", lab_id), what=what, step=step, allows=allows)
+    return controller.ask(call, deadline=deadline)
+
+
+def lab_state(controller: Controller, lab_id: str, *, step: str, deadline: Deadline) -> str | None:
+    """Return `DEFINED_ON_CORE`, `STOPPED` or `STARTED`; None where there is no such lab."""
+    path = below("labs", lab_id, "state")
+    call = Call(method="GET", path=path, what="read the lab's state", step=step, allows=_GONE)
+    found = controller.ask(call, deadline=deadline).value
+    return found if isinstance(found, str) else None
+
+
+def lab_parts(controller: Controller, lab_id: str, *, step: str) -> LabParts:
+    """Return a lab's nodes and links as they were defined, without its configurations."""
+    path, what = below("labs", lab_id, "topology"), "read the lab's topology"
+    call = Call(method="GET", path=path, what=what, step=step, params={"exclude_configurations": "true"})
+    told = Node(controller.ask(call).value)
+    links = {link.text("label") or "": link.text("id") or "" for link in told.list("links")}
+    return LabParts(nodes=tuple(map(_defined, told.list("nodes"))), links=links)
+
+
+def node_states(controller: Controller, lab_id: str, *, step: str, deadline: Deadline | None = None) -> dict[str, str]:
+    """Return the states of a lab's nodes by id, in the controller's words; none where the lab is gone."""
+    path = below("labs", lab_id, "lab_element_state")
+    call = Call(method="GET", path=path, what="read the nodes' states", step=step, allows=_GONE)
+    told = Node(controller.ask(call, deadline=deadline).value).at("nodes")
+    return {node_id: state.value for node_id, state in told.items() if isinstance(state.value, str)}
+
+
+def nodes_now(controller: Controller, lab_id: str, parts: LabParts) -> tuple[LabNode, ...]:
+    """Return a lab's nodes as they stand now, with the addresses that snooping bridges saw once one has booted.
+
+    Raises:
+        NightFault: The lab is gone, or the controller does not tell.
+    """
+    states = node_states(controller, lab_id, step=START)
+    if not states:
+        raise NightFault(
+            f"lab {shown(lab_id)} is not there any more, or has no nodes",
+            fault=Fault.LAB,
+            step=START,
+            hint="Somebody removed it while the night ran; 'flashferry nightly run' again",
+        )
+    addresses = _addresses(controller, lab_id) if NodeState.BOOTED in states.values() else {}
+    return tuple(
+        replace(
+            node,
+            state=_STATES.get(states.get(node.node_id, ""), NodeState.QUEUED),
+            addresses=addresses.get(node.node_id, ()),
+        )
+        for node in parts.nodes
+    )
+
+
+def set_condition(controller: Controller, lab_id: str, parts: LabParts, link: PlannedLink) -> LinkCondition:
+    """Set a link's condition and return what is in force, as the controller tells it: it may take a moment.
+
+    Raises:
+        NightFault: There is no such link, or the controller refuses, or nothing is in force.
+    """
+    path = below("labs", lab_id, "links", link_id(parts, link, step=CONDITION), "condition")
+    what = f"set the condition of link {shown(link.label)}"
+    controller.ask(Call(method="PATCH", path=path, what=what, step=CONDITION, json=_condition_json(link.condition)))
+    until = Deadline.after(_SETTLE_S, controller.clock)
+    while True:
+        found = _condition(controller, path, link)
+        if found == link.condition or not until.pause(_POLL_S):
+            break
+    if found is None:
+        raise NightFault(
+            f"link {shown(link.label)}: its condition was set, and none is in force",
+            fault=Fault.LAB,
+            step=CONDITION,
+            hint="Look at the link on the controller's page, and at its system log",
+        )
+    return found
+
+
+def link_id(parts: LabParts, link: PlannedLink, *, step: str) -> str:
+    """Return a link's id.
+
+    Raises:
+        NightFault: There is no link of that label.
+    """
+    if (found := parts.links.get(link.label)) is None:
+        raise NightFault(
+            f"expected a link {shown(link.label)!r} in the lab, found {', '.join(map(shown, parts.links)) or 'none'}",
+            fault=Fault.LAB,
+            step=step,
+            hint="Give links of your own topology the labels that nightly.yaml names",
+        )
+    return found
+
+
+def console_log(controller: Controller, lab_id: str, node_id: str) -> str:
+    """Return what a node's first console said so far; empty where none is kept."""
+    path = below("labs", lab_id, "nodes", node_id, "consoles", "0", "log")
+    call = Call(
+        method="GET", path=path, what="read a console's log", step=ARTEFACTS, expects="text", allows=(400, 403, 404)
+    )
+    return console_text(controller.ask(call).value)
+
+
+def console_text(answer: str | None) -> str:
+    """Return a console's log of any of the shapes that it may have."""
+    import json
+
+    try:
+        found = json.loads(answer or '""')
+    except ValueError:
+        return answer or ""
+    return _flat(found)
+
+
+def download(controller: Controller, lab_id: str) -> str:
+    """Return a lab's topology as the controller writes it, configurations and all."""
+    path = below("labs", lab_id, "download")
+    what = "download the lab's topology"
+    found = controller.ask(Call(method="GET", path=path, what=what, step=ARTEFACTS, expects="text")).value
+    return str(found)
+
+
+def events(controller: Controller, lab_id: str) -> list[Any]:
+    """Return what happened in a lab, as the controller tells it."""
+    path = below("labs", lab_id, "events")
+    found = controller.ask(Call(method="GET", path=path, what="read the lab's events", step=ARTEFACTS)).value
+    return found if isinstance(found, list) else [found]
+
+
+def _defined(node: Node) -> LabNode:
+    """Return a node as a topology has it; it may have got further since."""
+    return LabNode(
+        node_id=node.text("id") or "",
+        label=node.text("label") or "",
+        node_definition=node.text("node_definition") or "",
+        image_definition=node.text("image_definition"),
+        state=NodeState.DEFINED_ON_CORE,
+        tags=node.texts("tags"),
+    )
+
+
+def _import_call(topology: Topology, notes: str) -> Call:
+    return Call(
+        method="POST",
+        path="import",
+        what="import the lab",
+        step=IMPORT,
+        params={"title": topology.title},
+        content=with_notes(topology.text, title=topology.title, notes=notes),
+        is_repeatable=False,
+        timeout_s=_IMPORT_S,
+    )
+
+
+def _note(controller: Controller, lab_id: str, title: str, notes: str, deadline: Deadline) -> None:
+    """See to it that a lab has its title and its notes, whatever the import made of them."""
+    told = Node(lab_details(controller, lab_id, step=IMPORT, deadline=deadline, allows=()).value)
+    if (told.text("lab_title"), told.text("lab_notes")) != (title, notes):
+        body = {"title": title, "notes": notes}
+        path = below("labs", lab_id)
+        what = "write the night's notes on the lab"
+        controller.ask(Call(method="PATCH", path=path, what=what, step=IMPORT, json=body), deadline=deadline)
+
+
+def _addresses(controller: Controller, lab_id: str) -> dict[str, tuple[str, ...]]:
+    path = below("labs", lab_id, "layer3_addresses")
+    call = Call(method="GET", path=path, what="read the nodes' addresses", step=START, allows=(400, 403, 404))
+    told = Node(controller.ask(call).value)
+    return {node_id: tuple(_node_addresses(node)) for node_id, node in told.items()}
+
+
+def _node_addresses(node: Node) -> Iterable[str]:
+    """Yield a node's addresses, IPv4 before IPv6, in the order of its interfaces."""
+    ports = [port for _, port in node.at("interfaces").items()]
+    found = (address for family in ("ip4", "ip6") for port in ports for address in port.texts(family))
+    return (address.partition("/")[0] for address in found)
+
+
+def _condition_json(condition: LinkCondition) -> dict[str, object]:
+    return {
+        "bandwidth": condition.bandwidth_kbps,
+        "latency": condition.latency_ms,
+        "jitter": condition.jitter_ms,
+        "loss": condition.loss_percent,
+        "enabled": True,
+    }
+
+
+def _condition(controller: Controller, path: str, link: PlannedLink) -> LinkCondition | None:
+    """Return what is in force on a link; None where nothing is."""
+    what = f"read the condition of link {shown(link.label)}"
+    call = Call(method="GET", path=path, what=what, step=CONDITION, params={"operational": "true"}, allows=_GONE)
+    told = Node(controller.ask(call).value)
+    if told.flag("enabled") is False or ("operational" in (told.value or {}) and not told.at("operational")):
+        return None
+    in_force = told.at("operational") or told
+    if not in_force:
+        return None
+    return LinkCondition(
+        bandwidth_kbps=in_force.whole("bandwidth") or 0,
+        latency_ms=in_force.whole("latency") or 0,
+        jitter_ms=in_force.whole("jitter") or 0,
+        loss_percent=in_force.number("loss") or 0.0,
+    )
+
+
+def _flat(found: Any) -> str:
+    if isinstance(found, str):
+        return found
+    if isinstance(found, dict):
+        return _flat(next((found[key] for key in ("log", "logs", "console", "lines", "content") if key in found), ""))
+    if isinstance(found, list):
+        parts = [_flat(one) for one in found]
+        return "".join(parts) if all(part.endswith("\n") for part in parts[:-1]) else "\n".join(parts)
+    return ""

@@ -1,0 +1,178 @@
+"""Whether a controller can take a lab up: ready, licensed, enough nodes and memory, all definitions there.
+
+Facts
+-----
+* `system_information.ready`: at least one compute can start nodes. `system_health.is_licensed`.
+* `diagnostics/licensing` is `{quota, started, user_quota, user_started}` and is not everybody's to read; nodes that the
+  licence does not count are external connectors (told by a lab of the free edition) and unmanaged switches [unknown].
+* `system_stats` has memory per compute and in `all`, in bytes; `node_definitions` have theirs in MiB below
+  `sim.linux_native.ram`, image definitions may have another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from flashferry.core.json_access import Node
+from flashferry.core.outside import shown
+from flashferry.nightly.backend import Preflight, Topology
+from flashferry.nightly.cml.controller import Answer, Call, Controller
+from flashferry.nightly.cml.wanted import Wanted, wanted
+from flashferry.nightly.faults import Fault, NightFault
+
+STEP = "preflight"
+_NOT_OURS = (401, 403, 404)
+"""What may not be for a user's eyes, or is not there in every version."""
+_MIB = 1 << 20
+_MOST_NAMED = 8
+
+
+def preflight(controller: Controller, topology: Topology) -> Preflight:
+    """Look whether a lab can be taken up; changes nothing.
+
+    Raises:
+        ConfigInvalid: It is no topology.
+        NightFault: With `Fault.LAB`: it cannot, in one sentence, the first that was found.
+    """
+    needs = wanted(topology.text)
+    notes = list(controller.notes)
+    _ready(controller)
+    notes += _licensed(controller)
+    _definitions(controller, needs)
+    connector_notes = _connectors(controller, needs)
+    nodes_free = _enough_nodes(controller, needs)
+    if nodes_free is None:
+        notes.append("how many nodes the licence allows is not told to this user")
+    memory = _enough_memory(controller, needs)
+    return Preflight(
+        controller=controller.access.url,
+        version=controller.version.text,
+        notes=(*notes, *connector_notes),
+        nodes_free=nodes_free,
+        memory_free_bytes=memory,
+    )
+
+
+def _ready(controller: Controller) -> None:
+    told = _get(controller, "system_information", "read what it says of itself").value
+    if Node(told).flag("ready") is not True:
+        raise _refused(
+            "the controller is not ready: no compute of it can start nodes",
+            "Wait until it has started; its page 'System health' tells what is missing",
+        )
+
+
+def _licensed(controller: Controller) -> tuple[str, ...]:
+    answer = _get(controller, "system_health", "read its health", allows=_NOT_OURS)
+    health = Node(answer.value)
+    if health.flag("is_licensed") is False:
+        raise _refused("the controller has no licence", "Register it: its page 'Licensing'")
+    told = health.flag("valid") is False, health.flag("is_licensed") is None
+    words = ("the controller's own health check is not content", "whether it is licensed is not told to this user")
+    return tuple(word for word, is_so in zip(words, told, strict=True) if is_so)
+
+
+def _definitions(controller: Controller, needs: Wanted) -> None:
+    known = _ids(_get(controller, "node_definitions", "read its node definitions").value)
+    for name in needs.node_definitions:
+        if name not in known:
+            raise _refused(
+                f"expected the node definition {shown(name)!r}, found {_named(known)}",
+                "Name one of these in nightly.yaml, or add the definition to the controller",
+            )
+    if not needs.image_definitions:
+        return
+    images = Node(_get(controller, "image_definitions", "read its image definitions").value).list()
+    for definition, image in needs.image_definitions:
+        fitting = {one.text("id") or "" for one in images if one.text("node_definition_id") == definition}
+        if image not in fitting:
+            raise _refused(
+                f"expected the image definition {shown(image)!r} for {shown(definition)}, found {_named(fitting)}",
+                "Name one of these, or upload the image: 'flashferry nightly run --image-file FILE.qcow2'",
+            )
+
+
+def _connectors(controller: Controller, needs: Wanted) -> tuple[str, ...]:
+    answer = _get(controller, "system/external_connectors", "read its external connectors", allows=_NOT_OURS)
+    found = Node(answer.value).list()
+    if not found or not needs.connectors:
+        return ()
+    known = {name for one in found for name in (one.text("label"), one.text("device_name")) if name}
+    for name in needs.connectors:
+        if name not in known:
+            raise _refused(
+                f"expected the external connector {shown(name)!r}, found {_named(known)}",
+                "Name one of these in nightly.yaml: nodes are reached through it",
+            )
+    used = [one for one in found if {one.text("label"), one.text("device_name")} & set(needs.connectors)]
+    unseen = [one.text("label") or "" for one in used if one.flag("snooped") is False]
+    return tuple(f"{shown(name)}: addresses are not snooped, so none are found behind it" for name in unseen)
+
+
+def _enough_nodes(controller: Controller, needs: Wanted) -> int | None:
+    """Return how many nodes may still be started; None: not told."""
+    free = _nodes_free(controller)
+    if free is not None and free < needs.counted_nodes:
+        raise _refused(
+            f"expected room for {needs.counted_nodes} nodes, found {free} of the licence's left",
+            "Stop other labs, or give the night fewer nodes; 'flashferry nightly reap' removes what nights left",
+        )
+    return free
+
+
+def _enough_memory(controller: Controller, needs: Wanted) -> int | None:
+    """Return how much memory is free, in bytes; None: not told."""
+    free, needed = _memory_free(controller), _memory_needed(controller, needs)
+    if free is not None and needed is not None and free < needed:
+        raise _refused(
+            f"expected {needed // _MIB:,} MiB of free memory, found {free // _MIB:,} MiB",
+            "Stop other labs, or give the night fewer nodes",
+        )
+    return free
+
+
+def _nodes_free(controller: Controller) -> int | None:
+    answer = _get(controller, "diagnostics/licensing", "read how many nodes it may start", allows=_NOT_OURS)
+    told = Node(answer.value)
+    pairs = (("quota", "started"), ("user_quota", "user_started"))
+    counts = [(told.whole(quota), told.whole(started)) for quota, started in pairs]
+    free = [quota - started for quota, started in counts if quota is not None and started is not None]
+    return max(0, min(free)) if free else None
+
+
+def _memory_free(controller: Controller) -> int | None:
+    stats = Node(_get(controller, "system_stats", "read its load", allows=_NOT_OURS).value)
+    whole = stats.whole("all", "memory", "free")
+    if whole is not None:
+        return whole
+    each = [one.whole("stats", "memory", "free") for _, one in stats.at("computes").items()]
+    told = [one for one in each if one is not None]
+    return sum(told) if told else None
+
+
+def _memory_needed(controller: Controller, needs: Wanted) -> int | None:
+    """Return the memory of all nodes in bytes, or None where a definition does not tell its own."""
+    found = Node(_get(controller, "node_definitions", "read its node definitions").value).list()
+    ram = {one.text("id"): one.number("sim", "linux_native", "ram") for one in found}
+    each = [(ram.get(name), count) for name, count in needs.node_definitions.items()]
+    told = [(mib, count) for mib, count in each if mib is not None]
+    return int(sum(mib * count for mib, count in told)) * _MIB if told else None
+
+
+def _get(controller: Controller, path: str, what: str, *, allows: tuple[int, ...] = ()) -> Answer:
+    return controller.ask(Call(method="GET", path=path, what=what, step=STEP, allows=allows))
+
+
+def _ids(value: Any) -> set[str]:
+    return {one.text("id") or "" for one in Node(value).list()} - {""}
+
+
+def _named(names: Iterable[str]) -> str:
+    known = sorted(names)
+    more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+    return (", ".join(map(shown, known[:_MOST_NAMED])) + more) if known else "none"
+
+
+def _refused(message: str, hint: str) -> NightFault:
+    return NightFault(message, fault=Fault.LAB, step=STEP, hint=hint)

@@ -1,0 +1,160 @@
+"""What went wrong with a call, in one sentence and with what to do; and whether the same call may do better later.
+
+Facts
+-----
+* A controller's own errors are `{"code": int, "description": str}`; a page instead of that comes from the web server
+  before it (502 while the controller restarts) or from a proxy.
+* Cisco's client raises `APIError` (an `httpx.HTTPStatusError`) for answers from 400 on; errors of transport come out as
+  the HTTP library's own, and those of its first authenticated call inside an `InitializationError`.
+* A login that is refused is 403 `authenticate`, a token that has expired 401.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+from dataclasses import dataclass
+
+import httpx
+from virl2_client.exceptions import InitializationError, VirlException
+
+from flashferry.core.outside import shown
+
+EXPECTED: tuple[type[Exception], ...] = (VirlException, httpx.HTTPError, httpx.InvalidURL)
+"""What calls may raise."""
+
+_TOO_MANY, _SERVERS_OWN = 429, 500
+_LONGEST = 300
+_LOOK = "Look at the controller; 'flashferry nightly run' again when it answers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Why a call failed.
+
+    Attributes:
+        reason: The end of a sentence: `it answered 502 with a page`.
+        hint: What to do.
+        status: The answer's code, or None where there was none.
+        is_passing: Whether the same call may succeed in a moment.
+    """
+
+    reason: str
+    hint: str
+    status: int | None = None
+    is_passing: bool = False
+
+
+class NotJson(Exception):
+    """An answer that should have been JSON is something else, such as a page; its first words."""
+
+
+RAISED: tuple[type[Exception], ...] = (*EXPECTED, NotJson)
+"""The same, and answers that are no JSON."""
+
+
+def trouble_of(error: Exception, *, is_proxy_used: bool = False) -> Trouble:
+    """Return what an error means.
+
+    Args:
+        error: One of `EXPECTED`, or `NotJson`.
+        is_proxy_used: Whether the environment's proxies count for the controller.
+    """
+    if isinstance(error, InitializationError):
+        return _login_trouble(error, is_proxy_used=is_proxy_used)
+    if isinstance(error, httpx.HTTPStatusError):
+        return status_trouble(error.response)
+    if isinstance(error, NotJson):
+        return _page(200, str(error))
+    if isinstance(error, httpx.HTTPError):
+        return _transport_trouble(error, is_proxy_used=is_proxy_used)
+    return Trouble(reason=f"Cisco's client gave up: {brief(str(error)) or type(error).__name__}", hint=_LOOK)
+
+
+def status_trouble(response: httpx.Response) -> Trouble:
+    """Return what an answer means whose code is 400 or more."""
+    status = response.status_code
+    said = description(response.text)
+    if status == _TOO_MANY or status >= _SERVERS_OWN:
+        return _page(status, response.text) if said is None else _passing(f"it answered {status}: {said}", status)
+    if status == 401:
+        reason, hint = "its login is not valid any more", "Check whether the user still exists, and its password"
+    elif status == 403:
+        reason, hint = "its user may not", "Give the user the right, or name another one in nightly.yaml"
+    else:
+        reason, hint = f"it answered {status}", _LOOK
+    return Trouble(reason=f"{reason}: {said}" if said else reason, hint=hint, status=status)
+
+
+def description(text: str) -> str | None:
+    """Return a controller's own words about an error, in one line, or None where there are none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    said = found.get("description") if isinstance(found, dict) else found
+    return brief(said if isinstance(said, str) else json.dumps(said)) if said else None
+
+
+def brief(text: str) -> str:
+    """Return the beginning of what others said, in one line, without secrets, and without a full stop at its end."""
+    line = " ".join(shown(" ".join(text.split())).split())
+    return (line if len(line) <= _LONGEST else line[:_LONGEST] + " ...").rstrip(".")
+
+
+def _passing(reason: str, status: int | None = None) -> Trouble:
+    return Trouble(reason=reason, hint=_LOOK, status=status, is_passing=True)
+
+
+def _page(status: int, text: str) -> Trouble:
+    kind = "a page" if text.lstrip()[:1] == "<" else "something that is no JSON"
+    return _passing(f"it answered {status} with {kind}", status)
+
+
+def _login_trouble(error: InitializationError, *, is_proxy_used: bool) -> Trouble:
+    cause = error.args[0] if error.args else None
+    if isinstance(cause, httpx.HTTPError):
+        return trouble_of(cause, is_proxy_used=is_proxy_used)
+    if "authenticate" in str(error):
+        return Trouble(
+            reason="it refused the login",
+            hint="Check the user and the password of nightly.yaml's controller",
+            status=403,
+        )
+    return Trouble(reason=f"Cisco's client refused it: {brief(str(error))}", hint=_LOOK)
+
+
+def _transport_trouble(error: httpx.HTTPError, *, is_proxy_used: bool) -> Trouble:
+    causes = tuple(_causes(error))
+    if proof := next((one for one in causes if isinstance(one, ssl.SSLCertVerificationError)), None):
+        return Trouble(
+            reason=f"its certificate is not proven: {brief(proof.verify_message)}",
+            hint="Give the file of its certificate, or of who signed it, as 'ca_file' in nightly.yaml, and call the "
+            "controller by a name that is in it",
+        )
+    if any(isinstance(one, ssl.SSLError) for one in causes):
+        return Trouble(reason="it does not speak TLS there", hint="Check address and port of nightly.yaml's controller")
+    if isinstance(error, httpx.ProxyError) or (is_proxy_used and isinstance(error, httpx.ConnectError)):
+        hint = "Name the controller in NO_PROXY, or have the proxy let it through"
+        return Trouble(reason=f"the proxy did not let us through: {brief(str(error))}", hint=hint)
+    if any(isinstance(one, socket.gaierror) and one.errno != socket.EAI_AGAIN for one in causes):
+        return Trouble(reason="its name is not known", hint="Check the address of nightly.yaml's controller")
+    if isinstance(error, httpx.TimeoutException):
+        when = "connect" if isinstance(error, httpx.ConnectTimeout) else "answer"
+        return _passing(f"it did not {when} in time")
+    if isinstance(error, httpx.TooManyRedirects | httpx.UnsupportedProtocol | httpx.DecodingError):
+        hint = "Check the address of nightly.yaml's controller"
+        return Trouble(reason=f"it answers as no controller does: {type(error).__name__}", hint=hint)
+    said = brief(str(error)) or type(error).__name__
+    return _passing(
+        f"it cannot be reached: {said}" if isinstance(error, httpx.ConnectError) else f"it broke off: {said}"
+    )
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
