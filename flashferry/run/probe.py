@@ -15,6 +15,7 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.units import rough_megabytes
 from flashferry.devices.errors import CopyFailed
+from flashferry.fileserver import ImageFile, SshOffer
 from flashferry.model.links import copy_share, payload_cap_bytes_per_s
 from flashferry.model.probe_result import Arm, ProbeResult, arm_of
 from flashferry.model.record import RunReport
@@ -141,11 +142,37 @@ class SpeedTest:
         return arm
 
     def _timed(self, name: str, target: str, size_bytes: int, copies: int) -> Arm:
-        path = self._files.of(size_bytes)
-        image = self._context.server.image(path.name)
+        image = self.image_of(size_bytes)
         self._events.tell("probe", "started", f"{name}: {rough_megabytes(image.size_bytes)}")
+        self.time_copy(target, image)
+        return arm_of(self._keeper.record.pull, self._keeper.record.transfer, copies)
+
+    def image_of(self, size_bytes: int) -> ImageFile:
+        """Return the file of a size, as our server has it."""
+        return self._context.server.image(self._files.of(size_bytes).name)
+
+    def time_copy(self, target: str, image: ImageFile, offer: SshOffer | None = None) -> None:
+        """Have the device copy a file; its accounts are in the record then.
+
+        Args:
+            target: Where to.
+            image: The file.
+            offer: What the device is to be offered by SSH. Its rate is no history then; None: as usual.
+
+        Raises:
+            CopyFailed: It failed, or our server has no account of it.
+        """
         self._keeper.update(pull=None, transfer=None)
-        self._copy.copy(CopyOrder(image=image, target=target, kind=PROBE_AS_IS, kind_tuned=PROBE_TUNED))
+        self._copy.copy(
+            CopyOrder(
+                image=image,
+                target=target,
+                kind=PROBE_AS_IS,
+                kind_tuned=PROBE_TUNED,
+                ssh=offer,
+                is_history=offer is None,
+            )
+        )
         if self._keeper.record.transfer is None:
             raise CopyFailed(
                 "our server has no account of the copy",
@@ -153,7 +180,6 @@ class SpeedTest:
                 step="probe",
                 hint="Probe again; where it stays so, something else than our server answers at its address and port",
             )
-        return arm_of(self._keeper.record.pull, self._keeper.record.transfer, copies)
 
     @property
     def _window_bytes(self) -> int | None:

@@ -30,13 +30,11 @@ from flashferry.model.ssh_sweep import (
 )
 from flashferry.model.states import Outcome
 from flashferry.planning.probe_files import ProbeFiles
-from flashferry.run.device.tickets import CopyOrder
 from flashferry.run.device.way import DeviceParts
 from flashferry.run.device_plan import DevicePlan
 from flashferry.run.probe import SpeedTest, SpeedTestOptions
 from flashferry.store.history import History
 from flashferry.store.ssh_preferences import SshPreference, SshPreferences
-from flashferry.store.transfer_row import PROBE_AS_IS, PROBE_TUNED
 from flashferry.tcp.probing import PILOT_BYTES
 from flashferry.transports.algorithms import profile_for
 from tasks.snapshot import Snapshot
@@ -160,21 +158,6 @@ class SshSweepTest(SpeedTest):
         pull = self._keeper.record.pull
         return float(pull.device.duration_s) if pull is not None else None
 
-    def time_copy(self, target: str, size_bytes: int, offer: SshOffer) -> None:
-        """Have the device copy a file by what is offered; its accounts are in the record then."""
-        image = self._context.server.image(self._files.of(size_bytes).name)
-        self._keeper.update(pull=None, transfer=None)
-        self._copy.copy(
-            CopyOrder(image=image, target=target, kind=PROBE_AS_IS, kind_tuned=PROBE_TUNED, ssh=offer, is_history=False)
-        )
-        if self._keeper.record.transfer is None:
-            raise CopyFailed(
-                "our server has no account of the copy",
-                host=self._keeper.record.host,
-                step="probe",
-                hint="Probe again; where it stays so, something else than our server answers at its address and port",
-            )
-
     def timed(self, size_bytes: int, login_s: float | None) -> SweepCopy:
         """Return what the last copy comes to: by the device's clock less its login, else by our server's."""
         seen, pull = self._keeper.record.transfer, self._keeper.record.pull
@@ -219,7 +202,7 @@ class _Timer:
 
     def copy(self, offer: SshOffer) -> SweepCopy:
         """Time one."""
-        self.test.time_copy(self.target, self.size_bytes, offer)
+        self.test.time_copy(self.target, self.test.image_of(self.size_bytes), offer)
         return self.test.timed(self.size_bytes, self.login_s)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -101,15 +104,21 @@ def test_what_came_to_the_target_since_the_check_is_not_overwritten(slow_rig):
     assert SERVER not in slow_rig.configurations()[0]
 
 
+@contextmanager
+def pushing(rig: Any) -> Iterator[subprocess.Popen[str]]:
+    """Stage an image of 20 MB by push; return the process once the device has a part of it."""
+    with rig.started(
+        "stage", "--inventory", rig.inventory, "--json", "--image", rig.image(20_000_000), "--transport", "push"
+    ) as process:
+        assert rig.until(lambda: rig.flash_bytes("image.bin") > 1_000_000, timeout_s=60)
+        yield process
+
+
 def test_killed_in_mid_push_recover_switches_the_server_off(slow_rig):
     """The journal has the line before it is set: a fresh process puts it back; the partial file is named and stays."""
     allow_push(slow_rig)
     before = slow_rig.configurations()
-    image = slow_rig.image(20_000_000)
-    with slow_rig.started(
-        "stage", "--inventory", slow_rig.inventory, "--json", "--image", image, "--transport", "push"
-    ) as process:
-        assert slow_rig.until(lambda: slow_rig.flash_bytes("image.bin") > 1_000_000, timeout_s=60)
+    with pushing(slow_rig) as process:
         os.kill(process.pid, signal.SIGKILL)
         process.wait(timeout=30)
     assert SERVER in slow_rig.configurations()[0]
@@ -123,11 +132,7 @@ def test_interrupt_ends_a_push_and_restores(slow_rig):
     """Ctrl-C in mid-push: the connection is closed, the server is off again before the prompt comes back."""
     allow_push(slow_rig)
     before = slow_rig.configurations()
-    image = slow_rig.image(20_000_000)
-    with slow_rig.started(
-        "stage", "--inventory", slow_rig.inventory, "--json", "--image", image, "--transport", "push"
-    ) as process:
-        assert slow_rig.until(lambda: slow_rig.flash_bytes("image.bin") > 1_000_000, timeout_s=60)
+    with pushing(slow_rig) as process:
         os.kill(process.pid, signal.SIGINT)
         out, _ = process.communicate(timeout=120)
     assert '"outcome": "interrupted"' in out

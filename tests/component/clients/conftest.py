@@ -8,6 +8,7 @@ import hashlib
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -28,8 +29,8 @@ from flashferry.fileserver import (
 )
 from flashferry.httpserver import http_listener, https_listener
 from ftpserver import ftp_listener
+from tests.component.clients.starting import LARGE, SMALL
 
-SMALL, LARGE = "csr1000v-universalk9.bin", "isr4300-universalk9.bin"
 SIZES_BYTES = {SMALL: 400_000, LARGE: 4_000_000}
 COLUMNS = {
     "clients": ("PASV", "EPSV", "PORT", "EPRT", "resume", "abort"),
@@ -81,6 +82,14 @@ def _has_ipv6() -> bool:
     except OSError:
         return False
     return True
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_counts() -> Iterator[None]:
+    """Take Ctrl-C ourselves: where a shell runs us in the background it is ignored, and clients would inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

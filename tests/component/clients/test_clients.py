@@ -4,10 +4,9 @@ import contextlib
 import ftplib
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,16 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flashferry.fileserver import Ticket, TransferState
+from tests.component.clients.starting import HAVE_BYTES, LARGE, RESUMES_AT_BYTES, SMALL, finish, start_at
 
 pytestmark = pytest.mark.long
 
 if TYPE_CHECKING:
     from conftest import Site
 
-SMALL, LARGE = "csr1000v-universalk9.bin", "isr4300-universalk9.bin"
-HAVE_BYTES = 150_000
-# It counts in pieces of 16 KiB, and fetches one anew of which it has a part.
-RESUMES_AT_BYTES = {"aria2c": HAVE_BYTES // 16384 * 16384}
 MODES = ("PASV", "EPSV", "PORT", "EPRT")
 
 
@@ -159,43 +155,14 @@ FETCHES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def ctrl_c_counts() -> Iterator[None]:
-    """Take Ctrl-C ourselves: where a shell runs us in the background it is ignored, and clients would inherit that."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def start(client: str, fetch: Fetch) -> subprocess.Popen[str]:
     """Start a client with an empty home, so that nobody's settings matter."""
-    if shutil.which(client) is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{client} is not installed")
     order = COMMANDS[client](fetch)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(fetch.target.parent), "LC_ALL": "C", "TERM": "dumb"}
-    process = subprocess.Popen(
-        order.arguments,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        cwd=fetch.target.parent,
-        start_new_session=True,
-    )
+    process = start_at(fetch.target.parent, client, order.arguments, stdin=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(order.script)
     process.stdin.flush()
     return process
-
-
-def finish(process: subprocess.Popen[str]) -> str:
-    """Wait for a client and return what it said."""
-    try:
-        return process.communicate(timeout=60)[0]
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return f"killed after 10 s: {process.communicate()[0]}"
 
 
 def ftplib_fetch(fetch: Fetch) -> None:

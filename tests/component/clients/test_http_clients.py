@@ -8,7 +8,7 @@ import signal
 import ssl
 import subprocess
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,16 +16,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flashferry.fileserver import Ticket, TransferState
+from tests.component.clients.starting import HAVE_BYTES, LARGE, RESUMES_AT_BYTES, SMALL, finish, start_at
 
 pytestmark = pytest.mark.long
 
 if TYPE_CHECKING:
     from conftest import Site
-
-SMALL, LARGE = "csr1000v-universalk9.bin", "isr4300-universalk9.bin"
-HAVE_BYTES = 150_000
-# It counts in pieces of 16 KiB, and fetches one anew of which it has a part.
-RESUMES_AT_BYTES = {"aria2c": HAVE_BYTES // 16384 * 16384}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,40 +79,16 @@ def by_urllib(fetch: Fetch) -> str:
     return ""
 
 
-@pytest.fixture(autouse=True)
-def ctrl_c_counts() -> Iterator[None]:
-    """Take Ctrl-C ourselves: where a shell runs us in the background it is ignored, and clients would inherit that."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def start(client: str, fetch: Fetch) -> subprocess.Popen[str]:
     """Start a client with an empty home, so that nobody's settings matter."""
-    if shutil.which(client) is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{client} is not installed")
-    return subprocess.Popen(
-        COMMANDS[client](fetch),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={"PATH": os.environ["PATH"], "HOME": str(fetch.target.parent), "LC_ALL": "C", "TERM": "dumb"},
-        cwd=fetch.target.parent,
-        start_new_session=True,
-    )
+    return start_at(fetch.target.parent, client, COMMANDS[client](fetch), stdin=subprocess.DEVNULL)
 
 
 def run(client: str, fetch: Fetch) -> str:
     """Have a client do it; return what it said."""
     if client == "urllib":
         return by_urllib(fetch)
-    process = start(client, fetch)
-    try:
-        return process.communicate(timeout=60)[0]
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return f"killed after 60 s: {process.communicate()[0]}"
+    return finish(start(client, fetch))
 
 
 def digest(path: Path) -> str:

@@ -17,6 +17,13 @@ from flashferry.lab.world import World, in_core
 
 SSH_USER, SSH_WORD = "tester", "lab9word"
 
+LEGACY = {
+    "kex_algs": ["curve25519-sha256", "diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1"],
+    "encryption_algs": ["aes128-ctr", "aes128-gcm@openssh.com", "aes128-cbc"],
+    "mac_algs": ["hmac-sha1", "hmac-sha2-256"],
+}
+"""Lists in which the oldest platforms find something."""
+
 
 @dataclass(slots=True, kw_only=True)
 class PlainSsh:

@@ -25,7 +25,7 @@ from tasks.restore import restore_device
 from tasks.snapshot import take_snapshot
 from tasks.tcp_config import Change, plan_tune
 from tasks.tune import apply_plan, without_scaling
-from tests.component.lab.plain_ssh import SSH_USER, SSH_WORD, PlainSsh, plain_ssh
+from tests.component.lab.plain_ssh import LEGACY, SSH_USER, SSH_WORD, PlainSsh, plain_ssh
 
 pytestmark = [
     pytest.mark.lab,
@@ -42,11 +42,6 @@ DEVICES = (
     DeviceSpec(name="old", platform="c2811-15.1"),
     DeviceSpec(name="sw", platform="c9300-17.6", config_lines=("ip ssh window-size 65536",)),
 )
-LEGACY = {
-    "kex_algs": ["curve25519-sha256", "diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1"],
-    "encryption_algs": ["aes128-ctr", "aes128-gcm@openssh.com", "aes128-cbc"],
-    "mac_algs": ["hmac-sha1", "hmac-sha2-256"],
-}
 
 
 @pytest.fixture(scope="module")

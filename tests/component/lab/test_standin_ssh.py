@@ -11,7 +11,7 @@ import asyncssh
 import pytest
 
 from flashferry.lab.world import DeviceSpec, World, WorldSpec, start_world
-from tests.component.lab.plain_ssh import SSH_WORD, PlainSsh, plain_ssh
+from tests.component.lab.plain_ssh import LEGACY, SSH_WORD, PlainSsh, plain_ssh
 
 pytestmark = [
     pytest.mark.lab,
@@ -27,11 +27,6 @@ DEVICES = (
     DeviceSpec(name="old", platform="c2811-15.1"),
     DeviceSpec(name="sw", platform="c9300-17.6"),
 )
-LEGACY = {
-    "kex_algs": ["curve25519-sha256", "diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1"],
-    "encryption_algs": ["aes128-ctr", "aes128-gcm@openssh.com", "aes128-cbc"],
-    "mac_algs": ["hmac-sha1", "hmac-sha2-256"],
-}
 NAME_IT = (r"filename \[.*\]\? ", "\n")
 PASSWORD = (r"Password: ", f"{SSH_WORD}\n")
 

@@ -16,9 +16,18 @@ import pytest
 from flashferry.fileserver import ServerEvent, TicketRequest, TransferState
 
 if TYPE_CHECKING:
-    from conftest import Bench
+    from conftest import Bench, Sink
 
 _LOST = (asyncssh.Error, asyncio.IncompleteReadError, ConnectionError)
+
+
+async def begun(bench: "Bench", connection: asyncssh.SSHClientConnection, size: int) -> "Sink":
+    """Return a sink that has so many bytes of the file."""
+    sink = await bench.sink(connection)
+    await sink.header()
+    sink.say()
+    await sink.process.stdout.readexactly(size)
+    return sink
 
 
 def test_no_delivery_without_the_sink_s_word(bench: "Bench") -> None:
@@ -102,10 +111,7 @@ def test_a_sink_that_breaks_the_protocol_is_cut_off(bench: "Bench", said: bytes,
 
     async def fetch() -> None:
         async with await bench.connect(ticket) as connection:
-            sink = await bench.sink(connection)
-            await sink.header()
-            sink.say()
-            await sink.process.stdout.readexactly(100_000)
+            sink = await begun(bench, connection, 100_000)
             sink.say(said)
             await connection.wait_closed()
 
@@ -121,10 +127,7 @@ def test_an_end_in_mid_file_is_a_failure(bench: "Bench", how: str) -> None:
 
     async def fetch() -> None:
         async with await bench.connect(ticket) as connection:
-            sink = await bench.sink(connection)
-            await sink.header()
-            sink.say()
-            await sink.process.stdout.readexactly(100_000)
+            sink = await begun(bench, connection, 100_000)
             if how == "channel":
                 sink.process.close()
                 await sink.process.wait_closed()
@@ -433,10 +436,7 @@ def test_an_end_of_ours_is_a_reset(bench: "Bench", how: str, why: str) -> None:
         connection, others = await bench.connect(ticket), []
         lost: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         connection._owner.connection_lost = lost.set_result
-        sink = await bench.sink(connection)
-        await sink.header()
-        sink.say()
-        await sink.process.stdout.readexactly(100_000)
+        await begun(bench, connection, 100_000)
         if how == "killed":
             os.kill(bench.pid, signal.SIGKILL)
         elif how == "stopped":
@@ -469,10 +469,7 @@ def test_draining_lets_a_copy_finish(bench: "Bench", how: str) -> None:
     async def fetch() -> None:
         async with await bench.connect(ticket) as connection:
             idle = await bench.connect(bench.ticket())
-            sink = await bench.sink(connection)
-            await sink.header()
-            sink.say()
-            await sink.process.stdout.readexactly(50_000)
+            sink = await begun(bench, connection, 50_000)
             if how == "drain":
                 assert bench.server.drain() == 1
             else:

@@ -12,6 +12,7 @@ from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.transports import USUAL
 from flashferry.transports.copy_dialogue import CopyDialogue, mask
 from flashferry.transports.transport import Offer
+from tests.unit.transports.talking import answer_to
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "copy_ftp"
 IMAGE = "image-universalk9.SPA.bin"
@@ -24,15 +25,6 @@ def dialogue(target: str = f"flash:{IMAGE}", image: str = IMAGE) -> CopyDialogue
         transport=USUAL, server="192.0.2.10", port=21, image=image, username="q7Zk2mXw", password="Gf4tR9bLs0Vn8cJd"
     )
     return CopyDialogue(prompt_pattern=r"(?m)^r1[^\s#>]{0,20}#\s*$", offer=offer, target=target, platform=IOS_XE)
-
-
-def answer_to(talk: CopyDialogue, shown: str) -> str | None:
-    """Show something; return what is typed into it, as the session does it."""
-    talk.take(shown)
-    answer = talk.due
-    if answer is not None:
-        talk.typed()
-    return answer
 
 
 @pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.txt")), ids=lambda path: path.stem)

@@ -13,6 +13,7 @@ from flashferry.devices.platforms.platform import CopyQuestion
 from flashferry.transports import TRANSPORTS, transport_named
 from flashferry.transports.copy_dialogue import CopyDialogue
 from flashferry.transports.transport import Offer
+from tests.unit.transports.talking import answer_to
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 IMAGE = "image-universalk9.SPA.bin"
@@ -38,15 +39,6 @@ def dialogue(name: str = "scp", *, target: str = f"flash:{IMAGE}", **changes: ob
         target=target,
         platform=IOS_XE,
     )
-
-
-def answer_to(talk: CopyDialogue, shown: str) -> str | None:
-    """Show something; return what is typed into it, as the session does it."""
-    talk.take(shown)
-    answer = talk.due
-    if answer is not None:
-        talk.typed()
-    return answer
 
 
 def protocol_of(path: Path) -> str:
