@@ -15,7 +15,7 @@ from nornir.core.task import Result, Task
 
 from flashferry.core.units import rough_megabytes
 from flashferry.devices.errors import CopyFailed
-from flashferry.fileserver import ImageFile, SshOffer
+from flashferry.fileserver import ImageFile, SshOffer, TransferRecord
 from flashferry.model.links import copy_share, payload_cap_bytes_per_s
 from flashferry.model.probe_result import Arm, ProbeResult, arm_of
 from flashferry.model.record import RunReport
@@ -144,15 +144,15 @@ class SpeedTest:
     def _timed(self, name: str, target: str, size_bytes: int, copies: int) -> Arm:
         image = self.image_of(size_bytes)
         self._events.tell("probe", "started", f"{name}: {rough_megabytes(image.size_bytes)}")
-        self.time_copy(target, image)
-        return arm_of(self._keeper.record.pull, self._keeper.record.transfer, copies)
+        seen = self.time_copy(target, image)
+        return arm_of(self._keeper.record.pull, seen, copies)
 
     def image_of(self, size_bytes: int) -> ImageFile:
         """Return the file of a size, as our server has it."""
         return self._context.server.image(self._files.of(size_bytes).name)
 
-    def time_copy(self, target: str, image: ImageFile, offer: SshOffer | None = None) -> None:
-        """Have the device copy a file; its accounts are in the record then.
+    def time_copy(self, target: str, image: ImageFile, offer: SshOffer | None = None) -> TransferRecord:
+        """Have the device copy a file; return our server's account, which is in the record then, with the device's.
 
         Args:
             target: Where to.
@@ -173,13 +173,15 @@ class SpeedTest:
                 is_history=offer is None,
             )
         )
-        if self._keeper.record.transfer is None:
+        seen = self._keeper.record.transfer
+        if seen is None:
             raise CopyFailed(
                 "our server has no account of the copy",
                 host=self._keeper.record.host,
                 step="probe",
                 hint="Probe again; where it stays so, something else than our server answers at its address and port",
             )
+        return seen
 
     @property
     def _window_bytes(self) -> int | None:
