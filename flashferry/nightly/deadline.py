@@ -7,9 +7,16 @@ That a fleet's run must end before its windows close is another thing, see `flas
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
+
+_LOOKS_EVERY_S = 0.2
+
+
+class NightStopped(Exception):
+    """Somebody ended the night by SIGINT, SIGTERM or SIGHUP: what follows is its clean-up."""
 
 
 class Clock(Protocol):
@@ -42,6 +49,53 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Wait so many seconds; less than none is none."""
         time.sleep(max(0.0, seconds))
+
+
+class StoppableClock:
+    """A clock whose waits end when the night is stopped, until the clean-up, which nothing stops.
+
+    Args:
+        clock: The clock.
+        is_stopped: Whether somebody asked for the end.
+    """
+
+    def __init__(self, clock: Clock, is_stopped: Callable[[], bool]) -> None:
+        self._clock = clock
+        self._is_stopped = is_stopped
+        self._is_cleaning = False
+
+    def now(self) -> datetime:
+        """Return the present time of day."""
+        return self._clock.now()
+
+    def monotonic_s(self) -> float:
+        """Return the clock's steady count."""
+        return self._clock.monotonic_s()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait.
+
+        Raises:
+            NightStopped: Somebody asked for the end.
+        """
+        ends_at_s = self.monotonic_s() + seconds
+        self.check()
+        while (left_s := ends_at_s - self.monotonic_s()) > 0:
+            self._clock.sleep(min(left_s, _LOOKS_EVERY_S))
+            self.check()
+
+    def check(self) -> None:
+        """Look whether somebody asked for the end.
+
+        Raises:
+            NightStopped: Somebody did.
+        """
+        if not self._is_cleaning and self._is_stopped():
+            raise NightStopped
+
+    def begin_cleaning(self) -> None:
+        """From here on nothing ends a wait but its own time."""
+        self._is_cleaning = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,12 +71,12 @@ class NightSettings:
         login: The routers' login.
         does: The product's steps that are done; the others are skipped.
         copies: Timed copies per router, untuned and tuned each; 5 is what the trend's statistic was made for.
-        probe_bytes: Size of a timed copy; None: the product's own choice.
+        probe_seconds: What a timed copy should take, 2 to 60; its size follows.
         transport: By which devices copy; None: the product's own choice.
         options: Further options for verbs of the product that serve: `--advertise`, say.
-        target_bps: What a router must be able to forward for its copies to be judged, bit/s: `show platform hardware
-            throughput level` below it is no product's fault; None: not looked at.
-        inventory_groups: Further data for groups of the inventory, by group: `{"cml": {"image_room_mb": 600}}`.
+        target_bps: What a router's licence must let it forward for its copies to be judged, bit/s; None: what its
+            link carries, or, where that has no limit, whatever it is.
+        inventory_data: Further data of all routers in the product's inventory: `{"clear_text": false}`.
         capture_node: The router whose tuned copy is captured, or None.
         limits: How long all this may take.
 
@@ -89,11 +89,11 @@ class NightSettings:
     login: NodeLogin
     does: tuple[StepName, ...] = PRODUCT_STEPS
     copies: int = 5
-    probe_bytes: int | None = None
+    probe_seconds: float = 5.0
     transport: str | None = None
     options: tuple[str, ...] = ()
     target_bps: int | None = None
-    inventory_groups: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    inventory_data: Mapping[str, object] = field(default_factory=dict)
     capture_node: str | None = None
     limits: NightLimits = field(default_factory=NightLimits)
 

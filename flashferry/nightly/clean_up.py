@@ -1,0 +1,62 @@
+"""The end of every night: its lab is removed, tried again until the clean-up's own time is over.
+
+The lab may be known by its id, or only by its title: an import that was cut off, by a signal or by the controller, may
+have made a lab that nobody was told of.
+"""
+
+from __future__ import annotations
+
+from flashferry.core.errors import FlashferryError
+from flashferry.nightly.backend import LabBackend, RunningLab
+from flashferry.nightly.deadline import Deadline
+from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.night import StepName
+
+AGAIN_S = 15.0
+"""Between two tries."""
+
+NO_LAB = "no lab was made"
+GONE = "the lab is gone"
+
+
+def remove_lab(backend: LabBackend, lab: RunningLab | None, title: str, deadline: Deadline) -> str:
+    """Remove a night's lab, and return a sentence.
+
+    Args:
+        backend: The backend.
+        lab: The lab; None where its import was begun and nobody knows what came of it.
+        title: Its title.
+        deadline: When to give up.
+
+    Raises:
+        NightFault: `CLEANUP`: it may still be there.
+    """
+    while True:
+        try:
+            return _removed(backend, lab, title, deadline)
+        except Exception as error:  # whatever it is: a lab that nobody removes runs for ever
+            if deadline.left_s <= AGAIN_S:
+                raise _left(title, error) from error
+        deadline.pause(AGAIN_S)
+
+
+def _removed(backend: LabBackend, lab: RunningLab | None, title: str, deadline: Deadline) -> str:
+    labs = (lab,) if lab is not None else _of_title(backend, title)
+    for one in labs:
+        backend.down(one, deadline=deadline)
+    return GONE if labs else NO_LAB
+
+
+def _of_title(backend: LabBackend, title: str) -> tuple[RunningLab, ...]:
+    found = (one for one in backend.leftovers() if one.title == title)
+    return tuple(RunningLab(lab_id=one.lab_id, title=one.title) for one in found)
+
+
+def _left(title: str, error: Exception) -> NightFault:
+    reason = error.message if isinstance(error, FlashferryError) else f"{type(error).__name__}: {error}"
+    return NightFault(
+        f"lab {title} may still be there: {reason}",
+        fault=Fault.CLEANUP,
+        step=StepName.CLEAN,
+        hint="Run 'flashferry nightly reap' once the controller answers, or remove it by hand",
+    )

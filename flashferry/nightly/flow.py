@@ -1,0 +1,428 @@
+"""A night from its first look to its clean-up: a lab is taken up, the product runs on it, and the lab is removed.
+
+Whatever happens in between (a fault of any kind, SIGTERM, the night's own limit), the lab is removed with a clock of
+the clean-up's own; what only SIGKILL leaves, the next night or `flashferry nightly reap` finds by title and notes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from socket import gethostname
+
+from flashferry.core.errors import FlashferryError
+from flashferry.core.state_folder import make_private_directory, scratch_folder
+from flashferry.images.files import checked_image
+from flashferry.nightly.backend import LabBackend, LabNode, NodeState, Preflight, RunningLab, Topology
+from flashferry.nightly.clean_up import NO_LAB, remove_lab
+from flashferry.nightly.deadline import Clock, Deadline, NightStopped, StoppableClock, SystemClock
+from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.inventory_files import write_inventory
+from flashferry.nightly.lab_notes import LabNotes, new_title
+from flashferry.nightly.lab_steps import (
+    Reach,
+    addresses_of,
+    await_booted,
+    check_licences,
+    check_links,
+    measure_link,
+    reap_labs,
+)
+from flashferry.nightly.night import Colour, MeasuredLink, Night, NightStep, StepName, StepOutcome
+from flashferry.nightly.product import Product, ProductProcesses
+from flashferry.nightly.product_steps import ConfigurationProof, ProductSteps
+from flashferry.nightly.reaping import ReapRules
+from flashferry.nightly.routers import Routers, SshRouters
+from flashferry.nightly.settings import PRODUCT_STEPS, NightSettings
+from flashferry.nightly.step_log import SKIPPED_BY_DESCRIPTION, SilentWatcher, StepLog, Watcher
+from flashferry.store.run_lock import taken_lock
+
+_LOG = logging.getLogger("flashferry.nightly")
+
+ONE_JOB = "night"
+"""The lock that only one night of a host may hold."""
+
+EXPIRES_MARGIN_S = 900.0
+"""A lab may be removed by anybody so long after its night must have ended."""
+PREFLIGHT_S, REAP_S, JUDGE_S, ARTEFACTS_S = 120.0, 600.0, 180.0, 180.0
+
+Files = Mapping[str, bytes]
+"""What is kept of a night, by the name of the file in its folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightParts:
+    """What a night is made of.
+
+    Attributes:
+        backend: Takes the lab up and down.
+        topology: Makes the lab's plan, given its title.
+        settings: What is done.
+        folder: The state folder of nights: locks, and scratch files while one runs.
+        judge: Returns the night with its judgements, held against the nights before.
+        write: Writes the night's artefacts, its files among them; called twice, the second time behind the clean-up.
+        watcher: Who is told of steps.
+        is_stopped: Whether somebody asked for the end.
+        clock: The clock.
+        routers: The routers behind the product's back.
+        product: Runs the product, given its folder and the lab's inventory.
+    """
+
+    backend: LabBackend
+    topology: Callable[[str], Topology]
+    settings: NightSettings
+    folder: Path
+    judge: Callable[[Night], Night] = lambda night: night
+    write: Callable[[Night, Files], None] = lambda night, files: None  # noqa: ARG005 -- the signature
+    watcher: Watcher = field(default_factory=SilentWatcher)
+    is_stopped: Callable[[], bool] = lambda: False
+    clock: Clock = field(default_factory=SystemClock)
+    routers: Routers | None = None
+    product: Callable[[Path, Path], Product] | None = None
+
+
+def run_night(parts: NightParts) -> Night:
+    """Run a night and return it, whatever came of it.
+
+    Raises:
+        ConfigInvalid: The image is none, the topology cannot be made, or the state folder is not ours alone: nothing
+            was begun.
+        NightFault: Another night runs on this host.
+    """
+    checked_image(parts.settings.image)
+    title = new_title(parts.clock.now())
+    topology = parts.topology(title)
+    with _only_one(parts.folder, title), scratch_folder(parts.folder) as scratch:
+        return _Flow(parts, topology, scratch).play()
+
+
+@contextmanager
+def _only_one(folder: Path, title: str) -> Iterator[None]:
+    """Hold this host's one job, and the lock by which others know that the night lives."""
+    make_private_directory(folder)
+    make_private_directory(folder / "runs")
+    try:
+        job = taken_lock(folder, ONE_JOB)
+    except BlockingIOError:
+        raise NightFault(
+            "another night runs on this host",
+            fault=Fault.LAB,
+            step=StepName.PREFLIGHT,
+            hint="One at a time, or they measure each other: wait for it, or give them other hours",
+        ) from None
+    with job, taken_lock(folder, title) as own:
+        try:
+            yield
+        finally:
+            Path(own.name).unlink(missing_ok=True)
+
+
+class _Flow:
+    """One night on its way."""
+
+    def __init__(self, parts: NightParts, topology: Topology, scratch: Path) -> None:
+        self._parts, self._topology, self._scratch = parts, topology, scratch
+        self._settings, self._limits, self._backend = parts.settings, parts.settings.limits, parts.backend
+        self._routers: Routers = parts.routers or SshRouters(parts.settings.login)
+        self._clock = StoppableClock(parts.clock, parts.is_stopped)
+        self._log = StepLog(self._clock, parts.watcher)
+        self._began = self._clock.now()
+        self._whole = Deadline.after(self._limits.whole_s, self._clock)
+        self._preflight: Preflight | None = None
+        self._is_import_begun, self._is_interrupted = False, False
+        self._lab: RunningLab | None = None
+        self._nodes: tuple[LabNode, ...] = ()
+        self._addresses: Mapping[str, str] = {}
+        self._links: list[MeasuredLink] = []
+        self._product: Product | None = None
+        self._product_steps: ProductSteps | None = None
+        self._proof: ConfigurationProof | None = None
+        self._files: dict[str, bytes] = {}
+        self._judged: Night | None = None
+
+    def play(self) -> Night:
+        """Play it to its end."""
+        try:
+            try:
+                if self._take_up():
+                    self._run_product()
+                self._judge_and_keep()
+            except NightStopped:
+                self._is_interrupted = True
+        finally:
+            self._clock.begin_cleaning()
+            self._clean()
+        night = self._night()
+        self._write_last(night)
+        return night
+
+    def _do(self, name: StepName, action: Callable[[Deadline], str], limit_s: float) -> bool:
+        return self._step(name, action, limit_s).outcome is StepOutcome.PASSED
+
+    def _step(
+        self, name: StepName, action: Callable[[Deadline], str], limit_s: float, fault: Fault = Fault.LAB
+    ) -> NightStep:
+        return self._log.do(name, action, deadline=self._whole.within(limit_s), fault=fault)
+
+    # -- the lab
+
+    def _take_up(self) -> bool:
+        """Take the lab up; return whether the product can be run on it."""
+        limits = self._limits
+        steps: tuple[tuple[StepName, Callable[[Deadline], str], float], ...] = (
+            (StepName.PREFLIGHT, self._look, PREFLIGHT_S),
+            (StepName.REAP, self._reap, REAP_S),
+            (StepName.IMPORT, self._import, limits.import_s),
+            (StepName.START, self._start, limits.start_s),
+            (StepName.REACH, self._reach, limits.reach_s),
+        )
+        names = [name for name, _, _ in steps]
+        for number, (name, action, limit_s) in enumerate(steps):
+            step = self._step(name, action, limit_s)
+            # A leftover that stays is graver than all else, but does not keep tonight's lab from its work.
+            if step.outcome is StepOutcome.FAILED and step.fault is not Fault.CLEANUP:
+                left = (*names[number + 1 :], StepName.CONDITION, *PRODUCT_STEPS)
+                self._log.skip(left, f"'{name}' failed")
+                return False
+        # A link that is off makes the night one that is not compared; the product is tried all the same.
+        self._do(StepName.CONDITION, self._condition, limits.condition_s)
+        return True
+
+    def _look(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
+        self._preflight = found = self._backend.preflight(self._topology)
+        return "; ".join((f"{found.controller} {found.version}", *found.notes))
+
+    def _reap(self, deadline: Deadline) -> str:
+        return reap_labs(self._backend, ReapRules.of(self._parts.folder), deadline)
+
+    def _import(self, deadline: Deadline) -> str:
+        ends_s = self._limits.whole_s + self._limits.clean_s + EXPIRES_MARGIN_S
+        notes = LabNotes(
+            run=self._topology.title,
+            host=gethostname(),
+            pid=os.getpid(),
+            expires=(self._began + timedelta(seconds=ends_s)).isoformat(timespec="seconds"),
+        )
+        self._is_import_begun = True
+        self._lab = self._backend.up(self._topology, notes=notes.text(), deadline=deadline)
+        return f"lab {self._lab.lab_id}"
+
+    def _start(self, deadline: Deadline) -> str:
+        assert self._lab is not None
+        self._nodes = await_booted(
+            self._backend, self._lab, self._topology, poll_s=self._limits.poll_s, deadline=deadline
+        )
+        return f"{len(self._topology.nodes)} of {len(self._topology.nodes)} BOOTED"
+
+    def _reach(self, deadline: Deadline) -> str:
+        assert self._lab is not None
+        reach = Reach(self._backend, self._lab, self._topology, self._routers)
+        try:
+            sentence = reach.wait(poll_s=self._limits.poll_s, deadline=deadline)
+        finally:
+            self._nodes = reach.nodes or self._nodes
+        self._addresses = addresses_of(self._topology, self._nodes)
+        check_licences(self._topology, reach.looks, self._settings.target_bps)
+        return sentence
+
+    def _condition(self, deadline: Deadline) -> str:
+        assert self._lab is not None
+        nodes = {node.label: node for node in self._topology.nodes}
+        for link in self._topology.links:
+            deadline.pause(0)
+            found = measure_link(
+                self._backend,
+                self._lab,
+                link,
+                lambda label, planned: self._routers.ping(nodes[label], self._addresses[label], planned),
+            )
+            self._links.append(found)
+        return check_links(self._links)
+
+    # -- the product
+
+    def _run_product(self) -> None:
+        inventory = write_inventory(
+            self._scratch / "inventory", self._topology, self._addresses, self._settings.inventory_data
+        )
+        make = self._parts.product or self._processes
+        self._product = make(self._scratch, inventory)
+        (self._scratch / "kill").mkdir()
+        self._product_steps = steps = ProductSteps(
+            product=self._product, settings=self._settings, topology=self._topology, folder=self._scratch / "kill"
+        )
+        self._proof = ConfigurationProof(self._routers, self._topology, self._addresses)
+        failed: StepName | None = None
+        for name, action in steps.actions.items():
+            why = self._why_not(name, failed)
+            if why:
+                self._log.skip((name,), why)
+                continue
+            took = self._proving(action) if not self._proof.is_taken else action
+            step = self._step(name, self._blaming(took), self._limits.product_s, Fault.PRODUCT)
+            failed = failed or (name if step.outcome is StepOutcome.FAILED else None)
+
+    def _why_not(self, name: StepName, failed: StepName | None) -> str:
+        """Return why a step of the product is not done; empty where it is."""
+        assert self._product_steps is not None
+        if name not in self._settings.does:
+            return SKIPPED_BY_DESCRIPTION
+        if name is StepName.RESUME and not self._product_steps.killed_run:
+            return "no run was killed"
+        if name is StepName.RECOVER and failed is not None and self._product_steps.killed_run:
+            return ""  # what the failed step left is put right, if it can be
+        return f"'{failed}' failed" if failed is not None else ""
+
+    def _processes(self, folder: Path, inventory: Path) -> Product:
+        return ProductProcesses(folder, inventory, self._settings.login)
+
+    def _proving(self, action: Callable[[Deadline], str]) -> Callable[[Deadline], str]:
+        """Return a step before which the routers' configurations are read."""
+
+        def taken(deadline: Deadline) -> str:
+            assert self._proof is not None
+            self._proof.take()
+            return action(deadline)
+
+        return taken
+
+    def _blaming(self, action: Callable[[Deadline], str]) -> Callable[[Deadline], str]:
+        """Return a step whose failure is the lab's where a node went down meanwhile."""
+
+        def blamed(deadline: Deadline) -> str:
+            try:
+                return action(deadline)
+            except FlashferryError as error:
+                if (down := self._node_down()) is None:
+                    raise
+                raise NightFault(
+                    f"the node is {down.state}, in the middle of it; {error.message}",
+                    fault=Fault.LAB,
+                    step=error.step or "",
+                    hint="Look at its console log in the night's folder, and at the controller's load",
+                    host=down.label,
+                ) from error
+
+        return blamed
+
+    def _node_down(self) -> LabNode | None:
+        """Return a router that is not BOOTED any more; None where all are, or nobody can tell."""
+        assert self._lab is not None
+        try:
+            self._nodes = self._backend.nodes(self._lab)
+        except NightFault:
+            return None
+        ours = {node.label for node in self._topology.nodes}
+        return next((one for one in self._nodes if one.label in ours and one.state is not NodeState.BOOTED), None)
+
+    # -- what came of it
+
+    def _judge_and_keep(self) -> None:
+        self._log.do(
+            StepName.JUDGE,
+            self._blaming(self._judge) if self._lab is not None else self._judge,
+            deadline=Deadline.after(JUDGE_S, self._clock),
+            fault=Fault.PRODUCT,
+        )
+        self._log.do(StepName.ARTEFACTS, self._keep, deadline=Deadline.after(ARTEFACTS_S, self._clock))
+
+    def _judge(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
+        proof = self._proof if self._proof is not None and self._proof.is_taken else None
+        if proof is not None and self._product_steps is not None:
+            self._product_steps.figures += proof.look_again()
+        self._judged = self._parts.judge(self._night())
+        words = [proof.check()] if proof is not None else []
+        red = [one for one in self._judged.judgements if one.colour is Colour.RED]
+        if red:
+            raise NightFault(
+                "; ".join(one.sentence for one in red),
+                fault=Fault.PRODUCT,
+                step=StepName.JUDGE,
+                hint="The trend of each series is in the night's report",
+            )
+        amber = [one.sentence for one in self._judged.judgements if one.colour is Colour.AMBER]
+        return "; ".join((*words, *amber)) or "nothing to judge"
+
+    def _keep(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
+        try:
+            self._collect()
+        finally:
+            self._parts.write(self._night(), self._files)
+        return f"{len(self._files)} files"
+
+    def _collect(self) -> None:
+        """Collect what the lab and the product leave, as much as there is before an error."""
+        if self._product is not None:
+            self._files |= self._product.files()
+        if self._lab is None:
+            return
+        self._files |= self._backend.artefacts(self._lab)
+        for node in self._nodes:
+            if log := self._backend.console_log(self._lab, node):
+                self._files[f"console/{node.label}.log"] = log.encode()
+
+    def _clean(self) -> None:
+        # Its own clock: what the night took, the clean-up does not pay for.
+        deadline = Deadline.after(self._limits.clean_s, self._clock)
+        self._log.do(StepName.CLEAN, self._remove, deadline=deadline, fault=Fault.CLEANUP)
+
+    def _remove(self, deadline: Deadline) -> str:
+        if not self._is_import_begun:
+            return NO_LAB
+        return remove_lab(self._backend, self._lab, self._topology.title, deadline)
+
+    def _night(self) -> Night:
+        """Return the night as it is by now."""
+        because = self._not_comparable()
+        night = Night(
+            night_id=self._topology.title,
+            started_at=self._began,
+            ended_at=self._clock.now(),
+            backend=self._backend.name,
+            controller=self._preflight.controller if self._preflight else "",
+            controller_version=self._preflight.version if self._preflight else "",
+            kernel=platform.release(),
+            tool_version=_tool_version(),
+            steps=self._log.steps,
+            nodes=self._nodes,
+            links=tuple(self._links),
+            copies=tuple(self._product_steps.copies) if self._product_steps else (),
+            figures=tuple(self._product_steps.figures) if self._product_steps else (),
+            is_comparable=not because,
+            not_comparable_because=because,
+            is_interrupted=self._is_interrupted,
+        )
+        if self._judged is None:
+            return night
+        # Whoever judged may have found a reason of his own.
+        judged = replace(night, judgements=self._judged.judgements)
+        if not because and not self._judged.is_comparable:
+            return replace(judged, is_comparable=False, not_comparable_because=self._judged.not_comparable_because)
+        return judged
+
+    def _not_comparable(self) -> str:
+        if self._is_interrupted:
+            return "it was ended by the operator"
+        off = (step for step in self._log.steps if step.fault in (Fault.LAB, Fault.DEVICE))
+        return next((f"{step.name}: {step.sentence}" for step in off), "")
+
+    def _write_last(self, night: Night) -> None:
+        """Write the artefacts again, the clean-up among them; that the lab is gone counts more than a full disk."""
+        try:
+            self._parts.write(night, self._files)
+        except Exception:  # noqa: BLE001 -- nothing may hide what the night came to
+            _LOG.exception("the night's artefacts could not be written")
+
+
+def _tool_version() -> str:
+    try:
+        return version("flashferry")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,323 @@
+"""The steps of a night that are about the lab: reap, start, reach, condition.
+
+All waiting is here: a backend tells how things stand, and these steps ask again, within their deadlines. Asking may
+fail for a while: one page of 502 must not end a night.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from flashferry.core.described import counted
+from flashferry.core.errors import FlashferryError
+from flashferry.core.units import link_rate
+from flashferry.nightly.backend import (
+    LabBackend,
+    LabNode,
+    LinkCondition,
+    NodeState,
+    PlannedLink,
+    PlannedNode,
+    RunningLab,
+    Topology,
+)
+from flashferry.nightly.deadline import Deadline
+from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.link_measure import Pings, judge_link
+from flashferry.nightly.night import MeasuredLink, StepName
+from flashferry.nightly.reaping import ReapRules, reap, told
+from flashferry.nightly.routers import Look, Routers
+from templates.version import parse_version
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+PATIENCE_S = 120.0
+"""So long a backend may answer nothing but errors while it is polled."""
+DOWN_POLLS = 3
+"""A node that is DISCONNECTED, or stopped again, in so many looks on end has failed."""
+MOST_AT_ONCE = 16
+
+_DAY_0, _DAY_0_DONE = "%CVAC-", "CONFIG_DONE"
+"""IOS-XE's words on the console about its day-0 configuration; but for the one that says that it is done, what they are
+like on a real router is not known, so any other is quoted."""
+
+
+def in_parallel(action: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Return what an action returns for each of some items, done by threads; the first error is raised."""
+    if not items:
+        return []
+    with ThreadPoolExecutor(min(MOST_AT_ONCE, len(items))) as pool:
+        return list(pool.map(action, items))
+
+
+def reap_labs(backend: LabBackend, rules: ReapRules, deadline: Deadline) -> str:
+    """Remove what dead nights left, and see that no other night runs on the same controller.
+
+    Raises:
+        NightFault: A leftover could not be removed (`CLEANUP`), or another night of ours still runs (`LAB`).
+    """
+    found = reap(backend, rules, deadline=deadline)
+    sentence = told(found)
+    if running := next((one for one in found if one.is_ours and not one.is_removed), None):
+        raise NightFault(
+            f"another night still runs there: {running.lab.title}",
+            fault=Fault.LAB,
+            step=StepName.REAP,
+            hint="One at a time, or they measure each other: give them other hours",
+        )
+    return sentence
+
+
+def await_booted(
+    backend: LabBackend, lab: RunningLab, topology: Topology, *, poll_s: float, deadline: Deadline
+) -> tuple[LabNode, ...]:
+    """Wait until all routers are BOOTED and return the lab's nodes.
+
+    Raises:
+        NightFault: One did not, went down again, or the backend answered nothing but errors for too long.
+    """
+    poll = _Poll(backend, lab, deadline)
+    down: Counter[str] = Counter()
+    was_up: set[str] = set()
+    while True:
+        states = poll.states()
+        waiting = [one for one in topology.nodes if states.get(one.label) is not NodeState.BOOTED]
+        if states and not waiting:
+            return poll.nodes
+        for node in waiting:
+            state = states.get(node.label)
+            was_up |= {node.label} if state is NodeState.STARTED else set()
+            is_down = state is NodeState.DISCONNECTED or (state is NodeState.STOPPED and node.label in was_up)
+            down[node.label] = down[node.label] + 1 if is_down else 0
+            if down[node.label] >= DOWN_POLLS:
+                raise _not_booted(node, f"is {state}")
+        if not deadline.pause(poll_s):
+            state = states.get(waiting[0].label) if waiting else None
+            raise _not_booted(waiting[0] if waiting else topology.nodes[0], f"is {state or 'not known'}, not BOOTED")
+
+
+class _Poll:
+    """Asks a backend for its nodes, and bears with its errors for a while."""
+
+    def __init__(self, backend: LabBackend, lab: RunningLab, deadline: Deadline) -> None:
+        self._backend, self._lab, self._clock = backend, lab, deadline.clock
+        self._answered_s = self._clock.monotonic_s()
+        self.nodes: tuple[LabNode, ...] = ()
+
+    def states(self) -> Mapping[str, NodeState]:
+        """Return the nodes' states; none where the backend did not answer."""
+        try:
+            self.nodes = self._backend.nodes(self._lab)
+        except NightFault:
+            if self._clock.monotonic_s() - self._answered_s > PATIENCE_S:
+                raise
+            return {}
+        self._answered_s = self._clock.monotonic_s()
+        return {node.label: node.state for node in self.nodes}
+
+
+def _not_booted(node: PlannedNode, how: str) -> NightFault:
+    return NightFault(
+        f"expected BOOTED, the node {how}",
+        fault=Fault.LAB,
+        step=StepName.START,
+        hint="Look at its console log in the night's folder, and at the controller's load",
+        host=node.label,
+    )
+
+
+def addresses_of(topology: Topology, nodes: Sequence[LabNode]) -> Mapping[str, str]:
+    """Return where SSH reaches each router that has an address: as planned, else as the backend tells."""
+    told_by = {node.label: node.addresses for node in nodes}
+    found = {node.label: node.address or next(iter(told_by.get(node.label, ())), None) for node in topology.nodes}
+    return {label: address for label, address in found.items() if address is not None}
+
+
+class Reach:
+    """Waits until routers answer SSH: BOOTED is not reachable.
+
+    Args:
+        backend: The backend.
+        lab: The lab.
+        topology: Its plan.
+        routers: The routers.
+    """
+
+    def __init__(self, backend: LabBackend, lab: RunningLab, topology: Topology, routers: Routers) -> None:
+        self._backend, self._lab, self._topology, self._routers = backend, lab, topology, routers
+        self.nodes: tuple[LabNode, ...] = ()
+        self.addresses: dict[str, str] = {}
+        self.looks: dict[str, Look] = {}
+        self._errors: dict[str, FlashferryError] = {}
+
+    def wait(self, *, poll_s: float, deadline: Deadline) -> str:
+        """Wait for all routers and return a sentence about them.
+
+        Raises:
+            NightFault: One does not answer: `LAB` where it has no address or is not BOOTED any more, else `DEVICE`.
+        """
+        poll = _Poll(self._backend, self._lab, deadline)
+        while True:
+            poll.states()
+            self.nodes = poll.nodes or self.nodes
+            self.addresses = dict(addresses_of(self._topology, self.nodes))
+            self._look()
+            missing = [node for node in self._topology.nodes if node.label not in self.looks]
+            if not missing:
+                return self._sentence()
+            if not deadline.pause(poll_s):
+                raise self._unreached(missing[0])
+
+    def _look(self) -> None:
+        todo = [one for one in self._topology.nodes if one.label in self.addresses and one.label not in self.looks]
+
+        def look(node: PlannedNode) -> Look | FlashferryError:
+            try:
+                return self._routers.look(node, self.addresses[node.label])
+            except FlashferryError as error:
+                return error
+
+        for node, found in zip(todo, in_parallel(look, todo), strict=True):
+            if isinstance(found, Look):
+                self.looks[node.label] = found
+            else:
+                self._errors[node.label] = found
+
+    def _sentence(self) -> str:
+        kinds = Counter(
+            f"{node.node_definition} {parse_version(self.looks[node.label].version).release}"
+            for node in self._topology.nodes
+        )
+        return "; ".join(f"{count} x {kind}" for kind, count in kinds.items())
+
+    def _unreached(self, node: PlannedNode) -> NightFault:
+        now = next((one for one in self.nodes if one.label == node.label), None)
+        if now is None or now.state is not NodeState.BOOTED:
+            how = f"expected BOOTED, the node is {now.state if now else 'not in the lab any more'}"
+            return _unreachable(node, Fault.LAB, how, "Look at its console log in the night's folder")
+        if node.label not in self.addresses:
+            return _unreachable(
+                node,
+                Fault.LAB,
+                "the controller sees no address of it",
+                "Give it one in the description (static), or use a bridge whose addresses the controller sees",
+            )
+        console = self._console(now)
+        return _unreachable(
+            node,
+            Fault.DEVICE,
+            f"BOOTED, but {self._errors[node.label].message}{console}",
+            "Look at its console log: day-0 configuration, SSH keys, the address that it got",
+        )
+
+    def _console(self, node: LabNode) -> str:
+        try:
+            log = self._backend.console_log(self._lab, node)
+        except NightFault:
+            return ""
+        words = (line.strip() for line in log.splitlines() if _DAY_0 in line and _DAY_0_DONE not in line)
+        line = next(words, "")
+        return f"; its console says: {line[:200]}" if line else ""
+
+
+def _unreachable(node: PlannedNode, fault: Fault, reason: str, hint: str) -> NightFault:
+    return NightFault(reason, fault=fault, step=StepName.REACH, hint=hint, host=node.label)
+
+
+def check_licences(topology: Topology, looks: Mapping[str, Look], target_bps: int | None) -> None:
+    """Check that routers may forward what is to be measured: a licence's shaper hides any gain.
+
+    Raises:
+        NightFault: `DEVICE`: the licence of one lets less through than its target.
+    """
+    links = {label: link.condition.bandwidth_kbps * 1000 for link in topology.links for label in link.nodes}
+    for node in topology.nodes:
+        limit, target = looks[node.label].throughput_bps, target_bps or links.get(node.label, 0)
+        if limit is not None and limit < target:
+            raise NightFault(
+                f"expected a throughput of {link_rate(target)} or more, its licence lets {link_rate(limit)} "
+                "through: no copy of it would tell anything",
+                fault=Fault.DEVICE,
+                step=StepName.REACH,
+                hint="Put 'license boot level network-premier addon dna-premier' or what fits into its day-0 "
+                "configuration, or lower 'target_bps' of the description",
+                host=node.label,
+            )
+
+
+def measure_link(
+    backend: LabBackend,
+    lab: RunningLab,
+    link: PlannedLink,
+    ping: Callable[[str, LinkCondition], Pings],
+) -> MeasuredLink:
+    """Set a link's condition, read it back, and measure it through all routers behind it.
+
+    Args:
+        backend: The backend.
+        lab: The lab.
+        link: The link.
+        ping: Pings a router, given by its label, through the link.
+
+    Raises:
+        NightFault: The condition could not be set.
+    """
+    applied = backend.condition(lab, link)
+    if not _is_same(link.condition, applied):
+        return _measured(link, applied, told=f"set to {_words(link.condition)}, read back as {_words(applied)}")
+    found = in_parallel(lambda label: ping(label, link.condition), link.nodes)
+    verdicts = [(one, judge_link(link.condition, one)) for one in found]
+    if not verdicts:
+        return _measured(link, applied, told="no router of the night is behind it")
+    # The worst of its routers speaks for the link; one that answered nothing is worse than a slow one.
+    pings, worst = max(verdicts, key=lambda one: (not one[1].is_as_planned, one[0].lost, one[0].rtt_ms or 0.0))
+    return _measured(link, applied, pings=pings, is_as_planned=worst.is_as_planned, told=worst.told)
+
+
+def _measured(
+    link: PlannedLink, applied: LinkCondition, *, told: str, pings: Pings | None = None, is_as_planned: bool = False
+) -> MeasuredLink:
+    return MeasuredLink(
+        name=link.label,
+        condition=link.condition_name,
+        planned=link.condition,
+        applied=applied,
+        rtt_ms=pings.rtt_ms if pings else None,
+        loss_percent=pings.loss_percent if pings else None,
+        is_as_planned=is_as_planned,
+        told=f"{told}, by TCP handshakes" if pings and pings.is_tcp else told,
+    )
+
+
+def _is_same(planned: LinkCondition, applied: LinkCondition) -> bool:
+    def whole(one: LinkCondition) -> tuple[int, int, int, int]:
+        return (one.bandwidth_kbps, one.latency_ms, one.jitter_ms, round(one.loss_percent * 1000))
+
+    return whole(planned) == whole(applied)
+
+
+def _words(one: LinkCondition) -> str:
+    rate = f"{one.bandwidth_kbps} kbit/s" if one.bandwidth_kbps else "any rate"
+    return f"{rate}, {one.latency_ms} ms, jitter {one.jitter_ms} ms, loss {one.loss_percent:g} %"
+
+
+def check_links(links: Sequence[MeasuredLink]) -> str:
+    """Return a sentence about links that are all as planned.
+
+    Raises:
+        NightFault: One is not: `LAB`.
+    """
+    off = [link for link in links if not link.is_as_planned]
+    if off:
+        more = f"; so {'is' if len(off) == 2 else 'are'} {counted(len(off) - 1, 'link')} more" if len(off) > 1 else ""
+        raise NightFault(
+            f"link {off[0].name} is not as planned: {off[0].told}{more}",
+            fault=Fault.LAB,
+            step=StepName.CONDITION,
+            hint="The night goes on, but is not compared with others; look at the link's condition on the controller",
+        )
+    return "; ".join(f"{link.name}: {link.told}" for link in links) or "no link has a condition"

@@ -1,0 +1,104 @@
+"""Removing labs of ours that a dead night left: what each night does first, and `flashferry nightly reap` does alone.
+
+A night that is killed with SIGKILL removes nothing; so the next one does, and a timer every hour. What may go, and what
+is a stranger's or still runs, `flashferry.nightly.lab_notes` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from socket import gethostname
+
+from flashferry.core.described import counted
+from flashferry.nightly.backend import LabBackend, Leftover, RunningLab
+from flashferry.nightly.deadline import Deadline
+from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.lab_notes import LabNotes, is_night_alive, read_notes, why_removable
+
+REAP_EACH_S = 300.0
+"""Removing one lab may take so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaped:
+    """A lab that was looked at.
+
+    Attributes:
+        lab: The lab.
+        why: Why it was to be removed, or why it was left alone.
+        is_removed: Whether it is gone.
+        is_ours: Whether it is a lab of a night, which still runs where it was not to be removed.
+        failure: Why it could not be removed; else empty.
+    """
+
+    lab: Leftover
+    why: str
+    is_removed: bool = False
+    is_ours: bool = True
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReapRules:
+    """By what is decided which labs go.
+
+    Attributes:
+        is_alive: Tells of a night of this host whether it still runs.
+        host: This host's name, as the notes of labs have it.
+    """
+
+    is_alive: Callable[[LabNotes], bool]
+    host: str = field(default_factory=gethostname)
+
+    @classmethod
+    def of(cls, folder: Path) -> ReapRules:
+        """Return the rules of this host, whose nights keep their locks in a folder."""
+        return cls(is_alive=partial(is_night_alive, folder))
+
+
+LEFT_ALONE = "not ours, or its night still runs"
+"""Why a lab with our prefix stays."""
+
+
+def reap(backend: LabBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[Reaped, ...]:
+    """Remove the labs that dead nights left, each with its own five minutes at most; return what became of each.
+
+    Raises:
+        NightFault: The labs could not be listed; a lab that could not be removed is in the result.
+    """
+    now = deadline.clock.now()
+    found = []
+    for lab in backend.leftovers():
+        why = why_removable(lab, now=now, host=rules.host, is_alive=rules.is_alive)
+        if why is None:
+            found.append(Reaped(lab=lab, why=LEFT_ALONE, is_ours=read_notes(lab) is not None))
+            continue
+        try:
+            backend.down(RunningLab(lab_id=lab.lab_id, title=lab.title), deadline=deadline.within(REAP_EACH_S))
+        except NightFault as error:
+            found.append(Reaped(lab=lab, why=why, failure=error.message))
+        else:
+            found.append(Reaped(lab=lab, why=why, is_removed=True))
+    return tuple(found)
+
+
+def told(reaped: tuple[Reaped, ...]) -> str:
+    """Return what became of leftovers in a sentence.
+
+    Raises:
+        NightFault: One that was to go is still there: `Fault.CLEANUP`.
+    """
+    if kept := next((one for one in reaped if one.failure), None):
+        raise NightFault(
+            f"lab {kept.lab.title} of a dead night could not be removed: {kept.failure}",
+            fault=Fault.CLEANUP,
+            step="reap",
+            hint="Remove it by hand, or run 'flashferry nightly reap' once the controller answers",
+        )
+    gone = [one.lab.title for one in reaped if one.is_removed]
+    others = len(reaped) - len(gone)
+    words = f"removed {', '.join(gone)}" if gone else "nothing of ours is left"
+    return f"{words}; {counted(others, 'lab')} left alone" if others else words

@@ -1,0 +1,145 @@
+"""The steps of a night as they are done: each with its time, its outcome, and whose fault it was where it failed.
+
+A step never lets an error past: what goes wrong in one is a line of the night, and what follows is decided by it. Only
+the end that somebody asked for goes on, behind its line.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from flashferry.core.errors import FlashferryError
+from flashferry.core.outside import masked
+from flashferry.nightly.deadline import Deadline, NightStopped, StoppableClock
+from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.night import NightStep, StepName, StepOutcome
+
+_LOG = logging.getLogger("flashferry.nightly")
+
+SKIPPED_BY_DESCRIPTION = "the description leaves it out"
+
+
+class Watcher(Protocol):
+    """Who is told of steps while a night runs; it must not raise."""
+
+    def began(self, name: StepName) -> None:
+        """Take that a step begins."""
+        ...
+
+    def ended(self, step: NightStep) -> None:
+        """Take what came of it."""
+        ...
+
+
+class SilentWatcher:
+    """Nobody is told."""
+
+    def began(self, name: StepName) -> None:
+        """Do nothing."""
+
+    def ended(self, step: NightStep) -> None:
+        """Do nothing."""
+
+
+class StepLog:
+    """Does steps and keeps what came of them.
+
+    Args:
+        clock: The night's clock.
+        watcher: Who is told.
+    """
+
+    def __init__(self, clock: StoppableClock, watcher: Watcher) -> None:
+        self._clock = clock
+        self._watcher = watcher
+        self._steps: list[NightStep] = []
+
+    @property
+    def steps(self) -> tuple[NightStep, ...]:
+        """What was done so far."""
+        return tuple(self._steps)
+
+    def do(
+        self, name: StepName, action: Callable[[Deadline], str], *, deadline: Deadline, fault: Fault = Fault.LAB
+    ) -> NightStep:
+        """Do a step and return what came of it.
+
+        Args:
+            name: Which.
+            action: Does it by a deadline, and returns a sentence on what came of it.
+            deadline: When it must have ended.
+            fault: Whose fault an error is that is no `NightFault`.
+
+        Raises:
+            NightStopped: Somebody asked for the night's end.
+        """
+        began, began_s = self._clock.now(), self._clock.monotonic_s()
+
+        def ended(outcome: StepOutcome, sentence: str, error: NightFault | None = None) -> NightStep:
+            step = NightStep(
+                name=name,
+                started_at=began,
+                duration_s=self._clock.monotonic_s() - began_s,
+                outcome=outcome,
+                fault=error.fault if error else None,
+                sentence=masked(sentence),
+                hint=masked(error.hint or "") if error else "",
+                is_unrestored=error is not None and error.is_unrestored,
+            )
+            self._steps.append(step)
+            self._watcher.ended(step)
+            return step
+
+        self._watcher.began(name)
+        try:
+            self._clock.check()
+            if deadline.is_over:
+                raise _no_time(name)
+            sentence = action(deadline)
+        except NightStopped:
+            ended(StepOutcome.SKIPPED, "ended by the operator")
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the lab must be removed and the night told
+            found = as_night_fault(error, step=name, fault=fault)
+            return ended(StepOutcome.FAILED, _sentence(found), found)
+        return ended(StepOutcome.PASSED, sentence)
+
+    def skip(self, names: Iterable[StepName], why: str) -> None:
+        """Keep that steps were not done."""
+        for name in names:
+            step = NightStep(
+                name=name, started_at=self._clock.now(), duration_s=0.0, outcome=StepOutcome.SKIPPED, sentence=why
+            )
+            self._steps.append(step)
+            self._watcher.ended(step)
+
+
+def as_night_fault(error: Exception, *, step: StepName, fault: Fault) -> NightFault:
+    """Return any error of a step as the night's: its own, one that the house expects, or a fault of ours."""
+    if isinstance(error, NightFault):
+        return error
+    if isinstance(error, FlashferryError):
+        hint = error.hint or "Look at the night's folder"
+        return NightFault(error.message, fault=fault, step=step, hint=hint, host=error.host)
+    _LOG.debug("step %s", step, exc_info=error)
+    return NightFault(
+        f"{type(error).__name__}: {error}",
+        fault=fault,
+        step=step,
+        hint="Nobody expected this: report it with the night's folder",
+    )
+
+
+def _no_time(name: StepName) -> NightFault:
+    return NightFault(
+        "the night's time is over",
+        fault=Fault.LAB,
+        step=name,
+        hint="Give it more, or fewer copies: 'limits' and 'copies' of the description",
+    )
+
+
+def _sentence(error: NightFault) -> str:
+    return f"{error.host}: {error.message}" if error.host else error.message
