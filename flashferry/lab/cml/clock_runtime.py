@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from flashferry.lab.cml.pcap import ARP_REQUEST, pcap_of
 from flashferry.lab.cml.runtime import Condition, LabPlan, NodePlan, NodeState, NodeView
 
 _CONNECTORS = frozenset({"external_connector", "unmanaged_switch"})
@@ -40,7 +41,7 @@ class ClockRuntime:
     """Runs nodes that only know the time.
 
     External connectors and switches are up at once. Every node has the address ``198.18.<lab>.<node>`` on its first
-    interface once it has booted.
+    physical interface once it has booted.
 
     Args:
         times: How long everything takes.
@@ -53,6 +54,7 @@ class ClockRuntime:
         self._labs: dict[str, dict[str, _Node]] = {}
         self._places: dict[str, int] = {}
         self._conditions: dict[tuple[str, str], Condition | None] = {}
+        self._captures: dict[tuple[str, str], float] = {}
 
     def start(self, lab: LabPlan, node_id: str | None = None) -> None:
         """Start the clock of one node, or of all that stand."""
@@ -72,9 +74,10 @@ class ClockRuntime:
         if node is None:
             return NodeView(state=NodeState.DEFINED_ON_CORE)
         state = self._state(node)
+        ports = [each.label for each in node.plan.interfaces if each.slot is not None]
         addresses = {}
-        if state is NodeState.BOOTED and node.plan.interfaces and node.plan.node_definition not in _CONNECTORS:
-            addresses = {node.plan.interfaces[0].label: (f"198.18.{self._places[lab_id]}.{node.place + 1}",)}
+        if state is NodeState.BOOTED and ports and node.plan.node_definition not in _CONNECTORS:
+            addresses = {ports[0]: (f"198.18.{self._places[lab_id]}.{node.place + 1}",)}
         return NodeView(state=state, addresses=addresses, console=self._console(node, state))
 
     def set_condition(self, lab_id: str, link_id: str, condition: Condition | None) -> Condition | None:
@@ -99,10 +102,20 @@ class ClockRuntime:
         self._places.pop(lab_id, None)
         self._conditions = {key: value for key, value in self._conditions.items() if key[0] != lab_id}
 
+    def start_capture(self, lab_id: str, link_id: str) -> None:
+        """Note the time."""
+        self._captures[lab_id, link_id] = self._clock()
+
     def capture(self, lab_id: str, link_id: str) -> bytes | None:
-        """Return None: nothing goes over a link here."""
-        del lab_id, link_id
-        return None
+        """Return one ARP request for each tenth of a second since, as nothing else goes over a link here."""
+        began = self._captures.get((lab_id, link_id))
+        if began is None:
+            return None
+        return pcap_of([(index / 10, ARP_REQUEST) for index in range(int((self._clock() - began) * 10) + 1)])
+
+    def stop_capture(self, lab_id: str, link_id: str) -> None:
+        """Forget the time."""
+        self._captures.pop((lab_id, link_id), None)
 
     def close(self) -> None:
         """Forget everything."""

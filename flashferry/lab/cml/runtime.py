@@ -172,8 +172,14 @@ class NodeRuntime(Protocol):
     def forget(self, lab_id: str) -> None:
         """Let go of a lab that was deleted, and of all that it left."""
 
+    def start_capture(self, lab_id: str, link_id: str) -> None:
+        """Begin to record what goes over a link, anew if it is under way; whoever can record nothing does nothing."""
+
     def capture(self, lab_id: str, link_id: str) -> bytes | None:
-        """Return what went over a link since its capture was started, as pcap; None where it can record none."""
+        """Return what went over a link since its capture began, as pcap, while it runs; None where nothing can."""
+
+    def stop_capture(self, lab_id: str, link_id: str) -> None:
+        """End a recording; the controller has asked for what there was by `capture` right before."""
 
     def close(self) -> None:
         """End everything that still runs."""

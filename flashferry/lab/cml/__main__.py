@@ -1,0 +1,65 @@
+"""`python -m flashferry.lab.cml`: a stand-in controller as a process of its own, until SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from flashferry.lab.cml.clock_runtime import BootTimes, ClockRuntime
+from flashferry.lab.cml.faults import TABLE
+from flashferry.lab.cml.standin import standin_controller
+
+
+def main() -> None:
+    """Serve, and print one line of JSON with where and how."""
+    arguments = _arguments()
+    if arguments.switches:
+        for name, switch in TABLE.items():
+            sys.stdout.write(f"{name:32} {switch.kind.value:24} {switch.effect}\n")
+        return
+    over = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: over.set())
+    times = BootTimes(queued_s=arguments.boot_s / 5, started_s=arguments.boot_s, stagger_s=arguments.boot_s / 10)
+    host, _, port = arguments.door.rpartition(":")
+    door_at = (host, int(port)) if port.isdecimal() else Path(arguments.door)
+    with standin_controller(
+        address=arguments.address,
+        port=arguments.port,
+        runtime=ClockRuntime(times),
+        version=arguments.version,
+        door_at=door_at,
+        folder=arguments.folder,
+    ) as running:
+        told = {
+            "url": running.url,
+            "ca_file": str(running.ca_file),
+            "username": running.username,
+            "password": running.password,
+            "door": running.door,
+        }
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+        over.wait()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m flashferry.lab.cml", description=__doc__)
+    parser.add_argument("--address", default="127.0.0.1", help="Where to listen (127.0.0.1).")
+    parser.add_argument("--port", type=int, default=0, help="The port of HTTPS (a free one).")
+    parser.add_argument("--version", help="The controller's version (2.10.0+build.5).")
+    parser.add_argument("--boot-s", type=float, default=5.0, help="Seconds that a node boots (5).")
+    parser.add_argument(
+        "--door", default="127.0.0.1:0", help="Where switches are turned: HOST:PORT, or a path for a unix socket."
+    )
+    parser.add_argument("--folder", type=Path, help="An existing folder for certificates and images (one that goes).")
+    parser.add_argument("--switches", action="store_true", help="Show the table of switches and end.")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,318 @@
+"""Node definitions, image definitions and image files: what a topology may name.
+
+The list is a choice of what CML ships, with the day-0 files, interface names and boot lines that public topologies and
+definitions show (CiscoDevNet/cml-community, BSD-3-Clause); everything else of a real definition is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flashferry.lab.cml.texts import refused
+
+IMAGE_FILES = (".qcow", ".qcow2", ".iol", ".tar", ".tar.gz")
+"""How the name of an image file may end."""
+
+LONGEST_LABEL = 64
+"""Characters of an image definition's label."""
+
+_IMAGE_KEYS = frozenset(
+    [
+        "id",
+        "node_definition_id",
+        "label",
+        "disk_image",
+        "description",
+        "ram",
+        "cpus",
+        "cpu_limit",
+        "data_volume",
+        "boot_disk_size",
+        "configuration",
+        "pyats",
+        "sha256",
+        "read_only",
+        "schema_version",
+        "disk_subfolder",
+        "disk_image_2",
+        "disk_image_3",
+        "efi_boot",
+        "efi_code",
+        "efi_vars",
+        "docker_tag",
+    ]
+)
+_IMAGE_WANTED = ("id", "node_definition_id", "label", "disk_image")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDefinition:
+    """A kind of node.
+
+    Attributes:
+        definition_id: ``iosv``, ...
+        label: For people.
+        day0: The name of its main day-0 file.
+        port: Its physical interfaces by slot, with `{n}` for the slot, `{m}` for the slot plus one, `{b}` and `{u}`
+            for board and unit of four.
+        has_loopback: Whether `Loopback0` comes with it.
+        memory_mib: Of one node.
+        is_counted: Whether it counts against the licence's nodes: the external connector does not; of the unmanaged
+            switch it is not confirmed.
+    """
+
+    definition_id: str
+    label: str
+    day0: str = "node.cfg"
+    port: str = "eth{n}"
+    has_loopback: bool = False
+    memory_mib: int = 512
+    is_counted: bool = True
+
+    def interface_label(self, slot: int) -> str:
+        """Return the name of the physical interface in a slot."""
+        return self.port.format(n=slot, m=slot + 1, b=slot // 4, u=slot % 4)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as the interface does, with what clients read of it."""
+        physical = [self.interface_label(slot) for slot in range(8)]
+        boots = ["Press RETURN to get started!", "%CVAC-4-CONFIG_DONE:"] if self.has_loopback else []
+        return {
+            "id": self.definition_id,
+            "general": {"nature": "router", "description": self.label, "read_only": True},
+            "configuration": {"generator": {"driver": None}, "provisioning": {"files": [{"name": self.day0}]}},
+            "device": {"interfaces": {"physical": physical, "has_loopback_zero": self.has_loopback}},
+            "sim": {"linux_native": {"ram": self.memory_mib, "cpus": 1, "driver": self.definition_id}},
+            "boot": {"timeout": 250, "completed": boots},
+            "pyats": {"os": "iosxe" if self.day0 == "iosxe_config.txt" else "ios", "use_in_testbed": self.has_loopback},
+            "ui": {"label": self.label, "label_prefix": f"{self.definition_id}-", "icon": "router", "visible": True},
+            "schema_version": "0.0.1",
+        }
+
+
+_ROUTERS = (
+    NodeDefinition(
+        definition_id="iosv",
+        label="IOSv",
+        day0="ios_config.txt",
+        port="GigabitEthernet0/{n}",
+        has_loopback=True,
+        memory_mib=768,
+    ),
+    NodeDefinition(
+        definition_id="csr1000v",
+        label="CSR 1000v",
+        day0="iosxe_config.txt",
+        port="GigabitEthernet{m}",
+        has_loopback=True,
+        memory_mib=4096,
+    ),
+    NodeDefinition(
+        definition_id="cat8000v",
+        label="CAT8000V",
+        day0="iosxe_config.txt",
+        port="GigabitEthernet{m}",
+        has_loopback=True,
+        memory_mib=4096,
+    ),
+    NodeDefinition(
+        definition_id="iol-xe",
+        label="IOL-XE",
+        day0="ios_config.txt",
+        port="Ethernet{b}/{u}",
+        has_loopback=True,
+        memory_mib=1024,
+    ),
+)
+_SWITCHES = (
+    NodeDefinition(
+        definition_id="ioll2-xe", label="IOL-L2-XE", day0="ios_config.txt", port="Ethernet{b}/{u}", has_loopback=True
+    ),
+    NodeDefinition(
+        definition_id="iosvl2", label="IOSvL2", day0="ios_config.txt", port="GigabitEthernet{b}/{u}", has_loopback=True
+    ),
+    NodeDefinition(
+        definition_id="cat9000v-q200",
+        label="CAT9000V Q200",
+        day0="iosxe_config.txt",
+        port="GigabitEthernet1/0/{m}",
+        has_loopback=True,
+        memory_mib=18432,
+    ),
+    NodeDefinition(
+        definition_id="cat9000v-uadp",
+        label="CAT9000V UADP",
+        day0="iosxe_config.txt",
+        port="GigabitEthernet1/0/{m}",
+        has_loopback=True,
+        memory_mib=18432,
+    ),
+    NodeDefinition(definition_id="nxosv9000", label="NX-OS 9000", day0="nxos_config.txt", port="Ethernet1/{m}"),
+    NodeDefinition(definition_id="iosxrv", label="IOS XRv", day0="iosxr_config.txt", port="GigabitEthernet0/0/0/{n}"),
+    NodeDefinition(definition_id="asav", label="ASAv", day0="day0-config", port="GigabitEthernet0/{n}"),
+)
+_HOSTS = (
+    NodeDefinition(definition_id="external_connector", label="External Connector", day0="default", port="port",
+                   memory_mib=0, is_counted=False),
+    NodeDefinition(definition_id="unmanaged_switch", label="Unmanaged Switch", port="port{n}",
+                   memory_mib=0, is_counted=False),
+    NodeDefinition(definition_id="server", label="Server", day0="iosxe_config.txt"),
+    NodeDefinition(definition_id="desktop", label="Desktop"),
+    NodeDefinition(definition_id="alpine", label="Alpine"),
+    NodeDefinition(definition_id="ubuntu", label="Ubuntu", day0="user-data", port="ens{m}", memory_mib=2048),
+    NodeDefinition(definition_id="nginx", label="nginx", day0="boot.sh"),
+    NodeDefinition(definition_id="dnsmasq", label="dnsmasq", day0="dnsmasq.conf"),
+)  # fmt: skip
+
+_IMAGES = {
+    "iosv": ("iosv-158-3", "iosv-159-3-m9"),
+    "csr1000v": ("csr1000v-161101b", "csr1000v-17-03-08a"),
+    "cat8000v": ("cat8000v-17-16-01a", "catalyst8000v-17.04.01a"),
+    "cat9000v-q200": ("cat9000v-q200-17-15-01",),
+    "cat9000v-uadp": ("cat9000v-uadp-17-15-01",),
+    "iol-xe": ("iol-xe-17-15-01",),
+    "ioll2-xe": ("ioll2-xe-17-15-01",),
+    "iosvl2": ("iosvl2-2019", "iosvl2-2020"),
+    "nxosv9000": ("nxosv9000-9-2-3",),
+    "iosxrv": ("iosxrv-6-3-1",),
+    "asav": ("asav-9-12-2",),
+    "server": ("server-tcl-11-1", "server-tcl-15-0"),
+    "desktop": ("desktop", "alpine-desktop-3-19-1", "alpine-desktop-3-20-3"),
+    "alpine": ("alpine-3-12-base", "alpine-base-3-19-1"),
+    "ubuntu": ("ubuntu-18-04", "ubuntu-22-04-20240126"),
+}
+
+
+class Definitions:
+    """What there is, and what was added.
+
+    Args:
+        folder: Where uploaded image files go.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.nodes = {each.definition_id: each for each in (*_ROUTERS, *_SWITCHES, *_HOSTS)}
+        self._own_nodes: dict[str, dict[str, Any]] = {}
+        self.images: dict[str, dict[str, Any]] = {
+            image: _image(image, node) for node, images in _IMAGES.items() for image in images
+        }
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the image files in the drop folder."""
+        return sorted(path.name for path in self._folder.iterdir() if path.name.endswith(IMAGE_FILES))
+
+    def node(self, definition_id: str) -> NodeDefinition | None:
+        """Return a node definition; None where there is none."""
+        return self.nodes.get(definition_id)
+
+    def nodes_as_json(self) -> list[dict[str, Any]]:
+        """Return all node definitions as the interface does."""
+        return [self._own_nodes.get(key, each.as_json()) for key, each in self.nodes.items()]
+
+    def add_node(self, given: object, *, is_update: bool) -> None:
+        """Add a node definition of somebody's own, or change one.
+
+        Raises:
+            Refused: It has no id, or there is one already, or none to change.
+        """
+        if not isinstance(given, dict) or not isinstance(given.get("id"), str):
+            raise refused("bad_definition", why="expected an object with an id")
+        self._check_known(given["id"], self.nodes, is_update=is_update)
+        self._own_nodes[given["id"]] = given
+        self.nodes[given["id"]] = NodeDefinition(definition_id=given["id"], label=given["id"])
+
+    def remove_node(self, definition_id: str) -> None:
+        """Remove a node definition of somebody's own.
+
+        Raises:
+            Refused: There is none, or it was not added by anybody.
+        """
+        if definition_id not in self.nodes:
+            raise refused("definition_not_found", definition_id=definition_id)
+        if definition_id not in self._own_nodes:
+            raise refused("in_use", what=definition_id)
+        del self.nodes[definition_id], self._own_nodes[definition_id]
+
+    def add_image(self, given: object, *, is_update: bool) -> None:
+        """Add an image definition, or change one.
+
+        Raises:
+            Refused: A key is missing, unknown or of a wrong form; its file or node definition is not there.
+        """
+        if not isinstance(given, dict):
+            raise refused("bad_definition", why=f"expected an object, found {type(given).__name__}")
+        if (why := self._objection(given)) is not None:
+            raise refused("bad_definition", why=why)
+        self._check_known(given["id"], self.images, is_update=is_update)
+        self.images[given["id"]] = {**_image(given["id"], given["node_definition_id"]), "read_only": False, **given}
+
+    def remove_image(self, definition_id: str) -> None:
+        """Remove an image definition.
+
+        Raises:
+            Refused: There is none.
+        """
+        if self.images.pop(definition_id, None) is None:
+            raise refused("definition_not_found", definition_id=definition_id)
+
+    def path_for(self, name: str | None) -> Path:
+        """Return where an uploaded file goes.
+
+        Raises:
+            Refused: There is no name, or it is none of an image.
+        """
+        if not name:
+            raise refused("no_file_name")
+        if Path(name).name != name or not name.endswith(IMAGE_FILES):
+            raise refused("bad_file_name", name=name)
+        return self._folder / name
+
+    def remove_file(self, name: str) -> None:
+        """Remove a file from the drop folder.
+
+        Raises:
+            Refused: It is not there.
+        """
+        path = self._folder / Path(name).name
+        if not path.is_file():
+            raise refused("not_found", what=name)
+        path.unlink()
+
+    def _check_known(self, definition_id: str, held: Mapping[str, object], *, is_update: bool) -> None:
+        if is_update and definition_id not in held:
+            raise refused("definition_not_found", definition_id=definition_id)
+        if not is_update and definition_id in held:
+            raise refused("bad_definition", why=f"{definition_id} exists already")
+
+    def _objection(self, given: dict[str, Any]) -> str | None:
+        if missing := [key for key in _IMAGE_WANTED if not isinstance(given.get(key), str)]:
+            return f"{missing[0]!r} is a required property"
+        if unknown := sorted(set(given) - _IMAGE_KEYS):
+            return f"additional properties are not allowed ({unknown[0]!r} was unexpected)"
+        if len(given["label"]) > LONGEST_LABEL:
+            return f"label: at most {LONGEST_LABEL} characters"
+        if given["node_definition_id"] not in self.nodes:
+            return f"there is no node definition {given['node_definition_id']}"
+        sha256 = given.get("sha256")
+        if sha256 is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", str(sha256)):
+            return "sha256: expected 64 hexadecimal digits"
+        known = {each["disk_image"] for each in self.images.values()} | set(self.files)
+        return None if given["disk_image"] in known else f"there is no file {given['disk_image']}"
+
+
+def _image(image: str, node: str) -> dict[str, Any]:
+    return {
+        "id": image,
+        "node_definition_id": node,
+        "label": image,
+        "description": image,
+        "disk_image": f"{image}.qcow2",
+        "read_only": True,
+        "schema_version": "0.0.1",
+    }

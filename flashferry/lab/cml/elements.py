@@ -1,0 +1,335 @@
+"""Labs and what they are made of: nodes, interfaces, links, annotations; made from topologies or piece by piece."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from flashferry.lab.cml.conditions import as_condition
+from flashferry.lab.cml.definitions import NodeDefinition
+from flashferry.lab.cml.runtime import InterfacePlan, LabPlan, LinkPlan, NodePlan, NodeState
+from flashferry.lab.cml.texts import refused
+from flashferry.lab.cml.topology import GivenInterface, GivenTopology
+
+_MAC_PREFIX = "52:54:00"
+_macs = count(1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Interface:
+    """An interface of a node."""
+
+    interface_id: str
+    node_id: str
+    label: str
+    slot: int | None
+    kind: str = "physical"
+    mac_address: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """A node of a lab; `settings` are what the stand-in only keeps."""
+
+    node_id: str
+    label: str
+    node_definition: str
+    image_definition: str | None = None
+    x: int = 0
+    y: int = 0
+    tags: list[str] = field(default_factory=list)
+    configuration: list[tuple[str, str]] = field(default_factory=list)
+    interfaces: list[Interface] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def day0(self) -> str:
+        """The main day-0 file."""
+        return self.configuration[0][1] if self.configuration else ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Capture:
+    """A packet capture on a link; ended by hand or by its time."""
+
+    config: dict[str, Any]
+    key: str
+    began_at: float
+    started: str
+    ended_at: float | None = None
+    content: bytes = b""
+
+
+@dataclass(slots=True, kw_only=True)
+class Link:
+    """A link between two interfaces.
+
+    Attributes:
+        link_id: The controller's id of it.
+        label: Its name.
+        one: The interface at one end.
+        two: And at the other.
+        condition: As it is stored and read back; None for none.
+        operational: As the controller says that it is in force.
+        applied: As the runtime was told it; a switch makes them differ.
+        is_down: Whether it was stopped by itself.
+        capture: The last one.
+    """
+
+    link_id: str
+    label: str
+    one: Interface
+    two: Interface
+    condition: dict[str, Any] | None = None
+    operational: dict[str, Any] | None = None
+    applied: dict[str, Any] | None = None
+    is_down: bool = False
+    capture: Capture | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Lab:
+    """A lab.
+
+    Attributes:
+        created: As the interface writes times.
+        modified: The same, of the last change.
+        born_at: By the controller's clock, for what is behind.
+        mappings: External connectors' keys and the bridges they stand for.
+        events: What happened, oldest first.
+        seen: The state of each node when it was last looked at.
+        stops: Nodes that were told to stop and still show a state: until when, and which.
+    """
+
+    lab_id: str
+    title: str
+    owner_id: str
+    owner: str
+    created: str
+    modified: str
+    born_at: float
+    description: str = ""
+    notes: str = ""
+    extras: dict[str, Any] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    links: dict[str, Link] = field(default_factory=dict)
+    annotations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    smart_annotations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    mappings: dict[str, str | None] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    seen: dict[str, NodeState] = field(default_factory=dict)
+    stops: dict[str, tuple[float, NodeState]] = field(default_factory=dict)
+
+    def node(self, node_id: str) -> Node:
+        """Return a node.
+
+        Raises:
+            Refused: 404.
+        """
+        if (node := self.nodes.get(node_id)) is None:
+            raise refused("node_not_found", node_id=node_id)
+        return node
+
+    def link(self, link_id: str) -> Link:
+        """Return a link.
+
+        Raises:
+            Refused: 404.
+        """
+        if (link := self.links.get(link_id)) is None:
+            raise refused("link_not_found", link_id=link_id)
+        return link
+
+    def interface(self, interface_id: object) -> Interface:
+        """Return an interface.
+
+        Raises:
+            Refused: 404.
+        """
+        for interface in self.interfaces():
+            if interface.interface_id == interface_id:
+                return interface
+        raise refused("interface_not_found", interface_id=interface_id)
+
+    def interfaces(self) -> Iterator[Interface]:
+        """Yield all interfaces, node by node."""
+        for node in self.nodes.values():
+            yield from node.interfaces
+
+    def link_at(self, interface: Interface) -> Link | None:
+        """Return the link at an interface."""
+        return next((link for link in self.links.values() if interface in (link.one, link.two)), None)
+
+
+def new_id() -> str:
+    """Return an id as the controller makes them."""
+    return str(uuid.uuid4())
+
+
+def fill(lab: Lab, given: GivenTopology) -> None:
+    """Put the elements of a topology into a new lab; ids are made anew, as on a real controller."""
+    ports: dict[tuple[str, str], Interface] = {}
+    for each in given.nodes:
+        node = Node(
+            node_id=new_id(),
+            label=each.label,
+            node_definition=each.node_definition,
+            image_definition=each.image_definition,
+            x=each.x,
+            y=each.y,
+            tags=list(each.tags),
+            configuration=list(each.configuration),
+            settings=dict(each.settings),
+        )
+        for port in each.interfaces:
+            ports[each.key, port.key] = _interface(node, port)
+        lab.nodes[node.node_id] = node
+        note_mapping(lab, node)
+    for link in given.links:
+        made = add_link(lab, ports[link.ends[0]], ports[link.ends[1]], link.label)
+        made.condition = dict(link.conditioning) if link.conditioning else None
+    lab.annotations = {new_id(): dict(each) for each in given.annotations}
+    lab.smart_annotations = {new_id(): dict(each) for each in given.smart_annotations}
+    for node in lab.nodes.values():
+        note_tags(lab, node)
+    lab.extras.update(given.extras)
+
+
+def add_interfaces(node: Node, definition: NodeDefinition, slot: int | None) -> list[Interface]:
+    """Return the new interfaces of a node: in the next slot, or in all that are free up to a slot."""
+    taken = {each.slot for each in node.interfaces if each.kind == "physical"}
+    free = next(number for number in count() if number not in taken)
+    slots = [free] if slot is None else [number for number in range(slot + 1) if number not in taken]
+    if not slots:
+        raise refused("bad_request", why=f"slot {slot} of {node.label} is taken")
+    return [_new_interface(node, definition.interface_label(number), number) for number in slots]
+
+
+def populate(node: Node, definition: NodeDefinition, ports: int = 4) -> None:
+    """Give a node the interfaces that it comes with."""
+    if definition.has_loopback:
+        node.interfaces.append(
+            Interface(interface_id=new_id(), node_id=node.node_id, label="Loopback0", slot=None, kind="loopback")
+        )
+    add_interfaces(node, definition, 0 if definition.definition_id == "external_connector" else ports - 1)
+
+
+def add_link(lab: Lab, one: Interface, two: Interface, label: str = "") -> Link:
+    """Put a link between two interfaces.
+
+    Raises:
+        Refused: One has a link already, or both are one.
+    """
+    for interface in (one, two):
+        if lab.link_at(interface) is not None or interface.kind != "physical":
+            raise refused("bad_request", why=f"interface {interface.label} cannot take a link")
+    if one.node_id == two.node_id:
+        raise refused("bad_request", why="a link wants two nodes")
+    ends = [f"{lab.nodes[end.node_id].label}-{end.label}" for end in (one, two)]
+    link = Link(link_id=new_id(), label=label or "<->".join(ends), one=one, two=two)
+    lab.links[link.link_id] = link
+    return link
+
+
+def note_mapping(lab: Lab, node: Node) -> None:
+    """Know the key of an external connector; `System Bridge` and `NAT` have their bridges, others have none yet."""
+    if node.node_definition == "external_connector":
+        key = node.day0 or "NAT"
+        lab.mappings.setdefault(key, {"System Bridge": "bridge0", "NAT": "virbr0"}.get(key, _bridge(key)))
+
+
+def note_tags(lab: Lab, node: Node) -> None:
+    """Have a smart annotation for each tag, and for no other, as the controller does by itself."""
+    used = {tag for each in lab.nodes.values() for tag in each.tags} | set(node.tags)
+    held = {str(each.get("tag")): key for key, each in lab.smart_annotations.items()}
+    for tag in sorted(used - set(held)):
+        lab.smart_annotations[new_id()] = _smart_annotation(tag)
+    for tag, key in held.items():
+        if tag not in used:
+            del lab.smart_annotations[key]
+
+
+def plan_of(lab: Lab) -> LabPlan:
+    """Return what a runtime is told of a lab."""
+    return LabPlan(
+        lab_id=lab.lab_id,
+        title=lab.title,
+        nodes=tuple(_node_plan(lab, node) for node in lab.nodes.values()),
+        links=tuple(
+            LinkPlan(
+                link_id=link.link_id,
+                label=link.label,
+                interface_ids=(link.one.interface_id, link.two.interface_id),
+                condition=None if link.applied is None else as_condition(link.applied),
+            )
+            for link in lab.links.values()
+        ),
+    )
+
+
+def _node_plan(lab: Lab, node: Node) -> NodePlan:
+    is_way_out = node.node_definition == "external_connector"
+    return NodePlan(
+        node_id=node.node_id,
+        label=node.label,
+        node_definition=node.node_definition,
+        image_definition=node.image_definition,
+        day0=node.day0,
+        interfaces=tuple(
+            InterfacePlan(
+                interface_id=each.interface_id, label=each.label, slot=each.slot, mac_address=each.mac_address
+            )
+            for each in node.interfaces
+        ),
+        tags=tuple(node.tags),
+        bridge=lab.mappings.get(node.day0 or "NAT") if is_way_out else None,
+    )
+
+
+def _interface(node: Node, given: GivenInterface) -> Interface:
+    made = Interface(
+        interface_id=new_id(),
+        node_id=node.node_id,
+        label=given.label,
+        slot=given.slot,
+        kind=given.kind,
+        mac_address=given.mac_address or (_mac() if given.kind == "physical" else ""),
+    )
+    node.interfaces.append(made)
+    return made
+
+
+def _new_interface(node: Node, label: str, slot: int) -> Interface:
+    made = Interface(interface_id=new_id(), node_id=node.node_id, label=label, slot=slot, mac_address=_mac())
+    node.interfaces.append(made)
+    return made
+
+
+def _mac() -> str:
+    number = next(_macs)
+    return f"{_MAC_PREFIX}:{number >> 16 & 0xFF:02x}:{number >> 8 & 0xFF:02x}:{number & 0xFF:02x}"
+
+
+def _bridge(key: str) -> str | None:
+    return key if key in {"bridge0", "virbr0"} else None
+
+
+def _smart_annotation(tag: str) -> dict[str, Any]:
+    return {
+        "tag": tag,
+        "is_on": True,
+        "padding": 35,
+        "label": tag,
+        "tag_offset_x": 0,
+        "tag_offset_y": 0,
+        "tag_size": 14,
+        "group_distance": 400,
+        "thickness": 1,
+        "border_style": "",
+        "fill_color": "#AAAAAAFF",
+        "border_color": "#00000080",
+        "z_index": 0,
+    }

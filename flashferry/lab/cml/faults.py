@@ -1,0 +1,253 @@
+"""Every fault of the stand-in controller as a switch: one table with name, kind and effect.
+
+Switches are set while it runs: in the same process by `Switches.set`, from elsewhere by ``PUT /standin/faults`` on the
+second, plain port (``GET`` shows the table, ``DELETE`` puts all back). A switch takes effect at the next request.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from flashferry.lab.errors import LabError
+
+
+class Kind(StrEnum):
+    """What a switch takes as its value."""
+
+    ANSWERS = "selector of requests"
+    FLAG = "true or false"
+    COUNT = "whole number"
+    SECONDS = "seconds"
+    TEXT = "text"
+    LABELS = "list of node labels"
+    STATES = "object: node label to state"
+    CONDITION = "object: condition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """One switch.
+
+    Attributes:
+        kind: What it takes.
+        default: Its value when nobody touched it.
+        effect: What it does, in one sentence.
+    """
+
+    kind: Kind
+    default: Any
+    effect: str
+
+
+TABLE: Mapping[str, Switch] = {
+    "bad_gateway": Switch(kind=Kind.ANSWERS, default=None, effect="502 with a page of HTML; nothing is done."),
+    "unavailable": Switch(kind=Kind.ANSWERS, default=None, effect="503 with a page of HTML; nothing is done."),
+    "server_error": Switch(kind=Kind.ANSWERS, default=None, effect="500 with a description; nothing is done."),
+    "slow": Switch(kind=Kind.ANSWERS, default=None, effect="The request is done `seconds` later."),
+    "slow_answer": Switch(
+        kind=Kind.ANSWERS,
+        default=None,
+        effect="It is done at once and answered `seconds` later: an import that times out but makes the lab.",
+    ),
+    "reset": Switch(kind=Kind.ANSWERS, default=None, effect="The connection is reset; nothing is done."),
+    "lost_answer": Switch(kind=Kind.ANSWERS, default=None, effect="It is done, then the connection is reset."),
+    "expired_token": Switch(kind=Kind.ANSWERS, default=None, effect="401 as if the token had just expired."),
+    "forbidden": Switch(kind=Kind.ANSWERS, default=None, effect="403 with a description; nothing is done."),
+    "plain_text": Switch(kind=Kind.ANSWERS, default=None, effect="It is done; the answer is a sentence, not JSON."),
+    "is_ready": Switch(
+        kind=Kind.FLAG, default=True, effect="What system_information says of `ready`; false: no start."
+    ),
+    "is_licensed": Switch(kind=Kind.FLAG, default=True, effect="Registration and authorization; false: no start."),
+    "is_snooping": Switch(kind=Kind.FLAG, default=True, effect="False: layer3_addresses stay empty."),
+    "version": Switch(
+        kind=Kind.TEXT, default="2.10.0+build.5", effect="The controller's version and what hangs on it."
+    ),
+    "token_lifetime_s": Switch(kind=Kind.SECONDS, default=28_800.0, effect="How long tokens live, old ones included."),
+    "quota": Switch(kind=Kind.COUNT, default=20, effect="Nodes that the licence lets run."),
+    "others_started": Switch(kind=Kind.COUNT, default=0, effect="Nodes of others that run, against the same quota."),
+    "memory_used_percent": Switch(kind=Kind.COUNT, default=25, effect="What system_stats says of the memory."),
+    "stuck": Switch(kind=Kind.STATES, default={}, effect="A node never gets beyond that state (QUEUED, STARTED)."),
+    "disconnected": Switch(kind=Kind.LABELS, default=(), effect="These nodes are DISCONNECTED once started."),
+    "no_boot": Switch(kind=Kind.LABELS, default=(), effect="These nodes run, but never become BOOTED."),
+    "no_address": Switch(kind=Kind.LABELS, default=(), effect="layer3_addresses know nothing of these nodes."),
+    "wrong_condition": Switch(
+        kind=Kind.CONDITION, default=None, effect="These keys are stored and applied instead of those that were sent."
+    ),
+    "wrong_operational": Switch(
+        kind=Kind.CONDITION, default=None, effect="The read-back is as sent; these keys are applied and `operational`."
+    ),
+    "wrong_on_link": Switch(
+        kind=Kind.CONDITION, default=None, effect="These keys are applied, and nothing the controller says shows it."
+    ),
+    "condition_refused": Switch(kind=Kind.FLAG, default=False, effect="Every PATCH of a condition is a 400."),
+    "import_ignores_conditions": Switch(
+        kind=Kind.FLAG, default=False, effect="`conditioning` in an imported topology is taken and not applied."
+    ),
+    "is_condition_enabled_by_default": Switch(
+        kind=Kind.FLAG, default=True, effect="What a condition sent without `enabled` becomes."
+    ),
+    "stop_takes_s": Switch(
+        kind=Kind.SECONDS, default=0.0, effect="Nodes show their last state for so long after stop."
+    ),
+    "refuse_stop": Switch(kind=Kind.COUNT, default=0, effect="So many orders to stop are a 403."),
+    "refuse_wipe": Switch(kind=Kind.COUNT, default=0, effect="So many orders to wipe are a 403."),
+    "refuse_delete": Switch(kind=Kind.COUNT, default=0, effect="So many orders to delete are a 403."),
+    "tiles_lag_s": Switch(kind=Kind.SECONDS, default=0.2, effect="populate_lab_tiles is so far behind."),
+    "console_log_as": Switch(
+        kind=Kind.TEXT, default="object", effect="Console logs: `object`, `string`, `lines` or `plain` (not JSON)."
+    ),
+}
+"""All switches, by name."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Selector:
+    """Which requests a fault of answers hits.
+
+    Attributes:
+        path: A regular expression, searched in the path below ``/api/v0/``.
+        method: ``GET``, ...; empty for any.
+        count: It hits so many requests and is over; None for no end.
+        every: It hits every so manieth fitting request; 1 for each.
+        after: So many fitting requests are let through first.
+        seconds: For the slow ones.
+        seen: Fitting requests so far.
+        hits: Those that were hit.
+    """
+
+    path: str = ""
+    method: str = ""
+    count: int | None = None
+    every: int = 1
+    after: int = 0
+    seconds: float = 0.0
+    seen: int = 0
+    hits: int = 0
+
+    def strikes(self, method: str, path: str) -> bool:
+        """Whether this request is hit; counts it."""
+        if (self.method and self.method != method) or not re.search(self.path, path):
+            return False
+        self.seen += 1
+        if self.seen <= self.after or (self.seen - self.after) % self.every or self.hits == self.count:
+            return False
+        self.hits += 1
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struck:
+    """What hits one request: the names of the faults, with their seconds."""
+
+    faults: Mapping[str, float]
+
+    def has(self, name: str) -> bool:
+        """Whether that fault hits it."""
+        return name in self.faults
+
+
+class Switches:
+    """The switches of a running controller. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[str, Any] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Put all switches back."""
+        with self._lock:
+            self._values = {name: switch.default for name, switch in TABLE.items()}
+
+    def set(self, **values: Any) -> None:
+        """Set switches by name; None puts one back.
+
+        Raises:
+            LabError: There is no such switch, or its value is not of its kind; then none is set.
+        """
+        checked = {name: _checked(name, value) for name, value in values.items()}
+        with self._lock:
+            self._values.update(checked)
+
+    def value(self, name: str) -> Any:
+        """Return what a switch is set to."""
+        with self._lock:
+            return self._values[name]
+
+    def take(self, name: str) -> bool:
+        """Count a switch of the kind COUNT down by one; False where nothing is left."""
+        with self._lock:
+            left = self._values[name]
+            self._values[name] = max(left - 1, 0)
+            return bool(left > 0)
+
+    def strike(self, method: str, path: str) -> Struck:
+        """Return the faults of answers that hit a request."""
+        with self._lock:
+            hits = {
+                name: selector.seconds
+                for name, switch in TABLE.items()
+                if switch.kind is Kind.ANSWERS
+                for selector in self._values[name] or ()
+                if selector.strikes(method, path)
+            }
+        return Struck(faults=hits)
+
+    def shown(self) -> dict[str, dict[str, Any]]:
+        """Return the table with the present values, for people."""
+        with self._lock:
+            return {
+                name: {"value": _shown(self._values[name]), "takes": switch.kind.value, "effect": switch.effect}
+                for name, switch in TABLE.items()
+            }
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_shown(each) for each in value]
+    if isinstance(value, Selector):
+        return {name: getattr(value, name) for name in Selector.__slots__}
+    return value
+
+
+def _checked(name: str, value: Any) -> Any:
+    switch = TABLE.get(name)
+    if switch is None:
+        raise LabError(f"There is no switch {name!r}; there are: {', '.join(TABLE)}.")
+    if value is None:
+        return switch.default
+    wanted: dict[Kind, type | tuple[type, ...]] = {
+        Kind.FLAG: bool,
+        Kind.COUNT: int,
+        Kind.SECONDS: (int, float),
+        Kind.TEXT: str,
+        Kind.LABELS: (list, tuple),
+        Kind.STATES: dict,
+        Kind.CONDITION: dict,
+    }
+    if switch.kind is Kind.ANSWERS:
+        return _selectors(name, value)
+    is_flag = isinstance(value, bool)
+    if not isinstance(value, wanted[switch.kind]) or is_flag is not (switch.kind is Kind.FLAG):
+        raise LabError(f"The switch {name} takes: {switch.kind.value}; found {value!r}.")
+    return tuple(value) if switch.kind is Kind.LABELS else value
+
+
+def _selectors(name: str, value: Any) -> tuple[Selector, ...]:
+    given = value if isinstance(value, list | tuple) else [{} if value is True else value]
+    try:
+        selectors = tuple(Selector(**each) for each in given)
+        for selector in selectors:
+            re.compile(selector.path)
+    except (TypeError, re.error) as error:
+        raise LabError(
+            f"The switch {name} takes true, or path, method, count, every, after, seconds, or a list of such: {error}."
+        ) from error
+    if any(selector.every < 1 for selector in selectors):
+        raise LabError(f"The switch {name}: `every` counts from 1 on.")
+    return selectors

@@ -1,0 +1,405 @@
+"""Calls about the controller itself: who comes in, health, licence, definitions, images, connectors, users."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from flashferry.lab.cml.access import User
+from flashferry.lab.cml.controller import OUI
+from flashferry.lab.cml.routing import Answer, Call, Route, done, said
+from flashferry.lab.cml.texts import refused
+
+_MEMORY_BYTES = 128 * 2**30
+_DISK_BYTES = 500 * 10**9
+_CPUS = 32
+_SMART_SERVER = "https://smartreceiver.cisco.com/licservice/license"
+_LONGEST_PART_HEAD = 4096
+
+
+def _information(call: Call) -> Answer:
+    switches = call.controller.switches
+    return said(
+        {
+            "version": switches.value("version"),
+            "ready": switches.value("is_ready"),
+            "allow_ssh_pubkey_auth": False,
+            "oui": OUI,
+        }
+    )
+
+
+def _log_in(call: Call) -> Answer:
+    given = call.object
+    return said(call.controller.access.token(given.get("username"), given.get("password")))
+
+
+def _is_in(_: Call) -> Answer:
+    return said("OK")
+
+
+def _who(call: Call) -> Answer:
+    return said({"id": call.user.user_id, "username": call.user.username, "admin": call.user.is_admin})
+
+
+def _log_out(call: Call) -> Answer:
+    call.controller.access.revoke(call.request.headers.get("authorization"))
+    return said(value=True)
+
+
+def _health(call: Call) -> Answer:
+    controller = call.controller
+    is_ready = bool(controller.switches.value("is_ready"))
+    compute = {
+        "kvm_vmx_enabled": True,
+        "enough_cpus": True,
+        "refplat_images_available": True,
+        "lld_connected": is_ready,
+        "valid": is_ready,
+        "is_controller": True,
+        "hostname": "cml-standin",
+    }
+    return said(
+        {
+            "valid": is_ready and controller.is_licensed,
+            "computes": {controller.compute_id: compute},
+            "is_licensed": controller.is_licensed,
+            "is_enterprise": False,
+            "controller": {"core_connected": True, "nodes_loaded": True, "images_loaded": True, "valid": True},
+        }
+    )
+
+
+def _stats(call: Call) -> Answer:
+    controller = call.controller
+    used = _MEMORY_BYTES * controller.switches.value("memory_used_percent") // 100
+    figures = {
+        "cpu": {"load": [0.5, 0.4, 0.3], "count": _CPUS, "percent": 3.0},
+        "memory": {"total": _MEMORY_BYTES, "free": _MEMORY_BYTES - used, "used": used},
+        "disk": {"total": _DISK_BYTES, "free": _DISK_BYTES // 2, "used": _DISK_BYTES // 2},
+    }
+    nodes = {"running_nodes": controller.counted(), "total_nodes": sum(len(lab.nodes) for lab in controller.labs())}
+    compute = {"hostname": "cml-standin", "is_controller": True, "stats": {**figures, "dominfo": nodes}}
+    return said({"computes": {controller.compute_id: compute}, "all": figures, "controller": {"disk": figures["disk"]}})
+
+
+def _diagnostics(call: Call) -> Answer:
+    controller, category = call.controller, call.names["category"]
+    running, quota = controller.counted(), controller.switches.value("quota")
+    told: dict[str, Any] = {
+        "licensing": {"quota": quota, "started": running, "user_quota": quota, "user_started": running},
+        "computes": {controller.compute_id: {"identifier": "cml-standin", "is_connected": True}},
+        "labs": {
+            lab.lab_id: {"title": lab.title, "state": controller.life.lab_state(lab)} for lab in controller.labs()
+        },
+        "lab_events": {lab.lab_id: lab.events for lab in controller.labs()},
+        "node_launch_queue": [],
+        "services": {},
+        "node_definitions": {key: {} for key in controller.definitions.nodes},
+        "user_list": [_user_json(call, user) for user in controller.access.users],
+        "startup_scheduler": {},
+    }
+    if category not in told:
+        raise refused("not_found", what=category)
+    return said(told[category])
+
+
+def _licensing(call: Call) -> Answer:
+    is_licensed = call.controller.is_licensed
+    running = call.controller.counted()
+    return said(
+        {
+            "udi": call.controller.compute_id,
+            "registration": {
+                "status": "COMPLETED" if is_licensed else "NOT_REGISTERED",
+                "instance_name": "cml-standin",
+            },
+            "authorization": {"status": "IN_COMPLIANCE" if is_licensed else "EVAL_EXPIRED"},
+            "reservation_mode": False,
+            "transport": {
+                "ssms": _SMART_SERVER,
+                "proxy": {"server": None, "port": None},
+                "default_ssms": _SMART_SERVER,
+            },
+            "features": [
+                {
+                    "id": "regid.2019-10.com.cisco.CML_PERSONAL,1.0_standin",
+                    "name": "CML - Personal License",
+                    "description": "Stands in",
+                    "in_use": running,
+                    "status": "IN_COMPLIANCE" if is_licensed else "INIT",
+                    "version": "1.0",
+                    "min": 0,
+                    "max": call.controller.switches.value("quota"),
+                }
+            ],
+            "product_license": {"active": "CML_Personal", "is_enterprise": False},
+        }
+    )
+
+
+def _register(call: Call) -> Answer:
+    if not call.object.get("token"):
+        raise refused("bad_request", why="registration wants a token")
+    call.controller.is_registered = True
+    return done()
+
+
+def _deregister(call: Call) -> Answer:
+    call.controller.is_registered = False
+    return done()
+
+
+def _taken(_: Call) -> Answer:
+    return done()
+
+
+def _node_definitions(call: Call) -> Answer:
+    return said(call.controller.definitions.nodes_as_json())
+
+
+def _node_definition(call: Call) -> Answer:
+    wanted = call.names["definition"]
+    for each in call.controller.definitions.nodes_as_json():
+        if each["id"] == wanted:
+            return said(each)
+    raise refused("definition_not_found", definition_id=wanted)
+
+
+def _images_of(call: Call) -> Answer:
+    _node_definition(call)
+    images = call.controller.definitions.images.values()
+    return said([each for each in images if each["node_definition_id"] == call.names["definition"]])
+
+
+def _add_node_definition(call: Call) -> Answer:
+    call.controller.definitions.add_node(_loaded(call), is_update=call.request.method == "PUT")
+    return said("Success")
+
+
+def _remove_node_definition(call: Call) -> Answer:
+    call.controller.definitions.remove_node(call.names["definition"])
+    return done()
+
+
+def _image_definitions(call: Call) -> Answer:
+    return said(list(call.controller.definitions.images.values()))
+
+
+def _image_definition(call: Call) -> Answer:
+    if (held := call.controller.definitions.images.get(call.names["definition"])) is None:
+        raise refused("definition_not_found", definition_id=call.names["definition"])
+    return said(held)
+
+
+def _add_image_definition(call: Call) -> Answer:
+    call.controller.definitions.add_image(_loaded(call), is_update=call.request.method == "PUT")
+    return said("Success")
+
+
+def _remove_image_definition(call: Call) -> Answer:
+    wanted = call.names["definition"]
+    if any(node.image_definition == wanted for lab in call.controller.labs() for node in lab.nodes.values()):
+        raise refused("in_use", what=wanted)
+    call.controller.definitions.remove_image(wanted)
+    return done()
+
+
+def _protect_image(call: Call) -> Answer:
+    _image_definition(call)
+    held = call.controller.definitions.images[call.names["definition"]]
+    held["read_only"] = bool(call.json)
+    return said(held)
+
+
+def _loaded(call: Call) -> Any:
+    try:
+        return YAML(typ="safe", pure=True).load(call.text)
+    except YAMLError as error:
+        raise refused("bad_definition", why=f"no YAML: {str(error).splitlines()[0]}") from error
+
+
+def _upload(call: Call) -> Answer:
+    """Take an image file: of a form with the field `field0`, or the bare body."""
+    path = call.controller.definitions.path_for(call.request.headers.get("x-original-file-name"))
+    spool = call.request.spool
+    if spool is None or not spool.stat().st_size:
+        raise refused("bad_request", why="there is no file")
+    boundary = re.search(r'boundary="?([^";]+)', call.request.headers.get("content-type", ""))
+    if boundary is None:
+        shutil.copyfile(spool, path)
+    else:
+        _copy_part(spool, path, boundary.group(1).encode())
+    return said("Success")
+
+
+def _copy_part(spool: Path, path: Path, boundary: bytes) -> None:
+    """Copy what the first and only part of a form holds (RFC 7578)."""
+    tail = b"\r\n--" + boundary + b"--"
+    with spool.open("rb") as source:
+        head = source.read(_LONGEST_PART_HEAD)
+        begins = head.find(b"\r\n\r\n") + 4
+        source.seek(-min(spool.stat().st_size, len(tail) + 8), 2)
+        ends = source.tell() + source.read().rfind(tail)
+        if begins < 4 or ends < begins or b'name="field0"' not in head[:begins]:
+            raise refused("bad_request", why="expected a form with the field field0")
+        source.seek(begins)
+        left = ends - begins
+        with path.open("wb") as target:
+            while left and (piece := source.read(min(left, 2**20))):
+                target.write(piece)
+                left -= len(piece)
+
+
+def _files(call: Call) -> Answer:
+    return said(call.controller.definitions.files)
+
+
+def _remove_file(call: Call) -> Answer:
+    call.controller.definitions.remove_file(call.names["file"])
+    return said("Success")
+
+
+def _connectors(call: Call) -> Answer:
+    is_snooping = bool(call.controller.switches.value("is_snooping"))
+    return said(
+        [
+            {
+                "id": key,
+                "tags": [each["label"]],
+                "allowed": True,
+                "protected": False,
+                "snooped": is_snooping,
+                **each,
+                "operational": {
+                    "forwarding": each["forwarding"],
+                    "label": each["label"],
+                    "mtu": 1500,
+                    "exists": True,
+                    "enabled": True,
+                    "ip_networks": ["192.168.255.1/24"] if each["forwarding"] == "NAT" else [],
+                },
+            }
+            for key, each in call.controller.connectors.items()
+        ]
+    )
+
+
+def _user_json(call: Call, user: User) -> dict[str, Any]:
+    return {
+        "id": user.user_id,
+        "username": user.username,
+        "fullname": "",
+        "description": "",
+        "email": "",
+        "admin": user.is_admin,
+        "groups": [],
+        "labs": [lab.lab_id for lab in call.controller.labs() if lab.owner_id == user.user_id],
+        "resource_pool": None,
+    }
+
+
+def _users(call: Call) -> Answer:
+    return said([_user_json(call, user) for user in call.controller.access.users])
+
+
+def _user(call: Call) -> Answer:
+    for user in call.controller.access.users:
+        if call.names["user"] in {user.user_id, user.username}:
+            return said(user.user_id if call.request.path.endswith("/id") else _user_json(call, user))
+    raise refused("not_found", what=f"user {call.names['user']}")
+
+
+def _computes(call: Call) -> Answer:
+    controller = call.controller
+    counts = {"deployed": controller.counted(), "running": controller.counted(), "orphans": 0}
+    host: dict[str, Any] = {
+        "id": controller.compute_id,
+        "hostname": "cml-standin",
+        "server_address": "127.0.0.1",
+        "is_connector": True,
+        "is_simulator": True,
+        "is_connected": bool(controller.switches.value("is_ready")),
+        "is_synced": True,
+        "admission_state": "READY",
+        "node_counts": counts,
+    }
+    if controller.version < (2, 10):
+        host["nodes"] = [node_id for lab in controller.labs() for node_id in lab.nodes]
+    return said([host])
+
+
+def _maintenance(_: Call) -> Answer:
+    return said({"maintenance_mode": False, "notice": None, "resolved_notice": None})
+
+
+def _nothing(_: Call) -> Answer:
+    return said([])
+
+
+def _no_samples(_: Call) -> Answer:
+    return said({})
+
+
+def _patience(_: Call) -> Answer:
+    return said(3600)
+
+
+_LICENCE_ORDERS = (
+    ("PUT", "licensing/transport"),
+    ("PUT", "licensing/product_license"),
+    ("PUT", "licensing/authorization/renew"),
+    ("PUT", "licensing/registration/renew"),
+    ("PATCH", "licensing/features"),
+)
+
+ROUTES = (
+    Route("GET", "system_information", _information, is_open=True),
+    Route("POST", "authenticate", _log_in, is_open=True),
+    # Whether 2.10 dropped the older of the two is not confirmed; older clients still ask it.
+    Route("GET", "authok", _is_in),
+    Route("GET", "authentication", _who, since=(2, 10)),
+    Route("DELETE", "logout", _log_out),
+    Route("GET", "system_health", _health),
+    Route("GET", "system_stats", _stats),
+    Route("GET", "diagnostics/{category}", _diagnostics),
+    Route("GET", "licensing", _licensing),
+    Route("POST", "licensing/registration", _register),
+    Route("DELETE", "licensing/deregistration", _deregister),
+    *(Route(method, template, _taken) for method, template in _LICENCE_ORDERS),
+    Route("GET", "node_definitions", _node_definitions),
+    Route("GET", "simplified_node_definitions", _node_definitions),
+    Route("POST", "node_definitions", _add_node_definition),
+    Route("PUT", "node_definitions", _add_node_definition),
+    Route("GET", "node_definitions/{definition}", _node_definition),
+    Route("DELETE", "node_definitions/{definition}", _remove_node_definition),
+    Route("GET", "node_definitions/{definition}/image_definitions", _images_of),
+    Route("GET", "image_definitions", _image_definitions),
+    Route("POST", "image_definitions", _add_image_definition),
+    Route("PUT", "image_definitions", _add_image_definition),
+    Route("GET", "image_definitions/{definition}", _image_definition),
+    Route("DELETE", "image_definitions/{definition}", _remove_image_definition),
+    Route("PUT", "image_definitions/{definition}/read_only", _protect_image),
+    Route("POST", "images/upload", _upload),
+    Route("GET", "list_image_definition_drop_folder", _files),
+    Route("DELETE", "images/manage/{file}", _remove_file),
+    Route("GET", "system/external_connectors", _connectors),
+    Route("PUT", "system/external_connectors", _connectors),
+    Route("GET", "system/compute_hosts", _computes),
+    Route("GET", "system/notices", _nothing),
+    Route("GET", "system/maintenance_mode", _maintenance),
+    Route("GET", "web_session_timeout", _patience),
+    Route("GET", "users", _users),
+    Route("GET", "users/{user}", _user),
+    Route("GET", "users/{user}/id", _user),
+    Route("GET", "groups", _nothing),
+    Route("GET", "resource_pools", _nothing),
+    Route("GET", "lab_repos", _nothing),
+    Route("GET", "sample/labs", _no_samples),
+)
+"""Calls about the controller."""

@@ -1,0 +1,115 @@
+"""A running stand-in controller in the caller's process, with an authority of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashferry.lab.authority import Authority
+from flashferry.lab.cml.access import User
+from flashferry.lab.cml.clock_runtime import BootTimes, ClockRuntime
+from flashferry.lab.cml.controller import Controller
+from flashferry.lab.cml.faults import Switches
+from flashferry.lab.cml.runtime import NodeRuntime
+from flashferry.lab.cml.server import Exchange, Web, door, serving
+
+USERNAME = "admin"
+"""Who may do everything."""
+
+PASSWORD = "standin"  # noqa: S105
+"""Of everybody, in a lab."""
+
+STRANGER = "stranger"
+"""Somebody else, without rights over others' labs."""
+
+QUICK = BootTimes(queued_s=0.05, started_s=0.1, stagger_s=0.02)
+"""Boot times for tests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningController:
+    """A stand-in that answers.
+
+    Attributes:
+        url: ``https://HOST:PORT``.
+        ca_file: The certificate of its authority, PEM.
+        username: The administrator.
+        password: His and everybody's.
+        door: Where its switches are turned from outside: ``http://HOST:PORT``, or the path of a unix socket.
+        controller: Its state, to look at; hold its lock.
+        web: Its exchanges.
+    """
+
+    url: str
+    ca_file: Path
+    username: str
+    password: str
+    door: str
+    controller: Controller
+    web: Web
+
+    @property
+    def faults(self) -> Switches:
+        """Its switches."""
+        return self.controller.switches
+
+    @property
+    def exchanges(self) -> Sequence[Exchange]:
+        """What was asked and answered so far."""
+        return tuple(self.web.exchanges)
+
+
+@contextlib.contextmanager
+def standin_controller(
+    *,
+    address: str = "127.0.0.1",
+    port: int = 0,
+    runtime: NodeRuntime | None = None,
+    version: str | None = None,
+    door_at: tuple[str, int] | Path = ("127.0.0.1", 0),
+    folder: Path | None = None,
+    authority: Authority | None = None,
+) -> Iterator[RunningController]:
+    """Serve a controller in the caller's network namespace until the block ends.
+
+    Args:
+        address: Where to listen; the certificate is for it and for ``localhost``.
+        port: 0 for a free one.
+        runtime: What runs the nodes, closed at the end; None for nodes that boot in a moment and are but a clock.
+        version: The controller's; None for the switch's default.
+        door_at: Where switches are turned: host and port, or a path for a unix socket.
+        folder: An existing folder for its certificates and image files; None for one that goes at the end.
+        authority: Who signs its certificate; None for a new one.
+    """
+    with contextlib.ExitStack() as stack:
+        home = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cml-standin-")))
+        images, spool = home / "images", home / "spool"
+        images.mkdir(exist_ok=True)
+        spool.mkdir(exist_ok=True)
+        nodes: NodeRuntime = runtime or ClockRuntime(QUICK)
+        stack.callback(nodes.close)
+        users = [
+            User(username=USERNAME, password=PASSWORD),
+            User(username=STRANGER, password=PASSWORD, is_admin=False),
+        ]
+        controller = Controller(images, users=users, runtime=nodes)
+        controller.switches.set(version=version)
+        signer = authority or Authority("CML stand-in CA")
+        ca_file = home / "ca.pem"
+        ca_file.write_text(signer.pem, encoding="utf-8")
+        tls = signer.issue(home, [address, "localhost", "127.0.0.1"]).context()
+        web = Web(controller=controller, spool=spool)
+        listening = stack.enter_context(serving(web, (address, port), tls))
+        opened = stack.enter_context(door(web, door_at))
+        yield RunningController(
+            url=f"https://{address}:{listening[1]}",
+            ca_file=ca_file,
+            username=USERNAME,
+            password=PASSWORD,
+            door=opened,
+            controller=controller,
+            web=web,
+        )
