@@ -235,7 +235,7 @@ def _checked(name: str, value: Any) -> Any:
     is_flag = isinstance(value, bool)
     if not isinstance(value, wanted[switch.kind]) or is_flag is not (switch.kind is Kind.FLAG):
         raise LabError(f"The switch {name} takes: {switch.kind.value}; found {value!r}.")
-    return tuple(value) if switch.kind is Kind.LABELS else value
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _selectors(name: str, value: Any) -> tuple[Selector, ...]:

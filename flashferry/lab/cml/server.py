@@ -87,22 +87,28 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self.address_family = socket.AF_UNIX
         super().__init__(address, handler)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
-        super().shutdown_request(request)
+    def note(self, connection: socket.socket, *, is_open: bool) -> None:
+        """Know a connection that is served, or forget it."""
+        (self._open.add if is_open else self._open.discard)(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         del request, client_address  # whatever a client does to its connection is its affair
+
+    def accept(self) -> None:
+        """Serve each connection by a thread of its own, until the listening socket is shut."""
+        while not self.web.over.is_set():
+            try:
+                connection, where = self.socket.accept()
+            except OSError:
+                return
+            self.process_request(connection, where)
 
     def end(self) -> None:
         """Shut every connection, so that no thread waits on one."""
         for connection in list(self._open):
             with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+                # Not the method of TLS, which would take its state from under the thread that reads.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -118,11 +124,13 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.tls is not None:
             self.request.settimeout(self.timeout)
             self.request = self.server.tls.wrap_socket(self.request, server_side=True)
+        self.server.note(self.request, is_open=True)
         if self.request.family != socket.AF_UNIX:
             self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().setup()
 
     def finish(self) -> None:
+        self.server.note(self.request, is_open=False)
         with contextlib.suppress(OSError):
             super().finish()
         with contextlib.suppress(OSError):
@@ -298,13 +306,13 @@ def door(web: Web, address: tuple[str, int] | Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _running(server: _Server) -> Iterator[_Server]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="cml-standin")
+    thread = threading.Thread(target=server.accept, name="cml-standin")
     thread.start()
     try:
         yield server
     finally:
         server.web.over.set()
-        server.shutdown()
+        server.socket.shutdown(socket.SHUT_RDWR)
         thread.join()
         server.end()
         server.server_close()

@@ -307,6 +307,7 @@ def _node_to_download(node: Node, nodes: dict[str, str], ports: dict[str, str], 
 def _yaml(value: object) -> str:
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = False
+    writer.width = 4096
     with io.StringIO() as held:
         writer.dump(value, held)
         return held.getvalue()

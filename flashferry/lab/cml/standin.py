@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashferry.lab.authority import Authority
+from flashferry.lab.authority import Authority, ServerCertificate
 from flashferry.lab.cml.access import User
 from flashferry.lab.cml.clock_runtime import BootTimes, ClockRuntime
 from flashferry.lab.cml.controller import Controller
@@ -30,12 +30,35 @@ QUICK = BootTimes(queued_s=0.05, started_s=0.1, stagger_s=0.02)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who a controller is to those that speak TLS with it; may be used by several, one after another.
+
+    Attributes:
+        ca_file: The certificate of its authority, PEM.
+        server: Its own certificate and key.
+    """
+
+    ca_file: Path
+    server: ServerCertificate
+
+
+def new_identity(folder: Path, *addresses: str) -> Identity:
+    """Write a new authority's certificate and one for these addresses and ``localhost`` into a folder."""
+    authority = Authority("CML stand-in CA")
+    ca_file = folder / "ca.pem"
+    ca_file.write_text(authority.pem, encoding="utf-8")
+    hosts = list(dict.fromkeys([*addresses, "localhost", "127.0.0.1"]))
+    return Identity(ca_file=ca_file, server=authority.issue(folder, hosts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunningController:
     """A stand-in that answers.
 
     Attributes:
         url: ``https://HOST:PORT``.
         ca_file: The certificate of its authority, PEM.
+        folder: Its own: `images` holds what was uploaded.
         username: The administrator.
         password: His and everybody's.
         door: Where its switches are turned from outside: ``http://HOST:PORT``, or the path of a unix socket.
@@ -45,6 +68,7 @@ class RunningController:
 
     url: str
     ca_file: Path
+    folder: Path
     username: str
     password: str
     door: str
@@ -71,7 +95,7 @@ def standin_controller(
     version: str | None = None,
     door_at: tuple[str, int] | Path = ("127.0.0.1", 0),
     folder: Path | None = None,
-    authority: Authority | None = None,
+    identity: Identity | None = None,
 ) -> Iterator[RunningController]:
     """Serve a controller in the caller's network namespace until the block ends.
 
@@ -82,7 +106,7 @@ def standin_controller(
         version: The controller's; None for the switch's default.
         door_at: Where switches are turned: host and port, or a path for a unix socket.
         folder: An existing folder for its certificates and image files; None for one that goes at the end.
-        authority: Who signs its certificate; None for a new one.
+        identity: Its certificates; None for new ones, which takes a moment.
     """
     with contextlib.ExitStack() as stack:
         home = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cml-standin-")))
@@ -97,16 +121,14 @@ def standin_controller(
         ]
         controller = Controller(images, users=users, runtime=nodes)
         controller.switches.set(version=version)
-        signer = authority or Authority("CML stand-in CA")
-        ca_file = home / "ca.pem"
-        ca_file.write_text(signer.pem, encoding="utf-8")
-        tls = signer.issue(home, [address, "localhost", "127.0.0.1"]).context()
+        shown = identity or new_identity(home, address)
         web = Web(controller=controller, spool=spool)
-        listening = stack.enter_context(serving(web, (address, port), tls))
+        listening = stack.enter_context(serving(web, (address, port), shown.server.context()))
         opened = stack.enter_context(door(web, door_at))
         yield RunningController(
             url=f"https://{address}:{listening[1]}",
-            ca_file=ca_file,
+            ca_file=shown.ca_file,
+            folder=home,
             username=USERNAME,
             password=PASSWORD,
             door=opened,

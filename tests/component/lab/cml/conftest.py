@@ -1,0 +1,104 @@
+"""Stand-in controllers over real HTTPS, and a plain way to ask them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from flashferry.lab.cml.standin import Identity, RunningController, new_identity, standin_controller
+
+TOPOLOGY = """
+lab: {title: one router, description: "", notes: "", version: 0.3.0}
+annotations: []
+smart_annotations: []
+nodes:
+- {id: n0, label: mgmt, node_definition: external_connector, x: -400, y: 0,
+   configuration: [{name: default, content: System Bridge}],
+   interfaces: [{id: i0, label: port, slot: 0, type: physical}]}
+- {id: n1, label: xe1, node_definition: cat8000v, x: 0, y: 0, tags: [site-a],
+   configuration: [{name: iosxe_config.txt, content: "hostname xe1"}],
+   interfaces: [{id: i0, label: Loopback0, type: loopback},
+                {id: i1, label: GigabitEthernet1, slot: 0, type: physical}]}
+links:
+- {id: l0, n1: n0, i1: i0, n2: n1, i2: i1, label: wan, conditioning: {bandwidth: 50000, latency: 50, loss: 0.01}}
+"""
+
+StartController = Callable[..., RunningController]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A status, a content type, and what came with it."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Plain:
+    """Asks a controller with nothing but the standard library; logged in once, on a new connection for each."""
+
+    def __init__(self, running: RunningController) -> None:
+        self._running = running
+        self._tls = ssl.create_default_context(cafile=str(running.ca_file))
+        self.token = ""
+
+    def log_in(self, username: str | None = None) -> None:
+        login = {"username": username or self._running.username, "password": self._running.password}
+        self.token = self.ask("POST", "authenticate", login).json
+
+    def ask(self, method: str, path: str, body: object = None, *, headers: dict[str, str] | None = None) -> Said:
+        parts = urlsplit(self._running.url)
+        connection = http.client.HTTPSConnection(str(parts.hostname), parts.port, context=self._tls, timeout=10)
+        try:
+            content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+            sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
+            connection.request(method, f"/api/v0/{path}", content, sent)
+            response = connection.getresponse()
+            kind = response.headers.get("Content-Type", "")
+            return Said(status=response.status, content_type=kind, body=response.read())
+        finally:
+            connection.close()
+
+    def take(self) -> str:
+        """Import the topology and return the lab's id."""
+        return str(self.ask("POST", "import", TOPOLOGY.encode()).json["id"])
+
+
+@pytest.fixture(scope="session")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
+    """One for all: making keys takes longest."""
+    return new_identity(tmp_path_factory.mktemp("cml"))
+
+
+@pytest.fixture
+def start_controller(identity: Identity) -> Iterator[StartController]:
+    """Start controllers that end with the test."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(standin_controller(identity=identity, **options))
+
+
+@pytest.fixture
+def running(start_controller: StartController) -> RunningController:
+    """A controller of the default version."""
+    return start_controller()
+
+
+@pytest.fixture
+def plain(running: RunningController) -> Plain:
+    """Somebody who is logged in."""
+    asker = Plain(running)
+    asker.log_in()
+    return asker
