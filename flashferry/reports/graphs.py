@@ -67,6 +67,7 @@ class Graph:
         up: The value axis.
         lines: What is drawn; none where nothing was measured.
         readings: How many readings it is drawn from.
+        reading: What one of them is called.
         note: What cannot be seen in it and must be known; empty for nothing.
     """
 
@@ -76,6 +77,7 @@ class Graph:
     up: Axis
     lines: tuple[Line, ...]
     readings: int
+    reading: str = "reading"
     note: str = ""
 
     @property
@@ -84,8 +86,9 @@ class Graph:
         if not self.lines:
             return f"{self.title}: not measured."
         shown = "; ".join(f"{line.label}: {_range(line, self.up)}" for line in self.lines)
-        length = f"{self.across.end:.3g} {self.across.unit}"
-        return f"{self.title} over {length}. {shown}."
+        names = self.across.names
+        length = f"from {names[0]} to {names[-1]}" if names else f"over {self.across.end:.3g} {self.across.unit}"
+        return f"{self.title} {length}. {shown}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,8 +80,8 @@ def time_axis(duration_s: float) -> Axis:
 def named_axis(names: Sequence[str]) -> Axis:
     """Return an axis for places that have names, one behind the other: nights, say; at least one of them."""
     end = max(1, len(names) - 1)
-    step = max(1.0, math.ceil(end / _TICKS))
-    return Axis(end=end, step=step, unit="", divisor=1.0, names=(*names, "") if len(names) == 1 else tuple(names))
+    named = tuple(names) if len(names) > 1 else (*names, *names)
+    return Axis(end=end, step=math.ceil(end / _TICKS), unit="", divisor=1.0, names=named)
 
 
 def _axis(largest: float, units: Sequence[tuple[float, str]]) -> Axis:

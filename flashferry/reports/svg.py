@@ -52,8 +52,13 @@ def standalone(graph: Graph) -> str:
     return f"{opening.replace('<svg', head, 1)}>{style}{rest}\n"
 
 
-def svg(graph: Graph) -> str:
-    """Return a graph as an `svg` element."""
+def svg(graph: Graph, *, marks: str = "") -> str:
+    """Return a graph as an `svg` element.
+
+    Args:
+        graph: The graph.
+        marks: SVG of the caller's own, drawn above all lines; `place_of` tells where a point lies.
+    """
     field = f"0 0 {WIDTH} {_height(graph)}"
     head = (
         f'<svg class="graph" viewBox="{field}" role="img" aria-label="{escape(graph.description)}">'
@@ -61,7 +66,9 @@ def svg(graph: Graph) -> str:
     )
     if not graph.lines:
         return f"{head}{_words(_foot(graph), HEIGHT // 2)}</svg>"
-    return "".join((head, *_axes(graph), *_legend(graph), *(_drawn(line, graph) for line in graph.lines), "</svg>"))
+    return "".join(
+        (head, *_axes(graph), *_legend(graph), *(_drawn(line, graph) for line in graph.lines), marks, "</svg>")
+    )
 
 
 def _axes(graph: Graph) -> Iterator[str]:
@@ -84,7 +91,7 @@ def _axes(graph: Graph) -> Iterator[str]:
 
 def _foot(graph: Graph) -> list[str]:
     """Return the words below a graph, in lines that fit whatever the size of the letters."""
-    readings = counted(graph.readings, "reading") if graph.readings else "no readings"
+    readings = counted(graph.readings, graph.reading) if graph.readings else f"no {graph.reading}s"
     lines: list[str] = []
     for part in (readings if graph.lines else f"not measured: {readings}", *filter(None, graph.note.split("; "))):
         if lines and len(lines[-1]) + len(part) + 2 <= (WIDTH - 2 * _EDGE) / _LETTER:
