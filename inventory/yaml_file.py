@@ -14,7 +14,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.nodes import MappingNode, Node
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from flashferry.core.errors import ConfigInvalid
@@ -99,7 +99,7 @@ def line_of(path: Path, *keys: object) -> str:
 
     Args:
         path: The file.
-        keys: The key and those that it stands below, the outermost first.
+        keys: The key and those that it stands below, the outermost first; a list's entries by their number, from 0.
     """
     try:
         with reading(path) as file, warnings.catch_warnings():
@@ -109,7 +109,7 @@ def line_of(path: Path, *keys: object) -> str:
         return ""
     line = ""
     for key in keys:
-        found = _entry(node, str(key))
+        found = _entry(node, key)
         if found is None:
             break
         name, node = found
@@ -117,11 +117,13 @@ def line_of(path: Path, *keys: object) -> str:
     return line
 
 
-def _entry(node: Node | None, key: str) -> tuple[Node, Node] | None:
-    """Return key and value of a mapping's entry."""
+def _entry(node: Node | None, key: object) -> tuple[Node, Node] | None:
+    """Return key and value of a mapping's entry; of a list's entry the value alone, as both."""
+    if isinstance(node, SequenceNode) and isinstance(key, int) and 0 <= key < len(node.value):
+        return node.value[key], node.value[key]
     if not isinstance(node, MappingNode):
         return None
-    return next(((name, value) for name, value in node.value if name.value == key), None)
+    return next(((name, value) for name, value in node.value if name.value == str(key)), None)
 
 
 def _said(error: MarkedYAMLError) -> str:

@@ -33,9 +33,11 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.devices.connection import ENABLE_SECRET
 from inventory.values import check_login, read_line
 
-USERNAME = "FLASHFERRY_USERNAME"
-PASSWORD = "FLASHFERRY_PASSWORD"  # noqa: S105 -- the name of a variable
-ENABLE = "FLASHFERRY_ENABLE_SECRET"
+PREFIX = "FLASHFERRY_"
+"""Of the variables that hold a login of devices."""
+USERNAME = f"{PREFIX}USERNAME"
+PASSWORD = f"{PREFIX}PASSWORD"
+ENABLE = f"{PREFIX}ENABLE_SECRET"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +88,14 @@ class Environment:
 
     Args:
         variables: What stands for it, or None: the process's own.
+        prefix: What the names of its variables begin with, `PREFIX` for devices.
     """
 
     workers = 1
 
-    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(self, variables: Mapping[str, str] | None = None, *, prefix: str = PREFIX) -> None:
         self._variables = os.environ if variables is None else variables
+        self._names = tuple(prefix + name.removeprefix(PREFIX) for name in (USERNAME, PASSWORD, ENABLE))
 
     def look_up(self, name: str, known: Credentials) -> Credentials:  # noqa: ARG002 -- a Source
         """Return what the environment says.
@@ -99,7 +103,7 @@ class Environment:
         Raises:
             ConfigInvalid: A variable holds what no line can hold.
         """
-        username, password, enable = (_line_in(self._variables, name) for name in (USERNAME, PASSWORD, ENABLE))
+        username, password, enable = (_line_in(self._variables, name) for name in self._names)
         return Credentials(username=username, password=password, enable_secret=enable)
 
 

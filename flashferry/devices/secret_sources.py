@@ -34,24 +34,31 @@ class KeyringSource:
     `keyring set flashferry USER` stores a password that all devices share, `keyring set flashferry/r7 enable` the
     enable secret of r7.
 
+    Args:
+        named: What asked for it, for complaints.
+        is_shared: Whether the entry that all devices share counts, where one has none of its own.
+
     Raises:
         ConfigInvalid: The package `keyring` is not installed.
     """
 
     workers = 1
 
-    def __init__(self) -> None:
+    def __init__(self, *, named: str = "--keyring", is_shared: bool = True) -> None:
+        self._named, self._is_shared = named, is_shared
         try:
             self._keyring: Any = importlib.import_module("keyring")
         except ImportError:
             raise ConfigInvalid(
-                "--keyring: the package 'keyring' is not installed", hint="Install it with: pip install keyring"
+                f"{named}: the package 'keyring' is not installed", hint="Install it with: pip install keyring"
             ) from None
         self._seen: dict[tuple[str, str | None], Credentials] = {}
 
     def look_up(self, name: str, known: Credentials) -> Credentials:
         """Return what the keyring has for a device."""
         own = self._service(f"{KEYRING_SERVICE}/{name}", known.username)
+        if not self._is_shared:
+            return own
         return own.filled(self._service(KEYRING_SERVICE, own.username or known.username))
 
     def _service(self, service: str, username: str | None) -> Credentials:
@@ -64,7 +71,7 @@ class KeyringSource:
             except Exception as error:  # noqa: BLE001 -- each keyring has errors of its own
                 # Their text may be anything; their kind is enough to act on.
                 raise ConfigInvalid(
-                    f"--keyring: the keyring gave an error, {type(error).__name__}",
+                    f"{self._named}: the keyring gave an error, {type(error).__name__}",
                     hint=f"Try: keyring get {service} {username or ENABLE_ENTRY}",
                 ) from None
             self._seen[service, username] = Credentials(
@@ -82,6 +89,7 @@ class CommandSource:
     Args:
         command: The program and its arguments, quoted as in a shell.
         environment: What it gets for an environment, or None: ours.
+        named: What named it, for complaints.
 
     Raises:
         ConfigInvalid: The command is empty or wrongly quoted.
@@ -89,17 +97,19 @@ class CommandSource:
 
     workers = 8
 
-    def __init__(self, command: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: str, environment: Mapping[str, str] | None = None, *, named: str = "--secrets-command"
+    ) -> None:
         self._environment = None if environment is None else dict(environment)
         try:
             self._words = shlex.split(command)
         except ValueError as error:
             raise ConfigInvalid(
-                f"--secrets-command: {error}", hint="Quote it as for a shell; every quote that opens must close"
+                f"{named}: {error}", hint="Quote it as for a shell; every quote that opens must close"
             ) from None
         if not self._words:
             raise ConfigInvalid(
-                "--secrets-command: expected a program, found nothing",
+                f"{named}: expected a program, found nothing",
                 hint="Give the program and its arguments in one pair of quotes; the device's name is put behind them",
             )
 

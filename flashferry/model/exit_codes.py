@@ -129,6 +129,11 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.CLEANUP: "a lab was left running, whatever else the night found; 'flashferry nightly reap'",
         ExitCode.INTERRUPTED: "interrupted by the operator; the lab is gone",
     },
+    "nightly-init": {
+        ExitCode.OK: "the description is written, or is as it must be",
+        ExitCode.USAGE: "the description was not written, or is wrong; nothing was touched",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
     "lab": {ExitCode.OK: "the lab is up", ExitCode.INTERRUPTED: "interrupted by the operator; the lab is gone"},
     "lab-exec": {ExitCode.OK: "the command was run; 'command_exit_code' is its own"},
     "lab-experiment": _STUDY,

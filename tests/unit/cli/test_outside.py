@@ -240,6 +240,7 @@ ELSEWHERE = {
     "serve": "test_views_of_the_server",
     "images list": "test_images",
     "images hash": "test_images",
+    "nightly init": "test_a_night_is_described",
     "run pause": "test_a_run_is_steered",
     "run continue": "test_a_run_is_steered",
     "run stop": "test_a_run_is_steered",
@@ -578,6 +579,31 @@ def test_images(ground, flashferry_says):
         assert ":fire:.bin" in out
         out, _ = flashferry_says("images", verb, str(folder), "--json", is_document=True)
         assert secrets_in(out) == []
+
+
+def test_a_night_is_described(ground, flashferry_says):
+    """Names of a lab come from a topology of somebody's; what is obeyed in them is written out, secrets are masked."""
+    label = f"wan \u202e{TOKEN} [bold]"
+    ssh = "username a\nip address dhcp\nline vty 0 4\n transport input ssh"
+    lab = {
+        "lab": {"title": "x", "version": "0.2.2"},
+        "nodes": [
+            {"id": "n0", "label": f"=cmd() {ENABLE}", "node_definition": "csr1000v", "configuration": ssh},
+            {"id": "n1", "label": "y", "node_definition": "external_connector"},
+        ],
+        "links": [{"id": "l0", "n1": "n0", "n2": "n1", "label": label, "conditioning": {"latency": 50}}],
+    }
+    (ground / "lab.yaml").write_text(json.dumps(lab))
+    (ground / "nightly.yaml").write_text(
+        "{controller: {url: 'https://c'}, devices: {login: environment}, topology: {file: lab.yaml}, "
+        "night: {image: image.bin}, artefacts: {folder: nights}}"
+    )
+    words = ("nightly", "init", "--check", str(ground / "nightly.yaml"))
+    out, _ = flashferry_says(*words)
+    assert r"wan \u202e*** [bold]" in out
+    out, _ = flashferry_says(*words, "--json", is_document=True)
+    assert secrets_in(out) == []
+    assert "wan \u202e*** [bold]" in list(texts_in(json.loads(out)))
 
 
 # Sentences, and what nobody expected

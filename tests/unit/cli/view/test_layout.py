@@ -59,6 +59,8 @@ ALWAYS_SEVERAL = (
     "{resume} copies nothing",  # a verb
     "{least} sessions take",
     "{max(carried, 0)} sessions",
+    "{KILL_TRIES} copies were over",
+    '{tries} times" if tries > 1',  # once is not told
 )
 
 

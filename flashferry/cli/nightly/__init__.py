@@ -1,0 +1,12 @@
+"""`flashferry nightly ...`: nights on labs, one file per command; the work is in `flashferry.nightly`.
+
+Each command's module imports what talks to a controller only when it is called.
+"""
+
+from __future__ import annotations
+
+from flashferry.cli.command_line import App
+from flashferry.cli.nightly.begin import init
+
+app = App(help="Take a lab up, stage on it, judge the night, leave nothing running.")
+app.command("init")(init)

@@ -1,0 +1,141 @@
+"""The logins of a night: the controller's and the routers', each from where the description says. Never in any text.
+
+The sources are those of all other verbs (`flashferry.devices.credentials`). What the controller's login is has names of
+its own, so that no router's password is sent to a controller: other variables, and never an entry that devices share.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import keep_secret
+from flashferry.nightly.description.values import Controller, LoginFrom, LoginSource, NightDescription
+from flashferry.nightly.settings import NodeLogin
+from inventory.values import check_login
+
+if TYPE_CHECKING:
+    from flashferry.devices.credentials import Credentials, Source
+
+CML_PREFIX = "FLASHFERRY_CML_"
+"""Variables of the controller's login begin with it: FLASHFERRY_CML_USERNAME, FLASHFERRY_CML_PASSWORD."""
+NODE_PREFIX = "FLASHFERRY_"
+NODES_ENTRY = "nightly"
+"""The name that keyring and command are asked about for the routers of a lab."""
+USUAL_USER = "flashferry"
+"""The routers' user where a night makes the login and the description names none."""
+
+_LETTERS = string.ascii_letters + string.digits
+_LENGTH = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerLogin:
+    """The controller's login.
+
+    Attributes:
+        username: The user.
+        password: Its password.
+    """
+
+    username: str
+    password: str = field(repr=False)
+
+
+def controller_login(controller: Controller, environment: Mapping[str, str] | None = None) -> ControllerLogin:
+    """Return the login of a controller; from now on its password is masked.
+
+    Args:
+        controller: The controller.
+        environment: What stands for the process's environment, or None.
+
+    Raises:
+        ConfigInvalid: The source cannot be used, or has no user or no password.
+    """
+    found = _asked(controller.login, controller.host, CML_PREFIX, environment, "controller")
+    return ControllerLogin(username=found.username or "", password=found.password or "")
+
+
+def node_login(description: NightDescription, environment: Mapping[str, str] | None = None) -> NodeLogin:
+    """Return the login of a night's routers, a new one each time where it is generated; its password is masked.
+
+    Args:
+        description: The night's description.
+        environment: What stands for the process's environment, or None.
+
+    Raises:
+        ConfigInvalid: The source cannot be used, or has no user or no password.
+    """
+    source = description.devices
+    if source.source is LoginFrom.GENERATED:
+        password = generated_password()
+        return NodeLogin(username=source.username or USUAL_USER, password=password)
+    found = _asked(source, NODES_ENTRY, NODE_PREFIX, environment, "devices")
+    return NodeLogin(username=found.username or "", password=found.password or "", secret=found.enable_secret)
+
+
+def generated_password() -> str:
+    """Return a new password of 20 letters and digits: about 119 bits, and no sign that IOS takes for another."""
+    while True:
+        found = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+        # A figure at the beginning would be taken for the kind of secret that follows.
+        if found[0].isalpha() and any(map(str.isdigit, found)):
+            keep_secret(found, is_random=True)
+            return found
+
+
+def _asked(
+    login: LoginSource, name: str, prefix: str, environment: Mapping[str, str] | None, section: str
+) -> Credentials:
+    from flashferry.devices.credentials import Credentials
+
+    known = Credentials(username=login.username)
+    told = _source(login, prefix, environment).look_up(name, known)
+    check_login(told.username, told.password, told.enable_secret)
+    _check_user(login, told, name, prefix, section)
+    found = known.filled(told)
+    missing = "user" if not found.username else "password" if not found.password else None
+    if missing is not None:
+        raise ConfigInvalid(
+            f"{section}.login: expected a {missing} from {_told(login, name, prefix, missing)}, found none",
+            hint=_way_out(login, name),
+        )
+    return found
+
+
+def _check_user(login: LoginSource, told: Credentials, name: str, prefix: str, section: str) -> None:
+    if login.username and told.username and login.username != told.username:
+        raise ConfigInvalid(
+            f"{section}.username: expected the user that {_told(login, name, prefix, 'user')} has, found another",
+            hint="Leave 'username' out, or make both the same",
+        )
+
+
+def _source(login: LoginSource, prefix: str, environment: Mapping[str, str] | None) -> Source:
+    from flashferry.devices.credentials import Environment
+    from flashferry.devices.secret_sources import CommandSource, KeyringSource
+
+    if login.source is LoginFrom.KEYRING:
+        return KeyringSource(named="login: keyring", is_shared=prefix == NODE_PREFIX)
+    if login.source is LoginFrom.COMMAND:
+        return CommandSource(login.command or "", environment, named="login_command")
+    return Environment(os.environ if environment is None else environment, prefix=prefix)
+
+
+def _told(login: LoginSource, name: str, prefix: str, missing: str) -> str:
+    if login.source is LoginFrom.ENVIRONMENT:
+        return f"the variable {prefix}{'USERNAME' if missing == 'user' else 'PASSWORD'}"
+    return "the keyring" if login.source is LoginFrom.KEYRING else f"login_command for '{name}'"
+
+
+def _way_out(login: LoginSource, name: str) -> str:
+    if login.source is LoginFrom.ENVIRONMENT:
+        return "Set it where the night is started from, or name another source by 'login'"
+    if login.source is LoginFrom.KEYRING:
+        return f"Store it with: keyring set flashferry/{name} {login.username}"
+    return f"Run it by hand with '{name}' behind it: it must print JSON with username and password"

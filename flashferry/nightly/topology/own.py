@@ -1,0 +1,240 @@
+"""A topology of the user's own: its routers, their links and conditions found in it, and what a night needs checked.
+
+The file is imported as it is; only its title is another for the time of the night. It may be of any schema from 0.0 to
+0.3: a node's configuration is one text or a list of files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.nightly.backend import LinkCondition, PlannedLink, PlannedNode, Topology
+from flashferry.nightly.description.keys import Place, Reader, number, text, whole
+from flashferry.nightly.description.values import (
+    MOST_BANDWIDTH_KBPS,
+    MOST_LATENCY_MS,
+    MOST_TITLE,
+    NightDescription,
+    ReachBy,
+)
+from flashferry.nightly.topology.day0 import missing_for_ssh
+from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS
+from inventory.yaml_file import read_mapping
+
+UNCONDITIONED = "unconditioned"
+"""The condition's name of a router to which no link with one leads."""
+
+_SCHEMA = re.compile(r"0\.[0-3](\.\d+)?")
+_PATTY = re.compile(r"pat:(?:tcp:)?(\d+):22$")
+_SSH_PORT = 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Link:
+    """A link of the file: its name, its ends by the nodes' ids, and its condition."""
+
+    label: str
+    ends: frozenset[str]
+    condition: LinkCondition | None
+
+
+def own_topology(description: NightDescription, *, title: str) -> Topology:
+    """Return the user's topology with what a night is to know of it.
+
+    Args:
+        description: The night's description.
+        title: The title that the lab gets.
+
+    Raises:
+        ConfigInvalid: The file is no topology, has no router of a known kind, a router has no configuration that lets
+            SSH in, or more than one link with a condition leads to it.
+    """
+    path = description.topology.file
+    assert path is not None
+    top = Place(file=path, value=read_mapping(path))
+    _check_lab(top.below("lab"))
+    nodes = {text(node.below("id")): node for node in top.below("nodes").entries()}
+    links = tuple(_links(top.below("links"), nodes, description.topology.conditions))
+    routers = _routers(description, top, nodes)
+    behind = {node_id: _condition_of(node, node_id, nodes, links) for node_id, node in routers.items()}
+    return Topology(
+        title=title,
+        text=path.read_text(encoding="utf-8"),
+        nodes=tuple(_planned(description, node, behind[node_id]) for node_id, node in routers.items()),
+        links=tuple(_planned_links(links, {text(routers[one].below("label")): behind[one] for one in routers})),
+    )
+
+
+def _planned_links(links: tuple[_Link, ...], behind: Mapping[str, _Link | None]) -> Iterator[PlannedLink]:
+    """Yield the links with conditions to which routers are behind, given by their labels."""
+    for link in links:
+        nodes = tuple(label for label, found in behind.items() if found is link)
+        if link.condition is not None and nodes:
+            yield PlannedLink(
+                label=link.label, condition_name=_condition_name(link), condition=link.condition, nodes=nodes
+            )
+
+
+def _check_lab(lab: Place) -> None:
+    lab.mapping()
+    version, title = lab.below("version"), lab.below("title")
+    if not isinstance(version.value, str) or not _SCHEMA.fullmatch(version.value):
+        raise version.wrong("a topology's schema, 0.0 to 0.3", "Export the lab again from the controller")
+    if title.is_given and len(text(title)) > MOST_TITLE:
+        raise title.problem(
+            f"expected a title of at most {MOST_TITLE} characters, found {len(title.value)}",
+            "The controller takes no longer one",
+        )
+
+
+def _routers(description: NightDescription, top: Place, nodes: Mapping[str, Place]) -> dict[str, Place]:
+    """Return the routers of the night by id, each with a configuration that lets SSH in."""
+    known = {node_id: node for node_id, node in nodes.items() if node.below("node_definition").value in ROUTERS}
+    wanted = description.topology.routers
+    labels = {text(node.below("label")): node_id for node_id, node in known.items()}
+    if missing := next((label for label in wanted if label not in labels), None):
+        raise ConfigInvalid(
+            f"{description.file}: key 'topology.routers': expected routers of {top.file}, found {missing}",
+            hint=f"It has {', '.join(sorted(labels)) or 'none of a known kind'}",
+        )
+    routers = {labels[label]: known[labels[label]] for label in wanted} or known
+    if not routers:
+        raise top.below("nodes").problem(
+            f"expected at least one node of {', '.join(ROUTERS)}, found none", "A night stages to such routers only"
+        )
+    if len(labels) != len(known):
+        raise top.below("nodes").problem("expected each router's label once, found one twice", "Rename one of them")
+    for node in routers.values():
+        _check_ssh(node)
+    return routers
+
+
+def _check_ssh(node: Place) -> None:
+    """Refuse a router whose configuration lets nobody in."""
+    if (missing := missing_for_ssh(_configuration(node))) is not None:
+        raise node.below("configuration").problem(
+            f"router {node.below('label').value}: expected a configuration that lets SSH in, found no {missing}",
+            "Add user, domain, 'crypto key generate rsa modulus 2048', 'ip ssh version 2' and the vty lines",
+        )
+
+
+def _configuration(node: Place) -> str:
+    found = node.below("configuration").value
+    if isinstance(found, list):
+        return "\n".join(str(one.get("content") or "") for one in found if isinstance(one, dict))
+    return str(found or "")
+
+
+def _links(place: Place, nodes: Mapping[str, Place], given: Mapping[str, LinkCondition]) -> Iterator[_Link]:
+    """Yield the links, their conditions from the description or else from the file."""
+    found = [] if place.value in (None, []) else list(place.entries())
+    labels = [str(one.below("label").value or one.below("id").value) for one in found]
+    if missing := next((name for name in given if name not in labels), None):
+        raise place.problem(
+            f"expected a link with the label '{missing}' of topology.conditions, found none",
+            f"It has {', '.join(labels) or 'no link'}",
+        )
+    for one, label in zip(found, labels, strict=True):
+        ends = frozenset(text(one.below(end)) for end in ("n1", "n2"))
+        if not ends <= nodes.keys():
+            raise one.problem("expected links between nodes of the file, found one to none", "Export the lab again")
+        yield _Link(label=label, ends=ends, condition=given.get(label) or _conditioning(one.below("conditioning")))
+
+
+def _conditioning(place: Place) -> LinkCondition | None:
+    if not place.mapping() or place.below("enabled").value is False:
+        return None
+    return LinkCondition(
+        bandwidth_kbps=_figure(place.below("bandwidth"), whole(0, MOST_BANDWIDTH_KBPS, "kbit/s")),
+        latency_ms=_figure(place.below("latency"), whole(0, MOST_LATENCY_MS, "ms")),
+        jitter_ms=_figure(place.below("jitter"), whole(0, MOST_LATENCY_MS, "ms")),
+        loss_percent=_figure(place.below("loss"), number(0, 100, "percent")),
+    )
+
+
+def _figure(place: Place, read: Reader) -> Any:
+    return read(place) if place.is_given else 0
+
+
+def _condition_of(node: Place, node_id: str, nodes: Mapping[str, Place], links: tuple[_Link, ...]) -> _Link | None:
+    """Return the link with a condition on the way from a connector to a router; None where there is none.
+
+    Raises:
+        ConfigInvalid: There are several: what is measured could not be told apart.
+    """
+    way = _way(node_id, nodes, links)
+    found = [link for link in way if link.condition is not None]
+    if len(found) > 1:
+        raise node.problem(
+            f"router {node.below('label').value}: expected one link with a condition on the way to it, found "
+            f"{len(found)}: {', '.join(link.label for link in found)}",
+            "Leave the condition on one of them, or leave the router out by topology.routers",
+        )
+    return found[0] if found else None
+
+
+def _way(node_id: str, nodes: Mapping[str, Place], links: tuple[_Link, ...]) -> tuple[_Link, ...]:
+    """Return the links from a router to the nearest connector; without a connector, all of its own."""
+    ways: dict[str, tuple[_Link, ...]] = {node_id: ()}
+    waiting = [node_id]
+    while waiting:
+        here = waiting.pop(0)
+        if nodes[here].below("node_definition").value == CONNECTOR:
+            return ways[here]
+        for link in links:
+            for there in link.ends - {here} if here in link.ends else ():
+                if there not in ways:
+                    ways[there] = (*ways[here], link)
+                    waiting.append(there)
+    return tuple(link for link in links if node_id in link.ends)
+
+
+def _condition_name(link: _Link | None) -> str:
+    """Return a condition's name, a word: it stands in the names of series."""
+    if link is None:
+        return UNCONDITIONED
+    return re.sub(r"[^A-Za-z0-9.]+", "-", link.label).strip("-.") or "link"
+
+
+def _planned(description: NightDescription, node: Place, link: _Link | None) -> PlannedNode:
+    definition, label = str(node.below("node_definition").value), text(node.below("label"))
+    address, port = _reached(description, node, label)
+    image = node.below("image_definition")
+    return PlannedNode(
+        label=label,
+        node_definition=definition,
+        image_definition=text(image) if image.is_given else None,
+        condition_name=_condition_name(link),
+        address=address,
+        ssh_port=port,
+        platform=ROUTERS[definition].platform,
+    )
+
+
+def _reached(description: NightDescription, node: Place, label: str) -> tuple[str | None, int]:
+    """Return a router's address, None where the backend tells it later, and its port of SSH."""
+    reach = description.reach
+    if reach.by is ReachBy.STATIC:
+        if (given := reach.addresses.get(label)) is None:
+            raise ConfigInvalid(
+                f"{description.file}: key 'reach.addresses': expected an address for {label}, found none",
+                hint="Give one for each router of the topology, or leave the router out by topology.routers",
+            )
+        return str(given.ip), _SSH_PORT
+    if reach.by is ReachBy.PATTY and description.controller is not None:
+        return description.controller.host, _patty_port(node, label)
+    return None, _SSH_PORT
+
+
+def _patty_port(node: Place, label: str) -> int:
+    """Return the controller's port of a router by its tags."""
+    tags = node.below("tags").value or ()
+    if (found := next(filter(None, (_PATTY.match(str(tag)) for tag in tags)), None)) is None:
+        raise node.below("tags").problem(
+            f"router {label}: expected a tag such as pat:tcp:2001:22, found none", "PATty forwards by such tags alone"
+        )
+    return int(found[1])

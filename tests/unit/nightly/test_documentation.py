@@ -1,0 +1,64 @@
+"""docs/nightly.md has the keys that the code reads, and examples that can be used."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from flashferry.nightly.description.keys import Key
+from flashferry.nightly.description.reading import SECTIONS, load_description
+from tests.unit.nightly.describing import written
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "nightly.md"
+BEGIN = "<!-- keys: begin -->\n"
+END = "<!-- keys: end -->"
+
+
+@pytest.fixture
+def page() -> str:
+    if not PAGE.is_file():
+        pytest.skip("the tests run away from the checkout, without docs")
+    return PAGE.read_text(encoding="utf-8")
+
+
+def table() -> str:
+    """Return the table of all keys as the page has it."""
+    rows = ["| key | holds | without it | what it is for |", "|---|---|---|---|"]
+    for section, keys in SECTIONS.items():
+        rows += [row(f"{section}.{key.name}".removeprefix("."), key) for key in keys]
+    return "\n".join(rows) + "\n"
+
+
+def row(name: str, key: Key) -> str:
+    """Return a key's row."""
+    if key.is_required:
+        default = "**must be there**"
+    elif key.shown_default is not None:
+        default = key.shown_default
+    else:
+        default = "" if key.default in (None, ()) else f"`{key.default}`"
+    return f"| `{name}` | {key.values} | {default} | {key.says} |"
+
+
+def test_the_table_of_keys_is_that_of_the_code(page):
+    """Every key with what it may hold, what counts without it, and what it is for; `python -m` writes it anew."""
+    assert page.split(BEGIN)[1].split(END)[0] == table(), f"stale: run python -m {__name__}"
+
+
+def test_the_examples_can_be_used(page, tmp_path):
+    """Each stands for a section, or several, of a description."""
+    examples = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert len(examples) >= 3
+    for text in examples:
+        given = YAML(typ="safe").load(text)
+        (tmp_path / "lab.yaml").write_text("nodes: []\n")
+        assert load_description(written(tmp_path, dict(given)))
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    head, rest = text.split(BEGIN)
+    PAGE.write_text(head + BEGIN + table() + END + rest.split(END)[1], encoding="utf-8")
