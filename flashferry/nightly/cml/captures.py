@@ -10,6 +10,9 @@ Facts
 
 from __future__ import annotations
 
+from functools import partial
+
+from flashferry.core.json_access import Node
 from flashferry.core.outside import shown
 from flashferry.nightly.cml.controller import Answer, Call, Controller, below
 from flashferry.nightly.faults import Fault, NightFault
@@ -37,8 +40,9 @@ def start_capture(
     """
     body = {"encap": "ethernet", "maxpackets": min(most_packets, MOST_PACKETS), "maxtime": most_s}
     path = below("labs", lab_id, "links", link_id, "capture", "start")
-    call = Call(method="PUT", path=path, what="start a packet capture", step=STEP, expects="nothing", json=body)
-    controller.ask(call)
+    what = "start a packet capture"
+    call = Call(method="PUT", path=path, what=what, step=STEP, expects="nothing", json=body, is_repeatable=False)
+    controller.ask(call, done=partial(_is_capturing, controller, lab_id, link_id))
 
 
 def stop_capture(controller: Controller, lab_id: str, link_id: str) -> bytes:
@@ -61,6 +65,13 @@ def stop_capture(controller: Controller, lab_id: str, link_id: str) -> bytes:
         step=STEP,
         hint="'flashferry nightly record' shows where this controller keeps it",
     )
+
+
+def _is_capturing(controller: Controller, lab_id: str, link_id: str) -> bool | None:
+    """Return True where a capture runs, or was started; None where none was."""
+    path = below("labs", lab_id, "links", link_id, "capture", "status")
+    call = Call(method="GET", path=path, what="read a capture's state", step=STEP, allows=_ABSENT)
+    return True if Node(controller.ask(call).value).at("config") else None
 
 
 def _key(controller: Controller, lab_id: str, link_id: str) -> str:

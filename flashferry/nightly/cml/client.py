@@ -16,6 +16,7 @@ virl2-client 2.10.1, by its source and measured against a stand-in:
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterable, Iterator
@@ -29,6 +30,9 @@ from virl2_client.utils import Version
 from flashferry.core.json_access import Node
 from flashferry.core.outside import keep_secret
 from flashferry.nightly.cml.access import ControllerAccess
+
+# What it warns of (a port that is not 443, a login renewed) would end on the terminal where nobody keeps logs.
+logging.getLogger("virl2_client").addHandler(logging.NullHandler())
 
 _CONNECT_S = 10.0
 _ENVIRONMENT = threading.Lock()
@@ -68,17 +72,23 @@ class NightClient(ClientLibrary):
         self._watchers = tuple(watchers)
         self._accept = accept
         timeout = httpx.Timeout(access.timeout_s, connect=min(_CONNECT_S, access.timeout_s))
-        with _proxies(access):
-            super().__init__(
-                access.url,
-                access.username,
-                access.password,
-                jwtoken="",
-                ssl_verify=access.trust(),
-                raise_for_auth_failure=True,
-                timeout=timeout,
-                client_type="flashferry",
-            )
+        trust = access.trust()
+        try:
+            with _proxies(access):
+                super().__init__(
+                    access.url,
+                    access.username,
+                    access.password,
+                    jwtoken="",
+                    ssl_verify=trust,
+                    raise_for_auth_failure=True,
+                    timeout=timeout,
+                    client_type="flashferry",
+                )
+        except BaseException:
+            if (session := getattr(self, "_session", None)) is not None:
+                session.close()
+            raise
 
     @property
     def session(self) -> httpx.Client:

@@ -37,7 +37,7 @@ class _Descent:
 
     Attributes:
         said: What the last order that failed was answered with, or why the last look failed.
-        state: The lab's state when last seen.
+        state: The lab's state when last seen; empty where it was not.
     """
 
     def __init__(self, controller: Controller, lab: RunningLab, deadline: Deadline) -> None:
@@ -45,7 +45,7 @@ class _Descent:
         self._is_wiped = False
         self._stop_again: Deadline | None = None
         self.said = ""
-        self.state = "not known"
+        self.state = ""
 
     def is_gone(self) -> bool:
         """Look, and do the next thing; return whether the lab is gone.
@@ -60,10 +60,15 @@ class _Descent:
         title = told.text("lab_title") or ""
         if title != self._lab.title or not title.startswith(PREFIX):
             raise left(f"lab {shown(self._lab.lab_id)} is now called {shown(title)!r} and is left alone", told="")
-        self.state = told.text("state") or "not known"
+        self.state = told.text("state") or "in no state"
         next_step: dict[str, Callable[[], None]] = {"STARTED": self._stop, "STOPPED": self._wipe}
         next_step.get(self.state, self._remove)()
         return False
+
+    def last_seen(self) -> str:
+        """Return where it stood when the time was over."""
+        title = shown(self._lab.title)
+        return f"lab {title} is still there, {self.state}" if self.state else f"lab {title} may still be there"
 
     def _stop(self) -> None:
         self._is_wiped = False
@@ -118,7 +123,7 @@ def take_down(controller: Controller, lab: RunningLab, *, deadline: Deadline, po
                 raise
             descent.said = error.message
         if not deadline.pause(poll_s):
-            raise left(f"lab {shown(lab.title)} is still there, {descent.state}", told=descent.said)
+            raise left(descent.last_seen(), told=descent.said)
 
 
 def left(message: str, *, told: str) -> NightFault:

@@ -180,7 +180,8 @@ def set_condition(controller: Controller, lab_id: str, parts: LabParts, link: Pl
     """
     path = below("labs", lab_id, "links", link_id(parts, link, step=CONDITION), "condition")
     what = f"set the condition of link {shown(link.label)}"
-    controller.ask(Call(method="PATCH", path=path, what=what, step=CONDITION, json=_condition_json(link.condition)))
+    body = _condition_json(link.condition)
+    controller.ask(Call(method="PATCH", path=path, what=what, step=CONDITION, expects="nothing", json=body))
     until = Deadline.after(_SETTLE_S, controller.clock)
     while True:
         found = _condition(controller, path, link)
@@ -279,7 +280,8 @@ def _note(controller: Controller, lab_id: str, title: str, notes: str, deadline:
         body = {"title": title, "notes": notes}
         path = below("labs", lab_id)
         what = "write the night's notes on the lab"
-        controller.ask(Call(method="PATCH", path=path, what=what, step=IMPORT, json=body), deadline=deadline)
+        call = Call(method="PATCH", path=path, what=what, step=IMPORT, expects="nothing", json=body)
+        controller.ask(call, deadline=deadline)
 
 
 def _addresses(controller: Controller, lab_id: str) -> dict[str, tuple[str, ...]]:

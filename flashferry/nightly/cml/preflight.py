@@ -22,7 +22,7 @@ from flashferry.nightly.cml.wanted import Wanted, wanted
 from flashferry.nightly.faults import Fault, NightFault
 
 STEP = "preflight"
-_NOT_OURS = (401, 403, 404)
+_NOT_OURS = (403, 404)
 """What may not be for a user's eyes, or is not there in every version."""
 _MIB = 1 << 20
 _MOST_NAMED = 8
