@@ -10,16 +10,16 @@ import threading
 from pathlib import Path
 
 from flashferry.lab.cml.clock_runtime import BootTimes, ClockRuntime
-from flashferry.lab.cml.faults import TABLE
+from flashferry.lab.cml.faults import switch_table
 from flashferry.lab.cml.standin import standin_controller
+from flashferry.lab.cml.texts import text_table
 
 
 def main() -> None:
     """Serve, and print one line of JSON with where and how."""
     arguments = _arguments()
     if arguments.switches:
-        for name, switch in TABLE.items():
-            sys.stdout.write(f"{name:32} {switch.kind.value:24} {switch.effect}\n")
+        sys.stdout.write(f"{switch_table()}\n{text_table()}")
         return
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -57,7 +57,7 @@ def _arguments() -> argparse.Namespace:
         "--door", default="127.0.0.1:0", help="Where switches are turned: HOST:PORT, or a path for a unix socket."
     )
     parser.add_argument("--folder", type=Path, help="An existing folder for certificates and images (one that goes).")
-    parser.add_argument("--switches", action="store_true", help="Show the table of switches and end.")
+    parser.add_argument("--switches", action="store_true", help="Show the tables of switches and refusals and end.")
     return parser.parse_args()
 
 

@@ -172,7 +172,7 @@ class Controller:
             {key: value for key, value in self.shapes.node(lab, node).items() if key not in {"interfaces", "tags"}}
             for node in lab.nodes.values()
         ]
-        links = [self.shapes.link_ends(link) for link in lab.links.values()]
+        links = [self.shapes.link(lab, link) for link in lab.links.values()]
         return {**self.shapes.lab(lab), "topology": {"nodes": nodes, "links": links}}
 
     def expire_gone(self) -> None:

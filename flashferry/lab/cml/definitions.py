@@ -313,6 +313,7 @@ def _image(image: str, node: str) -> dict[str, Any]:
         "label": image,
         "description": image,
         "disk_image": f"{image}.qcow2",
+        **dict.fromkeys(("ram", "cpus", "cpu_limit", "data_volume", "boot_disk_size")),
         "read_only": True,
         "schema_version": "0.0.1",
     }

@@ -105,6 +105,12 @@ TABLE: Mapping[str, Switch] = {
 """All switches, by name."""
 
 
+def switch_table() -> str:
+    """Return the table of switches as docs/lab.md has it."""
+    rows = [f"| `{name}` | {each.kind.value} | {each.effect} |" for name, each in TABLE.items()]
+    return "\n".join(["| switch | takes | effect |", "|---|---|---|", *rows, ""])
+
+
 @dataclass(slots=True, kw_only=True)
 class Selector:
     """Which requests a fault of answers hits.

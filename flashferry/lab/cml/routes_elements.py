@@ -20,8 +20,9 @@ from flashferry.lab.cml.routing import Answer, Call, Route, done, said
 from flashferry.lab.cml.runtime import NodeState
 from flashferry.lab.cml.shapes import console_key
 from flashferry.lab.cml.texts import refused
-from flashferry.lab.cml.topology import NODE_SETTINGS, check_definitions, files_of
+from flashferry.lab.cml.topology import NODE_SETTINGS, check_definitions, check_node, files_of
 
+_HIGHEST_SLOT = 255
 _PCAP_TYPE = "application/vnd.tcpdump.pcap"
 _NODE_KEYS = NODE_SETTINGS | {
     "label", "node_definition", "image_definition", "x", "y", "tags", "configuration",
@@ -44,9 +45,7 @@ def _told(call: Call, node: Node) -> dict[str, Any]:
 def _add_node(call: Call) -> Answer:
     given, definitions = call.object, call.controller.definitions
     _check_keys(given)
-    label = given.get("label")
-    if not isinstance(label, str) or not label:
-        raise refused("bad_request", why="a node wants a label")
+    label = str(given.get("label"))
     check_definitions(given.get("node_definition"), given.get("image_definition"), label, definitions)
     node = Node(node_id=new_id(), label=label, node_definition=given["node_definition"])
     _put(call, node, given)
@@ -63,7 +62,7 @@ def _put(call: Call, node: Node, given: dict[str, Any]) -> None:
     node.image_definition = given.get("image_definition", node.image_definition)
     node.x, node.y = given.get("x", node.x), given.get("y", node.y)
     if "tags" in given:
-        node.tags = [str(tag) for tag in given["tags"]]
+        node.tags = list(given["tags"] or ())
     if "configuration" in given:
         day0 = call.controller.definitions.nodes[node.node_definition].day0
         node.configuration = list(files_of(given["configuration"], day0))
@@ -74,6 +73,7 @@ def _put(call: Call, node: Node, given: dict[str, Any]) -> None:
 def _check_keys(given: dict[str, Any]) -> None:
     if unknown := sorted(set(given) - _NODE_KEYS):
         raise refused("bad_request", why=f"additional properties are not allowed ({unknown[0]!r} was unexpected)")
+    check_node(given)
 
 
 def _node(call: Call) -> Answer:
@@ -180,9 +180,12 @@ def _add_interface(call: Call) -> Answer:
     given = call.object
     node = call.lab.node(str(given.get("node")))
     definition = call.controller.definitions.nodes[node.node_definition]
-    made = add_interfaces(node, definition, given.get("slot"))
+    slot = given.get("slot")
+    if slot is not None and not (isinstance(slot, int) and 0 <= slot <= _HIGHEST_SLOT):
+        raise refused("bad_request", why=f"slot: expected 0..{_HIGHEST_SLOT}, found {slot!r}")
+    made = add_interfaces(node, definition, slot)
     told = [call.controller.shapes.interface(call.lab, each) for each in made]
-    return said(told[0] if given.get("slot") is None else told)
+    return said(told[0] if slot is None else told)
 
 
 def _interface_of(call: Call) -> Interface:
@@ -195,7 +198,7 @@ def _interface(call: Call) -> Answer:
 
 def _change_interface(call: Call) -> Answer:
     interface = _interface_of(call)
-    interface.mac_address = call.object.get("mac_address") or interface.mac_address
+    interface.mac_address = str(call.object.get("mac_address") or interface.mac_address)
     return said(call.controller.shapes.interface(call.lab, interface))
 
 
@@ -311,7 +314,7 @@ def _packet(call: Call) -> Answer:
 
 def _add_annotation(call: Call) -> Answer:
     given = call.object
-    if given.get("type") not in {"text", "line", "ellipse", "rectangle"}:
+    if str(given.get("type")) not in {"text", "line", "ellipse", "rectangle"}:
         raise refused("bad_request", why="annotation: expected a type")
     made = new_id()
     call.lab.annotations[made] = dict(given)

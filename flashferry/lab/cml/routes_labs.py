@@ -23,8 +23,8 @@ def _create(call: Call) -> Answer:
     lab = call.controller.create(
         call.user,
         title=given.get("title"),
-        description=given.get("description") or "",
-        notes=given.get("notes") or "",
+        description=str(given.get("description") or ""),
+        notes=str(given.get("notes") or ""),
     )
     lab.extras.update(extras)
     return said(call.controller.shapes.lab(lab))
@@ -47,6 +47,8 @@ def _show(call: Call) -> Answer:
 def _change(call: Call) -> Answer:
     given = call.object
     extras = _checked_extras(call, given)
+    if not all(isinstance(given.get(key, ""), str) for key in ("description", "notes")):
+        raise refused("bad_request", why="description and notes: expected texts")
     if "title" in given:
         call.lab.title = checked_title(given["title"])
     call.lab.description = given.get("description", call.lab.description)

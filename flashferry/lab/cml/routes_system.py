@@ -1,4 +1,4 @@
-"""Calls about the controller itself: who comes in, health, licence, definitions, images, connectors, users."""
+"""Calls about the controller itself: who comes in, health, definitions, images, connectors, users."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from flashferry.lab.cml.texts import refused
 _MEMORY_BYTES = 128 * 2**30
 _DISK_BYTES = 500 * 10**9
 _CPUS = 32
-_SMART_SERVER = "https://smartreceiver.cisco.com/licservice/license"
 _LONGEST_PART_HEAD = 4096
 
 
@@ -107,56 +106,6 @@ def _diagnostics(call: Call) -> Answer:
     if category not in told:
         raise refused("not_found", what=category)
     return said(told[category])
-
-
-def _licensing(call: Call) -> Answer:
-    is_licensed = call.controller.is_licensed
-    running = call.controller.counted()
-    return said(
-        {
-            "udi": call.controller.compute_id,
-            "registration": {
-                "status": "COMPLETED" if is_licensed else "NOT_REGISTERED",
-                "instance_name": "cml-standin",
-            },
-            "authorization": {"status": "IN_COMPLIANCE" if is_licensed else "EVAL_EXPIRED"},
-            "reservation_mode": False,
-            "transport": {
-                "ssms": _SMART_SERVER,
-                "proxy": {"server": None, "port": None},
-                "default_ssms": _SMART_SERVER,
-            },
-            "features": [
-                {
-                    "id": "regid.2019-10.com.cisco.CML_PERSONAL,1.0_standin",
-                    "name": "CML - Personal License",
-                    "description": "Stands in",
-                    "in_use": running,
-                    "status": "IN_COMPLIANCE" if is_licensed else "INIT",
-                    "version": "1.0",
-                    "min": 0,
-                    "max": call.controller.switches.value("quota"),
-                }
-            ],
-            "product_license": {"active": "CML_Personal", "is_enterprise": False},
-        }
-    )
-
-
-def _register(call: Call) -> Answer:
-    if not call.object.get("token"):
-        raise refused("bad_request", why="registration wants a token")
-    call.controller.is_registered = True
-    return done()
-
-
-def _deregister(call: Call) -> Answer:
-    call.controller.is_registered = False
-    return done()
-
-
-def _taken(_: Call) -> Answer:
-    return done()
 
 
 def _node_definitions(call: Call) -> Answer:
@@ -350,14 +299,6 @@ def _patience(_: Call) -> Answer:
     return said(3600)
 
 
-_LICENCE_ORDERS = (
-    ("PUT", "licensing/transport"),
-    ("PUT", "licensing/product_license"),
-    ("PUT", "licensing/authorization/renew"),
-    ("PUT", "licensing/registration/renew"),
-    ("PATCH", "licensing/features"),
-)
-
 ROUTES = (
     Route("GET", "system_information", _information, is_open=True),
     Route("POST", "authenticate", _log_in, is_open=True),
@@ -368,10 +309,6 @@ ROUTES = (
     Route("GET", "system_health", _health),
     Route("GET", "system_stats", _stats),
     Route("GET", "diagnostics/{category}", _diagnostics),
-    Route("GET", "licensing", _licensing),
-    Route("POST", "licensing/registration", _register),
-    Route("DELETE", "licensing/deregistration", _deregister),
-    *(Route(method, template, _taken) for method, template in _LICENCE_ORDERS),
     Route("GET", "node_definitions", _node_definitions),
     Route("GET", "simplified_node_definitions", _node_definitions),
     Route("POST", "node_definitions", _add_node_definition),

@@ -5,6 +5,7 @@ The plain door (``/standin/...``) listens on loopback or on a unix socket, which
 - ``GET``, ``PUT``, ``DELETE /standin/faults``: the table of switches; set some; put all back.
 - ``GET /standin/exchanges``: what was asked and answered, without tokens and bodies.
 - ``GET /standin/labs``: all labs with their states.
+- ``GET /standin/errors``: tracebacks of the stand-in's own; there should be none.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import socket
 import socketserver
 import ssl
 import struct
+import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
@@ -25,7 +28,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from flashferry.lab.cml import routes_elements, routes_labs, routes_system
+from flashferry.lab.cml import routes_elements, routes_labs, routes_licence, routes_system
 from flashferry.lab.cml.controller import Controller
 from flashferry.lab.cml.faults import Struck
 from flashferry.lab.cml.routing import Answer, Request, answer, refusal, said
@@ -35,7 +38,9 @@ from flashferry.lab.errors import LabError
 BASE = "/api/v0/"
 """Where the interface begins."""
 
-_ROUTES = (*routes_labs.ROUTES, *routes_elements.ROUTES, *routes_system.ROUTES)
+ROUTES = (*routes_labs.ROUTES, *routes_elements.ROUTES, *routes_licence.ROUTES, *routes_system.ROUTES)
+"""All calls that there are."""
+
 _IDLE_S = 30.0
 _LINGER_NOTHING = struct.pack("ii", 1, 0)
 _LONGEST_BODY_BYTES = 64 * 2**20
@@ -66,11 +71,20 @@ class Exchange:
 
 @dataclass(slots=True)
 class Web:
-    """What the connections of a running stand-in share."""
+    """What the connections of a running stand-in share.
+
+    Attributes:
+        controller: Its state.
+        spool: A folder for what comes in.
+        exchanges: What was asked and answered.
+        errors: Tracebacks of calls that broke the stand-in itself; the client saw its connection end.
+        over: Set at the end.
+    """
 
     controller: Controller
     spool: Path
     exchanges: list[Exchange] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
 
 
@@ -92,7 +106,9 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         (self._open.add if is_open else self._open.discard)(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        del request, client_address  # whatever a client does to its connection is its affair
+        del request, client_address
+        if not isinstance(sys.exc_info()[1], OSError):  # whatever a client does to its connection is its affair
+            self.web.errors.append(traceback.format_exc())
 
     def accept(self) -> None:
         """Serve each connection by a thread of its own, until the listening socket is shut."""
@@ -218,7 +234,7 @@ class _Interface(_Handler):
             web.over.wait(struck.faults["slow"])
         if struck.has("reset"):
             return None
-        told = answer(web.controller, _ROUTES, request)
+        told = answer(web.controller, ROUTES, request)
         if struck.has("slow_answer"):
             web.over.wait(struck.faults["slow_answer"])
         if struck.has("lost_answer"):
@@ -271,6 +287,8 @@ class _Door(_Handler):
                 return said(switches.shown())
             case "GET", "/standin/exchanges":
                 return said([asdict(each) for each in web.exchanges])
+            case "GET", "/standin/errors":
+                return said(web.errors)
             case "GET", "/standin/labs":
                 with web.controller.lock:
                     labs = web.controller.labs()

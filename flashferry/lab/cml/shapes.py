@@ -12,6 +12,7 @@ from flashferry.lab.cml.life import Life
 from flashferry.lab.cml.runtime import NodeState
 
 _SERIAL_PORTS = 2
+_WITHOUT_ADDRESSES = frozenset({"external_connector", "unmanaged_switch"})
 
 
 class Shapes:
@@ -146,19 +147,24 @@ class Shapes:
         }
 
     def addresses(self, lab: Lab, node: Node, *, hidden: bool) -> dict[str, Any]:
-        """Return one node of ``layer3_addresses``; only what hangs on a bridge that is looked into is seen."""
-        seen = {} if hidden else self._life.view(lab, node).addresses
+        """Return one node of ``layer3_addresses``: the interfaces of a running node, most without any address.
+
+        Addresses are seen on bridges that are looked into, and of no other network.
+        """
+        view = self._life.view(lab, node)
+        seen = {} if hidden else view.addresses
+        is_up = view.state in {NodeState.STARTED, NodeState.BOOTED}
         return {
             "name": node.label,
             "interfaces": {
                 each.mac_address: {
                     "id": each.interface_id,
                     "label": each.label,
-                    "ip4": list(seen[each.label]),
+                    "ip4": list(seen.get(each.label, ())) if _is_bridged(lab, each) else [],
                     "ip6": [],
                 }
                 for each in node.interfaces
-                if each.label in seen and each.mac_address and _is_bridged(lab, each)
+                if is_up and each.mac_address and node.node_definition not in _WITHOUT_ADDRESSES
             },
         }
 
@@ -220,7 +226,7 @@ class Shapes:
                 "interfaces": {each.label: {"type": _kind(each)} for each in node.interfaces},
             }
             for node in lab.nodes.values()
-            if node.node_definition not in {"external_connector", "unmanaged_switch"}
+            if node.node_definition not in _WITHOUT_ADDRESSES
         }
         topology = {
             node.label: {

@@ -90,6 +90,16 @@ TEXTS = {
 """Every refusal, by a name of ours."""
 
 
+def text_table() -> str:
+    """Return the table of refusals as docs/lab.md has it."""
+    rows = [
+        f"| {each.status.value}{'' if each.is_status_known else ' (unknown)'} | {each.words} |"
+        f" {each.source or 'words unknown, ours'} |"
+        for each in TEXTS.values()
+    ]
+    return "\n".join(["| status | description | known from |", "|---|---|---|", *rows, ""])
+
+
 def refused(name: str, /, **fields: object) -> Refused:
     """Return the refusal of that name, with its fields filled in."""
     return Refused(TEXTS[name], **fields)

@@ -187,6 +187,23 @@ def check_definitions(node_definition: object, image: object, label: object, def
         raise refused("missing_image_definition", definition=image, label=label)
 
 
+def check_node(given: Mapping[str, Any]) -> None:
+    """Check what a topology or a call says of a node: a label if any, whole coordinates, tags of text.
+
+    Raises:
+        Refused: 400.
+    """
+    label = given.get("label", "node")
+    if not isinstance(label, str) or not label:
+        raise refused("bad_topology", why="every node wants a label")
+    for axis in ("x", "y"):
+        if not isinstance(given.get(axis, 0), int):
+            raise refused("bad_topology", why=f"node {label}: {axis}: expected a whole number")
+    tags = given.get("tags") or []
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise refused("bad_topology", why=f"node {label}: tags: expected a list of texts")
+
+
 def _loaded(text: str) -> dict[str, Any]:
     try:
         return _object("the topology", YAML(typ="safe", pure=True).load(text))
@@ -197,24 +214,23 @@ def _loaded(text: str) -> dict[str, Any]:
 def _node(given: object, definitions: Definitions) -> GivenNode:
     node = _object("node", given)
     label = node.get("label")
-    if not isinstance(label, str) or not label:
-        raise refused("bad_topology", why="every node wants a label")
+    check_node(node)
     _keys(f"node {label}", node, _NODE_KEYS)
-    for wanted in ("id", "node_definition", "x", "y"):
+    for wanted in ("id", "label", "node_definition", "x", "y"):
         if wanted not in node:
             raise refused("bad_topology", why=f"node {label}: {wanted!r} is a required property")
     check_definitions(node["node_definition"], node.get("image_definition"), label, definitions)
     definition = definitions.nodes[node["node_definition"]]
-    interfaces = tuple(_interface(label, each) for each in _list("interfaces", node.get("interfaces")))
+    interfaces = tuple(_interface(str(label), each) for each in _list("interfaces", node.get("interfaces")))
     _check_unique(f"interface of {label}", [interface.key for interface in interfaces])
     return GivenNode(
         key=str(node["id"]),
-        label=label,
+        label=str(label),
         node_definition=node["node_definition"],
         image_definition=node.get("image_definition") or None,
-        x=int(node["x"]),
-        y=int(node["y"]),
-        tags=tuple(str(tag) for tag in _list("tags", node.get("tags"))),
+        x=node["x"],
+        y=node["y"],
+        tags=tuple(node.get("tags") or ()),
         configuration=files_of(node.get("configuration"), definition.day0),
         interfaces=interfaces,
         settings={key: node[key] for key in NODE_SETTINGS if key in node},

@@ -87,7 +87,14 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
 def start_controller(identity: Identity) -> Iterator[StartController]:
     """Start controllers that end with the test."""
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(standin_controller(identity=identity, **options))
+        started: list[RunningController] = []
+
+        def start(**options: Any) -> RunningController:
+            started.append(stack.enter_context(standin_controller(identity=identity, **options)))
+            return started[-1]
+
+        yield start
+    assert [error for running in started for error in running.web.errors] == []
 
 
 @pytest.fixture

@@ -203,4 +203,7 @@ def test_addresses_are_seen_through_a_bridge_only(desk: Desk) -> None:
     assert [each["label"] for each in seen["interfaces"].values()] == ["GigabitEthernet1"]
     assert [len(each["ip4"]) for each in seen["interfaces"].values()] == [1]
     lab.mappings["System Bridge"] = None
+    behind = shapes.addresses(lab, xe1, hidden=False)
+    assert [each["ip4"] for each in behind["interfaces"].values()] == [[]]
+    desk.controller.life.stop(lab)
     assert shapes.addresses(lab, xe1, hidden=False) == {"name": "xe1", "interfaces": {}}
