@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/.ready
 	$(BIN)/flashferry lab demo
 
-# The slow tests stand side by side in the order of files: idle workers steal them, or one worker would get them all.
+# More workers than processors, for the slow tests mostly wait; tests/conftest.py has them stand among the others.
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "not long" $(PYTEST_ARGS)
 

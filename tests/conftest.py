@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Self
 
@@ -65,10 +66,31 @@ def _was_starved(item: pytest.Item) -> bool:
     return stolen > _STARVED_STOLEN or waiting > _STARVED_WAITING
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items[:] = _spread(items)
     for item in items:
         if item.get_closest_marker("clocked") is not None:
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2, condition=partial(_was_starved, item)))
+
+
+def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return tests in an order in which those that mostly wait stand evenly among the others' files.
+
+    Side by side, as their files are, they would have every worker wait at once, behind a time in which no processor was
+    free. Each of them has a world of its own, so they may stand anywhere; what a file's tests share stays together.
+    """
+    waiting = [item for item in items if item.path.parent.name == "e2e" and item.get_closest_marker("long") is None]
+    moved = set(waiting)
+    others = [item for item in items if item not in moved]
+    places = [(number / len(waiting), [item]) for number, item in enumerate(waiting)]
+    number = 0
+    for _, one_file in groupby(others, key=lambda item: item.path):
+        together = list(one_file)
+        places.append((number / len(others), together))
+        number += len(together)
+    return [item for _, together in sorted(places, key=lambda one: one[0]) for item in together]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -18,6 +17,7 @@ from flashferry.cli.doctor import LabVerb
 from flashferry.cli.lab_experiment import experiment, fairness, sweep
 from flashferry.cli.lab_peers import peers
 from flashferry.cli.options.shared import JsonOption
+from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import result_document
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
@@ -54,14 +54,15 @@ def up(
     from flashferry.lab.world_file import load_world
     from flashferry.lab.world_inventory import write_inventory
 
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
     try:
         spec = load_world(world, seed=seed)
-        become_root_in_user_namespace()  # where the system lets an ordinary user; else a lower rung is left
+        # Where the system lets an ordinary user, else a lower rung is left. Before there is a second thread.
+        become_root_in_user_namespace()
         reach = best_rung()
-        with start_world(spec, rung=reach.rung) as started:
+        with (
+            stop_on_signals(signals=(signal.SIGINT, signal.SIGTERM)) as stop,
+            start_world(spec, rung=reach.rung) as started,
+        ):
             inventory = write_inventory(started, started.directory / "inventory")
             write_state(started.state())
             _known_hosts().unlink(missing_ok=True)

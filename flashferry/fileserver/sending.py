@@ -260,7 +260,7 @@ class ImageSending:
                 self._send_failed(error)
                 return
             if not count:
-                self._fail("image shrank on disk while it was served", Ending.CHANGED)
+                self.fails_for_missing()
                 return
             self._offset += count
             transfer.wrote(count, self._client.tickets.clock())
@@ -314,6 +314,11 @@ class ImageSending:
             return False
         self._fail("image changed on disk while it was served", Ending.CHANGED)
         return True
+
+    def fails_for_missing(self) -> None:
+        """End the transfer, for the image ends early, in the watch's words: which of both sees it first is chance."""
+        if not self.fails_for_change():
+            self._fail("image shrank on disk while it was served", Ending.CHANGED)
 
     def give_up(self, silent_s: float) -> None:
         """End a transfer of which nothing was acknowledged for so long."""

@@ -232,7 +232,7 @@ class SftpDialogue:
             self._session.cut(f"image cannot be read: {error.strerror}")
             return ()
         if not data:
-            self._session.cut("image shrank on disk while it was served")
+            self._sending.fails_for_missing()
             return ()
         self._sending.answer(len(data), request.offset)
         return sftp.data_header(request.number, len(data)), data

@@ -54,6 +54,7 @@ def test_a_push_is_recorded_as_a_pull_is_and_leaves_nothing_on(wan_rig):
     assert wan_rig.configurations() == before
 
 
+@pytest.mark.long
 def test_a_tuned_push_is_faster_than_an_unscaled_window_allows(new_rig):
     """At 100 ms 65,535 bytes are 0.66 MB/s at most: the second session has the windows that the first one set."""
     with new_rig(profile="published", platform="c8000v-17.15") as rig:

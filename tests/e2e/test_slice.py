@@ -105,6 +105,7 @@ def test_kill_and_recover(wan_rig):
     assert rig.verb("recover").json["devices"] == []
 
 
+@pytest.mark.long
 def test_stage_warns_of_what_a_dead_run_left(slow_rig):
     """A router that a dead run left tuned is not touched by the next one; it is told to recover, and does so."""
     rig = slow_rig

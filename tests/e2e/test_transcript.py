@@ -170,8 +170,8 @@ def test_other_verbs_write_transcripts_too(rig, verb):
             assert rig.until(lambda: events.exists() and '"status":"progress"' in events.read_text(), timeout_s=60)
         rig.world.fault(DEVICE, slow_flash_bytes_per_s=None)
     rig.environment["FLASHFERRY_TRANSCRIPT"] = str(folder)
-    options = ("--image", rig.image(300_000, "other.bin")) if verb == "plan" else ()
-    done = rig.verb(verb, *options)
+    options = {"plan": ("--image", rig.image(300_000, "other.bin")), "probe": ("--seconds", "2")}
+    done = rig.verb(verb, *options.get(verb, ()))
     assert done.code == 0, done.err
     lines = said(files_in(folder))
     assert "> show version\\n" in lines

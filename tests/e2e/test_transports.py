@@ -59,7 +59,9 @@ def test_a_device_fetches_by_what_is_asked_for(new_rig, transport):
     assert device["transports_tried"] == []
 
 
-@pytest.mark.parametrize("platform", ["iosv-15.8", "c2811-15.1", "csr1000v-16.11"])
+@pytest.mark.parametrize(
+    "platform", ["c2811-15.1", *(pytest.param(one, marks=pytest.mark.long) for one in ("iosv-15.8", "csr1000v-16.11"))]
+)
 def test_an_old_release_is_offered_the_algorithms_that_it_knows(new_rig, platform):
     """By its ticket, to its address alone: what was agreed on is of that release's own list."""
     with new_rig(platform=platform) as rig:
@@ -80,6 +82,7 @@ def test_where_clear_text_is_forbidden_scp_is_taken_by_itself(new_rig):
         assert staged(rig)["transport"] == "scp"
 
 
+@pytest.mark.long
 def test_auto_falls_from_blocked_ftp_to_http_and_begins_with_it_the_next_time(new_rig):
     """The record says what was tried; history remembers, so the second time no minute is lost."""
     with new_rig(platform=XE17, blocked_transports=("ftp",), config_lines=("ip tcp synwait-time 5",)) as rig:
@@ -104,6 +107,7 @@ def test_the_lines_of_the_one_that_failed_are_gone_before_those_of_the_next(new_
         assert not any(line.startswith("ip ftp source-interface") for line in lines)
 
 
+@pytest.mark.long
 def test_a_look_tells_which_transports_reach_us(new_rig):
     """Each that the inventory names is tried, and nothing is changed."""
     with new_rig(platform=XE17, blocked_transports=("ftp",), config_lines=("ip tcp synwait-time 5",)) as rig:
@@ -116,6 +120,7 @@ def test_a_look_tells_which_transports_reach_us(new_rig):
         assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_where_no_algorithm_is_common_both_lists_are_told_and_what_to_do(new_rig):
     """By stage and by a look: our server's word, no word of memory or flash, and nothing left on the device."""
     with new_rig(platform=XE17) as rig:
@@ -134,6 +139,7 @@ def test_where_no_algorithm_is_common_both_lists_are_told_and_what_to_do(new_rig
         assert "flash" not in hint
 
 
+@pytest.mark.long
 def test_a_comparison_marks_the_fastest_and_auto_begins_with_it(new_rig):
     """Behind the WAN the SSH window of this release holds SCP back, and the table says so."""
     with new_rig(platform=XE17, profile="published") as rig:
@@ -155,6 +161,7 @@ def test_a_comparison_marks_the_fastest_and_auto_begins_with_it(new_rig):
         assert (row["transport"], "the fastest that is known" in row["transport_reason"]) == (best[0], True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("requests", [1, 64])
 def test_a_device_that_asks_for_little_at_a_time_by_sftp_is_told_so(new_rig, requests):
     """Not "no cause found": what it asks for at most, and what is faster. One that reads ahead is as fast as by SCP."""

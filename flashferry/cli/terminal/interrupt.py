@@ -20,7 +20,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -86,8 +86,9 @@ def looking(verb: str) -> Iterator[threading.Event]:
 def stop_on_signals(
     stop: threading.Event | None = None,
     tell: Callable[[bool], None] = lambda first: None,  # noqa: ARG005 -- the signature
+    signals: Iterable[signal.Signals] = SIGNALS,
 ) -> Iterator[threading.Event]:
-    """Set an event on SIGNALS for as long as the block runs; `tell` then gets whether it was the first one."""
+    """Set an event on signals for as long as the block runs; `tell` then gets whether it was the first one."""
     stop = stop or threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 -- the signature of a handler
@@ -96,7 +97,7 @@ def stop_on_signals(
         stop.set()
         tell(first)
 
-    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
+    before = {number: signal.signal(number, on_signal) for number in signals}
     try:
         with _woken():
             yield stop

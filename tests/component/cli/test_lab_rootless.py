@@ -120,3 +120,35 @@ def test_people_are_told_that_there_is_no_wan(tmp_path: Path) -> None:
         first, second = _shown(lab, "lab ssh xe1\n").splitlines()[:2]
         assert first.startswith("The lab is up: namespaces without a WAN: no round-trip time, no loss, no rate.")
         assert second.startswith("No WAN here, so no figure of this lab stands for one. /dev/net/tun is missing")
+
+
+GIVEN_TO_ANOTHER_THREAD = """
+import signal, sys, threading, time
+from flashferry.cli.main import main
+from flashferry.lab.state import read_state
+
+def send():
+    while read_state() is None:
+        time.sleep(0.05)
+    time.sleep(1)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+threading.Thread(target=send, daemon=True).start()
+sys.argv = ["flashferry", "lab", "up"]
+main()
+"""
+
+
+def test_a_signal_that_the_main_thread_is_not_given_ends_the_lab_too(tmp_path: Path) -> None:
+    """As one that comes in the instant before it begins to wait: it is heard of all the same."""
+    done = subprocess.run(
+        ["unshare", "-Ur", "--", sys.executable, "-P", "-c", GIVEN_TO_ANOTHER_THREAD],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+        env=_environment(tmp_path),
+    )
+    assert (done.returncode, "The lab is up" in done.stdout) == (0, True), done.stderr
+    assert list(tmp_path.glob("*.json")) == []
