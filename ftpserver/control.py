@@ -12,8 +12,8 @@ Facts
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.host_capabilities import MOST_SESSIONS
-from flashferry.fileserver.login_limits import CommandBudget
+from flashferry.fileserver.clients.login_limits import CommandBudget
+from flashferry.fileserver.clients.visitor import Visitor
 from flashferry.fileserver.protocol import AsyncChat
 from flashferry.fileserver.ticket_service import TicketService
 from flashferry.fileserver.tickets import plain_address
@@ -34,7 +34,7 @@ _LOG_LINES = 120
 _UNSENT_REPLIES_BYTES = 16 * 1024
 
 
-class BoundedControl(FTPHandler):
+class BoundedControl(Visitor, FTPHandler):
     """One client's control connection; `session_class` sets `tickets`, `settings` and `options` for a listener."""
 
     tickets: ClassVar[TicketService]
@@ -52,8 +52,6 @@ class BoundedControl(FTPHandler):
         self.control_syn: SynOptions | None = None
         self.client_address = ""
         self.command_log: list[str] = []
-        self._anonymous = False
-        self._counted = False
         self._cut_off = False
         # Declared for the type checker; the library sets them.
         self.authenticated: bool
@@ -83,29 +81,12 @@ class BoundedControl(FTPHandler):
         sockets.set_notsent_lowat(self.socket, _UNSENT_REPLIES_BYTES)
         if self.settings.profile.dscp:
             sockets.set_dscp(self.socket, self.settings.profile.dscp)
-        limits = self.settings.limits
-        self.tickets.sessions += 1
-        self._counted = self._anonymous = True
-        self.tickets.pending_logins.enter(self.client_address, self)
-        if (
-            self.tickets.pending_logins.count(self.client_address) > limits.anonymous_sessions_per_address
-            or self.tickets.locked_out(self.client_address)
-            or not self._has_place()
-        ):
+        if not self.take_place():
             self.respond("421 Service not available, try later.")
             self.close_when_done()
             return
         self.tickets.connected(self.client_address, self.control_syn, TRANSPORTS)
-        self.call_later(limits.login_deadline_s, self._login_overdue)
-
-    def _has_place(self) -> bool:
-        """Tell whether there is a place for this session, perhaps that of one that has not logged in."""
-        if self.tickets.sessions <= (self.settings.limits.sessions or MOST_SESSIONS):
-            return True
-        other = self.tickets.pending_logins.to_displace(self.client_address, self.tickets.is_named)
-        if other is not None:
-            other.displace()
-        return other is not None
+        self.call_later(self.settings.limits.login_deadline_s, self._login_overdue)
 
     def displace(self) -> None:
         """Give the place up, now."""
@@ -125,18 +106,12 @@ class BoundedControl(FTPHandler):
     def close(self) -> None:
         """Close and take the session off the books."""
         if not self._closed:
-            self._no_longer_anonymous()
-            if self._counted:
-                self._counted = False
-                self.tickets.sessions -= 1
+            self.leave_place()
             if self.data_channel is not None:
                 self.data_channel.cut_reason = "the client closed the control connection"
             self.ac_in_buffer = b""
             super().close()
-            self._leave()
-
-    def _leave(self) -> None:
-        """Do what a closed session leaves to be done."""
+            self.leave_account()
 
     def take_data_connection(self, connection: "socket.socket") -> None:
         """Use a connection of this client's for its image."""
@@ -154,11 +129,6 @@ class BoundedControl(FTPHandler):
         if not self.authenticated:
             self.respond("421 Login took too long.")
             self.close_when_done()
-
-    def _no_longer_anonymous(self) -> None:
-        if self._anonymous:
-            self._anonymous = False
-            self.tickets.pending_logins.leave(self.client_address, self)
 
     # Commands in, replies out, both within bounds.
 

@@ -4,18 +4,12 @@ No command resolves a path, lists, writes or changes anything on disk. What a cl
 image its ticket is for; under a fixed login, of an image it can name.
 """
 
-import os
 from typing import TYPE_CHECKING, Any
 
-from flashferry.fileserver import sockets
 from flashferry.fileserver.fixed_login import FixedGrant
 from flashferry.fileserver.records import EventKind, TransferState
-from flashferry.fileserver.sending import Retrieval
 from flashferry.fileserver.ticket_accounts import Account
 from flashferry.fileserver.tickets import Refusal, plain_address
-from flashferry.images.digests import ImageFile
-from flashferry.images.errors import ImageUnreadable
-from flashferry.images.files import open_as
 from ftpserver.control import BoundedControl
 from ftpserver.passive_ports import DataPlace, ProtocolUnsupported, parse_eprt, parse_port, protocol_of
 from ftpserver.settings import TRANSPORTS
@@ -32,31 +26,11 @@ class ImageSession(BoundedControl):
     """One client and its ticket."""
 
     def __init__(self, conn: "socket.socket", server: Any, ioloop: Any = None) -> None:
-        self.account: Account | None = None
-        self._fixed: FixedGrant | None = None
         # Where the client waits for our call, from PORT to RETR.
         self._active_port: int | None = None
         super().__init__(conn, server, ioloop=ioloop)
         # Images are binary: served unchanged whatever TYPE says, as vsftpd does by default.
         self._current_type = "i"
-
-    def _leave(self) -> None:
-        account, self.account = self.account, None
-        if account is None:
-            return
-        account.sessions.discard(self)
-        if not account.sessions and account.progress.state is TransferState.LOGGED_IN:
-            text = account.progress.last_error or "the client left without fetching the image"
-            if self._fixed is not None:
-                self.tickets.change(account, EventKind.FAILED, text, state=TransferState.FAILED)
-            else:
-                self.tickets.change(
-                    account, EventKind.NOTICE, text, state=TransferState.WAITING, last_error=text, peer_address=None
-                )
-        if self._fixed is not None:
-            self.tickets.forget(account.grant.ticket_id)
-        else:
-            self.tickets.settle(account)
 
     # Login.
 
@@ -91,36 +65,17 @@ class ImageSession(BoundedControl):
             self.close_when_done()
 
     def _let_in(self, result: Account | FixedGrant) -> None:
-        self._no_longer_anonymous()
         self.authenticated = True
-        audit = self.control_syn.describe() if self.control_syn else "SYN not kept by the kernel"
-        if isinstance(result, FixedGrant):
-            self._fixed = result
-            self.username = "fixed login"
-            self.tickets.tell(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
-        else:
-            self.account = result
-            result.sessions.add(self)
-            self.username = result.grant.ticket_id
-            if result.channel is None:
-                state = TransferState.LOGGED_IN
-                self.tickets.change(result, EventKind.LOGIN, audit, state=state, last_error="", **self._who())
+        self.username = "fixed login" if isinstance(result, FixedGrant) else result.grant.ticket_id
+        self.log_in(result)
         self.respond("230 Logged in.")
-
-    def _who(self) -> dict[str, Any]:
-        info = sockets.read_info(self.socket)
-        return {
-            "peer_address": self.client_address,
-            "control_syn": self.control_syn,
-            "rtt_s": info.rtt_s if info else None,
-        }
 
     # What a login allows.
 
     def ftp_RETR(self, file: str) -> None:  # noqa: N802
         """Send an image."""
         offset_bytes, self._restart_position = self._restart_position, 0
-        image = self._image(file)
+        image = self.image(file.lstrip("/"))
         if image is None or self._used_up():
             self.respond("550 Not available.")
         elif self._busy():
@@ -130,30 +85,14 @@ class ImageSession(BoundedControl):
         elif not self._data_connection_expected():
             self.respond("425 Use PASV or PORT first.")
         else:
-            self._retrieve(self._account_for(image), offset_bytes)
-
-    def _account_for(self, image: ImageFile) -> Account:
-        """Return the ticket's account; under a fixed login a new one for each transfer."""
-        if self._fixed is not None:
-            self._leave()
-            self.account = self.tickets.open(self._fixed, image, **self._who())
-            self.account.sessions.add(self)
-        assert self.account is not None
-        return self.account
+            self._retrieve(self.account_of(image), offset_bytes)
 
     def _retrieve(self, account: Account, offset_bytes: int) -> None:
-        image = account.grant.image
-        try:
-            file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
-        except ImageUnreadable as error:
-            self.tickets.change(account, EventKind.FAILED, error.message, state=TransferState.FAILED)
+        retrieval = self.retrieve(account, offset_bytes)
+        if retrieval is None:
             self.respond("451 Image not available any more.")
             return
-        self.tickets.take_over(account, self)
-        self.tickets.change(
-            account, EventKind.NOTICE, "image requested", tries_left=account.progress.tries_left - 1, record=None
-        )
-        self.push_dtp_data(Retrieval(account, file, offset_bytes), isproducer=True, file=file, cmd="RETR")
+        self.push_dtp_data(retrieval, isproducer=True, file=retrieval.file, cmd="RETR")
         if self.waits_to_send and self._active_port is not None:
             self._call_client(self._active_port)
 
@@ -257,7 +196,7 @@ class ImageSession(BoundedControl):
 
     def ftp_SIZE(self, path: str) -> None:  # noqa: N802
         """Tell the size of an image."""
-        image = self._image(path)
+        image = self.image(path.lstrip("/"))
         self.respond("550 Not available." if image is None else f"213 {image.size_bytes}")
 
     def ftp_REST(self, line: str) -> None:  # noqa: N802
@@ -353,7 +292,7 @@ class ImageSession(BoundedControl):
         """Note something about this session that may explain a failure."""
         if self.account is not None:
             self.tickets.change(self.account, EventKind.NOTICE, text, last_error=text)
-        elif self._fixed is not None:
+        elif self.fixed is not None:
             self.tickets.tell(EventKind.NOTICE, text, self.client_address)
 
     def _drop_waiting_retrieval(self) -> bool:
@@ -365,17 +304,8 @@ class ImageSession(BoundedControl):
         queued[2].close()
         return True
 
-    def _image(self, text: str) -> ImageFile | None:
-        """Look a name up among what this login allows; no path is ever resolved."""
-        name = text.lstrip("/")
-        if self._fixed is not None:
-            return self._fixed.image(name)
-        assert self.account is not None
-        image = self.account.grant.image
-        return image if name == image.name else None
-
     def _used_up(self) -> bool:
-        return self._fixed is None and (self.account is None or self.account.refusal(self.tickets.clock()) is not None)
+        return self.fixed is None and (self.account is None or self.account.refusal(self.tickets.clock()) is not None)
 
     def _busy(self) -> bool:
         return self.waits_to_send or (self.data_channel is not None and self.data_channel.retrieval is not None)

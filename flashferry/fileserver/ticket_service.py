@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver.caps import Cap, SiteCaps, SiteLoad, SiteMember, SiteTraffic, given_cap, least_cap
-from flashferry.fileserver.login_limits import FailureBook, FixedLogins, PendingLogins
+from flashferry.fileserver.clients.login_limits import FailureBook, FixedLogins, PendingLogins
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferProgress, TransferState
 from flashferry.fileserver.site_pace import SitePaces
 from flashferry.fileserver.site_rates import network_of

@@ -10,26 +10,23 @@ Facts
   held back is noticed when that is sent.
 """
 
-import os
 import socket
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.fixed_login import FixedGrant
-from flashferry.fileserver.host_capabilities import MOST_SESSIONS
+from flashferry.fileserver.clients.visitor import Visitor
 from flashferry.fileserver.protocol import AsyncChat, tell_loop_error
 from flashferry.fileserver.records import EventKind, TransferState
-from flashferry.fileserver.sending import Ending, ImageSending, Retrieval
+from flashferry.fileserver.sending import Ending, ImageSending
 from flashferry.fileserver.tickets import Refusal, plain_address
 from flashferry.httpserver.answers import image_head, refusal
 from flashferry.httpserver.head import BadHead, HeadReader, Request, plain_name
 from flashferry.httpserver.ranges import NoSuchPart, Part, entity_tag, part_of
 from flashferry.httpserver.streams import PlainStream, StreamLost
-from flashferry.images.errors import ImageUnreadable
-from flashferry.images.files import open_as
 
 if TYPE_CHECKING:
+    from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.settings import ServerSettings
     from flashferry.fileserver.ticket_accounts import Account
     from flashferry.fileserver.ticket_service import TicketService
@@ -49,7 +46,7 @@ _SETTLED = frozenset({Refusal.UNKNOWN_USER, Refusal.WRONG_PASSWORD, Refusal.LOCK
 """Refusals of who does not know the password; to all others it is no news that they do."""
 
 
-class HttpSession(AsyncChat):
+class HttpSession(Visitor, AsyncChat):
     """One client's connection.
 
     Args:
@@ -77,11 +74,8 @@ class HttpSession(AsyncChat):
         self._started_s: float = self.tickets.clock()
         info = sockets.read_info(self.socket)
         self._base_acked_bytes = (info.bytes_acked or 0) if info is not None else 0
-        self._account: Account | None = None
-        self._fixed: FixedGrant | None = None
         self._sending: ImageSending | None = None
         self._trouble = "the client left without fetching the image"
-        self._is_anonymous = self._is_counted = False
         self._is_head_only = self._is_answered = False
         self._thrown_away_bytes = 0
 
@@ -100,40 +94,22 @@ class HttpSession(AsyncChat):
     def begin(self) -> None:
         """Audit the SYN and turn away who may not stay."""
         self._listener.sessions.add(self)
-        tickets, limits = self.tickets, self.settings.limits
-        tickets.sessions += 1
-        self._is_counted = self._is_anonymous = True
-        tickets.pending_logins.enter(self.client_address, self)
         if self.settings.profile.dscp:
             sockets.set_dscp(self.socket, self.settings.profile.dscp)
-        if (
-            tickets.pending_logins.count(self.client_address) > limits.anonymous_sessions_per_address
-            or tickets.locked_out(self.client_address)
-            or not self._has_place()
-        ):
+        if not self.take_place():
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
             if self._is_one_of_many():
                 self.close()
             return
-        tickets.connected(self.client_address, self.control_syn, self._listener.transports)
-        self.call_later(min(HEAD_S, limits.login_deadline_s), self._head_overdue)
-
-    def _has_place(self) -> bool:
-        """Tell whether there is a place for this session, perhaps that of one that has not logged in."""
-        if self.tickets.sessions <= (self.settings.limits.sessions or MOST_SESSIONS):
-            return True
-        other = self.tickets.pending_logins.to_displace(self.client_address, self.tickets.is_named)
-        if other is not None:
-            other.displace()
-        return other is not None
+        self.tickets.connected(self.client_address, self.control_syn, self._listener.transports)
+        self.call_later(min(HEAD_S, self.settings.limits.login_deadline_s), self._head_overdue)
 
     def _is_one_of_many(self) -> bool:
         """Tell whether too many that are turned away linger already, of its address or of all."""
-        limits, most = self.settings.limits, (self.settings.limits.sessions or MOST_SESSIONS)
         own = self.tickets.pending_logins.count(self.client_address)
         return (
-            own > limits.anonymous_sessions_per_address + _MOST_LINGERING
-            or self.tickets.sessions > most + _MOST_LINGERING
+            own > self.settings.limits.anonymous_sessions_per_address + _MOST_LINGERING
+            or self.tickets.sessions > self.most_sessions + _MOST_LINGERING
         )
 
     def displace(self) -> None:
@@ -159,44 +135,14 @@ class HttpSession(AsyncChat):
         """Close, settle the account and take the session off the books."""
         if self._closed:
             return
-        self._no_longer_anonymous()
-        if self._is_counted:
-            self._is_counted = False
-            self.tickets.sessions -= 1
+        self.leave_place()
         sending, self._sending = self._sending, None
         if sending is not None:
             sending.settle(self.cut_reason)
             sending.retrieval.file.close()
         super().close()
         self._listener.sessions.discard(self)
-        self._leave()
-
-    def _leave(self) -> None:
-        account, self._account = self._account, None
-        if account is None:
-            return
-        account.sessions.discard(self)
-        if not account.sessions and account.progress.state is TransferState.LOGGED_IN:
-            if self._fixed is not None:
-                self.tickets.change(account, EventKind.FAILED, self._trouble, state=TransferState.FAILED)
-            else:
-                self.tickets.change(
-                    account,
-                    EventKind.NOTICE,
-                    self._trouble,
-                    state=TransferState.WAITING,
-                    last_error=self._trouble,
-                    peer_address=None,
-                )
-        if self._fixed is not None:
-            self.tickets.forget(account.grant.ticket_id)
-        else:
-            self.tickets.settle(account)
-
-    def _no_longer_anonymous(self) -> None:
-        if self._is_anonymous:
-            self._is_anonymous = False
-            self.tickets.pending_logins.leave(self.client_address, self)
+        self.leave_account(self._trouble)
 
     def _head_overdue(self) -> None:
         if self._reader is not None and not self._closed:
@@ -271,17 +217,7 @@ class HttpSession(AsyncChat):
         self.call_later(self.settings.limits.failed_login_delay_s, self._answer, status)
 
     def _let_in(self, result: "Account | FixedGrant", request: Request) -> None:
-        self._no_longer_anonymous()
-        audit = self.control_syn.describe() if self.control_syn else "SYN not kept by the kernel"
-        if isinstance(result, FixedGrant):
-            self._fixed = result
-            self.tickets.tell(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
-        else:
-            self._account = result
-            result.sessions.add(self)
-            if result.channel is None:
-                state = TransferState.LOGGED_IN
-                self.tickets.change(result, EventKind.LOGIN, audit, state=state, last_error="", **self._who())
+        self.log_in(result)
         found = self._granted(plain_name(request.target))
         if isinstance(found, HTTPStatus):
             self._trouble = "the client asked for something else than the image of its ticket"
@@ -305,44 +241,21 @@ class HttpSession(AsyncChat):
         """Look a name up among what this login allows; no path is ever resolved."""
         if not name:
             return HTTPStatus.NOT_FOUND
-        if self._fixed is not None:
-            return self._fixed.image(name) or HTTPStatus.NOT_FOUND
-        assert self._account is not None
-        image = self._account.grant.image
-        return image if name == image.name else HTTPStatus.FORBIDDEN
-
-    def _who(self) -> dict[str, Any]:
-        info = sockets.read_info(self.socket)
-        return {
-            "peer_address": self.client_address,
-            "control_syn": self.control_syn,
-            "rtt_s": info.rtt_s if info else None,
-        }
+        return self.image(name) or (HTTPStatus.FORBIDDEN if self.fixed is None else HTTPStatus.NOT_FOUND)
 
     # The image.
 
     def _send(self, image: "ImageFile", part: Part | None, head: bytes, request: Request) -> None:
-        if self._fixed is not None:
-            self._account = self.tickets.open(self._fixed, image, **self._who())
-            self._account.sessions.add(self)
-        account = self._account
-        assert account is not None
-        try:
-            file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
-        except ImageUnreadable as error:
-            self.tickets.change(account, EventKind.FAILED, error.message, state=TransferState.FAILED)
+        account = self.account_of(image)
+        first, end = (0, None) if part is None else (part.first_byte, part.end_byte)
+        retrieval = self.retrieve(account, first, end)
+        if retrieval is None:
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR)
             return
-        self.tickets.take_over(account, self)
-        self.tickets.change(
-            account, EventKind.NOTICE, "image requested", tries_left=account.progress.tries_left - 1, record=None
-        )
-        first, end = (0, None) if part is None else (part.first_byte, part.end_byte)
-        retrieval = Retrieval(account, file, first, end)
         raw_info = sockets.read_info_bytes(self.socket)
         self._note_answer(head)
         if raw_info is None or not self._stream.send(head, more=True):
-            file.close()
+            retrieval.file.close()
             self.tickets.change(account, EventKind.FAILED, "the connection was lost", state=TransferState.FAILED)
             self.close()
             return

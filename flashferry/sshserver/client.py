@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Any
 import asyncssh
 
 from flashferry.fileserver import sockets
-from flashferry.fileserver.fixed_login import FixedGrant
-from flashferry.fileserver.host_capabilities import MOST_SESSIONS
-from flashferry.fileserver.records import EventKind, TransferState
-from flashferry.fileserver.ticket_accounts import Account
+from flashferry.fileserver.clients.visitor import Visitor
 from flashferry.fileserver.tickets import Refusal
 from flashferry.sshserver.connection import Connection, channel_of
 from flashferry.sshserver.session import Session
@@ -28,8 +25,10 @@ from flashferry.sshserver.settings import TRANSPORTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flashferry.fileserver.fixed_login import FixedGrant
     from flashferry.fileserver.protocol import ServingContext
     from flashferry.fileserver.settings import ServerSettings
+    from flashferry.fileserver.ticket_accounts import Account
     from flashferry.fileserver.ticket_service import TicketService
     from flashferry.images.digests import ImageFile
     from flashferry.sshserver.protocol import SshListener
@@ -40,7 +39,7 @@ _MOST_CHANNELS = 4
 _BUSY = "Service not available, try later."
 
 
-class SshClient(asyncssh.SSHServer):
+class SshClient(Visitor, asyncssh.SSHServer):
     """One client's connection, as the ticket service and asyncssh see it.
 
     Args:
@@ -62,16 +61,14 @@ class SshClient(asyncssh.SSHServer):
         self.client_address = address
         self.control_syn: SynOptions | None = sockets.saved_syn(accepted)
         self.command_log: list[str] = []
-        self.account: Account | None = None
         self.socket = accepted
         self.context = context
         self.base_acked_bytes = 0
         self.connection = Connection(context.loop.asyncio, options, self, self._on_room)
         self._listener = listener
-        self._fixed: FixedGrant | None = None
         self._sessions: list[Session] = []
         self._attempts = 0
-        self._is_anonymous = self._is_counted = self._is_let_in = self._is_gone = False
+        self._is_let_in = self._is_gone = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._began_s = self._busy_s = self.tickets.clock()
 
@@ -89,15 +86,7 @@ class SshClient(asyncssh.SSHServer):
 
     def enter(self) -> bool:
         """Take a place, if there is one; tell whether it may stay. What counts it is undone by `leave`."""
-        limits = self.settings.limits
-        self.tickets.sessions += 1
-        self._is_counted = self._is_anonymous = True
-        self.tickets.pending_logins.enter(self.client_address, self)
-        if (
-            self.tickets.pending_logins.count(self.client_address) > limits.anonymous_sessions_per_address
-            or self.tickets.locked_out(self.client_address)
-            or not self._has_place()
-        ):
+        if not self.take_place():
             return False
         sockets.set_keepalive(self.socket)
         if self.settings.profile.dscp:
@@ -105,16 +94,8 @@ class SshClient(asyncssh.SSHServer):
         info = sockets.read_info(self.socket)
         self.base_acked_bytes = (info.bytes_acked or 0) if info is not None else 0
         self.tickets.connected(self.client_address, self.control_syn, TRANSPORTS)
-        self.call_later("login", limits.login_deadline_s, self._login_overdue)
+        self.call_later("login", self.settings.limits.login_deadline_s, self._login_overdue)
         return True
-
-    def _has_place(self) -> bool:
-        if self.tickets.sessions <= (self.settings.limits.sessions or MOST_SESSIONS):
-            return True
-        other = self.tickets.pending_logins.to_displace(self.client_address, self.tickets.is_named)
-        if other is not None:
-            other.displace()
-        return other is not None
 
     def displace(self) -> None:
         """Give the place up, now."""
@@ -131,10 +112,7 @@ class SshClient(asyncssh.SSHServer):
 
     def leave(self) -> None:
         """Take it off the books; twice is harmless."""
-        self._no_longer_anonymous()
-        if self._is_counted:
-            self._is_counted = False
-            self.tickets.sessions -= 1
+        self.leave_place()
         # Not left to run out: each would keep all of a client that is gone.
         for timer in self._timers.values():
             timer.cancel()
@@ -146,11 +124,6 @@ class SshClient(asyncssh.SSHServer):
         if before is not None:
             before.cancel()
         self._timers[name] = self.context.loop.asyncio.call_later(seconds, what)
-
-    def _no_longer_anonymous(self) -> None:
-        if self._is_anonymous:
-            self._is_anonymous = False
-            self.tickets.pending_logins.leave(self.client_address, self)
 
     def _login_overdue(self) -> None:
         if not (self._is_let_in or self._is_gone):
@@ -168,7 +141,7 @@ class SshClient(asyncssh.SSHServer):
         if self.connection.no_match:
             # With both lists: whoever reads it sees what the device would need.
             self.tickets.note_trouble(self.client_address, f"SSH: {self.connection.no_match}", TRANSPORTS)
-        self._leave_account()
+        self.leave_account()
         self.leave()
 
     def begin_auth(self, _username: str) -> bool:
@@ -206,74 +179,26 @@ class SshClient(asyncssh.SSHServer):
 
     # What its login allows.
 
-    def _let_in(self, result: Account | FixedGrant) -> None:
-        self._no_longer_anonymous()
+    def _let_in(self, result: "Account | FixedGrant") -> None:
         self._is_let_in = True
         self.note(f"client {self.connection.client_version}, cipher {self.connection.cipher}")
-        audit = self.control_syn.describe() if self.control_syn else "SYN not kept by the kernel"
-        if isinstance(result, FixedGrant):
-            self._fixed = result
-            self.tickets.tell(EventKind.LOGIN, f"fixed login; {audit}", self.client_address)
-        else:
-            self.account = result
-            result.sessions.add(self)
-            if result.channel is None:
-                state = TransferState.LOGGED_IN
-                self.tickets.change(result, EventKind.LOGIN, audit, state=state, last_error="", **self._who())
+        self.log_in(result)
         self.stays_busy()
         self._look_whether_idle()
 
-    def _who(self) -> dict[str, Any]:
-        info = sockets.read_info(self.socket)
-        return {
-            "peer_address": self.client_address,
-            "control_syn": self.control_syn,
-            "rtt_s": info.rtt_s if info else None,
-        }
-
-    def image(self, name: str) -> "ImageFile | None":
-        """Look a base name up among what this login allows; no path is ever resolved."""
-        if self._fixed is not None:
-            return self._fixed.image(name)
-        if self.account is None:
-            return None
-        image = self.account.grant.image
-        return image if name == image.name else None
-
-    def account_for(self, image: "ImageFile", transport: str) -> Account | None:
+    def account_for(self, image: "ImageFile", transport: str) -> "Account | None":
         """Return the account that a transfer begins under; None where the ticket is not good for it, or one is on.
 
         Under a fixed login it is a new one for each transfer.
         """
         if self.is_transferring:
             return None
-        if self._fixed is not None:
-            self._leave_account()
-            self.account = self.tickets.open(self._fixed, image, **self._who())
-            self.account.sessions.add(self)
-            return self.account
+        if self.fixed is not None:
+            return self.account_of(image)
         account = self.account
         if account is None or account.refusal(self.tickets.clock()) is not None:
             return None
         return account if account.grant.request.is_for((transport,)) else None
-
-    def _leave_account(self) -> None:
-        account, self.account = self.account, None
-        if account is None:
-            return
-        account.sessions.discard(self)
-        if not account.sessions and account.progress.state is TransferState.LOGGED_IN:
-            text = account.progress.last_error or "the client left without fetching the image"
-            if self._fixed is not None:
-                self.tickets.change(account, EventKind.FAILED, text, state=TransferState.FAILED)
-            else:
-                self.tickets.change(
-                    account, EventKind.NOTICE, text, state=TransferState.WAITING, last_error=text, peer_address=None
-                )
-        if self._fixed is not None:
-            self.tickets.forget(account.grant.ticket_id)
-        else:
-            self.tickets.settle(account)
 
     # What the ticket service calls.
 

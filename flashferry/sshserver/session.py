@@ -3,7 +3,6 @@
 It is the host of what it sends (`flashferry.fileserver.sending`): it calls for more when the connection has room.
 """
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import asyncssh
@@ -11,8 +10,6 @@ import asyncssh
 from flashferry.fileserver import sockets
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.sending import Ending, Retrieval
-from flashferry.images.errors import ImageUnreadable
-from flashferry.images.files import open_as
 from flashferry.sshserver.dialogues import Dialogue, ScpDialogue, SftpDialogue
 from flashferry.sshserver.scp import requested_name
 from flashferry.sshserver.sending import NAME, AnsweredSending, ChannelSending, ChannelWriter
@@ -116,19 +113,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
     def retrieve(self, image: "ImageFile", transport: str) -> Retrieval | None:
         """Open an image for a transfer; None where this login is not good for it."""
         account = self.client.account_for(image, transport)
-        tickets = self.client.tickets
-        if account is None:
-            return None
-        try:
-            file = os.fdopen(open_as(image.path, image.identity), "rb", buffering=0)
-        except ImageUnreadable as error:
-            tickets.change(account, EventKind.FAILED, error.message, state=TransferState.FAILED)
-            return None
-        tickets.take_over(account, self.client)
-        tickets.change(
-            account, EventKind.NOTICE, "image requested", tries_left=account.progress.tries_left - 1, record=None
-        )
-        self._retrieval = Retrieval(account, file, 0)
+        self._retrieval = self.client.retrieve(account) if account is not None else None
         return self._retrieval
 
     def send(self, retrieval: Retrieval, transport: str, trailer: bytes = b"") -> ChannelSending | None:

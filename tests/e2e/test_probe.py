@@ -9,6 +9,7 @@ DEVICE = "xe1"
 
 
 @pytest.mark.clocked
+@pytest.mark.long
 def test_both_arms_in_one_login(wan_rig):
     """As it is the window holds the copy, tuned it is many times as fast; nothing is left on flash or in lines."""
     rig = wan_rig

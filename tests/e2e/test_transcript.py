@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_written_stops_before_anything(rig):
     assert not (rig.state / "known_hosts").exists()
 
 
-@pytest.mark.parametrize("verb", ["check", "plan", "probe", "recover"])
+@pytest.mark.parametrize("verb", ["check", "plan", pytest.param("probe", marks=pytest.mark.long), "recover"])
 def test_other_verbs_write_transcripts_too(rig, verb):
     """By the option or the environment variable, one session a file; recovery too where it has something to do."""
     folder = rig.folder / "transcripts"

@@ -179,6 +179,7 @@ def test_a_device_that_asks_for_little_at_a_time_by_sftp_is_told_so(new_rig, req
         assert transfer["rate_bytes_per_s"] > 1_500_000
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_with_scp_s_lines_set_is_recovered(new_rig):
     """Both windows, the channel's and TCP's, come back as they were."""
     with new_rig(platform=XE17) as rig:

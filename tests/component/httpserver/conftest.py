@@ -5,11 +5,10 @@ import contextlib
 import datetime
 import http.client
 import ipaddress
-import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,23 +18,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from flashferry.fileserver import (
-    EventKind,
-    FileServer,
-    Limits,
-    SenderProfile,
-    ServerEvent,
-    ServerSettings,
-    Ticket,
-    TicketRequest,
-    TransferProgress,
-    TransferState,
-)
+from flashferry.fileserver import EventKind, ServerEvent, Ticket, TransferProgress, TransferState
 from flashferry.httpserver import http_listener, https_listener
 from ftpserver import ftp_listener
-
-IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
-OTHER = "other.bin"
+from tests.component.benches import IMAGE, ServerBench, serving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,25 +33,17 @@ class Answer:
     body: bytes
 
 
-@dataclass
-class Bench:
+@dataclass(kw_only=True)
+class Bench(ServerBench):
     """A server, its image, and what a test needs to reach it."""
 
-    server: FileServer
-    content: bytes
-    directory: Path
     trust: ssl.SSLContext
     scheme: str = "http"
-    image_name: str = IMAGE
-    other_name: str = OTHER
     events: list[ServerEvent] = field(default_factory=list)
 
     @property
     def port(self) -> int:
         return self.server.port_of(self.scheme)
-
-    def ticket(self, image_name: str = IMAGE, **more: Any) -> Ticket:
-        return self.server.issue_ticket(TicketRequest(image_name=image_name, **more))
 
     def connect(self, source: str = "127.0.0.1", receive_buffer: int | None = None) -> socket.socket:
         """Connect, and shake hands where it is HTTPS."""
@@ -111,19 +89,6 @@ class Bench:
             found.begin()
             return Answer(status=found.status, fields=dict(found.getheaders()), body=found.read())
 
-    def until(self, ticket: Ticket, wanted: Callable[[TransferProgress], bool]) -> TransferProgress:
-        """Wait until a snapshot is as wanted; fail after twenty seconds with what it was."""
-        deadline = time.monotonic() + 20
-        progress = self.server.progress(ticket.ticket_id)
-        while not wanted(progress):
-            assert time.monotonic() < deadline, f"never came about; last seen: {progress}"
-            time.sleep(0.01)
-            progress = self.server.progress(ticket.ticket_id)
-        return progress
-
-    def delivered(self, ticket: Ticket) -> TransferProgress:
-        return self.until(ticket, lambda seen: seen.state is TransferState.DELIVERED)
-
     def failed(self, ticket: Ticket) -> TransferProgress:
         return self.until(ticket, lambda seen: seen.state is TransferState.FAILED and seen.record is not None)
 
@@ -136,23 +101,6 @@ class Bench:
                     return event
             assert time.monotonic() < deadline, f"no event {kind} {text!r}; heard: {self.events}"
             time.sleep(0.01)
-
-    def descriptors(self) -> int:
-        """Count what the server's process has open."""
-        return len(list(Path(f"/proc/{self.server.pid}/fd").iterdir()))
-
-    def memory_kb(self) -> int:
-        """Return the resident memory of the server's process in KiB."""
-        status = Path(f"/proc/{self.server.pid}/status").read_text(encoding="ascii")
-        return int(status.partition("VmRSS:")[2].split()[0])
-
-    @staticmethod
-    def settles(condition: Callable[[], bool]) -> bool:
-        """Look again and again for up to twenty seconds until a condition holds."""
-        deadline = time.monotonic() + 20
-        while not condition() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return condition()
 
 
 def make_certificate(
@@ -203,31 +151,16 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @contextlib.contextmanager
 def running(folder: Path, certificate: tuple[Path, Path], **options: Any) -> Iterator[Bench]:
     """A server of FTP, HTTP and HTTPS with short limits; options change its settings."""
-    directory = folder / "images"
-    directory.mkdir()
-    content = os.urandom(options.pop("size", 300_000))
-    (directory / IMAGE).write_bytes(content)
-    (directory / OTHER).write_bytes(b"not for you")
-    limits = {"failed_login_delay_s": 0.05, "failed_logins": 3, **options.pop("limits", {})}
-    profile = {"stall_after_s": 0.2, **options.pop("profile", {})}
-    settings = ServerSettings(
-        image_paths=(directory,),
-        listeners=(
-            http_listener(listen_address="127.0.0.1"),
-            https_listener(listen_address="127.0.0.1", certificate=certificate[0], key=certificate[1]),
-            ftp_listener(listen_address="127.0.0.1"),
-        ),
-        sample_interval_s=options.pop("sample_interval_s", 0.05),
-        limits=Limits(**limits),
-        profile=SenderProfile(**profile),
-        **options,
+    listeners = (
+        http_listener(listen_address="127.0.0.1"),
+        https_listener(listen_address="127.0.0.1", certificate=certificate[0], key=certificate[1]),
+        ftp_listener(listen_address="127.0.0.1"),
     )
     trust = ssl.create_default_context(cafile=str(certificate[0]))
-    with FileServer(settings) as server:
-        bench = Bench(server=server, content=content, directory=directory, trust=trust)
-        server.events(bench.events.append)
+    with serving(folder, listeners, options) as found:
+        bench = Bench(**vars(found), trust=trust)
+        found.server.events(bench.events.append)
         yield bench
-        assert not [note for note in server.notices if "internal error" in note], server.notices
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
-"""A real server process on loopback that serves SSH beside FTP, and the clients of others that speak to it."""
+"""A real server process on loopback that serves SSH, and the clients of others that speak to it."""
 
 import os
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,10 @@ import asyncssh
 import paramiko
 import pytest
 
-from flashferry.fileserver import (
-    FileServer,
-    Limits,
-    SenderProfile,
-    ServerSettings,
-    Ticket,
-    TicketRequest,
-    TransferProgress,
-    TransferState,
-)
+from flashferry.fileserver import Ticket, TransferProgress, TransferState
 from flashferry.sshserver import ssh_listener
 from ftpserver import ftp_listener
-
-IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
+from tests.component.benches import IMAGE, ServerBench, serving
 
 
 def needs(command: str) -> None:
@@ -36,18 +25,12 @@ def needs(command: str) -> None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{command} is not installed (openssh-client)")
 
 
-@dataclass
-class Bench:
+@dataclass(kw_only=True)
+class Bench(ServerBench):
     """A server, its image, and what a test needs to reach it."""
 
-    server: FileServer
     folder: Path
-    content: bytes
     keys: Path
-    image_name: str = IMAGE
-
-    def ticket(self, image_name: str = IMAGE, **more: Any) -> Ticket:
-        return self.server.issue_ticket(TicketRequest(image_name=image_name, **more))
 
     @property
     def port(self) -> int:
@@ -55,6 +38,7 @@ class Bench:
 
     @property
     def pid(self) -> int:
+        """That of SSH."""
         return self.server.pids["ssh"]
 
     def openssh(
@@ -119,37 +103,13 @@ class Bench:
     async def sink(self, connection: asyncssh.SSHClientConnection, **more: Any) -> "Sink":
         return Sink(await connection.create_process(f"scp -f {self.image_name}", encoding=None, **more))
 
-    def final(self, ticket: Ticket) -> TransferProgress:
-        progress = self.server.wait_final(ticket.ticket_id, 20)
-        assert progress.state.is_final, progress
-        return progress
-
     def delivered(self, ticket: Ticket) -> TransferProgress:
+        """Wait until a ticket is delivered, at its first try and whole."""
         progress = self.final(ticket)
         assert progress.state is TransferState.DELIVERED, progress.last_error
         assert progress.record is not None
         assert progress.record.bytes_acked == progress.record.size_bytes == len(self.content)
         return progress
-
-    def until(self, ticket: Ticket, wanted: Callable[[TransferProgress], bool]) -> TransferProgress:
-        deadline = time.monotonic() + 20
-        progress = self.server.progress(ticket.ticket_id)
-        while not wanted(progress):
-            assert time.monotonic() < deadline, f"never came about; last seen: {progress}"
-            if progress.state.is_final:
-                time.sleep(0.01)
-            progress = self.server.wait(ticket.ticket_id, 5)
-        return progress
-
-    @staticmethod
-    def settles(condition: Callable[[], bool]) -> bool:
-        deadline = time.monotonic() + 20
-        while not condition() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return condition()
-
-    def descriptors(self) -> int:
-        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 
     def raw(self, source: str = "127.0.0.1") -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=20, source_address=(source, 0))
@@ -183,26 +143,13 @@ def host_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bench(tmp_path: Path, host_keys: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """A server with short limits; `@pytest.mark.parametrize("bench", [{...}], indirect=True)` changes settings."""
+    """A server with short limits; `@pytest.mark.parametrize("bench", [{...}], indirect=True)` changes settings.
+
+    With `ftp` it serves FTP as well, in a process of its own, which most tests need not wait for.
+    """
     options: dict[str, Any] = dict(getattr(request, "param", {}))
-    images = tmp_path / "images"
-    images.mkdir()
-    content = os.urandom(options.pop("size", 300_000))
-    (images / IMAGE).write_bytes(content)
-    (images / "other.bin").write_bytes(b"not for you")
-    limits = {"failed_login_delay_s": 0.05, "failed_logins": 3, **options.pop("limits", {})}
-    profile = {"stall_after_s": 0.2, "mss_bytes": 1400, **options.pop("profile", {})}
-    settings = ServerSettings(
-        image_paths=(images,),
-        listeners=(
-            ssh_listener(host_keys=host_keys, listen_address="127.0.0.1"),
-            ftp_listener(listen_address="127.0.0.1"),
-        ),
-        sample_interval_s=options.pop("sample_interval_s", 0.05),
-        limits=Limits(**limits),
-        profile=SenderProfile(**profile),
-        **options,
-    )
-    with FileServer(settings) as server:
-        yield Bench(server=server, folder=tmp_path, content=content, keys=host_keys)
-        assert not [note for note in server.notices if "internal error" in note], server.notices
+    listeners = [ssh_listener(host_keys=host_keys, listen_address="127.0.0.1")]
+    if options.pop("ftp", False):
+        listeners.append(ftp_listener(listen_address="127.0.0.1"))
+    with serving(tmp_path, tuple(listeners), options, profile={"mss_bytes": 1400}) as found:
+        yield Bench(**vars(found), folder=tmp_path, keys=host_keys)

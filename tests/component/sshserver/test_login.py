@@ -42,6 +42,7 @@ def test_nobody_else_is(bench: "Bench", how: str) -> None:
     assert bench.server.progress(ticket.ticket_id).record is None
 
 
+@pytest.mark.parametrize("bench", [{"ftp": True}], indirect=True)
 def test_a_ticket_for_something_else_is_refused(bench: "Bench") -> None:
     """By its transport, with the reason at the ticket."""
     ticket = bench.ticket(transports=("ftp",))

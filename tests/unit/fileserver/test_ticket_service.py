@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from flashferry.fileserver.caps import Cap, SiteLoad
+from flashferry.fileserver.clients.login_limits import CommandBudget, FailureBook
 from flashferry.fileserver.errors import SettingsInvalid
 from flashferry.fileserver.fixed_login import FixedLogin, admit
-from flashferry.fileserver.login_limits import CommandBudget, FailureBook
 from flashferry.fileserver.records import EventKind, LoginFailure, ServerEvent, TransferState
 from flashferry.fileserver.settings import Limits, ListenerSettings, SenderProfile, ServerSettings
 from flashferry.fileserver.ticket_accounts import CLOSED_KEPT_S, MOST_CLOSED, Account

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flashferry.fileserver.login_limits import PendingLogins
+from flashferry.fileserver.clients.login_limits import PendingLogins
 
 
 class _Session:

@@ -1,0 +1,119 @@
+"""A real server process on loopback and one image: what the benches of all its protocols share."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flashferry.fileserver import (
+    FileServer,
+    Limits,
+    ListenerSettings,
+    SenderProfile,
+    ServerSettings,
+    Ticket,
+    TicketRequest,
+    TransferProgress,
+    TransferState,
+)
+
+IMAGE = "csr1000v-universalk9.16.11.01.SPA.bin"
+OTHER = "other.bin"
+_PATIENCE_S = 20
+
+
+@dataclass(kw_only=True)
+class ServerBench:
+    """A server, its image, and what a test needs to look at both."""
+
+    server: FileServer
+    directory: Path
+    content: bytes
+    image_name: str = IMAGE
+    other_name: str = OTHER
+
+    @property
+    def pid(self) -> int:
+        """The process that is looked at."""
+        return self.server.pid
+
+    def ticket(self, image_name: str = IMAGE, **more: Any) -> Ticket:
+        return self.server.issue_ticket(TicketRequest(image_name=image_name, **more))
+
+    def until(self, ticket: Ticket, wanted: Callable[[TransferProgress], bool]) -> TransferProgress:
+        """Wait until a snapshot is as wanted; fail after twenty seconds with what it was."""
+        deadline = time.monotonic() + _PATIENCE_S
+        progress = self.server.progress(ticket.ticket_id)
+        while not wanted(progress):
+            assert time.monotonic() < deadline, f"never came about; last seen: {progress}"
+            if progress.state.is_final:
+                time.sleep(0.01)  # of a ticket that has more tries: nobody waits for news of an ended one
+            progress = self.server.wait(ticket.ticket_id, 5)
+        return progress
+
+    def delivered(self, ticket: Ticket) -> TransferProgress:
+        """Wait until a ticket is delivered, whatever became of a try before."""
+        return self.until(ticket, lambda seen: seen.state is TransferState.DELIVERED)
+
+    def final(self, ticket: Ticket) -> TransferProgress:
+        progress = self.server.wait_final(ticket.ticket_id, _PATIENCE_S)
+        assert progress.state.is_final, progress
+        return progress
+
+    @staticmethod
+    def settles(condition: Callable[[], bool]) -> bool:
+        """Look again and again for up to twenty seconds until a condition holds."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return condition()
+
+    def descriptors(self) -> int:
+        """Count what the process has open."""
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    def memory_kb(self) -> int:
+        """Return the resident memory of the process in KiB."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        return int(status.partition("VmRSS:")[2].split()[0])
+
+
+@contextlib.contextmanager
+def serving(
+    folder: Path,
+    listeners: tuple[ListenerSettings, ...],
+    options: dict[str, Any],
+    *,
+    limits: dict[str, Any] | None = None,
+    profile: dict[str, Any] | None = None,
+) -> Iterator[ServerBench]:
+    """Run a server of `folder/images` with short limits; no error of its own may have come about in the end.
+
+    Args:
+        folder: A new folder.
+        listeners: What is served.
+        options: A test's own settings: `size` of the image, keys of `Limits` and `SenderProfile` by `limits` and
+            `profile`, else those of `ServerSettings`.
+        limits: What the protocol's tests have as limits besides.
+        profile: The same of its profile.
+    """
+    directory = folder / "images"
+    directory.mkdir()
+    more = dict(options)
+    content = os.urandom(more.pop("size", 300_000))
+    (directory / IMAGE).write_bytes(content)
+    (directory / OTHER).write_bytes(b"not for you")
+    own_limits, own_profile = more.pop("limits", {}), more.pop("profile", {})
+    settings = ServerSettings(
+        image_paths=(directory,),
+        listeners=listeners,
+        limits=Limits(**({"failed_login_delay_s": 0.05, "failed_logins": 3} | (limits or {}) | own_limits)),
+        profile=SenderProfile(**({"stall_after_s": 0.2} | (profile or {}) | own_profile)),
+        **({"sample_interval_s": 0.05} | more),
+    )
+    with FileServer(settings) as server:
+        yield ServerBench(server=server, directory=directory, content=content)
+        assert not [note for note in server.notices if "internal error" in note], server.notices
