@@ -30,10 +30,12 @@ class Noise:
     Attributes:
         spread: One standard deviation, as a share of the level.
         outliers: The share of copies that is worse by 10 to 40 %.
+        copies: How many copies a night has.
     """
 
     spread: float
     outliers: float = OUTLIERS
+    copies: int = COPIES
 
 
 def steady(_night: int) -> float:
@@ -46,16 +48,14 @@ def changed(factor: float, first: int = 20) -> Level:
     return lambda night: factor if night >= first else 1.0
 
 
-def courses(
-    nights: int, seed: int, noise: Noise, level: Level = steady, *, rule: Rule = RATE, copies: int = COPIES
-) -> list[Course]:
+def courses(nights: int, seed: int, noise: Noise, level: Level = steady, *, rule: Rule = RATE) -> list[Course]:
     """Return what is said of each of some simulated nights of one series, the first one first."""
     chance = random.Random(seed)
     past: list[PastNight] = []
     found: list[Course] = []
     for night in range(1, nights + 1):
-        value = median(_copy(chance, noise, level(night), rule) for _ in range(copies))
-        told = trend_of(value, past, rule)
+        value = median(_copy(chance, noise, level(night), rule) for _ in range(noise.copies))
+        told = trend_of(value, past, rule, copies=noise.copies)
         past.append(PastNight(value=value, side=told.side))
         found.append(told.course)
     return found
@@ -79,18 +79,25 @@ def found_by(course: Course, night: int, series: Sequence[Sequence[Course]]) -> 
     return sum(course in found[19:night] for found in series) / len(series)
 
 
-NOISES = (Noise(spread=0.01), Noise(spread=0.03), Noise(spread=0.06, outliers=0.1))
+NOISES = (
+    Noise(spread=0.01),
+    Noise(spread=0.03),
+    Noise(spread=0.03, copies=2),
+    Noise(spread=0.03, copies=1),
+    Noise(spread=0.06, outliers=0.1),
+)
 CHANGES = (0.95, 0.93, 0.90, 0.85, 0.80)
 
 
 def _lines(seeds: int) -> Iterator[str]:
-    yield "| noise of a copy | nights amber | nights red | series of 200 nights with a red one |"
-    yield "|---|---|---|---|"
+    yield "| noise of a copy | nights amber | nights red | most red of 200 nights | series with a red one |"
+    yield "|---|---|---|---|---|"
     for noise in NOISES:
         series = [courses(200, seed, noise) for seed in range(seeds)]
         struck = sum(Course.WORSE_AGAIN in found for found in series) / seeds
         amber, red = share_of(Course.WORSE_ONCE, series), share_of(Course.WORSE_AGAIN, series)
-        yield f"| {_told(noise)} | {amber:.2%} | {red:.3%} | {struck:.1%} |"
+        most = max(found.count(Course.WORSE_AGAIN) for found in series)
+        yield f"| {_told(noise)} | {amber:.2%} | {red:.3%} | {most} | {struck:.1%} |"
     yield ""
     yield f"| noise of a copy | {' | '.join(f'{1 - change:.0%} lower' for change in CHANGES)} | 30% higher, told |"
     yield f"|---|{'---|' * (len(CHANGES) + 1)}"
@@ -100,7 +107,7 @@ def _lines(seeds: int) -> Iterator[str]:
     yield ""
     yield "| noise of a time | nights amber | nights red | half as long again, red by night 22 |"
     yield "|---|---|---|---|"
-    for noise in (Noise(spread=0.05), Noise(spread=0.15)):
+    for noise in (Noise(spread=0.05, copies=2), Noise(spread=0.15, copies=2)):
         series = [courses(200, seed, noise, rule=SECONDS) for seed in range(seeds)]
         amber, red = share_of(Course.WORSE_ONCE, series), share_of(Course.WORSE_AGAIN, series)
         longer = [courses(30, seed, noise, changed(1.5), rule=SECONDS) for seed in range(seeds)]
@@ -113,7 +120,8 @@ def _found(seeds: int, noise: Noise, change: float, course: Course) -> str:
 
 
 def _told(noise: Noise) -> str:
-    return f"{noise.spread:.0%}, {noise.outliers:.0%} of copies 10 to 40 % worse"
+    count = f"{noise.copies} {'copy' if noise.copies == 1 else 'copies'}"
+    return f"{noise.spread:.0%}, {noise.outliers:.0%} of copies 10 to 40% worse; {count}"
 
 
 def main() -> None:

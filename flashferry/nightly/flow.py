@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from socket import gethostname
 
+from flashferry.core.described import counted
 from flashferry.core.errors import FlashferryError
 from flashferry.core.state_folder import make_private_directory, scratch_folder
 from flashferry.images.files import checked_image
@@ -25,6 +26,7 @@ from flashferry.nightly.clean_up import NO_LAB, remove_lab
 from flashferry.nightly.deadline import Clock, Deadline, NightStopped, StoppableClock, SystemClock
 from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.inventory_files import write_inventory
+from flashferry.nightly.judging import told
 from flashferry.nightly.lab_notes import LabNotes, new_title
 from flashferry.nightly.lab_steps import (
     Reach,
@@ -339,16 +341,16 @@ class _Flow:
             self._product_steps.figures += proof.look_again()
         self._judged = self._parts.judge(self._night())
         words = [proof.check()] if proof is not None else []
-        red = [one for one in self._judged.judgements if one.colour is Colour.RED]
-        if red:
+        if red := told(self._judged.judgements, Colour.RED):
             raise NightFault(
-                "; ".join(one.sentence for one in red),
+                red,
                 fault=Fault.PRODUCT,
                 step=StepName.JUDGE,
                 hint="The trend of each series is in the night's report",
             )
-        amber = [one.sentence for one in self._judged.judgements if one.colour is Colour.AMBER]
-        return "; ".join((*words, *amber)) or "nothing to judge"
+        noticed = [told(self._judged.judgements, colour) for colour in (Colour.AMBER, Colour.CHANGED_UP)]
+        plain = f"{counted(len(self._judged.judgements), 'series', 'series')} judged" if self._judged.judgements else ""
+        return "; ".join(filter(None, (*words, *noticed))) or plain or "nothing to judge"
 
     def _keep(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
         try:

@@ -14,7 +14,18 @@ from flashferry.core.described import counted
 from flashferry.core.units import duration
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.night import LINES_LEFT, Colour, Judgement, Night, NightCopy, SeriesKey
-from flashferry.nightly.trend import LEAST_NIGHTS, RATE, SECONDS, Course, PastNight, Rule, Side, Trend, trend_of
+from flashferry.nightly.trend import (
+    LEAST_NIGHTS,
+    RATE,
+    SECONDS,
+    Course,
+    PastNight,
+    Rule,
+    Side,
+    Trend,
+    nights_in_a_row,
+    trend_of,
+)
 from flashferry.reports.thresholds import THRESHOLDS, Threshold
 from flashferry.reports.words import gain, rate, share
 from flashferry.store.nights import PastSeriesNight, SeriesNight
@@ -30,11 +41,14 @@ _COLOURS = {
 }
 _MEANINGS = {
     Course.STEADY: "",
-    Course.BETTER_ONCE: "; a second night like it counts as a change",
-    Course.BETTER_AGAIN: ", not for the first night: look whether a condition was taken off its link",
-    Course.WORSE_ONCE: "; a second night like it turns red",
-    Course.WORSE_AGAIN: ", not for the first night",
+    Course.BETTER_ONCE: "; {nights} nights like it in a row count as a change",
+    Course.BETTER_AGAIN: ", {nights} nights in a row or more: look whether a condition was taken off its link",
+    Course.WORSE_ONCE: "; {nights} nights like it in a row turn red",
+    Course.WORSE_AGAIN: ", {nights} nights in a row or more",
 }
+
+_MOST_TOLD = 3
+"""Series that a sentence about a night names; the report has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +92,14 @@ def why_not_comparable(night: Night) -> str:
     return next((f"{step.name.value}: {step.sentence}" for step in failed), "")
 
 
+def told(judgements: Iterable[Judgement], colour: Colour) -> str:
+    """Return those of a colour in a sentence that names their series, the first few of them; empty for none."""
+    found = [one for one in judgements if one.colour is colour]
+    words = [f"{one.key}: {one.sentence}" for one in found[:_MOST_TOLD]]
+    more = f"and {counted(len(found) - len(words), 'series', 'series')} more" if len(found) > len(words) else ""
+    return "; ".join(filter(None, (*words, more)))
+
+
 def judges(threshold: Threshold) -> bool:
     """Return whether a night's copies tell whether a threshold holds."""
     return threshold.name in _HELD
@@ -106,7 +128,7 @@ def _judged(
         sentence = f"{told}; not compared: {night.not_comparable_because or 'the night does not count'}"
         return _judgement(found, Colour.NO_HISTORY, sentence)
     rule = SECONDS if found.key.is_seconds else RATE
-    trend = trend_of(found.middle, [_past_night(one.row) for one in past], rule)
+    trend = trend_of(found.middle, [_past_night(one.row) for one in past], rule, copies=len(found.values))
     missed = tuple(_missed(night, found.copies, thresholds))
     colour = Colour.RED if missed else _COLOURS[trend.course]
     since = _changes(night, past[-1]) if past and colour not in {Colour.GOOD, Colour.NO_HISTORY} else ""
@@ -167,7 +189,7 @@ def _beside(found: _Values, trend: Trend) -> str:
     if trend.side is not Side.WITHIN:
         is_low = found.middle < band.low
         wanted = f"at least {figure(found.key, band.low)}" if is_low else f"at most {figure(found.key, band.high)}"
-        edge = f"; expected {wanted}{_MEANINGS[trend.course]}"
+        edge = f"; expected {wanted}{_MEANINGS[trend.course].format(nights=nights_in_a_row(len(found.values)))}"
     return f", {how} {nights}{edge}"
 
 

@@ -9,7 +9,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import by_series, keep, past, told_nights
-from flashferry.nightly.judging import judge_night, judges
+from flashferry.nightly.judging import judge_night, judges, told
 from flashferry.nightly.night import Colour, Night, SeriesKey, StepName
 from flashferry.reports.thresholds import parse_threshold
 from flashferry.store import nights as stored
@@ -59,8 +59,8 @@ def test_a_drop_is_amber_then_red_and_says_what_changed(night, play):
     amber, red = judgement(judged[20], TUNED), judgement(judged[21], TUNED)
     assert (amber.colour, red.colour) == (Colour.AMBER, Colour.RED)
     assert "10% below the median of 14 good nights, 4.9" in amber.sentence
-    assert "a second night like it turns red" in amber.sentence
-    assert "not for the first night" in red.sentence
+    assert "2 nights like it in a row turn red" in amber.sentence
+    assert "2 nights in a row or more" in red.sentence
     assert "this host's kernel from 6.12.48 to 6.13.0" in amber.sentence
     assert red.threshold is not None
     assert red.history_median is not None
@@ -68,11 +68,22 @@ def test_a_drop_is_amber_then_red_and_says_what_changed(night, play):
     assert colours(judged[21])[AS_IS] is Colour.GOOD
 
 
+def test_a_sentence_about_a_night_names_its_series(night, play):
+    """Those of a colour, the first three of them; how many more there are."""
+    judged, _ = play(*(night(number) for number in range(10)), *(night(number, factor=0.8) for number in (10, 11)))
+    red, amber = (told(judged[-1].judgements, colour) for colour in (Colour.RED, Colour.AMBER))
+    assert red.startswith(f"{TUNED}: {judgement(judged[-1], TUNED).sentence}; ")
+    assert red.count("; expected at least") == 2
+    assert amber.startswith(f"{STAGED}: ")
+    assert told(judged[-1].judgements, Colour.CHANGED_UP) == ""
+    assert told(judged[-1].judgements * 2, Colour.RED).endswith("; and 1 series more")
+
+
 def test_a_rise_is_told_on_the_second_night(night, play):
     """Somebody took the condition off: good with a word the first night, then changed."""
     judged, _ = play(*(night(number) for number in range(10)), *(night(number, factor=3.0) for number in (10, 11)))
     assert [colours(one)[TUNED] for one in judged[10:]] == [Colour.GOOD, Colour.CHANGED_UP]
-    assert "counts as a change" in judgement(judged[10], TUNED).sentence
+    assert "2 nights like it in a row count as a change" in judgement(judged[10], TUNED).sentence
     assert "condition was taken off" in judgement(judged[11], TUNED).sentence
 
 
@@ -147,7 +158,7 @@ def test_a_line_left_behind_is_red_in_every_night(night, play):
 def test_a_slow_login_is_found_and_its_threshold_lies_above(night, play):
     """Of seconds more is worse."""
     usual = [night(number) for number in range(10)]
-    slow = [night(number) for number in (10, 11)]
+    slow = [night(number) for number in (10, 11, 12)]
     slow = [
         replace(
             one,
@@ -157,7 +168,8 @@ def test_a_slow_login_is_found_and_its_threshold_lies_above(night, play):
     ]
     judged, _ = play(*usual, *slow)
     found = judgement(judged[-1], "cat8000v/-/wan50/ssh/connect")
-    assert found.colour is Colour.RED
+    assert (found.colour, found.copies) == (Colour.RED, 2)
+    assert judgement(judged[-2], "cat8000v/-/wan50/ssh/connect").colour is Colour.AMBER
     assert found.threshold is not None
     assert found.tonight > found.threshold
 

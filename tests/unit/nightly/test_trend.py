@@ -78,6 +78,24 @@ def test_amber_first_and_red_only_on_the_second_night_in_a_row():
     assert trend_of(100, [*past, *worse]).course is Course.STEADY
 
 
+def test_few_copies_turn_red_on_the_third_night():
+    """The median of two is bent by one outlier: amber, amber, red; with three copies amber, red."""
+    past, worse = nights(*SPREAD), nights(90, side=Side.WORSE)
+    for copies, row in ((1, 3), (2, 3), (3, 2), (5, 2)):
+        told = [trend_of(90, [*past, *worse * number], copies=copies).course for number in range(row)]
+        assert told == [*[Course.WORSE_ONCE] * (row - 1), Course.WORSE_AGAIN]
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_few_copies_turn_red_by_chance_in_no_more_than_two_of_a_hundred(copies):
+    """The same noise as with five copies; what is half as slow is found all the same."""
+    noise = Noise(spread=0.03, copies=copies)
+    series = [courses(200, seed, noise) for seed in range(25)]
+    assert share_of(Course.WORSE_AGAIN, series) <= 0.002
+    assert max(share_of(Course.WORSE_AGAIN, [found]) for found in some(series)) <= 0.02
+    assert found_by(Course.WORSE_AGAIN, 22, [courses(30, seed, noise, changed(0.5)) for seed in range(50)]) == 1.0
+
+
 def test_a_drop_never_becomes_the_past():
     """A hundred bad nights later the next one is red still."""
     assert trend_of(90, [*nights(*SPREAD), *nights(*[90.0] * 100, side=Side.WORSE)]).course is Course.WORSE_AGAIN
