@@ -127,7 +127,7 @@ def _told(noise: Noise) -> str:
 def main() -> None:
     """Simulate, print the tables, and put them into a document where one is given."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1000, help="series per cell")
+    parser.add_argument("--seeds", type=int, default=500, help="series per cell")
     parser.add_argument("--docs", type=Path, help="document with markers for the tables")
     given = parser.parse_args()
     text = "\n".join(_lines(given.seeds))

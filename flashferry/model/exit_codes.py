@@ -134,6 +134,10 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.USAGE: "the description was not written, or is wrong; nothing was touched",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
+    "nightly-history": {
+        ExitCode.OK: "the nights were read; no lab was touched",
+        ExitCode.INTERRUPTED: _NOTHING_CHANGED,
+    },
     "lab": {ExitCode.OK: "the lab is up", ExitCode.INTERRUPTED: "interrupted by the operator; the lab is gone"},
     "lab-exec": {ExitCode.OK: "the command was run; 'command_exit_code' is its own"},
     "lab-experiment": _STUDY,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from flashferry.cli.command_line import App
 from flashferry.cli.nightly.begin import init
+from flashferry.cli.nightly.history import history
 
 app = App(help="Take a lab up, stage on it, judge the night, leave nothing running.")
 app.command("init")(init)
+app.command("history")(history)

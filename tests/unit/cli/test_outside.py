@@ -60,6 +60,8 @@ from flashferry.monitor.event_log import event_line, event_log
 from flashferry.monitor.events import Event
 from flashferry.monitor.metrics import run_metrics, serve_metrics
 from flashferry.monitor.progress import Expected, Roster
+from flashferry.nightly.history import keep as keep_night
+from flashferry.nightly.night import Night
 from flashferry.planning.inspection import CheckRecord
 from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
@@ -241,6 +243,7 @@ ELSEWHERE = {
     "images list": "test_images",
     "images hash": "test_images",
     "nightly init": "test_a_night_is_described",
+    "nightly history": "test_nights_are_told",
     "run pause": "test_a_run_is_steered",
     "run continue": "test_a_run_is_steered",
     "run stop": "test_a_run_is_steered",
@@ -604,6 +607,31 @@ def test_a_night_is_described(ground, flashferry_says):
     out, _ = flashferry_says(*words, "--json", is_document=True)
     assert secrets_in(out) == []
     assert "wan \u202e*** [bold]" in list(texts_in(json.loads(out)))
+
+
+def test_nights_are_told(ground, flashferry_says):
+    """What a lab said of itself is in its nights: shown and not obeyed, in the table, on the page and for programs."""
+    began = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)
+    night = Night(
+        night_id="ff-nightly-20261122T0100-3f2a",
+        started_at=began,
+        ended_at=began,
+        backend="cml",
+        controller_version=f"2.9 {ENABLE}",
+        kernel="6.12",
+        tool_version="0.1.0",
+        is_comparable=False,
+        not_comparable_because=f"link <b>\u202e{TOKEN} [bold]</b>",
+    )
+    keep_night(ground / "state", night)
+    page = ground / "nights.html"
+    words = ("nightly", "history", "--state-dir", str(ground / "state"))
+    out, err = flashferry_says(*words, "--html", str(page))
+    assert r"link <b>\u202e*** [bold]</b>" in out
+    assert r"link &lt;b&gt;\u202e*** [bold]&lt;/b&gt;" in page.read_text()
+    out, _ = flashferry_says(*words, "--json", is_document=True)
+    for text in (out, err, page.read_text()):
+        assert secrets_in(text) == []
 
 
 # Sentences, and what nobody expected

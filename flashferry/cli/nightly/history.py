@@ -1,0 +1,170 @@
+"""`flashferry nightly history`: how each series went over the nights, and what each night came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry import api
+from flashferry.cli.history import blocks
+from flashferry.cli.options.shared import JsonOption, StateOption
+from flashferry.cli.terminal.output import finish, say
+from flashferry.cli.view.layout import BAD, GOOD, console, is_wide, line, show
+from flashferry.core.described import counted
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.writing import write_whole
+from flashferry.model.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from flashferry.nightly.history import Series
+    from flashferry.nightly.night import Night
+
+_LAST = 30
+"""Nights that are shown where nobody says how many."""
+
+_SHOWN = 10
+"""Nights that have a line of their own in a terminal; the series are drawn over all that were asked for."""
+
+_TONES = {"good": GOOD, "bad": BAD, "warn": "yellow"}
+
+
+def history(
+    last: Annotated[int, typer.Option("--last", metavar="N", min=1, max=10_000, help="Of how many nights.")] = _LAST,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write all of it as a page with graphs, too.")
+    ] = None,
+    state_dir: StateOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show how each series went over the last nights, and what each night came to. Touches no lab."""
+    from flashferry.nightly.history import by_series, told_nights
+    from flashferry.store.nights import series_nights
+
+    folder = api.state_folder(state_dir)
+    nights = told_nights(folder, last=last)
+    series = by_series(series_nights(folder, last=last))
+    if html is not None:
+        _write_page(html, nights, series)
+    result: dict[str, object] = {"nights": [_told(night) for night in nights], "series": _told_series(series)}
+    finish("nightly-history", ExitCode.OK, result, as_json=json, human=lambda: _print(nights, series))
+
+
+def _write_page(path: Path, nights: Sequence[Night], series: Sequence[Series]) -> None:
+    """Write the page of all nights, whole or not at all.
+
+    Raises:
+        ConfigInvalid: It cannot be written.
+    """
+    from importlib.metadata import version
+
+    from flashferry.nightly.artefacts import history_html
+
+    page = history_html(nights, series, written_by=f"flashferry {version('flashferry')}")
+    try:
+        write_whole(path, page, is_private=False)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"--html {path}: cannot be written: {error.strerror or error}", hint="Give a file in a folder of yours"
+        ) from None
+    say(f"page of {counted(len(nights), 'night')} written to {path}, {len(page.encode()):,} bytes")
+
+
+def _told(night: Night) -> dict[str, object]:
+    return {
+        "night": night.night_id,
+        "started_at": night.started_at.isoformat(),
+        "ended_at": night.ended_at.isoformat(),
+        "exit_code": int(night.exit_code),
+        "fault": night.fault,
+        "is_comparable": night.is_comparable,
+        "not_comparable_because": night.not_comparable_because,
+        "backend": night.backend,
+        "controller_version": night.controller_version,
+        "kernel": night.kernel,
+        "tool_version": night.tool_version,
+        "judgements": night.judgements,
+    }
+
+
+def _told_series(series: Sequence[Series]) -> list[object]:
+    from flashferry.nightly.artefacts.report import series_report
+
+    return [series_report(one) for one in series]
+
+
+def _print(nights: Sequence[Night], series: Sequence[Series]) -> None:
+    if not nights:
+        console().print("no night is kept yet: 'flashferry nightly run' plays one")
+        return
+    show((_series_row(one) for one in series), wide_only=frozenset({"expected", "beyond"}))
+    console().print()
+    shown = nights[-_SHOWN:]
+    show((_night_row(night) for night in reversed(shown)), wide_only=frozenset({"took", "kernel", "night"}))
+    if len(shown) < len(nights):
+        earlier = counted(len(nights) - len(shown), "earlier night")
+        console().print(f"{earlier}: --json and --html have all")
+    _print_reasons(shown)
+
+
+def _print_reasons(nights: Sequence[Night]) -> None:
+    """Print why a night was not good, and of the last one what was noticed."""
+    from flashferry.nightly.artefacts import words
+    from flashferry.nightly.night import Colour
+
+    for night in reversed(nights):
+        for text in words.night_lines(night):
+            line(_when(night), text, BAD if words.night_tone(night) == "bad" else "")
+    for one in nights[-1].judgements:
+        if one.colour not in {Colour.GOOD, Colour.NO_HISTORY}:
+            line(words.title_of(one.key), one.sentence, BAD if one.colour is Colour.RED else "")
+
+
+def _series_row(series: Series) -> dict[str, str | Text]:
+    from rich.text import Text
+
+    from flashferry.nightly.artefacts import words
+
+    last = series.nights[-1].row
+    compared = [one.row.tonight for one in series.nights if one.is_comparable]
+    width = _LAST if is_wide() else _SHOWN
+    tone = _TONES.get(words.colour_tone(series.colour), "")
+    return {
+        "series": words.title_of(series.key),
+        "nights": str(len(series.nights)),
+        "trend": blocks(compared[-width:]),
+        "last": words.figure_of(series.key, last.tonight),
+        "expected": words.figure_of(series.key, last.history_median),
+        "beyond": words.figure_of(series.key, last.threshold),
+        "judged": Text(words.colour_word(series.colour), style=tone),
+    }
+
+
+def _night_row(night: Night) -> dict[str, str | Text]:
+    from rich.text import Text
+
+    from flashferry.nightly.artefacts import words
+    from flashferry.nightly.artefacts.history_page import night_line
+
+    told = night_line(night)
+    return {
+        "begun": _when(night),
+        "night": told.night_id,
+        "result": Text(told.word, style=_TONES.get(words.night_tone(night), "")),
+        "series": told.series or "-",
+        "took": told.took,
+        "kernel": told.kernel,
+        "release": told.tool_version,
+    }
+
+
+def _when(night: Night) -> str:
+    """Return when a night began, in UTC; a narrow terminal leaves out the year."""
+    from flashferry.nightly.artefacts.history_page import night_line
+
+    began = night_line(night).began[:16]
+    return began if is_wide() else began[5:]
