@@ -32,7 +32,7 @@ from tasks.configuration_state import (
     saved_by_stamps,
 )
 from tasks.fetching.ceilings import Ceiling, ceilings
-from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trustpoints
+from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trusting, trustpoints
 from tasks.file_system import (
     MemberRoom,
     default_file_system,
@@ -200,7 +200,7 @@ class _Look:
 
     def _ceilings(self, running: Configured) -> tuple[Ceiling, ...]:
         rtt_s, link = self._session.rtt_s, self._fetching.link_rate_bps
-        return ceilings(
+        found = ceilings(
             running.tcp,
             platform=self._platform,
             release=self._version.release,
@@ -209,6 +209,7 @@ class _Look:
             rtt_s=rtt_s,
             link_rate_bps=link,
         )
+        return trusting(found, trustpoints(running.commands)) if self._fetching.is_stated else found
 
     def _find_file_system(self) -> str:
         """Return where the running image lives; a device booted over the network tells its default instead."""

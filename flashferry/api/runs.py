@@ -54,15 +54,36 @@ def history(*, state: Path | str | None = None) -> History:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransportHistory:
+    """What the history of a device says of one transport: a series of its own, for copies by others tell nothing of it.
+
+    Attributes:
+        transport: Its name.
+        copies: How many timed copies of the device went by it.
+        expected_tuned: What a copy of half a gigabyte by it may be expected to do while tuned; None where nobody knows.
+        expected_as_it_is: The same with the device's own settings.
+        shown_not_to_gain: Why tuning the device gains nothing by it, where that was measured.
+    """
+
+    transport: str
+    copies: int
+    expected_tuned: Expectation | None
+    expected_as_it_is: Expectation | None
+    shown_not_to_gain: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceHistory:
     """A device's timed copies over time.
 
     Attributes:
         device: Its name in the inventory.
         measurements: The last copies, the oldest first.
-        expected_tuned: What a copy of half a gigabyte may be expected to do while tuned; None where nobody knows.
+        expected_tuned: What a copy of half a gigabyte may be expected to do while tuned, by the transport of the newest
+            copy; None where nobody knows.
         expected_as_it_is: The same with the device's own settings.
         shown_not_to_gain: Why tuning it gains nothing, where that was measured.
+        by_transport: The same of each transport that any of its copies went by, that of the newest copy first.
         damaged: How many records of the journal were left out, for damage.
     """
 
@@ -71,6 +92,7 @@ class DeviceHistory:
     expected_tuned: Expectation | None
     expected_as_it_is: Expectation | None
     shown_not_to_gain: str | None
+    by_transport: tuple[TransportHistory, ...]
     damaged: int
 
 
@@ -88,14 +110,27 @@ def device_history(found: History, device: str, last: int = 20) -> DeviceHistory
     copies = found.of(device)
     if not copies:
         raise _unknown(device, found)
-    by = copies[-1].transport
+    series = tuple(_by(found, device, one) for one in dict.fromkeys(copy.transport for copy in reversed(copies)))
+    newest = series[0]
     return DeviceHistory(
         device=device,
         measurements=copies[-last:],
-        expected_tuned=found.expected(device, tuned=True, size_bytes=TYPICAL_IMAGE_BYTES, transport=by),
-        expected_as_it_is=found.expected(device, tuned=False, size_bytes=TYPICAL_IMAGE_BYTES, transport=by),
-        shown_not_to_gain=found.shown_not_to_gain(device, by),
+        expected_tuned=newest.expected_tuned,
+        expected_as_it_is=newest.expected_as_it_is,
+        shown_not_to_gain=newest.shown_not_to_gain,
+        by_transport=series,
         damaged=found.damaged,
+    )
+
+
+def _by(found: History, device: str, transport: str) -> TransportHistory:
+    size_bytes = TYPICAL_IMAGE_BYTES
+    return TransportHistory(
+        transport=transport,
+        copies=sum(one.transport == transport for one in found.of(device)),
+        expected_tuned=found.expected(device, tuned=True, size_bytes=size_bytes, transport=transport),
+        expected_as_it_is=found.expected(device, tuned=False, size_bytes=size_bytes, transport=transport),
+        shown_not_to_gain=found.shown_not_to_gain(device, transport),
     )
 
 

@@ -28,6 +28,7 @@ from flashferry.fileserver import (
     SenderProfile,
     ServerGone,
     ServerSettings,
+    ServerStartFailed,
     SiteRates,
 )
 from flashferry.images.catalogue import Catalogue
@@ -36,7 +37,8 @@ from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.options import ANY_ADDRESS
 from flashferry.run.server import HOST_KEYS
 from flashferry.transports import TRANSPORTS, USUAL
-from flashferry.transports.listening import listeners_at, port_notice
+from flashferry.transports.listening import listeners_at, listening_error, port_notice
+from flashferry.transports.scp import described_keys
 from flashferry.transports.serving import certified, check_served
 from flashferry.transports.transport import ListenOptions, Transport
 from inventory.view import DEFAULT_CAP_SHARE
@@ -161,6 +163,7 @@ class Serving:
         server: The server: its events, its catalogue, and what it is sending.
         port_notices: What is to be said of ports where none was asked for.
         fingerprints: Of our host keys, as a device may show them that asks about them; none where none are shown.
+        host_keys: The same in words, a text for each key: its kind, and each fingerprint with what it is.
     """
 
     def __init__(self, server: FileServer, options: ServeOptions, fixed: FixedLogin | None) -> None:
@@ -168,6 +171,7 @@ class Serving:
         self.port_notices = tuple(_port_notices(server, options))
         keys = state_folder(options.state) / HOST_KEYS
         self.fingerprints = tuple(dict.fromkeys(shown for one in options.served for shown in one.fingerprints(keys)))
+        self.host_keys = described_keys(keys) if self.fingerprints else ()
         self._options, self._fixed = options, fixed
 
     def tickets(self) -> ManualTickets:
@@ -218,6 +222,8 @@ def serve(options: ServeOptions, *, password: str | None = None) -> Iterator[Ser
     try:
         with FileServer(_settings(options)) as server:
             yield Serving(server, options, _fixed_login(options, password))
+    except ServerStartFailed as error:
+        raise listening_error(error, options.served) from None
     except (FileServerError, ImageError) as error:
         raise ConfigInvalid(error.message, hint=error.hint) from None
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from flashferry.api import DeviceHistory
+    from flashferry.api.runs import TransportHistory
     from flashferry.store.history import History
     from flashferry.store.measurement import Measurement
 
@@ -58,9 +59,10 @@ def history(
 def _print_newest(found: History) -> None:
     if not found.hosts:
         console().print("the journal has no copy of any device yet")
-    has_by = _has_choice(found.of(host)[-1] for host in found.hosts)
+    series = [copies for host in found.hosts for copies in _series(found.of(host))]
+    has_by = _has_choice(copies[-1] for copies in series)
     show(
-        (_head(host, len(found.of(host))) | _row(found.of(host)[-1], has_by=has_by) for host in found.hosts),
+        (_head(copies[-1].host, len(copies)) | _row(copies[-1], has_by=has_by) for copies in series),
         wide_only=frozenset({"copies", "RTT", "window", "control", "run"}),
     )
     _print_damage(found)
@@ -79,20 +81,33 @@ def _print_device(one: DeviceHistory, found: History) -> None:
             line(_when(copy), f"not delivered: {copy.outcome}", BAD)
     for text in trend(copies):
         console().print(text)
-    for words, expected in (("tuned", one.expected_tuned), ("as it is", one.expected_as_it_is)):
+    for series in one.by_transport:
+        _print_expected(series, by="" if len(one.by_transport) == 1 else f", by {series.transport}")
+    _print_damage(found)
+
+
+def _print_expected(series: TransportHistory, *, by: str) -> None:
+    for words, expected in (("tuned", series.expected_tuned), ("as it is", series.expected_as_it_is)):
         if expected is not None:
             took = short_duration(TYPICAL_IMAGE_BYTES / expected.bytes_per_s)
             size = f"{TYPICAL_IMAGE_BYTES / 1e6:.0f} MB"
             text = f"{size} to flash: {took} at {rate(expected.bytes_per_s)} ({expected.source})"
-            line(f"expected {words}", text)
-    if one.shown_not_to_gain is not None:
-        line("tuning gains nothing", one.shown_not_to_gain)
-    _print_damage(found)
+            line(f"expected {words}{by}", text)
+    if series.shown_not_to_gain is not None:
+        line(f"tuning gains nothing{by}", series.shown_not_to_gain)
 
 
 def _print_damage(found: History) -> None:
     if found.damaged:
         line("journal", f"{counted(found.damaged, 'record')} left out, for damage", BAD)
+
+
+def _series(copies: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Return a device's copies apart by transport, that of the newest copy first: each is a series of its own."""
+    found: dict[str, list[Measurement]] = {one.transport: [] for one in reversed(copies)}
+    for one in copies:
+        found[one.transport].append(one)
+    return list(found.values())
 
 
 def _has_choice(copies: Iterable[Measurement]) -> bool:
@@ -135,14 +150,21 @@ def _size(size_bytes: int) -> str:
 def trend(copies: Sequence[Measurement]) -> Iterator[str]:
     """Yield a line for each kind of copy of which there are several, the oldest copy on the left.
 
+    Copies by different transports are of different kinds, and where there are any the line says which.
+
     Args:
         copies: A device's copies, the oldest first.
     """
-    for to_null in (False, True):
-        for tuned in (True, False):
-            speeds = [one.bytes_per_s for one in copies if (one.to_null, one.tuned) == (to_null, tuned) and one.counts]
+    series = _series(copies)
+    kinds = [(to_null, tuned) for to_null in (False, True) for tuned in (True, False)]
+    for by in series:
+        for kind in kinds:
+            speeds = [one.bytes_per_s for one in by if (one.to_null, one.tuned) == kind and one.counts]
             if len(speeds) >= _LEAST:
+                to_null, tuned = kind
                 what = f"{'to null:' if to_null else 'to flash'}, {'tuned' if tuned else 'as it is'}"
+                if len(series) > 1:
+                    what = f"{f'by {by[0].transport}':<8} {what}"
                 last = speeds[-_WIDTH:]
                 yield f"{what:<18} {blocks(last)}  last {rate(last[-1])}, best {rate(max(speeds))}"
 

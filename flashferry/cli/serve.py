@@ -165,14 +165,17 @@ def serve(
         hashed(served.server.catalogue)
         for notice in served.port_notices:
             say(notice)
-        if served.fingerprints:
-            say(f"a device that asks about our host key is to show one of these: {', '.join(served.fingerprints)}")
+        if served.host_keys:
+            say("a device that asks about our host key is to show one of these:")
+            for shown in served.host_keys:
+                say(f"  {shown}")
         tickets = served.tickets()
         if user is not None:
             say("the fixed login fetches every image with the password you gave, for example:")
             for line in tickets.fixed_lines():
                 copy_line(line, err=True)
-        watch_sessions(served.server, tickets, served.rates(), stop, as_json=as_json)
+        has_by = len(options.served) > 1
+        watch_sessions(served.server, tickets, served.rates(), stop, as_json=as_json, has_by=has_by)
         if not served.server.ended_in_order:
             # Here and not further out: where nobody reads our output, telling must not wait for it.
             say(f"error: {served.server.gone}; what it was sending was cut. Start it again")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,10 +32,12 @@ from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import published
 from flashferry.model.fleet_plan import TuneMode
+from inventory.transport_policy import NAMES
 from tasks.tcp_config import EXTRAS
 
 if TYPE_CHECKING:
     from flashferry.api import StageJob, StageOptions
+    from flashferry.model.record import RunReport
     from flashferry.store.journal import Journal
 
 
@@ -174,7 +176,7 @@ def _run(job: StageJob, journal: Journal, shown: _Shown, first: Sequence[str]) -
     from flashferry.store.status import last_as_is
 
     roster = api.roster_of(job.devices, job.sizes_bytes)
-    was = last_as_is(journal.directory)
+    was = {by: last_as_is(journal.directory, by) for by in NAMES}
     with (
         watching(
             "restore", devices=len(roster.devices), roster=roster, events=shown.events, metrics=shown.metrics
@@ -186,7 +188,14 @@ def _run(job: StageJob, journal: Journal, shown: _Shown, first: Sequence[str]) -
         api.transcripts_told_by(job.nornir, emit.say)
         report = api.carry_out(job, state=journal, emit=emit, interrupted=stop.is_set, approve=wave_approval(emit.say))
     code = api.run_exit_code(report)
-    finish("stage", code, {"run": report}, as_json=shown.as_json, human=lambda: print_run(report, was))
+    finish(
+        "stage", code, {"run": report}, as_json=shown.as_json, human=lambda: print_run(report, _as_it_was(was, report))
+    )
+
+
+def _as_it_was(was: Mapping[str, Mapping[str, float]], report: RunReport) -> dict[str, float]:
+    """Return by device its speed before tuning by the transport of its copy; by another one it is none of this."""
+    return {one.host: rate for one in report.devices if (rate := was.get(one.transport, {}).get(one.host))}
 
 
 def _excluded(job: StageJob) -> Iterator[str]:

@@ -16,6 +16,7 @@ from flashferry.model.exit_codes import ExitCode
 from flashferry.model.states import State
 from flashferry.store.reader import LATEST_RUNS
 from flashferry.store.run_lock import RunState
+from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +61,9 @@ def print_status(found: Status) -> None:
         what = "the journal has no run" if found.has_journal else "no journal: nothing was staged or probed from here"
         console().print(f"{found.directory}: {what} yet")
         return
-    rows = [[_status_row(run, device) for device in _told(run)] for run in found.runs]
+    # A column in which every device says the same tells nothing.
+    has_by = any(device.transport not in (None, USUAL) for run in found.runs for device in _told(run))
+    rows = [[_status_row(run, device, has_by=has_by) for device in _told(run)] for run in found.runs]
     widths = _widths([row for of_run in rows for row in of_run])
     for number, (run, of_run) in enumerate(zip(found.runs, rows, strict=True)):
         if number:
@@ -131,11 +134,13 @@ def _needing_attention(run: RunStatus) -> tuple[DeviceStatus, ...]:
     return tuple(device for device in run.devices if device.is_held or device.outcome in BAD_OUTCOMES)
 
 
-def _status_row(run: RunStatus, device: DeviceStatus) -> _Row:
+def _status_row(run: RunStatus, device: DeviceStatus, *, has_by: bool) -> _Row:
+    by: _Row = {"by": device.transport or "-"} if has_by else {}
     return {
         "device": device.host,
         "wave": str(device.wave) if device.wave >= 0 else "-",
         "result": _result(device),
+        **by,
         "speed": rate(device.rate_bytes_per_s),
         "verdict": device.verdict or "-",
         "config": _standing_of_configuration(run, device),

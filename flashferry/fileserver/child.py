@@ -71,7 +71,11 @@ _STOP_S = 5.0
 def _bound(listener: "ListenerSettings", settings: "ServerSettings") -> socket.socket:
     profile = settings.profile
     first = first_candidates(profile.congestion_control)
-    return bound_listener(listener.listen_address, listener.port, profile.dscp, first)
+    try:
+        return bound_listener(listener.listen_address, listener.port, profile.dscp, first)
+    except ServerStartFailed as error:
+        error.transports = listener.transports
+        raise
 
 
 def _environment() -> dict[str, str]:

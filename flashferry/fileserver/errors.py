@@ -25,9 +25,19 @@ class SettingsInvalid(FileServerError, ValueError):
 
 
 class ServerStartFailed(FileServerError):
-    """The server could not start, for example because its port is in use."""
+    """The server could not start, for example because its port is in use.
+
+    Attributes:
+        transports: Where a port could not be listened on: what was to be served there, by name.
+        needs_right: Whether it is a well-known port, for which this user has no right.
+    """
 
     kind: ClassVar[Kind] = Kind.SERVER_START_FAILED
+
+    def __init__(self, message: str, *, hint: str | None = None, needs_right: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.transports: tuple[str, ...] = ()
+        self.needs_right = needs_right
 
 
 class ServerGone(FileServerError):

@@ -52,7 +52,8 @@ def bound_listener(address: str, port: int, dscp: int = 0, congestion_controls: 
             errno.EACCES: "Ports below 1024 take root or CAP_NET_BIND_SERVICE; use 2121 otherwise",
             errno.EADDRNOTAVAIL: "Give an address of this host, or 0.0.0.0",
         }.get(error.errno or 0, "Check address and port")
-        raise ServerStartFailed(f"cannot listen on {address} port {port}: {error.strerror}", hint=hint) from error
+        message = f"cannot listen on {address} port {port}: {error.strerror}"
+        raise ServerStartFailed(message, hint=hint, needs_right=error.errno == errno.EACCES) from error
     save_syn(listener)
     set_first_congestion_control(listener, congestion_controls)
     if dscp:

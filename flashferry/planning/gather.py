@@ -31,6 +31,7 @@ from inventory.image_rules import ImageChoice, ImageRules, Traits
 from inventory.view import HostView, view
 from tasks.check import CheckReport, Wanted
 from tasks.fetching.ceilings import Ceiling
+from tasks.fetching.fit import trusting
 from templates.version import parse_version
 
 
@@ -149,7 +150,7 @@ def _found(task: Task, device: HostView, inspection: Inspection) -> Found:
         wanted=wanted,
         link_rate=link,
         fit=fit,
-        ceilings=seen.check.ceilings if seen.check is not None else (),
+        ceilings=trusting(seen.check.ceilings, seen.check.trustpoints) if seen.check is not None else (),
     )
 
 

@@ -36,6 +36,7 @@ class CheckRecord:
         failure: Why it could not be seen, is refused, or cannot reach us.
         reach: Whether it can fetch a file from us, as a run would take it; None where that was not tried.
         reaches: The same by each transport that was tried, in the order in which a run takes them.
+        not_tried: What was left out of these though the inventory allows it, a sentence each with the reason.
     """
 
     host: str
@@ -44,6 +45,7 @@ class CheckRecord:
     failure: Failure | None
     reach: Connectivity | None = None
     reaches: tuple[Connectivity, ...] = ()
+    not_tried: tuple[str, ...] = ()
 
 
 def check_fleet(

@@ -133,14 +133,20 @@ def _banner(report: Report) -> str:
     return "warn" if report.standing is RunStanding.ALIVE or report.summary.good < report.summary.devices else "good"
 
 
-def _transfer_title(transfer: TransferReport) -> str:
+def _transfer_title(transfer: TransferReport, device: DeviceReport) -> str:
+    """Return what a transfer was; by which transport is told where not all of the device's went the usual way."""
     what = {"stage": "Copy", "probe as it is": "Speed test as it is", "probe tuned": "Speed test, tuned"}
     name = what.get(transfer.kind, transfer.kind)
     tuned = ", tuned" if transfer.kind == "stage" and transfer.is_tuned else ""
     where = f" to {transfer.target}" if transfer.target else ""
     small = f", the first {words.size(transfer.acked_bytes)}" if _is_pilot(transfer) else ""
-    by = "" if transfer.transport == USUAL else f" by {transfer.transport.upper()}"
+    is_usual = all(one.transport == USUAL for one in device.transfers)
+    by = "" if is_usual else f" by {transfer.transport.upper()}"
     return f"{name}{tuned}{where}{by}{small}, {words.moment(transfer.at)}"
+
+
+def _line_families(device: DeviceReport) -> str:
+    return words.line_families(line.ours for line in device.restore.lines)
 
 
 def _is_pilot(transfer: TransferReport) -> bool:
@@ -179,6 +185,7 @@ def _template() -> Template:
         "shortened": _shortened,
         "transfer_title": _transfer_title,
         "is_pilot": _is_pilot,
+        "line_families": _line_families,
         "cap_words": _cap_words,
     }
     return made.get_template("report.html.j2")

@@ -19,11 +19,15 @@ from flashferry.reports.model import (
     Speed,
     Standing,
     StepTime,
+    TransferReport,
+    TransportComparedReport,
     TransportTriedReport,
+    VerdictReport,
 )
 from flashferry.reports.proof import restore_of
-from flashferry.reports.speeds import Speeds, speeds_of
+from flashferry.reports.speeds import Speeds, compared_of, speeds_of
 from flashferry.reports.transfers import transfers_of
+from flashferry.reports.words import line_families
 from inventory.transport_policy import USUAL
 
 if TYPE_CHECKING:
@@ -57,6 +61,7 @@ def device_report(
     outcome, restore = _outcome(device, record, run), restore_of(device, run)
     transfers = transfers_of(device)
     found = speeds_of(record, transfers, before)
+    compared = compared_of(record.at("probe"))
     steps = _steps(record)
     link = record.at("link_rate")
     return DeviceReport(
@@ -85,7 +90,7 @@ def device_report(
         untuned=found.untuned,
         gain=found.gain,
         saved_s=found.saved_s if _standing(outcome, restore) is Standing.GOOD else None,
-        verdict=transfers[-1].verdict if transfers else None,
+        verdict=_verdict(transfers, compared),
         hash_proof=_hash_proof(record),
         restore=restore,
         steps=steps,
@@ -97,11 +102,21 @@ def device_report(
         partial_advice=record.text("partial_advice"),
         notes=_notes(record, found, restore),
         transport=record.text("transport") or USUAL,
+        compared=compared,
         transports_tried=tuple(
             TransportTriedReport(transport=one.text("transport") or "", reason=one.text("reason") or "")
             for one in record.list("transports_tried")
         ),
     )
+
+
+def _verdict(
+    transfers: tuple[TransferReport, ...], compared: tuple[TransportComparedReport, ...]
+) -> VerdictReport | None:
+    """Return what limited the copy that counts: the last one; where transports were compared, that of the fastest."""
+    if compared:
+        return next((row.verdict for row in compared if row.is_best), None)
+    return transfers[-1].verdict if transfers else None
 
 
 def _failure(record: Node) -> Node:
@@ -186,7 +201,8 @@ def _notes(record: Node, found: Speeds, restore: RestoreReport) -> tuple[str, ..
         notes.append(found.note)
     if restore.startup_is_equal is False:
         notes.append(
-            "the startup configuration's ip tcp lines changed while the device was tuned: somebody saved. Look at "
-            "them and, if they are ours, save again: copy running-config startup-config"
+            f"the startup configuration's {line_families(one.ours for one in restore.lines)} lines changed while the "
+            "device was tuned: somebody saved. Look at them and, if they are ours, save again: copy running-config "
+            "startup-config"
         )
     return tuple(dict.fromkeys(notes))

@@ -17,6 +17,7 @@ from flashferry.reports.parts import (
     Speed,
     StepTime,
     TransferReport,
+    TransportComparedReport,
     TransportTriedReport,
     VerdictReport,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "StepTime",
     "Summary",
     "TransferReport",
+    "TransportComparedReport",
     "TransportTriedReport",
     "VerdictReport",
 ]
@@ -106,6 +108,7 @@ class DeviceReport:
         notes: What the operator should know all the same.
         transport: By what it fetched, or was to.
         transports_tried: By what no byte came before that, each with the reason.
+        compared: What a speed test that compares transports found of each; none elsewhere.
     """
 
     host: str
@@ -146,6 +149,7 @@ class DeviceReport:
     notes: tuple[str, ...]
     transport: str = USUAL
     transports_tried: tuple[TransportTriedReport, ...] = ()
+    compared: tuple[TransportComparedReport, ...] = ()
 
     @property
     def speed(self) -> Speed | None:

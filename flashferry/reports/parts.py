@@ -55,6 +55,25 @@ class TransportTriedReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransportComparedReport:
+    """A transport of a speed test that compares them.
+
+    Attributes:
+        transport: Its name.
+        bytes_per_s: What its copy to `null:` ran at, tuned, behind the start; null where there was none, or too short.
+        verdict: What limited that copy.
+        reason: Why there was none; else empty.
+        is_best: Whether `auto` begins with it: the fastest, or the preferred one of those that our own cap held back.
+    """
+
+    transport: str
+    bytes_per_s: float | None
+    verdict: VerdictReport | None
+    reason: str
+    is_best: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransferReport:
     """One transfer by our server's account.
 
@@ -117,7 +136,7 @@ class RestoreReport:
         commands: What was sent to undo it.
         running_is_equal: Whether the whole running configuration, line by line as salted digests, equals the start.
         running_difference: How it differs, in words; empty where it is equal or was not compared.
-        startup_is_equal: Whether the startup configuration's `ip tcp` lines are what they were.
+        startup_is_equal: Whether the startup configuration's lines of the kinds that a run sets are what they were.
         foreign: What somebody else changed meanwhile, a sentence each.
         failure: Why restoring failed, in a sentence; empty where it did not.
         by_recovery: Whether it was not the run itself but `flashferry recover` that restored it.

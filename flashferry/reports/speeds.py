@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flashferry.core.json_access import Node
-from flashferry.reports.model import Speed, TransferReport
+from flashferry.reports.model import Speed, TransferReport, TransportComparedReport
+from flashferry.reports.transfers import verdict_of
 from flashferry.store.transfer_row import NULL, STAGE
 from flashferry.tcp.probing import too_short
 
@@ -104,8 +105,26 @@ def _compared(before: Speed | None, tuned: Speed, *, copied_bytes: int, took_s: 
     return Speeds(as_is=before, tuned=tuned, gain=tuned.bytes_per_s / before.bytes_per_s, saved_s=saved_s)
 
 
+def compared_of(probe: Node) -> tuple[TransportComparedReport, ...]:
+    """Return what a speed test that compares transports found of each, in the order in which it tried them."""
+    return tuple(
+        TransportComparedReport(
+            transport=row.text("transport") or "",
+            bytes_per_s=None if _too_short(row.at("arm")) else row.at("arm").number("steady_bytes_per_s") or None,
+            verdict=verdict_of(row.at("arm", "verdict")),
+            reason=row.text("reason") or "",
+            is_best=bool(row.flag("is_best")),
+        )
+        for row in probe.list("by_transport")
+    )
+
+
 def _probed(probe: Node) -> Speeds:
     """Return the speeds of a speed test; a copy that was too short gives none, and what was not measured is said."""
+    if (best := next((row for row in compared_of(probe) if row.is_best), None)) is not None:
+        source = f"this speed test, to null:, by {best.transport}"
+        rate = best.bytes_per_s
+        return Speeds(tuned=Speed(bytes_per_s=rate, source=source, to_flash=False) if rate else None)
     arms = {name: probe.at(key) for name, key in (("as it is", "as_is"), ("tuned", "tuned"))}
     why = {name: too for name, arm in arms.items() if (too := _too_short(arm))}
     as_is, tuned = (None if name in why else _arm(arm) for name, arm in arms.items())

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from flashferry.core import units
 from flashferry.core.described import counted
+from inventory.transport_policy import USUAL
 
 NOT_MEASURED = "not measured"
 DASH = "-"
 """In narrow cells instead of NOT_MEASURED; the legend says what it stands for."""
+
+_TCP = "ip tcp"
+_FAMILY = re.compile(r"\bip \w+")
 
 
 def rate(bytes_per_s: float | None, missing: str = NOT_MEASURED) -> str:
@@ -67,3 +73,14 @@ def moment(stamp: str | None, missing: str = NOT_MEASURED) -> str:
 def devices(count: int) -> str:
     """Return `1 device` or `12 devices`."""
     return counted(count, "device")
+
+
+def line_families(lines: Iterable[str]) -> str:
+    """Return which kinds of lines a startup configuration was compared by: `ip tcp`, or `ip tcp and ip ssh`.
+
+    Args:
+        lines: Lines or commands of ours; what the usual transport has besides is told as it always was.
+    """
+    found = dict.fromkeys(name for line in lines for name in _FAMILY.findall(line))
+    others = [name for name in found if name not in (_TCP, f"ip {USUAL}")]
+    return " and ".join((_TCP, *others))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,10 +25,11 @@ from flashferry.planning.local_images import random_image
 from flashferry.run.device_plan import offer_to
 from flashferry.run.run import RunOptions
 from flashferry.run.server import own_fingerprints, port_notices, serving
-from flashferry.run.transports import reach_by, served_for
+from flashferry.run.transports import left_out, reach_by, served_for
 from flashferry.store.leases import Lease, leases
 from flashferry.tcp.syn import SynOptions
 from flashferry.transports.algorithms import ssh_offer
+from flashferry.transports.choice import allowed
 from flashferry.transports.transport import Transport
 from flashferry.transports.witness import ServerView
 from inventory.access import state_directory
@@ -46,6 +47,9 @@ _LIFETIME_S = 120.0
 
 _ENDS = frozenset({Kind.DEVICE_UNREACHABLE, Kind.INTERRUPTED, Kind.COPY_STOPPED, Kind.QUESTION_LEFT})
 """Behind these no other transport is tried: the session is gone, or nobody wants to go on."""
+
+_OF_THE_WAY = frozenset({Kind.NO_CLIENT, Kind.NO_LOGIN, Kind.NO_DATA})
+"""With these another transport may get through."""
 
 
 def reach_fleet(
@@ -156,7 +160,8 @@ class _Visit:
         record = look(task, self._wanted, self._interrupted, held=self._held)
         self._tell_end(task, "check", record.failure)
         if record.check is not None and record.failure is None:
-            record = self._reach(task, record, record.check)
+            tried = self._choices[task.host.name]
+            record = with_other_ways(self._reach(task, record, record.check), view(task.host), self._options, tried)
             self._tell_end(task, "reach", record.failure)
         with suppress(Exception):  # the session goes with the process at the latest
             task.host.close_connections()
@@ -217,6 +222,29 @@ class _Visit:
     def _tell(self, task: Task, step: str, status: str, text: str) -> None:
         at_s = time.monotonic() - self._started
         self._emit(Event(host=task.host.name, step=step, status=status, text=text, at_s=at_s))
+
+
+def with_other_ways(
+    record: CheckRecord, device: HostView, options: RunOptions, tried: Sequence[Transport]
+) -> CheckRecord:
+    """Return what a look found with what it left out, and where the one way is blocked with how to try others. Pure.
+
+    Args:
+        record: What the look found.
+        device: The device, with what its inventory allows.
+        options: What was asked for, and what our side serves with.
+        tried: By what the device was to fetch.
+    """
+    record = replace(record, not_tried=left_out(device, options))
+    failure, others = record.failure, [one for one in allowed(device.transport_policy) if one not in tried]
+    if failure is None or failure.kind not in _OF_THE_WAY or len(tried) > 1 or not others:
+        return record
+    titles = ", ".join(one.title for one in others)
+    another = (
+        f"Or another transport may get through ({titles}): 'flashferry check --reach --transport auto' tries each that "
+        "can be served, 'flashferry stage --transport auto' goes on to the next where one does not"
+    )
+    return replace(record, failure=replace(failure, hint=f"{failure.hint}. {another}" if failure.hint else another))
 
 
 def _data_mode(lookout: _Lookout, transport: Transport) -> str | None:

@@ -17,6 +17,7 @@ from flashferry.tcp.path import ASSUMED_RTT_S, WindowChoice, choose_window
 from flashferry.transports import PUSH, USUAL
 from flashferry.transports.choice import allowed
 from flashferry.transports.transport import Offer, Transport, offer_of, return_path_refusal, shown_command
+from inventory.transport_policy import AS_USUAL
 from inventory.view import HostView
 from tasks.check import CheckReport
 from tasks.fetching.ceilings import Ceiling, ceilings
@@ -113,7 +114,10 @@ def plan_device(
     )
     restore = plan_restore(tune.changes, after(before, tune.changes)).commands
     proof = () if expected is None else commands_for(target, expected, platform, signature=options.verify_signature)
-    others = (one for one in allowed(device.transport_policy) if one is not transport)
+    others = [one for one in allowed(device.transport_policy) if one is not transport]
+    if device.transports or device.clear_text is not None or transport is not USUAL or options.transport != AS_USUAL:
+        # Where there is a choice, nothing is told of one that is none.
+        others = [one for one in others if trust_refusal(one, check.trustpoints) is None]
     most = ceilings(
         before,
         platform=platform,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
@@ -12,14 +13,20 @@ from flashferry.fileserver import (
     DESCRIPTORS_PER_SESSION,
     CongestionControl,
     HostCapabilities,
+    SettingsInvalid,
     may_bind,
     probe_capabilities,
 )
+from flashferry.run.server import HOST_KEYS
 from flashferry.transports import TRANSPORTS, USUAL
 from flashferry.transports.choice import wish_of
+from flashferry.transports.scp import described_keys
 from flashferry.transports.serving import check_files
 from flashferry.transports.transport import Transport
+from inventory.access import state_directory
 from inventory.transport_policy import AS_USUAL
+
+_CONTROLLER_CLIENT = "virl2_client"
 
 SESSIONS_WANTED = 500
 """A fleet of this size is what one machine is meant for."""
@@ -46,7 +53,11 @@ class Finding:
 
 
 def look_at_host(
-    lab_reason: str | None, *, certificate: Path | None = None, key: Path | None = None
+    lab_reason: str | None,
+    *,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    state: Path | None = None,
 ) -> tuple[Finding, ...]:
     """Return all findings.
 
@@ -54,6 +65,7 @@ def look_at_host(
         lab_reason: Why the lab cannot run here, or None where it can.
         certificate: Our certificate for HTTPS, to be looked at, or None.
         key: Its private key, or None.
+        state: State folder, below which our SSH host keys are looked at; nothing is made there. None: the usual one.
     """
     capabilities = probe_capabilities()
     return (
@@ -61,10 +73,12 @@ def look_at_host(
         _port(),
         *_other_ports(),
         _ssh(),
+        _host_keys(state_directory(state) / HOST_KEYS),
         _certificate(certificate, key),
         _witness(capabilities),
         _send_buffer(capabilities.send_buffer_ceiling_bytes),
         _open_files(),
+        _controller(),
         Finding(
             name="lab",
             is_good=lab_reason is None,
@@ -134,6 +148,27 @@ def _ssh() -> Finding:
         is_good=lacking is None,
         found="installed" if lacking is None else lacking[0],
         advice="" if lacking is None else lacking[1],
+    )
+
+
+def _host_keys(folder: Path) -> Finding:
+    """Return whether the keys that devices know us by are there and nobody else's to read; none is made."""
+    try:
+        keys = described_keys(folder, makes=False)
+    except SettingsInvalid as error:
+        return Finding(name="SSH host keys", is_good=False, found=error.message, advice=error.hint or "")
+    found = "; ".join(keys) or f"none in {folder} yet: they are made when SSH is first served"
+    return Finding(name="SSH host keys", is_good=True, found=f"in {folder}: {found}" if keys else found)
+
+
+def _controller() -> Finding:
+    """Return whether the client of Cisco Modeling Labs' API is there."""
+    is_there = find_spec(_CONTROLLER_CLIENT) is not None
+    return Finding(
+        name="extra for Cisco Modeling Labs",
+        is_good=is_there,
+        found="installed" if is_there else f"expected the package {_CONTROLLER_CLIENT}, found none",
+        advice="" if is_there else "Needed for nights against such a controller only: flashferry[cml] brings it",
     )
 
 

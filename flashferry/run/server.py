@@ -7,12 +7,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.fileserver import FileServer, FileServerError, ServerSettings
+from flashferry.fileserver import FileServer, FileServerError, ServerSettings, ServerStartFailed
 from flashferry.images.errors import ImageError
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.run.options import RunOptions
 from flashferry.transports import USUAL
-from flashferry.transports.listening import listener_at, listeners_at, port_notice
+from flashferry.transports.listening import listener_at, listeners_at, listening_error, port_notice
 from flashferry.transports.transport import ListenOptions, Transport
 from inventory.view import HostView
 
@@ -66,6 +66,9 @@ def serving(
         )
         server = FileServer(settings, restarts=SERVER_RESTARTS, pushes=pushes)
         server.__enter__()
+    except ServerStartFailed as error:
+        told = listening_error(error, transports)
+        raise ConfigInvalid(told.message, step="server", hint=told.hint) from None
     except (FileServerError, ImageError) as error:
         raise ConfigInvalid(error.message, step="server", hint=error.hint) from None
     with closing(server):

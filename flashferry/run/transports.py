@@ -8,7 +8,7 @@ from dataclasses import replace
 from flashferry.core.errors import ConfigInvalid
 from flashferry.run.options import RunOptions
 from flashferry.transports import PUSH, TRANSPORTS, USUAL
-from flashferry.transports.choice import candidates, wish_of
+from flashferry.transports.choice import allowed, candidates, wish_of
 from flashferry.transports.serving import check_files, is_certified
 from flashferry.transports.transport import Transport
 from inventory.transport_policy import AS_USUAL, AUTO
@@ -94,8 +94,7 @@ def reach_by(devices: Iterable[HostView], options: RunOptions) -> dict[str, tupl
     everything = replace(wish, asked=AUTO)
     devices, tried = tuple(devices), {}
     for one in devices:
-        is_stated = one.transports or one.clear_text is not None
-        is_open = wish.asked == AS_USUAL and is_stated
+        is_open = wish.asked == AS_USUAL and _is_stated(one)
         # What a run would take is complained of where our side cannot serve it.
         taken = candidates(one.name, one.transport_policy, wish)
         choice = candidates(one.name, one.transport_policy, everything) if is_open else taken
@@ -103,6 +102,25 @@ def reach_by(devices: Iterable[HostView], options: RunOptions) -> dict[str, tupl
         tried[one.name] = _fetching(one.name, choice)
     _check_certificate(devices, tried, options)
     return tried
+
+
+def left_out(device: HostView, options: RunOptions) -> tuple[str, ...]:
+    """Return what a look that tries several transports leaves out though the inventory allows it, a sentence each.
+
+    None where one alone is tried: nobody was told of a choice.
+    """
+    wish = wish_of(options.device.transport, certificate=options.certificate, key=options.key)
+    is_open = wish.asked == AUTO or (wish.asked == AS_USUAL and _is_stated(device))
+    if not is_open:
+        return ()
+    unserved = [one for one in allowed(device.transport_policy) if one.name in wish.missing]
+    reasons = {one.name: wish.missing[one.name] for one in unserved}
+    return tuple(f"not tried by {name}: {why}. {hint}" for name, (why, hint) in reasons.items())
+
+
+def _is_stated(device: HostView) -> bool:
+    """Tell whether the inventory says by what a device may fetch."""
+    return bool(device.transports) or device.clear_text is not None
 
 
 def served_for(choices: Mapping[str, tuple[Transport, ...]]) -> tuple[Transport, ...]:

@@ -74,6 +74,35 @@ class HostKey:
         plain = self.md5.removeprefix("MD5:")
         return self.sha256, plain, plain.replace(":", "").upper()
 
+    @property
+    def described(self) -> str:
+        """Its kind, and each of these with what it is: `ssh-rsa: SHA256:..., MD5 ..., MD5 as IOS stores it ...`."""
+        sha256, md5, stored = self.fingerprints
+        return f"{self.algorithm}: {sha256}, MD5 {md5}, MD5 as IOS stores it {stored}"
+
+
+def found_host_keys(folder: Path) -> tuple[HostKey, ...]:
+    """Return those keys of a folder that are there; nothing is made.
+
+    Raises:
+        SettingsInvalid: Others may read the folder or a key, or a key cannot be read or used.
+    """
+    try:
+        _require_private(folder, folder.lstat(), "700")
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise _unusable(folder, error) from None
+    found = []
+    for name in _MADE:
+        try:
+            found.append(_read(folder / name))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise _unusable(folder, error) from None
+    return tuple(found)
+
 
 def load_host_keys(folder: Path) -> tuple[HostKey, ...]:
     """Return the keys of a folder; those that are not there yet are made, with it if need be.
@@ -85,11 +114,15 @@ def load_host_keys(folder: Path) -> tuple[HostKey, ...]:
         _require_own_folder(folder)
         return tuple(_key_at(folder / name) for name in _MADE)
     except OSError as error:
-        where = error.filename if isinstance(error.filename, str) else folder
-        raise SettingsInvalid(
-            f"SSH host keys: cannot use {where}: {error.strerror}",
-            hint="Give a state folder that this user may write to",
-        ) from None
+        raise _unusable(folder, error) from None
+
+
+def _unusable(folder: Path, error: OSError) -> SettingsInvalid:
+    where = error.filename if isinstance(error.filename, str) else folder
+    return SettingsInvalid(
+        f"SSH host keys: cannot use {where}: {error.strerror}",
+        hint="Give a state folder that this user may write to",
+    )
 
 
 def _require_own_folder(folder: Path) -> None:

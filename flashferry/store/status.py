@@ -19,6 +19,7 @@ from flashferry.store.reader import LATEST_RUNS, reading
 from flashferry.store.run_lock import RunState, is_run_alive, locked_runs
 from flashferry.store.stored_run import StoredDevice, StoredRun, stored_run
 from flashferry.store.tables import device_row, last_figures, latest_runs, runs_by_age
+from inventory.transport_policy import USUAL
 
 __all__ = ["DeviceStatus", "RunState", "RunStatus", "Status", "last_as_is", "last_hash_speeds", "read_status"]
 
@@ -41,6 +42,7 @@ class DeviceStatus:
         site: Name of its site, or None.
         wave: Number of its wave.
         attempt: Which attempt of the run this is, 1 for the first.
+        transport: By what it fetched, or was to, or None where the run has not told.
     """
 
     host: str
@@ -56,6 +58,7 @@ class DeviceStatus:
     site: str | None = None
     wave: int = 0
     attempt: int = 1
+    transport: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,13 +182,18 @@ def _lost(directory: Path, known: frozenset[str], untold: Sequence[LeaseFile]) -
     return tuple(found)
 
 
-def last_as_is(directory: Path) -> dict[str, float]:
+def last_as_is(directory: Path, transport: str = USUAL) -> dict[str, float]:
     """Return by device the speed with its own settings that its last speed test measured, in bytes per second.
+
+    Args:
+        directory: State directory; it need not exist.
+        transport: By which the speed tests went: what another one gave is nothing to hold a copy against.
 
     Raises:
         ConfigInvalid: There is a journal and it cannot be read.
     """
-    return _last_measured(directory, "probe", "as_is", "steady_bytes_per_s", unless=("probe", "as_is", "too_short"))
+    unless = ("probe", "as_is", "too_short")
+    return _last_measured(directory, "probe", "as_is", "steady_bytes_per_s", unless=unless, transport=transport)
 
 
 def last_hash_speeds(directory: Path) -> dict[str, float]:
@@ -197,10 +205,12 @@ def last_hash_speeds(directory: Path) -> dict[str, float]:
     return _last_measured(directory, "verify", "hash_bytes_per_s")
 
 
-def _last_measured(directory: Path, *keys: str, unless: tuple[str, ...] = ()) -> dict[str, float]:
+def _last_measured(
+    directory: Path, *keys: str, unless: tuple[str, ...] = (), transport: str | None = None
+) -> dict[str, float]:
     """Return by device the latest figure that its records have at a place; see `flashferry.store.tables`."""
     with reading(directory) as database:
-        return last_figures(database, *keys, unless=unless) if database is not None else {}
+        return last_figures(database, *keys, unless=unless, transport=transport) if database is not None else {}
 
 
 def _run_status(run: StoredRun, control: ControlRequest) -> RunStatus:
@@ -220,6 +230,8 @@ def _run_status(run: StoredRun, control: ControlRequest) -> RunStatus:
 
 def _device_status(device: StoredDevice) -> DeviceStatus:
     record = Node(device.record)
+    # Where transports were compared the last copy is one of several; the record names the one that was the fastest.
+    best = next((row.at("arm") for row in record.list("probe", "by_transport") if row.flag("is_best")), None)
     return DeviceStatus(
         host=device.host,
         address=device.address,
@@ -228,10 +240,11 @@ def _device_status(device: StoredDevice) -> DeviceStatus:
         updated_at=device.updated_at,
         outcome=record.text("outcome"),
         restored=restore_source(device.record, device.attempts).restored,
-        rate_bytes_per_s=record.number("transfer", "rate_bytes_per_s"),
-        verdict=record.text("transfer", "verdict", "kind"),
+        rate_bytes_per_s=best.number("server_bytes_per_s") if best else record.number("transfer", "rate_bytes_per_s"),
+        verdict=best.text("verdict", "kind") if best else record.text("transfer", "verdict", "kind"),
         reason=record.text("failure", "reason"),
         site=device.site,
         wave=device.wave,
         attempt=device.attempt,
+        transport=record.text("transport") or (USUAL if device.record else None),
     )

@@ -11,7 +11,7 @@ import sqlite3
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
-from flashferry.store.schema import TABLES, sound
+from flashferry.store.schema import OLDEST_TRANSPORT, TABLES, sound
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,15 +256,27 @@ def probe_rows(database: sqlite3.Connection) -> list[ProbeRow]:
     return [ProbeRow(*row) for row in database.execute(query)]
 
 
-def last_figures(database: sqlite3.Connection, *keys: str, unless: tuple[str, ...] = ()) -> dict[str, float]:
-    """Return by device the latest figure that its records have at a place, `unless` there are words at another."""
+def last_figures(
+    database: sqlite3.Connection, *keys: str, unless: tuple[str, ...] = (), transport: str | None = None
+) -> dict[str, float]:
+    """Return by device the latest figure that its records have at a place, `unless` there are words at another.
+
+    Args:
+        database: The journal.
+        keys: The place.
+        unless: The place of words that make the figure worthless.
+        transport: Only from records of this transport, or None for all; records that name none are of the oldest.
+    """
     query = (
         "SELECT host, CASE WHEN json_valid(record) THEN json_extract(record, ?) END AS figure "
         "FROM devices JOIN runs USING (run_id) WHERE typeof(figure) IN ('real', 'integer') "
-        "AND CASE WHEN json_valid(record) THEN coalesce(json_extract(record, ?), '') = '' END ORDER BY started_at"
+        "AND CASE WHEN json_valid(record) THEN coalesce(json_extract(record, ?), '') = '' END "
+        "AND ? IN ('', CASE WHEN json_valid(record) THEN coalesce(json_extract(record, '$.transport'), ?) END) "
+        "ORDER BY started_at"
     )
     places = ("$." + ".".join(keys), "$." + ".".join(unless or ("none",)))
-    return {host: float(figure) for host, figure in database.execute(query, places)}
+    given = (*places, transport or "", OLDEST_TRANSPORT)
+    return {host: float(figure) for host, figure in database.execute(query, given)}
 
 
 # All tables.

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from flashferry.fileserver import ListenerSettings, may_bind
+from flashferry.core.errors import ConfigInvalid
+from flashferry.fileserver import ListenerSettings, ServerStartFailed, may_bind
 from flashferry.transports import USUAL
 from flashferry.transports.transport import ListenOptions, Transport
 
@@ -77,6 +78,26 @@ def listeners_at(
         port = given.get(name)
         found.append(transport.listener(replace(options, port=free_port(transport) if port is None else port)))
     return tuple(found)
+
+
+def listening_error(error: ServerStartFailed, served: Iterable[Transport]) -> ConfigInvalid:
+    """Return what to tell of a port that cannot be listened on: for which transport, and the option that changes it.
+
+    Where the usual one alone is served there is nothing to tell apart.
+
+    Args:
+        error: What the server said.
+        served: What it was to serve.
+    """
+    served = tuple(served)
+    meant = [one for one in served if one.name in error.transports]
+    if not meant or served == (USUAL,):
+        return ConfigInvalid(error.message, hint=error.hint)
+    where, _, why = error.message.partition(": ")
+    titles, option = " and ".join(one.title for one in meant), _OPTIONS.get(meant[0].listener_name, "--port")
+    other = f"Give another port with {option}, such as {meant[0].ports.others[0]}"
+    way_out = f"Ports below 1024 take root or CAP_NET_BIND_SERVICE. {other}" if error.needs_right else other
+    return ConfigInvalid(f"{where} for {titles}: {why}", hint=way_out)
 
 
 def free_port(transport: Transport = USUAL) -> int:

@@ -65,6 +65,22 @@ _QUESTIONS = (
 """What the copy command asks about an SSH server. The host key's question is known by its words alone."""
 
 
+def described_keys(host_keys: Path, *, makes: bool = True) -> tuple[str, ...]:
+    """Return each of our host keys in words: its kind, and its fingerprints with what each of them is.
+
+    Args:
+        host_keys: Folder of the keys.
+        makes: Whether those that are not there yet are made; else they are left out.
+
+    Raises:
+        SettingsInvalid: A key cannot be read, made or used, or others may read it.
+    """
+    from flashferry.sshserver import found_host_keys, load_host_keys
+
+    keys = load_host_keys(host_keys) if makes else found_host_keys(host_keys)
+    return tuple(key.described for key in keys)
+
+
 def words_of(title: str) -> Words:
     """Return what people are told of a protocol over SSH that does not come about."""
     return Words(

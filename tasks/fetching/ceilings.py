@@ -120,6 +120,27 @@ def announce(found: Iterable[Ceiling]) -> str:
     return "; ".join((said, *(f"{one.title} at {bound_rate(one.bytes_per_s)} ({one.reason})" for one in others)))
 
 
+def announce_choice(found: Iterable[Ceiling], by: str) -> str:
+    """Return what to tell before a copy by one protocol of several: that it goes by it, and what each can have at most.
+
+    `the copy goes by FTP, here at most at 5.9 MB/s (its link); it would go by SCP at most at 82 kB/s (...)`. Empty
+    where nothing is known of the one that it goes by.
+
+    Args:
+        found: What the device can have at most by each that it may fetch by.
+        by: Name of the one that the copy goes by.
+    """
+    ordered = sorted(found, key=lambda one: (one.transport != by, one.bytes_per_s))
+    if not ordered or ordered[0].transport != by:
+        return ""
+    first, *others = ordered
+    said = f"the copy goes by {first.title}, here at most at {bound_rate(first.bytes_per_s)} ({first.reason})"
+    if not others:
+        return said
+    rest = [f"by {one.title} at most at {bound_rate(one.bytes_per_s)} ({one.reason})" for one in others]
+    return f"{said}; it would go {', '.join(rest)}"
+
+
 def is_worth_telling(found: Iterable[Ceiling], *, by: str = USUAL.name) -> bool:
     """Tell whether people are to be told: not where a copy goes as it always went, and nothing was said of others.
 

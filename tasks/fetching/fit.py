@@ -19,7 +19,9 @@ import re
 from collections.abc import Iterable
 
 from flashferry.devices.platforms.platform import FileSystems
+from flashferry.transports import transport_named
 from flashferry.transports.transport import Transport
+from tasks.fetching.ceilings import Ceiling
 from templates.rows import FileSystem, PkiTrustpoint, rows
 
 _OWN = re.compile(r"TP-self-signed-\d+|SLA-TrustPoint")
@@ -47,6 +49,17 @@ def trust_refusal(transport: Transport, known: Iterable[str] | None) -> str | No
         f"{transport.title} needs a trustpoint of our certificate's authority on the device, found none; none is ever "
         "set up by us"
     )
+
+
+def trusting(found: Iterable[Ceiling], known: Iterable[str] | None) -> tuple[Ceiling, ...]:
+    """Return the ceilings without those of protocols that the device would refuse for want of a trustpoint.
+
+    Args:
+        found: What it can have at most by each.
+        known: Its trustpoints, or None where nobody looked.
+    """
+    trusted = None if known is None else tuple(known)
+    return tuple(one for one in found if trust_refusal(transport_named(one.transport), trusted) is None)
 
 
 def network_protocols(listing: str, names: FileSystems) -> tuple[str, ...]:

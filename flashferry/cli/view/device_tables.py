@@ -13,6 +13,7 @@ from flashferry.cli.view.run_details import print_details, rows_of
 from flashferry.core.units import link_rate, megabytes, milliseconds
 from flashferry.model.links import payload_cap_bytes_per_s
 from flashferry.model.states import Outcome, Restored
+from flashferry.reports.words import line_families
 from inventory.transport_policy import USUAL
 from tasks.fetching.ceilings import announce, is_worth_telling
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from flashferry.run.dry_run import DryRecord
     from flashferry.run.recover import RecoveryRecord
     from tasks.check_report import CheckReport
+    from tasks.restore import RestoreReport
     from tasks.tcp_config import TunePlan
 
 _PROVEN = frozenset({Outcome.DONE, Outcome.ALREADY_THERE})
@@ -74,6 +76,8 @@ def print_checks(records: tuple[CheckRecord, ...]) -> None:
                 line(record.host, announce(record.check.ceilings))
         for reached in record.reaches:
             _print_reach(record.host, reached, is_alone=len(record.reaches) == 1)
+        for text in record.not_tried:
+            line(record.host, text)
         complain(record.host, record.failure)
 
 
@@ -163,7 +167,7 @@ def print_recovery(records: tuple[RecoveryRecord, ...]) -> None:
         if record.restore is not None:
             line(record.host, f"sent: {'; '.join(record.restore.commands) or 'nothing'}")
             line(record.host, f"running configuration {record.restore.running_difference or 'equal to the start'}")
-            _print_foreign(record.host, record.restore.foreign, startup_changed=record.restore.startup_changed)
+            _print_foreign(record.host, record.restore, line_families(record.restore.commands))
         if record.partial_file is not None:
             again = f"'flashferry stage --resume {record.run_id}'"
             what = "has it hashed and keeps it if it is the image; it removes a broken one with --remove-partial"
@@ -216,7 +220,7 @@ def _print_proof(device: DeviceRecord) -> None:
         proof = device.restore.running_difference
         word = "equal to the start, line by line" if not proof else f"differs: {proof}"
         line(device.host, f"proof: running configuration {word}")
-        _print_foreign(device.host, device.restore.foreign, startup_changed=device.restore.startup_changed)
+        _print_foreign(device.host, device.restore, line_families(change.ours for change in device.changes))
     if device.partial_file is not None:
         line(device.host, _leftover(device), BAD)
     if device.restored is Restored.INCOMPLETE:
@@ -231,13 +235,13 @@ def _leftover(device: DeviceRecord) -> str:
     )
 
 
-def _print_foreign(host: str, foreign: tuple[object, ...], *, startup_changed: bool) -> None:
-    for change in foreign:
+def _print_foreign(host: str, found: RestoreReport, families: str) -> None:
+    for change in found.foreign:
         line(host, str(change), BAD)
-    if startup_changed:
+    if found.startup_changed:
         line(
             host,
-            "the startup configuration's ip tcp lines changed while the device was tuned: somebody saved. "
+            f"the startup configuration's {families} lines changed while the device was tuned: somebody saved. "
             "Look at them and, if they are ours, save again: copy running-config startup-config",
             BAD,
         )

@@ -56,6 +56,7 @@ def _parts(report: Report, thresholds: Sequence[Threshold], *, is_wide: bool) ->
         # A column in which every device says the same tells nothing.
         rows = [{key: cell for key, cell in row.items() if key != "by"} for row in rows]
     yield _table(rows)
+    yield from _compared(report)
     yield from _held(report, thresholds)
     for note in report.notes:
         yield Text(f"note: {note}")
@@ -152,6 +153,30 @@ def _device_row(device: DeviceReport, *, is_wide: bool, has_site: bool) -> dict[
     return row
 
 
+def _compared(report: Report) -> Iterator[RenderableType]:
+    """Yield the copies of a speed test that compares transports, and why there was none by some of them."""
+    rows = [row for device in report.devices for row in _compared_rows(device)]
+    if not rows:
+        return
+    yield from _heading("Copies by each transport (* what --transport auto takes first)")
+    yield _table(rows)
+    for device in report.devices:
+        for row in device.compared:
+            if row.reason:
+                yield Text(f"{device.host}: no copy by {row.transport}: {row.reason}", style=BAD)
+
+
+def _compared_rows(device: DeviceReport) -> Iterator[dict[str, str | Text]]:
+    """Yield a row for each transport of a speed test that compares them: each copy has its own rate and verdict."""
+    for row in device.compared:
+        yield {
+            "device": device.host,
+            "by": Text(f"{row.transport} *" if row.is_best else row.transport, style=GOOD if row.is_best else ""),
+            "rate": words.rate(row.bytes_per_s, words.DASH),
+            "limited by": row.verdict.kind if row.verdict else words.DASH,
+        }
+
+
 def _held(report: Report, thresholds: Sequence[Threshold]) -> Iterator[RenderableType]:
     """Yield how the thresholds came out: those that failed by name, the others in figures."""
     if not thresholds:
@@ -190,6 +215,7 @@ _FIGURES = frozenset(
         "copied for",
         "first to last byte",
         "before",
+        "rate",
         "this run",
     }
     | {"took"}

@@ -43,17 +43,32 @@ _RUNNING = (TransferState.TRANSFERRING, TransferState.STALLED)
 
 
 def watch_sessions(
-    server: FileServer, tickets: ManualTickets, rates: LearnedRates | None, stop: threading.Event, *, as_json: bool
+    server: FileServer,
+    tickets: ManualTickets,
+    rates: LearnedRates | None,
+    stop: threading.Event,
+    *,
+    as_json: bool,
+    has_by: bool = False,
 ) -> None:
     """Print offers and what becomes of them until the server has ended; learn the rates of links where none was stated.
 
     When `stop` is set, transfers under way are finished; when it is set again, they are ended.
+
+    Args:
+        server: The server.
+        tickets: What issues its tickets.
+        rates: What learns the rates of links, or None.
+        stop: Whether it is to end.
+        as_json: Whether for programs.
+        has_by: Whether several transports are served, so that people are told by which one a transfer goes.
     """
     with Inbox[ServerEvent]() as inbox, ExitStack() as stack:
         stack.callback(server.events(inbox.put))
-        view: _View = _JsonLines() if as_json else _PlainLines()
+        view: _View = _JsonLines() if as_json else PlainLines(has_by=has_by)
         if not as_json and console().is_terminal:
-            view = _LiveTable(stack.enter_context(Live(console=console(), refresh_per_second=4, transient=False)))
+            live = stack.enter_context(Live(console=console(), refresh_per_second=4, transient=False))
+            view = LiveTable(live, has_by=has_by)
         _Watch(server, tickets, rates, view).until_gone(inbox, stop)
 
 
@@ -137,30 +152,50 @@ class _JsonLines(_View):
         print(json.dumps(told({"event": "cap", "text": text})), flush=True)  # noqa: T201
 
 
-class _PlainLines(_View):
+class PlainLines(_View):
+    """Copy lines on standard output, what becomes of them on standard error: neither waits for the other.
+
+    Args:
+        has_by: Whether it is told by which transport a transfer goes.
+    """
+
+    def __init__(self, *, has_by: bool) -> None:
+        self._has_by = has_by
+
     def offer(self, offer: Offer) -> None:
+        """Print its lines, and apart from them what to type where a router asks for it."""
         copy_line("\n".join(offer.lines))
         if offer.password:
             copy_line(_typed(offer), err=True)
 
     def events(self, events: list[ServerEvent]) -> None:
+        """Print a line for each but those of progress."""
         for event in events:
             if event.kind is not EventKind.PROGRESS:
                 at = datetime.fromtimestamp(event.at, UTC).strftime("%H:%M:%S")
-                echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {event.text}", err=True)
+                by = event.progress.transport if self._has_by and event.progress is not None else None
+                text = f"by {by}: {event.text}" if by else event.text
+                echo(f"{at}  {event.peer_address or '-':<15} {event.kind.value:<12} {text}", err=True)
 
     def rate(self, text: str) -> None:
+        """Print it."""
         echo(text, err=True)
 
 
-class _LiveTable(_View):
-    """Sessions with a bar and a rate; the latest 30, what runs first. Narrow terminals get fewer columns, not folds."""
+class LiveTable(_View):
+    """Sessions with a bar and a rate; the latest 30, what runs first. Narrow terminals get fewer columns, not folds.
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    Args:
+        live: Where the table stands.
+        has_by: Whether it is told by which transport a transfer goes.
+    """
+
+    def __init__(self, live: Live, *, has_by: bool) -> None:
+        self._live, self._has_by = live, has_by
         self._sessions: dict[str, tuple[float, TransferProgress]] = {}
 
     def offer(self, offer: Offer) -> None:
+        """Print its image, its lines, and what to type where a router asks for it."""
         image = offer.image
         self._print(f"{image.name}, {image.size_bytes:,} bytes, MD5 {image.md5}", style="bold")
         for line in offer.lines:
@@ -169,6 +204,7 @@ class _LiveTable(_View):
             self._live.console.print(Verbatim(_typed(offer)), soft_wrap=True, end="")
 
     def events(self, events: list[ServerEvent]) -> None:
+        """Show where the transfers stand, and print what has ended."""
         for event in events:
             self._take(event)
         if any(event.progress is not None for event in events):
@@ -184,11 +220,13 @@ class _LiveTable(_View):
         if len(self._sessions) > KEPT_SESSIONS:
             del self._sessions[min(self._sessions, key=lambda ticket_id: self._sessions[ticket_id][0])]
         if seen.record is not None and event.kind in {EventKind.DONE, EventKind.FAILED}:
-            self._print(_told(seen.record))
+            self._print(_told(seen.record, has_by=self._has_by))
         elif event.kind is EventKind.FAILED:
-            self._print(f"{seen.peer_address or 'nobody'}: {event.text}")
+            by = f"by {seen.transport}: " if self._has_by and seen.transport else ""
+            self._print(f"{seen.peer_address or 'nobody'}: {by}{event.text}")
 
     def rate(self, text: str) -> None:
+        """Print it."""
         self._print(text)
 
     def _print(self, text: str, style: str | None = None) -> None:
@@ -197,13 +235,15 @@ class _LiveTable(_View):
     def _table(self) -> Table:
         wide = self._live.console.width >= WIDE_COLUMNS
         table = ShownTable(box=None, pad_edge=False, header_style="bold")
-        for column in ("client", "image", "state", "done", "", "rate", "RTT", "sender", "verdict") if wide else (
+        client, *others = ("client", "image", "state", "done", "", "rate", "RTT", "sender", "verdict") if wide else (
             "client", "state", "done", "rate", "RTT", "verdict",
-        ):  # fmt: skip
+        )  # fmt: skip
+        for column in (client, *(("by",) if self._has_by else ()), *others):
             table.add_column(column, no_wrap=True, overflow="ellipsis")
         newest = sorted(self._sessions.values(), key=lambda one: (one[1].state in _RUNNING, one[0]), reverse=True)
         for _, seen in newest[:SHOWN_SESSIONS]:
-            table.add_row(*(_wide_row(seen) if wide else _narrow_row(seen)))
+            of_client, *cells = _wide_row(seen) if wide else _narrow_row(seen)
+            table.add_row(of_client, *((seen.transport or "-",) if self._has_by else ()), *cells)
         return table
 
 
@@ -225,14 +265,20 @@ def _wide_row(seen: TransferProgress) -> tuple[str | ProgressBar, ...]:
     return client, image, state, done, bar, rate, rtt, seen.congestion_control or "-", verdict
 
 
-def _told(record: TransferRecord) -> str:
-    told = f"{record.peer_address}: {record.image_name}: {record.outcome}. {record.verdict.sentence}"
+def _told(record: TransferRecord, *, has_by: bool) -> str:
+    by = f" by {record.transport}" if has_by else ""
+    told = f"{record.peer_address}: {record.image_name}: {record.outcome}{by}. {record.verdict.sentence}"
     return f"{told} {record.verdict.advice}".rstrip()
 
 
 def _typed(offer: Offer) -> str:
-    """Say what to type where a router asks for a password: a line for people, not one to paste."""
-    return f"the password that it asks for: {offer.password}"
+    """Say what to type where a router asks for a password: a line for people, not one to paste.
+
+    Its user stands in the lines that it belongs to, which may be in another file, or come a moment later.
+    """
+    asking = {by: None for line, by in zip(offer.lines, offer.transports, strict=True) if offer.password not in line}
+    which = f"{offer.ticket.image_name}, by {' and '.join(asking)}, user {offer.ticket.username}"
+    return f"the password that a router asks for ({which}): {offer.password}"
 
 
 def _rate(seen: TransferProgress) -> float:

@@ -27,7 +27,7 @@ from flashferry.run.device.tuning import DeviceTuning
 from flashferry.run.device_plan import DevicePlan
 from inventory.transport_policy import USUAL
 from tasks.copy import COPY
-from tasks.fetching.ceilings import announce
+from tasks.fetching.ceilings import announce_choice
 from tasks.partial_file import file_at
 from tasks.snapshot import Snapshot
 from tasks.tcp_config import TcpLines
@@ -82,8 +82,8 @@ class TransportFall:
         """Tell how fast the copy can be at most, where there was a choice."""
         by = self._transport.current.name
         has_choice = self._transport.following is not None or by != USUAL
-        if has_choice and (said := announce(plan.ceilings)):
-            self._events.tell(STEP, "note", f"note: by {by}; {said}")
+        if has_choice and (said := announce_choice(plan.ceilings, by)):
+            self._events.tell(STEP, "note", f"note: {said}")
 
     def next_plan(self, error: FlashferryError, before: Snapshot) -> DevicePlan | None:
         """Return the plan for the next transport, with its lines in force; None where the failure is the device's end.
@@ -149,4 +149,7 @@ class TransportFall:
             transfer=None,
             clocks=None,
         )
+        # On disk at once, and no more than this: a run that dies from here on is gone on with by this one.
+        fallen = {"transport": following, "transports_tried": self._keeper.record.transports_tried}
+        self._context.journal.record(self._context.run_id, record.host, fallen)
         self._events.tell(STEP, "note", f"note: no byte came by {failed}: {tried.reason}; trying {following}")

@@ -150,8 +150,8 @@ def test_by_ssh_the_password_is_told_apart_and_host_keys_are_shown(images):
         assert len(offer["password"]) == 16
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[1]
-    assert "is to show one of these: " in said
-    assert "SHA256:" in said
+    assert "is to show one of these:" in said
+    assert "  ssh-rsa: SHA256:" in said
     assert offer["password"] not in said
 
 

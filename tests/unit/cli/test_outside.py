@@ -564,10 +564,12 @@ def test_views_of_the_server(view, width, capsys):
 
 def opened_view(view: Any, out: ShownConsole) -> tuple[Any, Live]:
     live = Live(console=out, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-    if view is not sessions._LiveTable:
+    if view is sessions._JsonLines:
         return view(), live
+    if view is sessions.PlainLines:
+        return view(has_by=True), live
     live.start()
-    return view(live), live
+    return view(live, has_by=True), live
 
 
 def test_images(ground, flashferry_says):

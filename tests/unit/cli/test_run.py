@@ -266,3 +266,53 @@ def test_status_says_whether_anything_is_to_recover(call, tmp_path, left, words)
     else:
         assert "exit code" not in told
         assert told.endswith("nothing to recover")
+
+
+@pytest.fixture
+def copies_by_two(copies, tmp_path):
+    """Have four copies by HTTP besides the three by FTP, twice as fast and newer."""
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
+        for number in range(4, 8):
+            at = f"2026-11-0{number}T10:00:00.000+00:00"
+            database.execute(COPY, ("r1", at, f"t{number}", "delivered", 2.5))
+        database.execute("UPDATE transfers SET transport = 'http' WHERE at > '2026-11-04'")
+
+
+def test_a_trend_is_of_one_transport(call, copies_by_two):
+    """Of each a line of its own that names it: a step between two transports is no change of a device."""
+    rows = [" ".join(row.split()) for row in call("history", "r1").splitlines() if " last " in row]
+    assert rows == [
+        "by http to flash, tuned ████ last 8.00 MB/s, best 8.00 MB/s",
+        "by ftp to flash, tuned ▅██ last 4.00 MB/s, best 4.00 MB/s",
+    ]
+
+
+def test_what_is_expected_is_told_of_each_transport(call, copies_by_two):
+    """And what programs read has the same of each, that of the newest copy first."""
+    told = call("history", "r1")
+    assert "expected tuned, by http: 500 MB to flash: 62 s at 8.00 MB/s" in told
+    assert "expected tuned, by ftp: 500 MB to flash: 2 min at 4.00 MB/s" in told
+    found = json.loads(call("history", "r1", "--json"))
+    assert [(one["transport"], one["copies"]) for one in found["by_transport"]] == [("http", 4), ("ftp", 3)]
+    assert found["expected_tuned"] == found["by_transport"][0]["expected_tuned"]
+
+
+def test_the_newest_copy_by_each_transport(call, copies_by_two):
+    """A row is a device's copies by one of them."""
+    rows = [row.split()[:4] for row in call("history").splitlines()]
+    assert rows[1:] == [["r1", "11-07", "10:00", "http"], ["r1", "11-03", "10:00", "ftp"]]
+
+
+def test_status_says_by_which_transport_a_speed_is(call, run_id, tmp_path):
+    """In a column that is there where any other than the usual one took part."""
+    with Journal(tmp_path) as journal:
+        journal.record(run_id, "r0", {"outcome": "done", "transport": "ftp"})
+        assert " by " not in call("status")
+        journal.record(run_id, "r1", {"outcome": "done", "transport": "scp"})
+    rows = [row.split() for row in call("status").splitlines() if row.lstrip().startswith(("r", "device"))]
+    assert [row[:3] for row in rows] == [
+        ["device", "result", "by"],
+        ["r0", "done", "ftp"],
+        ["r1", "done", "scp"],
+        ["r2", "planned", "-"],
+    ]

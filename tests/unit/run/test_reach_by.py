@@ -13,7 +13,7 @@ from flashferry.model.record import Failure
 from flashferry.model.states import Outcome
 from flashferry.planning.inspection import CheckRecord
 from flashferry.run import transports as module
-from flashferry.run.connectivity import try_each
+from flashferry.run.connectivity import try_each, with_other_ways
 from flashferry.run.options import DeviceOptions, RunOptions
 from flashferry.run.transports import reach_by
 from flashferry.transports import choice
@@ -87,3 +87,38 @@ def test_behind_a_lost_session_nothing_else_is_tried():
     """There is nobody to ask."""
     record = visited("auto", ftp=Kind.DEVICE_UNREACHABLE, http=None)
     assert (record.outcome, len(record.reaches)) == (Outcome.FAILED, 1)
+
+
+def looked_at(device, *tried, asked="usual", kind=Kind.NO_CLIENT):
+    failure = None if kind is None else Failure(step="reach", reason="nobody came", hint="Check", kind=kind)
+    record = CheckRecord(host="r1", outcome=Outcome.FAILED, check=None, failure=failure)
+    return with_other_ways(record, device, RunOptions(device=DeviceOptions(transport=asked)), named(*tried))
+
+
+@pytest.mark.parametrize("kind", [Kind.NO_CLIENT, Kind.NO_LOGIN, Kind.NO_DATA])
+def test_where_the_one_way_is_blocked_another_is_suggested(kind):
+    """With the commands that try it, where the inventory allows another one."""
+    found = looked_at(HOST, "ftp", kind=kind).failure.hint
+    assert found.startswith("Check. Or another transport may get through (HTTP, SCP, HTTPS, SFTP): ")
+    assert "'flashferry check --reach --transport auto'" in found
+    assert "'flashferry stage --transport auto'" in found
+    assert looked_at(replace(HOST, transports=("ftp",)), "ftp", kind=kind).failure.hint == "Check"
+
+
+@pytest.mark.parametrize(("kind", "tried"), [(Kind.WRONG_SOURCE, ("ftp",)), (Kind.NO_CLIENT, ("ftp", "http"))])
+def test_where_another_would_be_no_help_none_is_suggested(kind, tried):
+    """It comes from a wrong address by each of them; or the others were tried."""
+    assert looked_at(HOST, *tried, kind=kind).failure.hint == "Check"
+
+
+def test_what_is_left_out_for_want_of_a_certificate_is_told():
+    """Where several are tried; where the usual one alone is, nothing is told of others."""
+    stated = replace(HOST, transports=("ftp", "https"))
+    (told,) = looked_at(stated, "ftp", kind=None).not_tried
+    assert told.startswith(
+        "not tried by https: expected a certificate of our server that the devices trust, found none"
+    )
+    assert "--certificate and --key" in told
+    assert looked_at(HOST, "ftp", "http", asked="auto", kind=None).not_tried == (told,)
+    assert looked_at(HOST, "ftp", kind=None).not_tried == ()
+    assert looked_at(stated, "ftp", asked="ftp", kind=None).not_tried == ()

@@ -12,7 +12,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.images.digests import Image
 from flashferry.model.exit_codes import ExitCode, exit_code
 from flashferry.model.limits import Limits
-from flashferry.model.record import DeviceRecord, Failure
+from flashferry.model.record import DeviceRecord, Failure, TransportTried
 from flashferry.model.retry import RetryPolicy
 from flashferry.model.states import Outcome, Restored, State
 from flashferry.model.waves import Wave, WavePolicy
@@ -22,6 +22,7 @@ from flashferry.run.request import FleetRequest
 from flashferry.run.resume import is_done, kept_request, resumed
 from flashferry.run.stored_request import SCHEMA, from_stored, to_stored
 from flashferry.store.journal_rows import NewDevice
+from flashferry.store.status import read_status
 from flashferry.store.stored_run import read_run
 from tests.some import some
 from tests.unit.conftest import take
@@ -267,3 +268,19 @@ def test_a_device_goes_on_by_what_its_last_copy_went(journal, enter, image, reco
     journal.release(run_id, "r1", {"outcome": "failed", "restored": "restored"} | record)
     journal.finish_run(run_id)
     assert resumed(journal, run_id, kept_request(journal, run_id)).request.transports == {"r1": begins_with}
+
+
+def test_a_run_that_died_behind_a_fall_goes_on_by_what_it_fell_to(journal, enter, image):
+    """Also where recovery came in between, and whatever was planned at first; a live run's state stays its own."""
+    run_id = journal.begin_run("stage", stored(request(image, "r1", "r2", transports={"r1": "ftp", "r2": "ftp"})))
+    enter(journal, run_id, "r1", "r2")
+    take(journal, run_id, "r1", "r1")
+    tried = TransportTried(transport="ftp", reason="nobody came", hint=None, kind="TransferStalled")
+    journal.record(run_id, "r1", {"transport": "http", "transports_tried": (tried,)})
+    (alive, _) = read_status(journal.directory).runs[0].devices
+    assert (alive.outcome, alive.state, alive.transport) == (None, "journaled", "http")
+    journal.recovered(run_id, "r1", {"restored": Restored.RESTORED})
+    journal.finish_run(run_id)
+    going_on = resumed(journal, run_id, kept_request(journal, run_id)).request
+    assert going_on.transports == {"r1": "http", "r2": "ftp"}
+    assert set(going_on.images) == {"r1", "r2"}

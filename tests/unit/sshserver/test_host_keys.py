@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from flashferry.fileserver import SettingsInvalid
+from flashferry.sshserver import found_host_keys, load_host_keys, ssh_listener
 from flashferry.sshserver import host_keys as module
-from flashferry.sshserver import load_host_keys, ssh_listener
 from flashferry.sshserver import settings as settings_module
 
 
@@ -115,3 +115,24 @@ def test_the_listener_has_a_process_of_its_own(tmp_path: Path) -> None:
     """And serves both transports at one port."""
     listener = ssh_listener(host_keys=tmp_path / "keys", port=2222)
     assert (listener.transports, listener.process, listener.port) == (("scp", "sftp"), "ssh", 2222)
+
+
+def test_each_fingerprint_is_told_with_what_it_is(tmp_path: Path) -> None:
+    """The key's kind first: nine of them in a row told nobody which is which."""
+    for key in load_host_keys(tmp_path / "keys"):
+        sha256, pairs, digits = key.fingerprints
+        assert key.described == f"{key.algorithm}: {sha256}, MD5 {pairs}, MD5 as IOS stores it {digits}"
+
+
+def test_keys_can_be_looked_at_without_making_any(tmp_path: Path) -> None:
+    """None where there is no folder, those that are there else, and no file more than before."""
+    folder = tmp_path / "keys"
+    assert found_host_keys(folder) == ()
+    assert not folder.exists()
+    made = load_host_keys(folder)
+    made[0].path.unlink()
+    assert found_host_keys(folder) == made[1:]
+    assert not made[0].path.exists()
+    made[1].path.chmod(0o644)
+    with pytest.raises(SettingsInvalid, match="readable by its owner alone, found mode 644"):
+        found_host_keys(folder)

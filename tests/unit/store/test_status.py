@@ -154,3 +154,41 @@ def test_the_speed_of_a_hash_is_learned_from_any_run(tmp_path):
         database.execute("UPDATE devices SET record = '{damaged' WHERE host = 'r3'")
     assert last_hash_speeds(tmp_path) == {"r1": 11e6}
     assert last_hash_speeds(tmp_path / "nowhere") == {}
+
+
+def test_a_speed_before_tuning_is_told_of_one_transport(tmp_path):
+    """A speed test by another one is newer, and says nothing of this; a record that names none is of the oldest."""
+    with Journal(tmp_path) as journal:
+        for record in ({}, {"transport": "http"}):
+            run_id = journal.begin_run("probe")
+            journal.add_device(run_id, host="r1", address="192.0.2.1", port=22, platform="ios")
+            speed = 3e6 if record else 1e6
+            journal.record(run_id, "r1", {"probe": {"as_is": {"steady_bytes_per_s": speed, "too_short": ""}}} | record)
+            journal.finish_run(run_id)
+    found = {name: last_as_is(tmp_path, name) for name in ("ftp", "http", "scp")}
+    assert found == {"ftp": {"r1": 1e6}, "http": {"r1": 3e6}, "scp": {}}
+
+
+def test_a_device_says_by_which_transport(tmp_path):
+    """Of a record that names none the oldest; of a run that has not told, none."""
+    with Journal(tmp_path) as journal:
+        run_id = begin(journal, "r1", "r2", "r3")
+        journal.record(run_id, "r1", {"transport": "scp"})
+        journal.record(run_id, "r2", {"outcome": "done"})
+        (run,) = read_status(tmp_path).runs
+    assert [one.transport for one in run.devices] == ["scp", "ftp", None]
+
+
+def test_where_transports_were_compared_the_figures_are_those_of_the_one_named(tmp_path):
+    """They were those of the last copy, beside the name of the fastest."""
+    rows = [
+        {"transport": "ftp", "is_best": True, "arm": {"server_bytes_per_s": 5e6, "verdict": {"kind": "cap"}}},
+        {"transport": "sftp", "arm": {"server_bytes_per_s": 3e5, "verdict": {"kind": "slow receiver"}}},
+    ]
+    last = {"rate_bytes_per_s": 3e5, "verdict": {"kind": "slow receiver"}}
+    with Journal(tmp_path) as journal:
+        run_id = begin(journal, "r1")
+        journal.record(run_id, "r1", {"transport": "ftp", "probe": {"by_transport": rows}, "transfer": last})
+        (run,) = read_status(tmp_path).runs
+    (told,) = run.devices
+    assert (told.transport, told.rate_bytes_per_s, told.verdict) == ("ftp", 5e6, "cap")

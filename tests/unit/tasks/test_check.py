@@ -400,6 +400,7 @@ def test_https_without_a_trustpoint(table_device):
     beside = check_device(table_device(told), IMAGE, fetching=fetching("scp", "https"))
     assert beside.refusal is None
     assert beside.notes[0].startswith("HTTPS needs a trustpoint")
+    assert [one.transport for one in beside.ceilings] == ["scp"], "how fast what it would refuse can be is no news"
     told |= {"show running-config": f"{SAVED}crypto pki trustpoint Company-CA\n"}
     trusting = check_device(table_device(told), IMAGE, fetching=fetching("https"))
     assert (trusting.refusal, trusting.trustpoints, trusting.notes) == (None, ("Company-CA",), ())

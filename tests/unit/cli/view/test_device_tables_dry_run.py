@@ -63,3 +63,11 @@ def test_what_is_tried_where_the_line_of_the_channel_is_refused_stands_behind_it
     assert first.strip().startswith("ip ssh bulk-mode ")
     assert others.startswith("ip ssh window-size ")
     assert others.endswith(" where the device refuses it")
+
+
+def test_a_command_stays_on_one_line_however_narrow_the_terminal_is(capsys, monkeypatch):
+    """It is to be copied: folded in the middle of a word it would be another command."""
+    monkeypatch.setenv("COLUMNS", "40")
+    found = plan(transport=transport_named("scp"), port=22)
+    long = replace(found, copy=f"{found.copy} {'x' * 300}")
+    assert f"  {long.copy}" in printed(capsys, long).splitlines()

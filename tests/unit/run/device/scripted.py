@@ -53,6 +53,7 @@ class Journal:
 
     def __init__(self) -> None:
         self.changes: tuple[str, ...] = ()
+        self.kept: object = None
 
     def replan(self, run_id, host, changes):
         self.changes = tuple(change.ours for change in changes)
@@ -62,6 +63,9 @@ class Journal:
 
     def release(self, run_id, host, record=None):
         pass
+
+    def record(self, run_id, host, record):
+        self.kept = record
 
 
 class Server:

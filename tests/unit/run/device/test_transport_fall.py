@@ -109,6 +109,16 @@ def test_a_failure_before_a_byte_came_falls_to_the_next_transport(monkeypatch, e
     assert len(way.context.server.revoked) >= 1, "the ticket of the one that failed is worthless"
 
 
+def test_what_it_fell_to_is_on_disk_at_once(monkeypatch):
+    """A run that is killed from here on is gone on with by that one; nothing else is told before the device's end."""
+    way = Way(monkeypatch, CopyFailed("no"), None)
+    way.bring()
+    kept = way.context.journal.kept
+    assert kept["transport"] == "http"
+    assert [one.transport for one in kept["transports_tried"]] == ["ftp"]
+    assert set(kept) == {"transport", "transports_tried"}
+
+
 def test_it_falls_as_often_as_there_is_one_left_and_then_fails_with_the_last_reason(monkeypatch):
     """All that were tried before it stand in the record."""
     way = Way(monkeypatch, *(CopyFailed(name) for name in ("a", "b", "c")))
@@ -220,4 +230,5 @@ def test_what_each_can_have_at_most_is_told_before_anything_is_set(monkeypatch, 
     assert way.parts.fall.first_plan(None) is plan
     told = [event.text for event in way.events if event.step == "transport"]
     assert bool(told) is is_told
-    assert not told or ("SCP will run at most at" in told[0] and "SSH window of 8192 bytes" in told[0])
+    first = f"note: the copy goes by {transports[0].upper()}, here at most at "
+    assert not told or (told[0].startswith(first) and "SSH window of 8192 bytes" in told[0])

@@ -7,7 +7,7 @@ import pytest
 from flashferry.devices.platforms.ios import IOS, IOS_XE
 from flashferry.tcp.channel import Limit
 from flashferry.transports import TRANSPORTS, transport_named
-from tasks.fetching.ceilings import Ceiling, announce, ceilings
+from tasks.fetching.ceilings import Ceiling, announce, announce_choice, ceilings
 from tasks.tcp_config import TcpLines
 
 STOCK_17 = ("ip ssh bulk-mode 131072",)
@@ -79,3 +79,16 @@ def test_every_transport_has_one():
     """In the order in which they were asked for."""
     names = tuple(one.name for one in TRANSPORTS)
     assert tuple(found(names=names)) == names
+
+
+def test_the_sentence_before_a_copy_that_had_a_choice():
+    """By which it goes comes first, then what it would have by the others: one sentence."""
+    each = found(release="16.3.1").values()
+    assert announce_choice(each, "http") == (
+        "the copy goes by HTTP, here at most at 6.0 MB/s (its link); it would go by SCP at most at 82 kB/s (SSH window "
+        "of 8192 bytes, assumed)"
+    )
+    assert announce_choice(found(release="16.3.1", names=("scp",)).values(), "scp") == (
+        "the copy goes by SCP, here at most at 82 kB/s (SSH window of 8192 bytes, assumed)"
+    )
+    assert announce_choice(each, "ftp") == announce_choice((), "scp") == ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from flashferry.devices.platforms.ios import IOS_XE
 from flashferry.transports import TRANSPORTS, transport_named
-from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trustpoints
+from tasks.fetching.fit import network_protocols, protocols_refusal, trust_refusal, trusting, trustpoints
 
 CONFIGURATION = """crypto pki trustpoint TP-self-signed-1234567890
 crypto pki trustpoint SLA-TrustPoint
@@ -51,3 +53,10 @@ def test_a_device_that_can_do_nothing_but_tftp_is_told_so():
     assert protocols_refusal(network_protocols(listed("tftp", "scp"), systems), wanted) is None
     assert protocols_refusal((), wanted) is None
     assert network_protocols(ROWS, systems) == ()
+
+
+def test_what_would_be_refused_for_want_of_a_trustpoint_has_no_ceiling():
+    """How fast it could be is no news then; where nobody looked it stands."""
+    found = tuple(SimpleNamespace(transport=name) for name in ("scp", "https"))
+    assert [one.transport for one in trusting(found, ())] == ["scp"]
+    assert trusting(found, ("Company-CA",)) == trusting(found, None) == found
