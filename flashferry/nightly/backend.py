@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from flashferry.nightly.deadline import Deadline
 
@@ -217,4 +217,17 @@ class LabBackend(Protocol):
 
     def leftovers(self) -> tuple[Leftover, ...]:
         """Return the labs whose title has our prefix, of whatever state and owner."""
+        ...
+
+
+@runtime_checkable
+class CapturingBackend(Protocol):
+    """A backend that can capture what goes over a link; not every one can."""
+
+    def capture_begin(self, lab: RunningLab, link: PlannedLink) -> None:
+        """Begin to capture what goes over a link."""
+        ...
+
+    def capture_end(self, lab: RunningLab, link: PlannedLink) -> bytes:
+        """End a capture and return it: a pcap file."""
         ...

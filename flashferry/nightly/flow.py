@@ -22,6 +22,7 @@ from flashferry.core.errors import FlashferryError
 from flashferry.core.state_folder import make_private_directory, scratch_folder
 from flashferry.images.files import checked_image
 from flashferry.nightly.backend import LabBackend, LabNode, NodeState, Preflight, RunningLab, Topology
+from flashferry.nightly.capture import Capture
 from flashferry.nightly.clean_up import NO_LAB, remove_lab
 from flashferry.nightly.deadline import Clock, Deadline, NightStopped, StoppableClock, SystemClock
 from flashferry.nightly.faults import Fault, NightFault
@@ -72,7 +73,7 @@ class NightParts:
         write: Writes the night's artefacts, its files among them; called twice, the second time behind the clean-up.
         watcher: Who is told of steps.
         is_stopped: Whether somebody asked for the end.
-        clock: The clock.
+        clock: The clock; where it can be stopped itself, `is_stopped` does not count.
         routers: The routers behind the product's back.
         product: Runs the product, given its folder and the lab's inventory.
     """
@@ -94,8 +95,8 @@ def run_night(parts: NightParts) -> Night:
     """Run a night and return it, whatever came of it.
 
     Raises:
-        ConfigInvalid: The image is none, the topology cannot be made, or the state folder is not ours alone: nothing
-            was begun.
+        ConfigInvalid: The image is none, the topology cannot be made or is not one for the backend, or the state folder
+            is not ours alone: no lab was made.
         NightFault: Another night runs on this host.
     """
     checked_image(parts.settings.image)
@@ -133,7 +134,8 @@ class _Flow:
         self._parts, self._topology, self._scratch = parts, topology, scratch
         self._settings, self._limits, self._backend = parts.settings, parts.settings.limits, parts.backend
         self._routers: Routers = parts.routers or SshRouters(parts.settings.login)
-        self._clock = StoppableClock(parts.clock, parts.is_stopped)
+        clock = parts.clock
+        self._clock = clock if isinstance(clock, StoppableClock) else StoppableClock(clock, parts.is_stopped)
         self._log = StepLog(self._clock, parts.watcher)
         self._began = self._clock.now()
         self._whole = Deadline.after(self._limits.whole_s, self._clock)
@@ -262,7 +264,8 @@ class _Flow:
         )
         self._proof = ConfigurationProof(self._routers, self._topology, self._addresses)
         failed: StepName | None = None
-        for name, action in steps.actions.items():
+        actions = {**steps.actions, StepName.PROBE: self._probe}
+        for name, action in actions.items():
             why = self._why_not(name, failed)
             if why:
                 self._log.skip((name,), why)
@@ -270,6 +273,23 @@ class _Flow:
             took = self._proving(action) if not self._proof.is_taken else action
             step = self._step(name, self._blaming(took), self._limits.product_s, Fault.PRODUCT)
             failed = failed or (name if step.outcome is StepOutcome.FAILED else None)
+
+    def _probe(self, deadline: Deadline) -> str:
+        assert self._product_steps is not None
+        assert self._product is not None
+        assert self._lab is not None
+        sentence = self._product_steps.probe(deadline)
+        capture = Capture(
+            backend=self._backend,
+            lab=self._lab,
+            topology=self._topology,
+            settings=self._settings,
+            product=self._product,
+        )
+        told = capture.take(deadline)
+        if capture.content:
+            self._files[f"capture-{self._settings.capture_node}.pcap"] = capture.content
+        return "; ".join(filter(None, (sentence, told)))
 
     def _why_not(self, name: StepName, failed: StepName | None) -> str:
         """Return why a step of the product is not done; empty where it is."""

@@ -52,9 +52,14 @@ def new_title(now: datetime) -> str:
     return f"{PREFIX}{now.astimezone(UTC):%Y%m%dT%H%M}-{token_hex(2)}"
 
 
+def is_title(text: str) -> bool:
+    """Return whether a text is the title of a night's lab, which is the night's id and its folder's name too."""
+    return _TITLE.fullmatch(text) is not None
+
+
 def read_notes(leftover: Leftover) -> LabNotes | None:
     """Return what a lab says about itself, or None where it is not ours: title and notes must agree."""
-    if not _TITLE.fullmatch(leftover.title):
+    if not is_title(leftover.title):
         return None
     try:
         notes = decode(LabNotes, json.loads(leftover.notes))

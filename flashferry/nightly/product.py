@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from flashferry.nightly.settings import NodeLogin
 LOOK_EVERY_S = 0.1
 END_S = 20.0
 """How long a process that is told to end may take to restore; the lab is removed behind it in any case."""
+SERVER_END_S, KILLED_S = 5.0, 2.0
 
 _KEPT = ("FLASHFERRY_ADDRESS", "FLASHFERRY_PORT", "FLASHFERRY_HTTP_PORT", "FLASHFERRY_HTTPS_PORT")
 _KEPT_TOO = ("FLASHFERRY_SSH_PORT", "FLASHFERRY_CERTIFICATE", "FLASHFERRY_KEY")
@@ -160,24 +162,25 @@ class ProductProcesses:
 
 def end(process: subprocess.Popen[bytes], limit_s: float = END_S) -> None:
     """End a process and all that it started: told first, so that it may restore, then killed."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(limit_s)
+    # Its server ends by itself with it, if given a moment; what is left of its group by then is killed.
     with suppress(ProcessLookupError):
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(limit_s)
-        # Its server ends by itself with it, if given a moment; what is left of its group by then is ended.
-        for _ in range(50):
-            os.killpg(process.pid, 0)
-            process.poll()
-            _nap()
+        _await_end(process, SERVER_END_S)
         os.killpg(process.pid, signal.SIGKILL)
+        _await_end(process, KILLED_S)
     process.wait()
 
 
-def _nap() -> None:
-    import time
-
-    time.sleep(LOOK_EVERY_S)
+def _await_end(process: subprocess.Popen[bytes], limit_s: float) -> None:
+    """Wait until nothing is left of a process's group; ProcessLookupError says so."""
+    ends_at_s = time.monotonic() + limit_s
+    while time.monotonic() < ends_at_s:
+        process.poll()
+        os.killpg(process.pid, 0)
+        time.sleep(LOOK_EVERY_S)
 
 
 def product_environment(given: Mapping[str, str], login: NodeLogin, state: Path) -> dict[str, str]:

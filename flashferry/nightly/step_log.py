@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from flashferry.core.errors import FlashferryError
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.outside import masked
 from flashferry.nightly.deadline import Deadline, NightStopped, StoppableClock
 from flashferry.nightly.faults import Fault, NightFault
@@ -74,6 +74,7 @@ class StepLog:
 
         Raises:
             NightStopped: Somebody asked for the night's end.
+            ConfigInvalid: The first look finds the description wrong.
         """
         began, began_s = self._clock.now(), self._clock.monotonic_s()
 
@@ -101,7 +102,10 @@ class StepLog:
         except NightStopped:
             ended(StepOutcome.SKIPPED, "ended by the operator")
             raise
-        except Exception as error:  # noqa: BLE001 -- whatever it is, the lab must be removed and the night told
+        except Exception as error:
+            if name is StepName.PREFLIGHT and isinstance(error, ConfigInvalid):
+                # What the operator wrote is wrong, and nothing was made of it yet: that is no night.
+                raise
             found = as_night_fault(error, step=name, fault=fault)
             return ended(StepOutcome.FAILED, _sentence(found), found)
         return ended(StepOutcome.PASSED, sentence)

@@ -60,8 +60,10 @@ from flashferry.monitor.event_log import event_line, event_log
 from flashferry.monitor.events import Event
 from flashferry.monitor.metrics import run_metrics, serve_metrics
 from flashferry.monitor.progress import Expected, Roster
+from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import keep as keep_night
-from flashferry.nightly.night import Night
+from flashferry.nightly.night import Night, NightStep, StepOutcome
+from flashferry.nightly.playing import Played
 from flashferry.planning.inspection import CheckRecord
 from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
@@ -244,6 +246,7 @@ ELSEWHERE = {
     "images hash": "test_images",
     "nightly init": "test_a_night_is_described",
     "nightly history": "test_nights_are_told",
+    "nightly run": "test_a_night_is_played",
     "run pause": "test_a_run_is_steered",
     "run continue": "test_a_run_is_steered",
     "run stop": "test_a_run_is_steered",
@@ -634,6 +637,26 @@ def test_nights_are_told(ground, flashferry_says):
     out, _ = flashferry_says(*words, "--json", is_document=True)
     for text in (out, err, page.read_text()):
         assert secrets_in(text) == []
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_night_is_played(ground, monkeypatch, flashferry_says, as_json):
+    """What a controller, a router's console or the product said stands in steps, and names in the lab's nodes."""
+    now = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)
+    step = BUILT.one(NightStep, started_at=now, outcome=StepOutcome.FAILED, fault=Fault.LAB)
+    night = BUILT.one(Night, started_at=now, ended_at=now, steps=(step,), is_interrupted=False)
+
+    def play(file, *, watcher, **_):
+        watcher.began(step.name)
+        watcher.ended(step)
+        return Played(night=night, folder=ground / "nights")
+
+    monkeypatch.setattr("flashferry.nightly.playing.play_night", play)
+    out, err = flashferry_says("nightly", "run", *(["--json"] if as_json else []), is_document=as_json)
+    assert "FAILED" in err
+    assert secrets_in(out) == []
+    if as_json:
+        assert json.loads(out)["exit_code"] == 7
 
 
 # Sentences, and what nobody expected

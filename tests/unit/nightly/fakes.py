@@ -218,13 +218,14 @@ class FakeProduct:
     acts: dict[str, Callable[[], None]] = field(default_factory=dict)
     commands: list[tuple[str, ...]] = field(default_factory=list)
     hosts: tuple[str, ...] = ("xe1", "xe2")
+    tuned: float = 80e3
 
     def run(self, name, verb, options, *, deadline):
         self.commands.append((name, verb, *options))
         self.acts.get(name, lambda: None)()
         deadline.pause(5.0)
-        make = probe_device if verb == "probe" else stage_device
-        document = {"run": {"devices": [make(host) for host in self.hosts]}}
+        made = [probe_device(one, tuned=self.tuned) if verb == "probe" else stage_device(one) for one in self.hosts]
+        document = {"run": {"devices": made}}
         return self.answers.get(name, ProductRun(verb=verb, exit_code=0, document=document))
 
     def killed(self, name, verb, options, *, deadline):

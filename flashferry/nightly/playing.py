@@ -1,0 +1,145 @@
+"""A night by its description: `nightly.yaml`, logins and history in; the night, its folder, its place in history out.
+
+This is where the parts meet: the description makes the lab's plan, a backend takes it up, the flow plays the night,
+the trend judges it, and its artefacts are written and the oldest ones removed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.nightly.artefacts.folder import write_artefacts
+from flashferry.nightly.backend import LabBackend, Topology
+from flashferry.nightly.deadline import Clock, StoppableClock, SystemClock
+from flashferry.nightly.description.logins import controller_login, node_login
+from flashferry.nightly.description.reading import load_description
+from flashferry.nightly.description.values import Backend, NightDescription
+from flashferry.nightly.flow import Files, NightParts, run_night
+from flashferry.nightly.history import keep, past
+from flashferry.nightly.judging import judge_night
+from flashferry.nightly.lab_notes import is_title
+from flashferry.nightly.night import Night
+from flashferry.nightly.settings import NodeLogin
+from flashferry.nightly.step_log import Watcher
+from flashferry.nightly.topology.made import made_topology
+from flashferry.store.nights import PastSeriesNight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """A night that was played.
+
+    Attributes:
+        night: The night.
+        folder: Its own folder; None where it could not be written.
+    """
+
+    night: Night
+    folder: Path | None
+
+
+def locks_of(state: Path) -> Path:
+    """Return the folder below the state folder where nights keep their locks, and scratch files while they run."""
+    return state / "nightly"
+
+
+def play_night(file: Path, *, state: Path, watcher: Watcher, is_stopped: Callable[[], bool]) -> Played:
+    """Play the night that a description tells of.
+
+    Args:
+        file: The description.
+        state: The state folder.
+        watcher: Who is told of steps.
+        is_stopped: Whether somebody asked for the end.
+
+    Raises:
+        ConfigInvalid: The description, a login, the image or the topology is wrong: no lab was made.
+        NightFault: Another night runs on this host.
+    """
+    description = load_description(file)
+    login = node_login(description)
+    clock = StoppableClock(SystemClock(), is_stopped)
+    keeper = _Keeper(description, state)
+    with open_backend(description, clock) as backend:
+        night = run_night(
+            NightParts(
+                backend=backend,
+                topology=lambda title: _topology(description, title, login),
+                settings=description.settings(login),
+                folder=locks_of(state),
+                judge=lambda night: judge_night(night, keeper.before(night), description.thresholds),
+                write=keeper.write,
+                watcher=watcher,
+                clock=clock,
+            )
+        )
+    prune(description.artefacts.folder, description.artefacts.keep_nights)
+    return Played(night=night, folder=keeper.folder)
+
+
+def _topology(description: NightDescription, title: str, login: NodeLogin) -> Topology:
+    return made_topology(description, title=title, login=login)
+
+
+class _Keeper:
+    """Writes a night's folder and keeps the night in the history; both may be done again."""
+
+    def __init__(self, description: NightDescription, state: Path) -> None:
+        self._root, self._state = description.artefacts.folder, state
+        self.folder: Path | None = None
+
+    def before(self, night: Night) -> Sequence[PastSeriesNight]:
+        """Return what the nights before brought."""
+        return past(self._state, before=night.night_id)
+
+    def write(self, night: Night, files: Files) -> None:
+        """Write the folder, and keep the night."""
+        self.folder = write_artefacts(night, self._root, files, self.before(night))
+        keep(self._state, night)
+
+
+@contextmanager
+def open_backend(description: NightDescription, clock: Clock | None = None) -> Iterator[LabBackend]:
+    """Open the backend of a description for the time of a block; nothing is asked of it yet.
+
+    Raises:
+        ConfigInvalid: The controller's login or certificate cannot be had, or the backend is not there.
+    """
+    if description.backend is not Backend.CML or description.controller is None:
+        raise ConfigInvalid(
+            f"{description.file}: key 'backend': expected 'cml', found '{description.backend}'",
+            hint="Nights on containerlab are not in this release",
+        )
+    from flashferry.nightly.cml.access import ControllerAccess
+    from flashferry.nightly.cml.backend import CmlBackend
+
+    login = controller_login(description.controller)
+    access = ControllerAccess(
+        url=description.controller.url,
+        username=login.username,
+        password=login.password,
+        ca_file=description.controller.ca_file,
+    )
+    with CmlBackend(access, clock=clock) as backend:
+        yield backend
+
+
+def prune(root: Path, keep_nights: int) -> tuple[str, ...]:
+    """Remove the folders of the oldest nights beyond so many, and return their names; nothing else is touched."""
+    try:
+        nights = sorted(path.name for path in root.iterdir() if is_title(path.name) and _is_folder(path))
+    except OSError:
+        return ()
+    gone = nights[:-keep_nights]
+    for name in gone:
+        shutil.rmtree(root / name, ignore_errors=True)
+    return tuple(gone)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()

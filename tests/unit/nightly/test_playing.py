@@ -1,0 +1,137 @@
+"""A night by its description: the parts meet, the night is judged, kept and written, and old folders are removed."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.nightly import playing
+from flashferry.nightly.backend import NodeState
+from flashferry.nightly.description.reading import load_description
+from flashferry.nightly.flow import run_night
+from flashferry.nightly.history import past
+from flashferry.nightly.playing import open_backend, play_night, prune
+from flashferry.nightly.step_log import SilentWatcher
+from tests.unit.nightly.fakes import FakeBackend, FakeProduct, FakeRouters, WoundClock
+
+DESCRIPTION = """
+controller: {url: 'https://cml.example.net'}
+topology:
+  sites:
+    - name: wan50
+      condition: {bandwidth_kbps: 50000, latency_ms: 50, loss_percent: 0.01}
+      nodes: [{node_definition: csr1000v, count: 2}]
+night: {image: image.bin, copies: 2}
+artefacts: {folder: nights, keep_nights: 2}
+"""
+HOSTS = ("wan50-csr1000v-1", "wan50-csr1000v-2")
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """A description, and fakes in the place of controller, routers and product."""
+    (tmp_path / "image.bin").write_bytes(b"image")
+    path = tmp_path / "nightly.yaml"
+    path.write_text(DESCRIPTION)
+    clock = WoundClock()
+
+    @contextmanager
+    def opened(description, clock_=None):
+        yield FakeBackend(clock)
+
+    def run(parts):
+        product = FakeProduct(hosts=HOSTS, tuned=FakeProduct.tuned)
+        fakes = {"clock": clock, "routers": FakeRouters(), "product": lambda folder, inventory: product}
+        return run_night(replace(parts, **fakes))
+
+    monkeypatch.setattr(playing, "open_backend", opened)
+    monkeypatch.setattr(playing, "run_night", run)
+    return path
+
+
+def play(file, **changes):
+    given = {"state": file.parent / "state", "watcher": SilentWatcher(), "is_stopped": lambda: False}
+    return play_night(file, **(given | changes))
+
+
+def test_a_night_is_judged_kept_and_written(file):
+    """Its folder has the report in all forms, and the next night is held against it."""
+    played = play(file)
+    assert played.night.exit_code == 0
+    assert played.folder == file.parent / "nights" / played.night.night_id
+    report = json.loads((played.folder / "report.json").read_text())
+    assert report["night"]["steps"][-1]["name"] == "clean"
+    assert {one.name for one in played.folder.iterdir()} >= {"report.html", "report.json", "junit.xml", "lab.yaml"}
+    series = {one.row.series for one in past(file.parent / "state")}
+    assert "csr1000v/-/wan50/ftp/probe" in series
+    assert {str(one.key) for one in played.night.judgements} == series
+
+
+def test_a_red_history_turns_a_second_slow_night_red(file, monkeypatch):
+    """Seven good nights, then two at half their rate: amber, then red with the exit code 3."""
+    for _ in range(7):
+        assert play(file).night.exit_code == 0
+    monkeypatch.setattr(FakeProduct, "tuned", 40e3)
+    first, second = play(file).night, play(file).night
+    assert (first.exit_code, second.exit_code) == (0, 3)
+    assert "turns red" in next(step.sentence for step in first.steps if step.name == "judge")
+
+
+def test_only_the_last_nights_keep_their_folders(file):
+    """As many as the description says; what else lies there is nobody's to remove."""
+    (file.parent / "nights" / "notes").mkdir(parents=True)
+    nights = [play(file).night.night_id for _ in range(3)]
+    left = {one.name for one in (file.parent / "nights").iterdir() if one.is_dir()}
+    assert left == {"notes", *sorted(nights)[-2:]}
+
+
+def test_a_link_in_place_of_a_nights_folder_is_not_followed(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    root = tmp_path / "nights"
+    root.mkdir()
+    (root / "ff-nightly-20261101T0000-0000").symlink_to(elsewhere)
+    (root / "ff-nightly-20261102T0000-0000").mkdir()
+    assert prune(root, 1) == ()
+    assert elsewhere.exists()
+
+
+def test_no_folder_of_nights_is_no_error(tmp_path):
+    assert prune(tmp_path / "none", 5) == ()
+
+
+def test_the_controller_is_not_asked_before_the_description_is_right(file, monkeypatch):
+    """One sentence, and nothing was begun."""
+    file.write_text(DESCRIPTION.replace("latency_ms: 50", "latency_ms: 0.5"))
+    with pytest.raises(ConfigInvalid, match="latency_ms"):
+        play(file)
+    assert not (file.parent / "nights").exists()
+
+
+def test_a_night_whose_controller_fails_is_kept_too(file, monkeypatch):
+    """As one that is not compared."""
+
+    @contextmanager
+    def opened(description, clock=None):
+        backend = FakeBackend(WoundClock())
+        backend.states[HOSTS[0]] = NodeState.DISCONNECTED
+        yield backend
+
+    monkeypatch.setattr(playing, "open_backend", opened)
+    played = play(file)
+    assert (played.night.exit_code, played.night.is_comparable) == (7, False)
+    assert (played.folder / "junit.xml").exists()
+
+
+def test_a_controller_needs_its_login(tmp_path, monkeypatch):
+    """Told before anything is asked of it."""
+    monkeypatch.delenv("FLASHFERRY_CML_USERNAME", raising=False)
+    (tmp_path / "image.bin").write_bytes(b"image")
+    (tmp_path / "nightly.yaml").write_text(DESCRIPTION)
+    description = load_description(tmp_path / "nightly.yaml")
+    with pytest.raises(ConfigInvalid, match="FLASHFERRY_CML_USERNAME"), open_backend(description):
+        pass
