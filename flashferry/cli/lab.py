@@ -1,4 +1,4 @@
-"""`flashferry lab up|exec|ssh|demo|experiment|sweep|fairness|peers`: stand-in routers behind an emulated WAN."""
+"""`flashferry lab up|down|exec|ssh|demo|night|experiment|...`: stand-in routers behind an emulated WAN."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -14,11 +15,12 @@ import typer
 
 from flashferry.cli.command_line import App
 from flashferry.cli.doctor import LabVerb
+from flashferry.cli.lab_cml import LATENCIES, LatencyOption, keep_up, night
 from flashferry.cli.lab_experiment import experiment, fairness, sweep
 from flashferry.cli.lab_peers import peers
 from flashferry.cli.options.shared import JsonOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
-from flashferry.cli.terminal.output import result_document
+from flashferry.cli.terminal.output import echo, result_document
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 app = App(help="Stand-in routers behind an emulated WAN, to rehearse on.")
 
 _SSH_PORT = 22
+_DOWN_S, _LOOK_S = 60.0, 0.1
 SeedSetting = typer.Option("--seed", help="Seeds the links' random losses.")
 SeedOption = Annotated[int, SeedSetting]
 DEFAULT_WORLD = "published"
@@ -44,9 +47,20 @@ WorldArgument = Annotated[
 
 @app.command(cls=LabVerb)
 def up(
-    world: WorldArgument = DEFAULT_WORLD, seed: Annotated[int | None, SeedSetting] = None, json: JsonOption = False
+    world: WorldArgument = DEFAULT_WORLD,
+    seed: Annotated[int | None, SeedSetting] = None,
+    cml: Annotated[
+        bool, typer.Option("--cml", help="Start a stand-in of a CML controller; its nodes are stand-in routers.")
+    ] = False,
+    latency: LatencyOption = LATENCIES[0],
+    json: JsonOption = False,
 ) -> None:
-    """Start a lab and keep it until Ctrl-C."""
+    """Start a lab and keep it until Ctrl-C or 'flashferry lab down'."""
+    if cml:
+        if world != DEFAULT_WORLD:
+            raise ConfigInvalid(f"expected no world with --cml, found {world!r}", hint="Its labs are made by clients")
+        keep_up(latency, json=json)
+        return
     from flashferry.lab.errors import LabError
     from flashferry.lab.namespaces import become_root_in_user_namespace
     from flashferry.lab.state import remove_state, write_state
@@ -79,6 +93,23 @@ def up(
         raise ConfigInvalid(str(error).rstrip(".")) from None
 
 
+@app.command(cls=LabVerb)
+def down() -> None:
+    """End the lab that runs in another terminal."""
+    from flashferry.lab.state import started_ticks
+
+    state = _running()
+    os.kill(state.pid, signal.SIGTERM)
+    ends_at = time.monotonic() + _DOWN_S
+    while started_ticks(state.pid) == state.started_ticks:
+        if time.monotonic() > ends_at:
+            raise ConfigInvalid(
+                f"the lab of process {state.pid} did not end within {_DOWN_S:g} s", hint="Look what it waits for"
+            )
+        time.sleep(_LOOK_S)
+    echo("The lab is down.")
+
+
 @app.command("exec", cls=LabVerb, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def run_inside(
     command: Annotated[list[str], typer.Argument(help="The command and its arguments.")],
@@ -105,6 +136,11 @@ def ssh(name: Annotated[str, typer.Argument(help="Name of a device of the lab.")
     state = _running()
     device = next((one for one in state.devices if one.name == name), None)
     if device is None:
+        if not state.devices:
+            raise ConfigInvalid(
+                "the lab's routers come and go with the labs of its controller: it knows none by name",
+                hint="Ask the controller for the address, then 'flashferry lab exec ssh USER@ADDRESS'",
+            )
         known = ", ".join(one.name for one in state.devices)
         raise ConfigInvalid(f"unknown device {name!r}: the lab has {known}", hint="Give one of these names")
     # The stand-in's host key is made anew with every lab: remembering it would only raise alarms.
@@ -121,6 +157,7 @@ def demo(seed: SeedOption = 1) -> None:
     raise typer.Exit(run_demo(demo_world(seed)))
 
 
+app.command(cls=LabVerb)(night)
 app.command(cls=LabVerb)(experiment)
 app.command(cls=LabVerb)(sweep)
 app.command(cls=LabVerb)(fairness)

@@ -39,8 +39,13 @@ def tie_to_owner(settings: dict[str, Any]) -> int:
         ProcessLookupError: The owner is gone already.
     """
     if settings["tie_to_thread"]:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        end_with_owner()
     return os.pidfd_open(int(settings["owner_pid"]))
+
+
+def end_with_owner() -> None:
+    """Have this process told to end when the thread that started it ends; whatever it becomes keeps that."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def report(**values: Any) -> None:

@@ -10,7 +10,7 @@ import select
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from flashferry.lab.errors import LabError
 
@@ -52,8 +52,8 @@ class Helper:
             self.process.stdin.write(json.dumps(values).encode() + b"\n")
             self.process.stdin.flush()
 
-    def hear(self) -> None:
-        """Wait for the next report.
+    def hear(self) -> dict[str, Any]:
+        """Wait for the next report and return it.
 
         Raises:
             LabError: It reports an error, ended, or took too long.
@@ -66,18 +66,19 @@ class Helper:
             tail = os.pread(self._log.fileno(), _LONGEST_LOG_BYTES, 0).decode(errors="replace")
             last = tail.strip().rpartition("\n")[2] or "it gave no reason"
             raise LabError(f"A lab process did not start: {last}.")
-        report = json.loads(line)
+        report = cast("dict[str, Any]", json.loads(line))
         if "error" in report:
             raise LabError(report["error"])
+        return report
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
         """End the process: politely by closing its pipe, then by signal."""
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
         try:
-            self.process.wait(_STOP_TIMEOUT_S)
+            self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -19,13 +19,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What a world is built from: its specification, settled for a rung and its addresses, and its directory."""
+    """What a world is built from: its specification, settled for a rung and its addresses, and its directory.
+
+    Attributes:
+        spec: What it is made of.
+        sites: Its sites, settled.
+        rung: What is emulated.
+        addressing: Where its addresses lie.
+        directory: Private to it.
+        core_pid: A process in a core namespace that is there already; None to make one with the first link.
+        first_interface: Number of the first site's interface in the core, where others have links there too.
+    """
 
     spec: WorldSpec
     sites: tuple[Site, ...]
     rung: Rung
     addressing: Addressing
     directory: Path
+    core_pid: int | None = None
+    first_interface: int = 0
 
 
 def control_socket(directory: Path, what: str, number: int) -> Path:
@@ -53,7 +65,7 @@ def start_helpers(stack: ExitStack, ground: Ground) -> Places:
     if ground.rung is not Rung.LOOPBACK:
         links: list[Helper] = []
         for i, standin in enumerate(standins):
-            core = links[0].process.pid if links else None
+            core = links[0].process.pid if links else ground.core_pid
             settings = _link_settings(ground, i) | {"site_pid": standin.process.pid, "core_pid": core}
             links.append(_start(stack, ground, "link", i, settings))
             if i == 0:
@@ -88,7 +100,7 @@ def _devices_settings(ground: Ground, number: int) -> dict[str, Any]:
     specs, site = ground.spec.all_sites[number].devices, ground.sites[number]
     # Hashed once per secret, which costs hundredths of a second on purpose; a fleet mostly has one.
     secrets = {secret for spec in specs for secret in (spec.password, spec.enable_secret)}
-    hashed = {secret: f"9 {hash9(secret)}" for secret in secrets}
+    hashed = {secret: f"9 {hash9(secret)}" if secret else "" for secret in secrets}
     return {
         "directory": str(ground.directory),
         "has_own_network": ground.rung is not Rung.LOOPBACK,
@@ -109,7 +121,7 @@ def _device(spec: DeviceSpec, access: DeviceAccess, hashed: Mapping[str, str]) -
 def _link_settings(ground: Ground, number: int) -> dict[str, Any]:
     site = ground.sites[number]
     return {
-        "interface": f"wan{number}",
+        "interface": f"wan{ground.first_interface + number}",
         "has_tun": ground.rung is Rung.FULL,
         "site_addresses": [f"{access.address}/32" for access in site.devices],
         "site_network": site.network,

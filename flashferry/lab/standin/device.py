@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSettings:
-    """What a world gives a device of its own; the attributes are told in `flashferry.lab.world_spec.DeviceSpec`."""
+    """What a world gives a device of its own; the attributes are told in `flashferry.lab.world_spec.DeviceSpec`.
+
+    An empty user name or enable secret: there is none but those of the configuration lines.
+    """
 
     name: str
     address: str
@@ -254,8 +257,8 @@ class Device:
         own = self.settings
         return (
             f"hostname {own.name}",
-            f"enable secret {own.enable_secret}",
-            f"username {own.username} privilege {own.privilege} secret {own.password}",
+            *((f"enable secret {own.enable_secret}",) if own.enable_secret else ()),
+            *((f"username {own.username} privilege {own.privilege} secret {own.password}",) if own.username else ()),
             *(line for name, pem in own.trustpoints for line in trustpoint_lines(name, pem)),
             *own.config_lines,
         )

@@ -1,0 +1,219 @@
+"""`flashferry lab up --cml` and `flashferry lab night`: a stand-in CML controller, and a whole night on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flashferry.cli.terminal.interrupt import stop_on_signals
+from flashferry.cli.terminal.output import echo, result_document, say
+from flashferry.core.errors import ConfigInvalid
+from flashferry.model.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from flashferry.lab.cml.routers.house import House
+
+LATENCIES = ("once", "each-way")
+_IMAGE_BYTES = 6_000_000
+_IMAGE = "flashferry-night.bin"
+_LOOK_S = 0.2
+
+LatencyOption = Annotated[
+    str,
+    typer.Option(
+        "--latency",
+        metavar="once|each-way",
+        help="How the latency of a controller's links counts; no document of the real one says which.",
+    ),
+]
+
+_DESCRIPTION = """\
+# A night on the stand-in of a CML controller: routers on two conditions.
+backend: cml
+controller:
+  url: {url}
+  ca_file: {ca_file}
+  login: environment
+topology:
+  sites:
+    - name: branch
+      condition: {{bandwidth_kbps: 10000, latency_ms: 60, loss_percent: 0.01}}
+      nodes: [{{node_definition: csr1000v, image_definition: csr1000v-161101b, count: {count}}}]
+    - name: metro
+      condition: {{bandwidth_kbps: 20000, latency_ms: 20}}
+      nodes: [{{node_definition: csr1000v, image_definition: csr1000v-161101b, count: {count}}}]
+reach:
+  by: bridge
+night:
+  image: {image}
+  copies: {copies}
+  probe_seconds: 2
+artefacts:
+  folder: {folder}
+"""
+
+
+def keep_up(latency: str, *, json: bool) -> None:
+    """Keep a controller until Ctrl-C or `flashferry lab down`, with an example of a description beside it.
+
+    Raises:
+        ConfigInvalid: It cannot be built here, another lab is running, or the latency is no way to count.
+    """
+    from flashferry.lab.cml.routers.house import started_house
+    from flashferry.lab.cml.routers.path import LatencyCounts
+    from flashferry.lab.errors import LabError
+    from flashferry.lab.namespaces import become_root_in_user_namespace
+    from flashferry.lab.state import remove_state, write_state
+
+    check_latency(latency)
+    become_root_in_user_namespace()  # before there is a second thread
+    try:
+        with (
+            stop_on_signals(signals=(signal.SIGINT, signal.SIGTERM)) as stop,
+            started_house(counts=LatencyCounts(latency)) as house,
+        ):
+            description = write_description(house, Path("nights").absolute())
+            write_state(house.state())
+            try:
+                if json:
+                    echo(result_document("lab", ExitCode.OK, _described(house, description)))
+                else:
+                    for line in _introduction(house, description):
+                        echo(line)
+                stop.wait()
+            finally:
+                remove_state()
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+
+
+def night(
+    folder: Annotated[
+        Path, typer.Option("--folder", metavar="DIR", help="Where reports and the nights' history are kept.")
+    ] = Path("nights"),
+    copies: Annotated[int, typer.Option("--copies", min=1, max=100, help="Timed copies of each router.")] = 5,
+    routers: Annotated[int, typer.Option("--routers", min=1, max=5, help="Routers on each of the two conditions.")] = 2,
+    latency: LatencyOption = LATENCIES[0],
+) -> None:
+    """Play a whole night: a controller with stand-in routers, 'flashferry nightly run' on it, its report; all goes."""
+    from flashferry.lab.cml.routers.house import started_house
+    from flashferry.lab.cml.routers.path import LatencyCounts
+    from flashferry.lab.errors import LabError
+    from flashferry.lab.namespaces import become_root_in_user_namespace
+
+    check_latency(latency)
+    become_root_in_user_namespace()
+    try:
+        with started_house(counts=LatencyCounts(latency)) as house:
+            description = write_description(house, folder.absolute(), copies=copies, count=routers)
+            echo(f"A stand-in of a CML controller is up at {house.url}. What it is asked for tonight:")
+            echo()
+            echo(description.read_text(encoding="utf-8"))
+            command = ["flashferry", "nightly", "run", str(description), "--state-dir", str(folder / "state")]
+            echo(f"$ {' '.join(command)}")
+            code = _played(house, [sys.executable, "-P", "-m", *command])
+    except LabError as error:
+        raise ConfigInvalid(str(error).rstrip(".")) from None
+    raise typer.Exit(code)
+
+
+def check_latency(latency: str) -> None:
+    """Refuse what is no way to count a latency.
+
+    Raises:
+        ConfigInvalid: It is none.
+    """
+    if latency not in LATENCIES:
+        raise ConfigInvalid(
+            f"--latency: expected {' or '.join(LATENCIES)}, found {latency!r}",
+            hint="'once': it is the round trip's; 'each-way': each direction has it",
+        )
+
+
+def write_description(house: House, folder: Path, *, copies: int = 5, count: int = 2) -> Path:
+    """Write the description of a night on a stand-in controller, and an image of random bytes, into its folder.
+
+    Args:
+        house: The controller.
+        folder: Where the nights' artefacts go.
+        copies: Timed copies of each router.
+        count: Routers on each of the two conditions.
+    """
+    from flashferry.planning.local_images import fill_randomly
+
+    image = house.directory / _IMAGE
+    fill_randomly(image, _IMAGE_BYTES)
+    text = _DESCRIPTION.format(
+        url=house.url, ca_file=house.ca_file, image=image, folder=folder, copies=copies, count=count
+    )  # fmt: skip
+    path = house.directory / "nightly.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _played(house: House, command: list[str]) -> int:
+    """Run a command in the core until it ends; Ctrl-C is for it, so that it can clean up. Return its exit code."""
+    from flashferry.lab.enter import enter_core
+    from flashferry.lab.helper import end_with_owner
+
+    def enter() -> None:
+        end_with_owner()
+        enter_core(house.pid)
+
+    environment = os.environ | {
+        "FLASHFERRY_CML_USERNAME": house.username,
+        "FLASHFERRY_CML_PASSWORD": house.password,
+    }
+
+    def tell(first: bool) -> None:
+        if first:
+            say("interrupted: the night ends what is under way and removes its lab")
+
+    with stop_on_signals(tell=tell) as stop:
+        # A session of its own: the terminal's Ctrl-C would reach it twice.
+        process = subprocess.Popen(command, env=environment, preexec_fn=enter, start_new_session=True)  # noqa: PLW1509
+        while True:
+            try:
+                return _exit_code(process.wait(_LOOK_S))
+            except subprocess.TimeoutExpired:
+                if stop.is_set():
+                    process.send_signal(signal.SIGINT)
+                    return _exit_code(process.wait())
+
+
+def _exit_code(returned: int) -> int:
+    """Return the exit code of a process as a shell does: 128 and the number of the signal that ended it."""
+    return returned if returned >= 0 else 128 - returned
+
+
+def _introduction(house: House, description: Path) -> list[str]:
+    return [
+        "The stand-in of a CML controller is up; its nodes are stand-in routers on emulated links.",
+        "Ctrl-C here, or 'flashferry lab down', ends it and leaves nothing behind.",
+        f"  url       {house.url}",
+        f"  CA file   {house.ca_file}",
+        f"  user      {house.username}  password {house.password}",
+        f"  switches  curl --unix-socket {house.door} http://standin/standin/faults",
+        "In another terminal, for example:",
+        f"  export FLASHFERRY_CML_USERNAME={house.username} FLASHFERRY_CML_PASSWORD={house.password}",
+        f"  flashferry lab exec flashferry nightly run {description}",
+    ]
+
+
+def _described(house: House, description: Path) -> dict[str, Any]:
+    return {
+        "url": house.url,
+        "ca_file": str(house.ca_file),
+        # The lab's logins are printed for people too; they open nothing but stand-ins.
+        "username": house.username,
+        "password": house.password,
+        "door": str(house.door),
+        "core_pid": house.pid,
+        "description": str(description),
+    }

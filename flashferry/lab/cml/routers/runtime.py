@@ -1,0 +1,179 @@
+"""Runs the nodes of labs as stand-in routers: each has a namespace, a process and an emulated link of its own.
+
+A link's condition works on every router behind it by itself: two routers behind one link do not share its bandwidth.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from flashferry.lab.cml.clock_runtime import BootTimes
+from flashferry.lab.cml.routers.capture import LinkCapture, as_pcap
+from flashferry.lab.cml.routers.day0 import DHCP
+from flashferry.lab.cml.routers.node import Node, Soil
+from flashferry.lab.cml.routers.path import LatencyCounts, profile_of, way_out
+from flashferry.lab.cml.runtime import Condition, LabPlan, NodePlan, NodeState, NodeView
+from flashferry.lab.errors import LabError
+from flashferry.lab.link import LinkProfile
+from flashferry.lab.world_spec import CORE_NETWORK, SITE_NETWORK
+
+BOOT = BootTimes(queued_s=0.5, started_s=3.0, stagger_s=0.3)
+"""Boot times without a wish: quick, and every state is to be seen."""
+
+_FIRST_LEASE = 101
+"""Of the network, so that addresses below it are left to those that are written down."""
+
+
+class RouterRuntime:
+    """Runs nodes in the core namespace that the calling process is in.
+
+    Args:
+        directory: An existing folder of its own.
+        core_pid: A process in the core namespace; the calling process, as a rule.
+        times: How long booting takes; a stand-in takes about a second by itself.
+        counts: How latency counts.
+        seed: Seeds the links' losses.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        core_pid: int,
+        *,
+        times: BootTimes = BOOT,
+        counts: LatencyCounts = LatencyCounts.ONCE,
+        seed: int = 1,
+    ) -> None:
+        self._counts = counts
+        self._lock = threading.Lock()
+        self._taken: set[str] = set()
+        self._soil = Soil(
+            directory=directory,
+            core_pid=core_pid,
+            times=times,
+            take_address=self._take_address,
+            free_address=self._free_address,
+            seed=seed,
+        )
+        self._labs: dict[str, LabPlan] = {}
+        self._nodes: dict[str, dict[str, Node]] = {}
+        self._conditions: dict[str, dict[str, Condition | None]] = {}
+        self._captures: dict[tuple[str, str], list[LinkCapture]] = {}
+        self._numbers = count()
+
+    def start(self, lab: LabPlan, node_id: str | None = None) -> None:
+        """Start one node, or all that do not run."""
+        self._labs[lab.lab_id] = lab
+        conditions = self._conditions.setdefault(lab.lab_id, {})
+        conditions |= {link.link_id: link.condition for link in lab.links}
+        nodes = self._nodes.setdefault(lab.lab_id, {})
+        for place, plan in enumerate(lab.nodes):
+            if node_id not in {None, plan.node_id}:
+                continue
+            if (node := nodes.get(plan.node_id)) is None or (not node.is_running and node.plan != plan):
+                node = nodes[plan.node_id] = self._made(lab.lab_id, plan, place)
+            node.start()
+
+    def state(self, lab_id: str, node_id: str) -> NodeView:
+        """Return what is to be seen of a node."""
+        node = self._nodes.get(lab_id, {}).get(node_id)
+        return NodeView(state=NodeState.DEFINED_ON_CORE) if node is None else node.view()
+
+    def set_condition(self, lab_id: str, link_id: str, condition: Condition | None) -> Condition | None:
+        """Put a condition on a link while packets flow; what is not emulated is not in force."""
+        self._conditions.setdefault(lab_id, {})[link_id] = condition
+        for node in self._nodes.get(lab_id, {}).values():
+            node.follow_link()
+        if condition is None or not condition.is_enabled:
+            return None
+        return replace(condition, others={key: value for key, value in condition.others.items() if key == "limit"})
+
+    def stop(self, lab_id: str, node_id: str | None = None) -> None:
+        """Tell one node, or all, to end."""
+        for node in self._chosen(lab_id, node_id):
+            node.stop()
+
+    def wipe(self, lab_id: str, node_id: str | None = None) -> None:
+        """Forget of one node, or of all, that they ran; their flash went when they were stopped."""
+        for node in self._chosen(lab_id, node_id):
+            node.wipe()
+
+    def forget(self, lab_id: str) -> None:
+        """Let go of a lab."""
+        nodes = self._nodes.pop(lab_id, {})
+        for node in nodes.values():
+            node.stop()
+            node.join()  # it was stopped and wiped before: there is nothing left to wait for
+        for key in [key for key in self._captures if key[0] == lab_id]:
+            self._end_captures(*key)
+        self._labs.pop(lab_id, None)
+        self._conditions.pop(lab_id, None)
+
+    def start_capture(self, lab_id: str, link_id: str) -> None:
+        """Begin to record what goes to and from the routers behind a link."""
+        self._end_captures(lab_id, link_id)
+        ends = [node.core_interface for node in self._chosen(lab_id, None) if link_id in self._way(lab_id, node.plan)]
+        self._captures[lab_id, link_id] = [LinkCapture(end) for end in ends if end is not None]
+
+    def capture(self, lab_id: str, link_id: str) -> bytes | None:
+        """Return what was recorded so far."""
+        held = self._captures.get((lab_id, link_id))
+        return None if held is None else as_pcap(held)
+
+    def stop_capture(self, lab_id: str, link_id: str) -> None:
+        """End a recording."""
+        self._end_captures(lab_id, link_id)
+
+    def close(self) -> None:
+        """End everything, and wait for its end."""
+        nodes = [node for each in self._nodes.values() for node in each.values()]
+        for key in list(self._captures):
+            self._end_captures(*key)
+        for node in nodes:
+            node.stop()
+        for node in nodes:
+            node.join()
+
+    def _made(self, lab_id: str, plan: NodePlan, place: int) -> Node:
+        def profile(interface: str) -> LinkProfile | None:
+            lab, conditions = self._labs.get(lab_id), self._conditions.get(lab_id, {})
+            way = None if lab is None else way_out(lab, plan, interface)
+            return None if way is None else profile_of((conditions.get(link) for link in way), self._counts)
+
+        return Node(plan, self._soil, place=place, number=next(self._numbers), profile_by=profile)
+
+    def _way(self, lab_id: str, plan: NodePlan) -> set[str]:
+        lab = self._labs[lab_id]
+        ways = (way_out(lab, plan, each.label) for each in plan.interfaces)
+        return {link for way in ways if way is not None for link in way}
+
+    def _chosen(self, lab_id: str, node_id: str | None) -> list[Node]:
+        return [node for own_id, node in self._nodes.get(lab_id, {}).items() if node_id in {None, own_id}]
+
+    def _end_captures(self, lab_id: str, link_id: str) -> None:
+        for each in self._captures.pop((lab_id, link_id), ()):
+            each.end()
+
+    def _take_address(self, wanted: str) -> str:
+        """Claim an address.
+
+        Raises:
+            LabError: It is taken, or all are.
+        """
+        with self._lock:
+            if wanted == DHCP:
+                leases = list(map(str, SITE_NETWORK))[_FIRST_LEASE:-1]
+                wanted = next((each for each in leases if each not in self._taken), "")
+                if not wanted:
+                    raise LabError(f"DHCP has no address left in {SITE_NETWORK}.")
+            elif wanted in self._taken or wanted in map(str, CORE_NETWORK):
+                raise LabError(f"Address {wanted} is taken.")
+            self._taken.add(wanted)
+        return wanted
+
+    def _free_address(self, address: str) -> None:
+        with self._lock:
+            self._taken.discard(address)
