@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
@@ -19,7 +18,7 @@ from socket import gethostname
 
 from flashferry.core.described import counted
 from flashferry.core.errors import FlashferryError
-from flashferry.core.state_folder import make_private_directory, scratch_folder
+from flashferry.core.state_folder import scratch_folder
 from flashferry.images.files import checked_image
 from flashferry.nightly.backend import LabBackend, LabNode, NodeState, Preflight, RunningLab, Topology
 from flashferry.nightly.capture import Capture
@@ -28,7 +27,7 @@ from flashferry.nightly.deadline import Clock, Deadline, NightStopped, Stoppable
 from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.inventory_files import write_inventory
 from flashferry.nightly.judging import told
-from flashferry.nightly.lab_notes import LabNotes, new_title
+from flashferry.nightly.lab_notes import LabNotes, new_title, only_one_night
 from flashferry.nightly.lab_steps import (
     Reach,
     addresses_of,
@@ -45,12 +44,8 @@ from flashferry.nightly.reaping import ReapRules
 from flashferry.nightly.routers import Routers, SshRouters
 from flashferry.nightly.settings import PRODUCT_STEPS, NightSettings
 from flashferry.nightly.step_log import SKIPPED_BY_DESCRIPTION, SilentWatcher, StepLog, Watcher
-from flashferry.store.run_lock import taken_lock
 
 _LOG = logging.getLogger("flashferry.nightly")
-
-ONE_JOB = "night"
-"""The lock that only one night of a host may hold."""
 
 EXPIRES_MARGIN_S = 900.0
 """A lab may be removed by anybody so long after its night must have ended."""
@@ -99,32 +94,13 @@ def run_night(parts: NightParts) -> Night:
             is not ours alone: no lab was made.
         NightFault: Another night runs on this host.
     """
-    checked_image(parts.settings.image)
+    # The product's processes have a folder of their own: nothing may be meant to be below ours.
+    settings = replace(parts.settings, image=checked_image(parts.settings.image).absolute())
+    parts = replace(parts, folder=parts.folder.absolute(), settings=settings)
     title = new_title(parts.clock.now())
     topology = parts.topology(title)
-    with _only_one(parts.folder, title), scratch_folder(parts.folder) as scratch:
+    with only_one_night(parts.folder, title), scratch_folder(parts.folder) as scratch:
         return _Flow(parts, topology, scratch).play()
-
-
-@contextmanager
-def _only_one(folder: Path, title: str) -> Iterator[None]:
-    """Hold this host's one job, and the lock by which others know that the night lives."""
-    make_private_directory(folder)
-    make_private_directory(folder / "runs")
-    try:
-        job = taken_lock(folder, ONE_JOB)
-    except BlockingIOError:
-        raise NightFault(
-            "another night runs on this host",
-            fault=Fault.LAB,
-            step=StepName.PREFLIGHT,
-            hint="One at a time, or they measure each other: wait for it, or give them other hours",
-        ) from None
-    with job, taken_lock(folder, title) as own:
-        try:
-            yield
-        finally:
-            Path(own.name).unlink(missing_ok=True)
 
 
 class _Flow:

@@ -10,18 +10,24 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 
 from flashferry.core.codec import CodecError, decode
+from flashferry.core.state_folder import make_private_directory
 from flashferry.nightly.backend import Leftover
-from flashferry.store.run_lock import is_run_alive, lock_of
+from flashferry.nightly.faults import Fault, NightFault
+from flashferry.store.run_lock import is_run_alive, lock_of, taken_lock
 
 PREFIX = "ff-nightly-"
 """Titles of ours begin with it."""
+
+ONE_JOB = "night"
+"""The lock that only one night of a host may hold."""
 
 _TITLE = re.compile(rf"{PREFIX}\d{{8}}T\d{{4}}-[0-9a-f]{{4}}")
 
@@ -105,3 +111,29 @@ def is_night_alive(folder: Path, notes: LabNotes) -> bool:
     except OSError:
         return True
     return True
+
+
+@contextmanager
+def only_one_night(folder: Path, title: str) -> Iterator[None]:
+    """Hold this host's one job for the time of a block, and the lock by which others know that the night lives.
+
+    Raises:
+        NightFault: Another night runs on this host.
+        ConfigInvalid: The folder is not ours alone.
+    """
+    make_private_directory(folder)
+    make_private_directory(folder / "runs")
+    try:
+        job = taken_lock(folder, ONE_JOB)
+    except BlockingIOError:
+        raise NightFault(
+            "another night runs on this host",
+            fault=Fault.LAB,
+            step="preflight",
+            hint="One at a time, or they measure each other: wait for it, or give them other hours",
+        ) from None
+    with job, taken_lock(folder, title) as own:
+        try:
+            yield
+        finally:
+            Path(own.name).unlink(missing_ok=True)

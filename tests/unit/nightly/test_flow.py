@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -448,6 +449,22 @@ def test_a_wrong_image_is_told_before_anything_is_begun(rig):
     with pytest.raises(ConfigInvalid):
         run_night(rig.parts)
     assert rig.backend.calls == []
+
+
+def test_relative_folders_and_images_are_made_whole(rig, monkeypatch):
+    """The product's processes have another working folder than whoever starts the night."""
+    monkeypatch.chdir(rig.folder)
+    seen = []
+    parts = replace(
+        rig.parts,
+        folder=Path("nightly"),
+        settings=replace(rig.settings, image=Path("image.bin")),
+        product=lambda folder, inventory: seen.extend((folder, inventory)) or rig.product,
+    )
+    assert run_night(parts).exit_code == 0
+    assert all(path.is_absolute() for path in seen)
+    images = {words[words.index("--image") + 1] for words in rig.product.commands if "--image" in words}
+    assert all(Path(one).is_absolute() for one in images)
 
 
 def test_the_lab_says_whose_it_is(rig):
