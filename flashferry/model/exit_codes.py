@@ -138,6 +138,18 @@ VERB_MEANINGS: Mapping[str, Mapping[ExitCode, str]] = {
         ExitCode.OK: "the nights were read; no lab was touched",
         ExitCode.INTERRUPTED: _NOTHING_CHANGED,
     },
+    "nightly-reap": {
+        ExitCode.OK: "nothing that a dead night left is there any more; others' labs were left alone",
+        ExitCode.LAB: "the controller could not be asked; nothing is said about what is left",
+        ExitCode.CLEANUP: "a lab of a dead night could not be removed; the next reaping tries again",
+        ExitCode.INTERRUPTED: "interrupted by the operator; what was not removed yet is left",
+    },
+    "nightly-record": {
+        ExitCode.OK: "what the controller answers is written down; 'differences' says what was not known",
+        ExitCode.LAB: "the controller could not be asked; nothing was written",
+        ExitCode.CLEANUP: "the lab that was made to ask more could not be removed; 'flashferry nightly reap'",
+        ExitCode.INTERRUPTED: "interrupted by the operator; was a lab made, 'flashferry nightly reap' removes it",
+    },
     "lab": {ExitCode.OK: "the lab is up", ExitCode.INTERRUPTED: "interrupted by the operator; the lab is gone"},
     "lab-exec": {ExitCode.OK: "the command was run; 'command_exit_code' is its own"},
     "lab-experiment": _STUDY,

@@ -15,6 +15,7 @@ from pathlib import Path
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.artefacts.folder import write_artefacts
 from flashferry.nightly.backend import LabBackend, Topology
+from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.deadline import Clock, StoppableClock, SystemClock
 from flashferry.nightly.description.logins import controller_login, node_login
 from flashferry.nightly.description.reading import load_description
@@ -110,23 +111,30 @@ def open_backend(description: NightDescription, clock: Clock | None = None) -> I
     Raises:
         ConfigInvalid: The controller's login or certificate cannot be had, or the backend is not there.
     """
+    from flashferry.nightly.cml.backend import CmlBackend
+
+    with CmlBackend(cml_access(description), clock=clock) as backend:
+        yield backend
+
+
+def cml_access(description: NightDescription) -> ControllerAccess:
+    """Return how a description's controller is reached, and its login; nobody is asked but the login's source.
+
+    Raises:
+        ConfigInvalid: The description names no controller, or its login cannot be had.
+    """
     if description.backend is not Backend.CML or description.controller is None:
         raise ConfigInvalid(
             f"{description.file}: key 'backend': expected 'cml', found '{description.backend}'",
             hint="Nights on containerlab are not in this release",
         )
-    from flashferry.nightly.cml.access import ControllerAccess
-    from flashferry.nightly.cml.backend import CmlBackend
-
     login = controller_login(description.controller)
-    access = ControllerAccess(
+    return ControllerAccess(
         url=description.controller.url,
         username=login.username,
         password=login.password,
         ca_file=description.controller.ca_file,
     )
-    with CmlBackend(access, clock=clock) as backend:
-        yield backend
 
 
 def prune(root: Path, keep_nights: int) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.json_access import Node
-from flashferry.core.outside import masked
+from flashferry.core.outside import json_text, told
 from flashferry.nightly.backend import RunningLab
 from flashferry.nightly.cml.access import CmlVersion, ControllerAccess
 from flashferry.nightly.cml.controller import Call, Controller, Expected, below, connect
@@ -158,7 +158,7 @@ def write_record(path: Path, recorded: Recorded) -> None:
         ConfigInvalid: The file cannot be written.
     """
     try:
-        path.write_text(masked(json.dumps(recorded.content, indent=1, ensure_ascii=True)) + "\n", encoding="utf-8")
+        path.write_text(json_text(told(recorded.content), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise ConfigInvalid(f"{path}: cannot be written: {error.strerror}", hint="Name another file") from None
 
@@ -197,10 +197,10 @@ def _with_lab(script: _Script, node: str | None) -> None:
 
 
 def _imported(script: _Script, text: str, title: str) -> RunningLab | None:
-    told = script.ask(
+    answer = script.ask(
         "import", "POST", "import", params={"title": title}, content=text, is_repeatable=False, timeout_s=_SETTLE_S
     )
-    lab_id = Node(told).text("id")
+    lab_id = Node(answer).text("id")
     return None if lab_id is None else RunningLab(lab_id=lab_id, title=title)
 
 
@@ -212,8 +212,8 @@ def _refused_imports(script: _Script, title: str, text: str) -> None:
         "import, no topology": (title, "nodes: 7\n"),
     }
     for situation, (name, content) in bad.items():
-        told = script.ask(situation, "POST", "import", params={"title": name}, content=content, is_repeatable=False)
-        if (made := Node(told).text("id")) is not None:
+        answer = script.ask(situation, "POST", "import", params={"title": name}, content=content, is_repeatable=False)
+        if (made := Node(answer).text("id")) is not None:
             script.failures.append(f"{situation}: it was taken")
             script.ask(situation, "DELETE", below("labs", made), expects="nothing")
 

@@ -60,10 +60,13 @@ from flashferry.monitor.event_log import event_line, event_log
 from flashferry.monitor.events import Event
 from flashferry.monitor.metrics import run_metrics, serve_metrics
 from flashferry.monitor.progress import Expected, Roster
+from flashferry.nightly.backend import Leftover
+from flashferry.nightly.cml.record import Recorded
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import keep as keep_night
 from flashferry.nightly.night import Night, NightStep, StepOutcome
 from flashferry.nightly.playing import Played
+from flashferry.nightly.reaping import Reaped
 from flashferry.planning.inspection import CheckRecord
 from flashferry.run.dry_run import DryRecord
 from flashferry.run.recover import RecoveryRecord
@@ -247,6 +250,8 @@ ELSEWHERE = {
     "nightly init": "test_a_night_is_described",
     "nightly history": "test_nights_are_told",
     "nightly run": "test_a_night_is_played",
+    "nightly reap": "test_labs_are_reaped",
+    "nightly record": "test_answers_are_recorded",
     "run pause": "test_a_run_is_steered",
     "run continue": "test_a_run_is_steered",
     "run stop": "test_a_run_is_steered",
@@ -637,6 +642,49 @@ def test_nights_are_told(ground, flashferry_says):
     out, _ = flashferry_says(*words, "--json", is_document=True)
     for text in (out, err, page.read_text()):
         assert secrets_in(text) == []
+
+
+@pytest.fixture
+def described(ground, monkeypatch):
+    """A description of a night whose controller's login is known."""
+    monkeypatch.setenv("FLASHFERRY_CML_USERNAME", "admin")
+    monkeypatch.setenv("FLASHFERRY_CML_PASSWORD", "of-the-controller")
+    path = ground / "nightly.yaml"
+    path.write_text(
+        "{controller: {url: 'https://c'}, "
+        "topology: {sites: [{name: s, condition: {}, nodes: [{node_definition: csr1000v}]}]}, "
+        "reach: {addresses: ['192.0.2.51/24']}, night: {image: image.bin}, artefacts: {folder: nights}}"
+    )
+    return path
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_labs_are_reaped(described, monkeypatch, flashferry_says, as_json):
+    """Titles are anybody's, and a controller's refusals quote what it likes."""
+    lab = BUILT.one(Leftover)
+    found = (Reaped(lab=lab, why=lab.notes, failure=lab.title),)
+    monkeypatch.setattr("flashferry.nightly.reaping.reap", lambda *_, **__: found)
+    words = ("nightly", "reap", str(described))
+    out, _ = flashferry_says(*words, *(["--json"] if as_json else []), is_document=as_json)
+    assert out.strip()
+    if as_json:
+        check_document(out)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_answers_are_recorded(described, ground, monkeypatch, flashferry_says, as_json):
+    """Keys of answers are a controller's; the file is signs alone, too."""
+    hostile = BUILT.one(Leftover).title
+    recorded = Recorded(content={"answers": {hostile: 1}}, answers=1, differences=(hostile,), failures=(hostile,))
+    monkeypatch.setattr("flashferry.nightly.cml.record.record", lambda *_, **__: recorded)
+    words = ("nightly", "record", str(described), "--output", str(ground / "record.json"))
+    out, _ = flashferry_says(*words, *(["--json"] if as_json else []), is_document=as_json)
+    assert out.strip()
+    if as_json:
+        check_document(out)
+    text = (ground / "record.json").read_text()
+    assert text.replace("\n", "").isprintable()
+    assert secrets_in(text) == []
 
 
 @pytest.mark.parametrize("as_json", [False, True])
