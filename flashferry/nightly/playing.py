@@ -17,7 +17,7 @@ from flashferry.nightly.artefacts.folder import write_artefacts
 from flashferry.nightly.backend import LabBackend, Topology
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.deadline import Clock, StoppableClock, SystemClock
-from flashferry.nightly.description.logins import controller_login, node_login
+from flashferry.nightly.description.logins import controller_access, node_login
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.description.values import Backend, NightDescription
 from flashferry.nightly.flow import Files, NightParts, run_night
@@ -128,13 +128,7 @@ def cml_access(description: NightDescription) -> ControllerAccess:
             f"{description.file}: key 'backend': expected 'cml', found '{description.backend}'",
             hint="Nights on containerlab are not in this release",
         )
-    login = controller_login(description.controller)
-    return ControllerAccess(
-        url=description.controller.url,
-        username=login.username,
-        password=login.password,
-        ca_file=description.controller.ca_file,
-    )
+    return controller_access(description.controller)
 
 
 def prune(root: Path, keep_nights: int) -> tuple[str, ...]:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flashferry.cli.options.shared import JsonOption
-from flashferry.cli.terminal.output import echo, finish
+from flashferry.cli.terminal.output import complain, echo, finish
+from flashferry.core.described import counted
 from flashferry.core.errors import ConfigInvalid
 from flashferry.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from flashferry.nightly.backend import Preflight
     from flashferry.nightly.description.beginning import Tried
 
 DEFAULT = Path("nightly.yaml")
@@ -20,16 +22,26 @@ DEFAULT = Path("nightly.yaml")
 
 def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The description; it must be new.")] = DEFAULT,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing: check the file that is there.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing: check the file that is there, then ask its controller.")
+    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="With --check: ask no controller.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Write a commented description of a night to begin with; with --check, check one. No lab is made."""
     from flashferry.nightly.description.beginning import write_template
+    from flashferry.nightly.faults import NightFault
 
+    if offline and not check:
+        raise ConfigInvalid("--offline: expected --check with it, found none", hint="Give it too, or leave both out")
     if not check:
         write_template(file)
         _tell_written(file, as_json=json)
-    _tell_checked(file, as_json=json)
+    try:
+        _tell_checked(file, is_offline=offline, as_json=json)
+    except NightFault as error:
+        complain(error, error.exit_code)
+        raise typer.Exit(int(error.exit_code)) from None
 
 
 def _tell_written(file: Path, *, as_json: bool) -> None:
@@ -52,32 +64,43 @@ def _tell_written(file: Path, *, as_json: bool) -> None:
     finish("nightly-init", ExitCode.OK, content, as_json=as_json, human=human)
 
 
-def _tell_checked(file: Path, *, as_json: bool) -> None:
-    """Check a description and tell what the lab will be.
+def _tell_checked(file: Path, *, is_offline: bool, as_json: bool) -> None:
+    """Check a description, ask its controller where its login is there, and tell what the lab will be.
 
     Raises:
         ConfigInvalid: Something in the description is wrong.
+        NightFault: The controller could not take the lab up.
     """
-    from flashferry.nightly.description.beginning import missing_logins, tried
+    from flashferry.nightly.description.beginning import asked, missing_logins, tried
 
     found = tried(file)
     notes = [str(error) for error in missing_logins(found.description)]
+    said = None if is_offline or notes else asked(found)
+    lab = {"nodes": found.topology.nodes, "links": found.topology.links}
+    content: dict[str, object] = {"file": str(file), "is_written": False, **lab, "notes": notes, "controller": said}
+    lines = [*_lines(found), *_said(said), *(f"Not ready yet: {note}" for note in notes)]
+    finish("nightly-init", ExitCode.OK, content, as_json=as_json, human=lambda: _echo(lines))
 
-    def human() -> None:
-        for line in _lines(found):
-            echo(line)
-        for note in notes:
-            echo(f"Not ready yet: {note}")
 
-    content = {"file": str(file), "is_written": False, "nodes": found.nodes, "links": found.links, "notes": notes}
-    finish("nightly-init", ExitCode.OK, content, as_json=as_json, human=human)
+def _echo(lines: list[str]) -> None:
+    for line in lines:
+        echo(line)
+
+
+def _said(said: Preflight | None) -> list[str]:
+    """Return what a controller said."""
+    if said is None:
+        return ["Its controller was not asked."]
+    free = "" if said.nodes_free is None else f", {counted(said.nodes_free, 'node')} free"
+    return [f"{said.controller}, version {said.version}{free}: it could take this lab up.", *said.notes]
 
 
 def _lines(found: Tried) -> list[str]:
-    description = found.description
+    description, topology = found.description, found.topology
     where = f", {description.controller.url}" if description.controller else ""
-    lines = [f"{description.file}: every key is as it must be. A lab of {len(found.nodes)} routers{where}:"]
-    for link in found.links:
+    count = counted(len(topology.nodes), "router")
+    lines = [f"{description.file}: every key is as it must be. A lab of {count}{where}:"]
+    for link in topology.links:
         condition = link.condition
         rate = f"{condition.bandwidth_kbps:,} kbit/s" if condition.bandwidth_kbps else "no limit"
         told = f"{rate}, {condition.latency_ms} ms, jitter {condition.jitter_ms} ms, loss {condition.loss_percent:g} %"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.backend import PlannedLink, PlannedNode
-from flashferry.nightly.description.logins import controller_login, node_login
+from flashferry.nightly.backend import Preflight, Topology
+from flashferry.nightly.description.logins import controller_access, node_login
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.description.values import LoginFrom, NightDescription
 from flashferry.nightly.settings import NodeLogin
@@ -17,6 +17,8 @@ from flashferry.nightly.topology.made import made_topology
 
 TEMPLATE = "template.yaml"
 USUAL_NAME = Path("nightly.yaml")
+_RETRY_S = 2.0
+"""Somebody waits for the answer: a controller that is just restarting is found out by asking again."""
 _TRIED_TITLE = "ff-nightly-00000000T0000-0000"
 
 
@@ -26,13 +28,11 @@ class Tried:
 
     Attributes:
         description: The description.
-        nodes: The routers that its lab has.
-        links: Its links with conditions.
+        topology: The lab that it has taken up, with a login that is none; its text is no text for a log.
     """
 
     description: NightDescription
-    nodes: tuple[PlannedNode, ...]
-    links: tuple[PlannedLink, ...]
+    topology: Topology = field(repr=False)
 
 
 def template() -> str:
@@ -68,7 +68,7 @@ def tried(path: Path) -> Tried:
     """
     description = load_description(path)
     topology = made_topology(description, title=_TRIED_TITLE, login=_any_login(description))
-    return Tried(description=description, nodes=topology.nodes, links=topology.links)
+    return Tried(description=description, topology=topology)
 
 
 def missing_logins(description: NightDescription) -> tuple[ConfigInvalid, ...]:
@@ -76,7 +76,7 @@ def missing_logins(description: NightDescription) -> tuple[ConfigInvalid, ...]:
     found: list[ConfigInvalid] = []
     try:
         if description.controller is not None:
-            controller_login(description.controller)
+            controller_access(description.controller)
     except ConfigInvalid as error:
         found.append(error)
     try:
@@ -84,6 +84,27 @@ def missing_logins(description: NightDescription) -> tuple[ConfigInvalid, ...]:
     except ConfigInvalid as error:
         found.append(error)
     return tuple(found)
+
+
+def asked(found: Tried) -> Preflight | None:
+    """Ask a description's controller whether it could take the lab up: definitions, licence, nodes. Changes nothing.
+
+    Returns:
+        What it said, or None where the description has no controller.
+
+    Raises:
+        ConfigInvalid: There is no login for it, or the extra `cml` is missing.
+        NightFault: It cannot be reached, or could not take the lab up.
+    """
+    controller = found.description.controller
+    if controller is None:
+        return None
+    access = replace(controller_access(controller), retry_s=_RETRY_S)
+    from flashferry.nightly.cml.backend import CmlBackend
+
+    with CmlBackend(access) as backend:
+        backend.controller("preflight", connect_s=_RETRY_S)
+        return backend.preflight(found.topology)
 
 
 def _any_login(description: NightDescription) -> NodeLogin:

@@ -10,11 +10,11 @@ import os
 import secrets
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import keep_secret
+from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.description.values import Controller, LoginFrom, LoginSource, NightDescription
 from flashferry.nightly.settings import NodeLogin
 from inventory.values import check_login
@@ -34,21 +34,8 @@ _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerLogin:
-    """The controller's login.
-
-    Attributes:
-        username: The user.
-        password: Its password.
-    """
-
-    username: str
-    password: str = field(repr=False)
-
-
-def controller_login(controller: Controller, environment: Mapping[str, str] | None = None) -> ControllerLogin:
-    """Return the login of a controller; from now on its password is masked.
+def controller_access(controller: Controller, environment: Mapping[str, str] | None = None) -> ControllerAccess:
+    """Return how a controller is reached, its login with it; from now on its password is masked.
 
     Args:
         controller: The controller.
@@ -58,7 +45,14 @@ def controller_login(controller: Controller, environment: Mapping[str, str] | No
         ConfigInvalid: The source cannot be used, or has no user or no password.
     """
     found = _asked(controller.login, controller.host, CML_PREFIX, environment, "controller")
-    return ControllerLogin(username=found.username or "", password=found.password or "")
+    return ControllerAccess(
+        url=controller.url,
+        username=found.username or "",
+        password=found.password or "",
+        ca_file=controller.ca_file,
+        is_verified=controller.is_verified,
+        is_proxy_used=controller.is_proxy_used,
+    )
 
 
 def node_login(description: NightDescription, environment: Mapping[str, str] | None = None) -> NodeLogin:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from flashferry.core.described import described
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.description.keys import Key, Place, choice, present_file, read_section, text, word
+from flashferry.nightly.description.keys import Key, Place, choice, flag, present_file, read_section, text, word
 from flashferry.nightly.description.rules import check_together
 from flashferry.nightly.description.topology_keys import TOPOLOGY_SECTIONS, reach, topology
 from flashferry.nightly.description.values import Backend, Controller, LoginFrom, LoginSource, NightDescription, Reach
@@ -124,6 +124,22 @@ _CONTROLLER: tuple[Key, ...] = (
         says="the certificate authority that its certificate is checked by, in PEM",
     ),
     Key(
+        name="verify",
+        read=flag,
+        default=True,
+        shown_default="`true`",
+        values="`true` or `false`",
+        says="whether its certificate is proven; without, anybody on the way can read the password",
+    ),
+    Key(
+        name="proxy",
+        read=flag,
+        default=False,
+        shown_default="`false`",
+        values="`true` or `false`",
+        says="whether `HTTPS_PROXY` and its like count for it",
+    ),
+    Key(
         name="login",
         read=choice([one for one in LoginFrom if one is not LoginFrom.GENERATED]),
         default=LoginFrom.ENVIRONMENT,
@@ -148,7 +164,13 @@ _DEVICES: tuple[Key, ...] = (
 
 def _controller(place: Place) -> Controller:
     found = read_section(place, _CONTROLLER)
-    return Controller(url=found["url"], ca_file=found["ca_file"], login=_login(found, place))
+    return Controller(
+        url=found["url"],
+        ca_file=found["ca_file"],
+        is_verified=found["verify"],
+        is_proxy_used=found["proxy"],
+        login=_login(found, place),
+    )
 
 
 def _devices(place: Place) -> LoginSource:

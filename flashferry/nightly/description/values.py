@@ -75,11 +75,15 @@ class Controller:
     Attributes:
         url: `https://HOST[:PORT]`, without a path.
         ca_file: The certificate authority that its certificate is checked by; None: those of the system.
+        is_verified: Whether its certificate is proven at all.
+        is_proxy_used: Whether the environment's proxy variables count for it.
         login: Where its login comes from.
     """
 
     url: str
     ca_file: Path | None = None
+    is_verified: bool = True
+    is_proxy_used: bool = False
     login: LoginSource
 
     @property

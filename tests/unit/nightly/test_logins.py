@@ -11,7 +11,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import forget_secrets, masked
-from flashferry.nightly.description.logins import controller_login, node_login
+from flashferry.nightly.description.logins import controller_access, node_login
 from flashferry.nightly.description.values import LoginFrom
 from tests.unit.nightly.describing import described
 
@@ -33,7 +33,7 @@ def _forget():
 def test_each_has_variables_of_its_own(tmp_path):
     """A router's password is never sent to a controller."""
     description = described(tmp_path, {"devices": {"login": "environment"}})
-    login, nodes = controller_login(description.controller, BOTH), node_login(description, BOTH)
+    login, nodes = controller_access(description.controller, BOTH), node_login(description, BOTH)
     assert (login.username, login.password) == ("ops", "controller-word")
     assert (nodes.username, nodes.password, nodes.secret) == ("ann", "router-word", "enable-word")
     assert "word" not in repr(login) + repr(nodes)
@@ -48,7 +48,7 @@ def test_what_is_missing_is_said(tmp_path, missing):
     with pytest.raises(
         ConfigInvalid, match=f"controller.login: expected .* from the variable FLASHFERRY_CML_{missing}"
     ) as wrong:
-        controller_login(description.controller, environment)
+        controller_access(description.controller, environment)
     assert "word" not in str(wrong.value).replace("password", "")
 
 
@@ -58,13 +58,13 @@ def test_two_users_contradict_each_other(tmp_path):
     with pytest.raises(
         ConfigInvalid, match=r"controller.username: expected the user that the variable .* found another"
     ):
-        controller_login(description.controller, BOTH)
+        controller_access(description.controller, BOTH)
 
 
 def test_a_password_that_ends_its_line_is_refused(tmp_path):
     """As those of devices are."""
     with pytest.raises(ConfigInvalid, match="FLASHFERRY_CML_PASSWORD: expected one line of text"):
-        controller_login(described(tmp_path).controller, BOTH | {"FLASHFERRY_CML_PASSWORD": "a\nb"})
+        controller_access(described(tmp_path).controller, BOTH | {"FLASHFERRY_CML_PASSWORD": "a\nb"})
 
 
 def test_a_command_is_given_the_controllers_name(tmp_path):
@@ -73,15 +73,15 @@ def test_a_command_is_given_the_controllers_name(tmp_path):
     script.write_text("import json, sys\nprint(json.dumps({'username': 'ops', 'password': sys.argv[1] + '-word'}))")
     command = f"{sys.executable} {script}"
     changes = {"controller": {"url": "https://cml:8443", "login": "command", "login_command": command}}
-    assert controller_login(described(tmp_path, changes).controller).password == "cml-word"
+    assert controller_access(described(tmp_path, changes).controller).password == "cml-word"
     script.write_text("print('{}')")
     with pytest.raises(
         ConfigInvalid, match=r"controller.login: expected a user from login_command for 'cml', found none"
     ):
-        controller_login(described(tmp_path, changes).controller)
+        controller_access(described(tmp_path, changes).controller)
     script.write_text("raise SystemExit(3)")
     with pytest.raises(ConfigInvalid, match="ended with exit code 3"):
-        controller_login(described(tmp_path, changes).controller)
+        controller_access(described(tmp_path, changes).controller)
 
 
 def test_a_keyring_is_asked_for_the_controllers_own_entry(tmp_path, monkeypatch):
@@ -93,10 +93,10 @@ def test_a_keyring_is_asked_for_the_controllers_own_entry(tmp_path, monkeypatch)
     description = described(tmp_path, {"controller": {"url": "https://cml.example.net", **login}, "devices": login})
     assert node_login(description).password == "shared-word"
     with pytest.raises(ConfigInvalid, match="expected a password from the keyring, found none") as wrong:
-        controller_login(description.controller)
+        controller_access(description.controller)
     assert wrong.value.hint == "Store it with: keyring set flashferry/cml.example.net nightly"
     entries["flashferry/cml.example.net", "nightly"] = "own-word"
-    assert controller_login(description.controller).password == "own-word"
+    assert controller_access(description.controller).password == "own-word"
 
 
 def test_a_generated_login_is_made_for_each_night(tmp_path):

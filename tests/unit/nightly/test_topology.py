@@ -9,6 +9,9 @@ from ruamel.yaml import YAML
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked
+from flashferry.lab.cml.definitions import Definitions
+from flashferry.lab.cml.texts import Refused
+from flashferry.lab.cml.topology import parse
 from flashferry.nightly.backend import LinkCondition
 from flashferry.nightly.description.logins import generated_password
 from flashferry.nightly.settings import NodeLogin
@@ -71,6 +74,22 @@ def test_each_definition_has_its_own_file_and_interface(tmp_path, schema):
     connector = lab["nodes"][0]["configuration"]
     bridge = "System Bridge"
     assert connector == (bridge if schema == "0.2.1" else [{"name": "default", "content": bridge}])
+
+
+@pytest.mark.parametrize("schema", ["0.2.1", "0.2.2", "0.3.0"])
+def test_a_controller_imports_it(tmp_path, schema):
+    """The stand-in holds it against the rules of the interface's description: keys, kinds, bounds, ports, files."""
+    text = made(tmp_path, {"topology.schema": schema, "reach": {"by": "patty", "connector": "NAT"}}).text
+    given = parse(text, title=None, definitions=Definitions(tmp_path), version=(2, 9, 1))
+    assert [node.label for node in given.nodes] == ["mgmt", "lan", *LABELS]
+    assert len(given.links) == 1 + len(LABELS)
+    with pytest.raises(Refused):
+        parse(
+            text.replace("latency: 50", "latency: 50000"),
+            title=None,
+            definitions=Definitions(tmp_path),
+            version=(2, 9, 1),
+        )
 
 
 def test_the_night_is_told_of_routers_and_links(tmp_path):
