@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,9 @@ from flashferry.store.run_lock import is_run_alive, lock_of, taken_lock
 
 PREFIX = "ff-nightly-"
 """Titles of ours begin with it."""
+
+STALE_S = 7 * 86_400.0
+"""The lock of a night that was killed is kept so long: it tells that the night is dead."""
 
 ONE_JOB = "night"
 """The lock that only one night of a host may hold."""
@@ -132,8 +136,17 @@ def only_one_night(folder: Path, title: str) -> Iterator[None]:
             step="preflight",
             hint="One at a time, or they measure each other: wait for it, or give them other hours",
         ) from None
+    _sweep(folder)
     with job, taken_lock(folder, title) as own:
         try:
             yield
         finally:
             Path(own.name).unlink(missing_ok=True)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the locks of nights that were killed, once no lab of theirs can be there any more but an expired one."""
+    for path in (folder / "runs").glob(f"{PREFIX}*.lock"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > STALE_S and not is_run_alive(folder, path.stem):
+                path.unlink()

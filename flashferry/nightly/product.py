@@ -27,6 +27,14 @@ END_S = 20.0
 """How long a process that is told to end may take to restore; the lab is removed behind it in any case."""
 SERVER_END_S, KILLED_S = 5.0, 2.0
 
+_BEGIN = """
+import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+"""Has the product hear SIGTERM, and restore, where the night is killed with SIGKILL; then becomes the product."""
+
 _KEPT = ("FLASHFERRY_ADDRESS", "FLASHFERRY_PORT", "FLASHFERRY_HTTP_PORT", "FLASHFERRY_HTTPS_PORT")
 _KEPT_TOO = ("FLASHFERRY_SSH_PORT", "FLASHFERRY_CERTIFICATE", "FLASHFERRY_KEY")
 _OTHERS = ("FLASHFERRY_", "CML_", "VIRL_", "VIRL2_")
@@ -123,7 +131,8 @@ class ProductProcesses:
 
     @contextmanager
     def _started(self, name: str, verb: str, options: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-        command = [sys.executable, "-P", "-m", "flashferry", verb, "--inventory", str(self._inventory), *options]
+        command = [sys.executable, "-P", "-c", _BEGIN]
+        command += ["-P", "-m", "flashferry", verb, "--inventory", str(self._inventory), *options]
         if verb in ("probe", "stage"):
             command += ["--events", str(self._path(name, "events.jsonl"))]
         with self._path(name, "json").open("wb") as out, self._path(name, "txt").open("wb") as err:

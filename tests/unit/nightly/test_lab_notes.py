@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from flashferry.nightly.backend import Leftover
-from flashferry.nightly.lab_notes import LabNotes, is_night_alive, new_title, read_notes, why_removable
+from flashferry.nightly.lab_notes import LabNotes, is_night_alive, new_title, only_one_night, read_notes, why_removable
 from flashferry.store.run_lock import lock_of, taken_lock
 
 NOW = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)
@@ -80,3 +80,18 @@ def test_a_night_with_another_state_folder_lives_while_its_process_does(tmp_path
     done.wait()
     assert is_night_alive(tmp_path, notes(pid=os.getpid()))
     assert not is_night_alive(tmp_path, notes(pid=done.pid))
+
+
+def test_locks_of_nights_killed_long_ago_are_swept(tmp_path):
+    """Those of this week stay: they tell that their nights are dead. A night that lives keeps its own."""
+    (tmp_path / "runs").mkdir()
+    titles = [f"ff-nightly-2026112{number}T0000-0000" for number in range(3)]
+    for title in titles[:2]:
+        lock_of(tmp_path, title).touch()
+    with taken_lock(tmp_path, titles[2]):
+        for title in (titles[0], titles[2]):
+            os.utime(lock_of(tmp_path, title), (0, 0))
+        with only_one_night(tmp_path, TITLE):
+            assert lock_of(tmp_path, TITLE).exists()
+        assert [lock_of(tmp_path, title).exists() for title in titles] == [False, True, True]
+    assert not lock_of(tmp_path, TITLE).exists()

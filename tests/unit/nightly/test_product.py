@@ -150,3 +150,36 @@ def test_a_copy_is_under_way_when_bytes_were_acknowledged(tmp_path, lines, is_un
 
 def test_no_file_of_events_is_no_copy(tmp_path):
     assert not is_copying(tmp_path / "none")
+
+
+def test_a_night_that_is_killed_has_its_product_told_to_end(tmp_path):
+    """Whatever kills the night: its command hears SIGTERM, and goes by itself."""
+    code = (
+        "import os, signal, sys, time\n"
+        f"signal.signal(signal.SIGTERM, lambda *_: (open({str(tmp_path / 'told')!r}, 'w').write('x'), sys.exit(0)))\n"
+        f"open({str(tmp_path / 'ready')!r}, 'w').write('x')\n"
+        "time.sleep(30)"
+    )
+    script = (
+        "import os, sys; from pathlib import Path\n"
+        "from flashferry.nightly.deadline import Deadline; from flashferry.nightly.settings import NodeLogin\n"
+        "from flashferry.nightly.product import ProductProcesses\n"
+        "login = NodeLogin(username='lab', password='secret-of-the-lab')\n"
+        "given = {**os.environ, 'PYTHONPATH': sys.argv[2]}\n"
+        "product = ProductProcesses(Path(sys.argv[1]), Path('x'), login, given)\n"
+        "product.run('check', 'check', (), deadline=Deadline.after(30.0))"
+    )
+    given = played(tmp_path, code)
+    night = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "p"), given["PYTHONPATH"]])
+    assert seen(tmp_path / "ready")
+    night.kill()
+    night.wait()
+    assert seen(tmp_path / "told")
+
+
+def seen(path, limit_s=15.0):
+    """Return whether a file comes to be within a time."""
+    ends = time.monotonic() + limit_s
+    while not path.exists() and time.monotonic() < ends:
+        time.sleep(0.05)
+    return path.exists()
