@@ -33,7 +33,7 @@ from flashferry.transports.choice import allowed
 from flashferry.transports.transport import Transport
 from flashferry.transports.witness import ServerView
 from inventory.access import state_directory
-from inventory.transport_policy import AUTO
+from inventory.transport_policy import AS_USUAL, AUTO
 from inventory.view import HostView, view
 from tasks.check import CheckReport, Wanted
 from tasks.connectivity import ConnectivityReport, check_connectivity
@@ -229,6 +229,8 @@ def with_other_ways(
 ) -> CheckRecord:
     """Return what a look found with what it left out, and where the one way is blocked with how to try others. Pure.
 
+    Who asked for a transport by name knows that there are others.
+
     Args:
         record: What the look found.
         device: The device, with what its inventory allows.
@@ -237,7 +239,8 @@ def with_other_ways(
     """
     record = replace(record, not_tried=left_out(device, options))
     failure, others = record.failure, [one for one in allowed(device.transport_policy) if one not in tried]
-    if failure is None or failure.kind not in _OF_THE_WAY or len(tried) > 1 or not others:
+    is_named = options.device.transport != AS_USUAL
+    if failure is None or failure.kind not in _OF_THE_WAY or is_named or len(tried) > 1 or not others:
         return record
     titles = ", ".join(one.title for one in others)
     another = (

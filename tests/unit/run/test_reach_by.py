@@ -111,6 +111,11 @@ def test_where_another_would_be_no_help_none_is_suggested(kind, tried):
     assert looked_at(HOST, *tried, kind=kind).failure.hint == "Check"
 
 
+def test_who_asked_for_a_transport_by_name_is_told_of_no_other():
+    """They know that there are others, and what its own hint says is about this one."""
+    assert looked_at(HOST, "scp", asked="scp").failure.hint == "Check"
+
+
 def test_what_is_left_out_for_want_of_a_certificate_is_told():
     """Where several are tried; where the usual one alone is, nothing is told of others."""
     stated = replace(HOST, transports=("ftp", "https"))
