@@ -121,9 +121,9 @@ class Controller:
         """
         from flashferry.nightly.cml.troubles import RAISED
 
-        until = Deadline.after(self.access.retry_s, self.clock)
-        if deadline is not None:
-            until = deadline.within(self.access.retry_s)
+        # A call that may take long by itself is not out of patience with its first answer that is late.
+        patience_s = self.access.retry_s + (call.timeout_s or 0.0)
+        until = Deadline.after(patience_s, self.clock) if deadline is None else deadline.within(patience_s)
         tries = 0
         while True:
             tries += 1
@@ -134,10 +134,11 @@ class Controller:
             if trouble.status is not None and trouble.status in call.allows:
                 return Answer(status=trouble.status, said=trouble.reason)
             may_again = trouble.is_passing and (call.is_repeatable or done is not None)
-            if not may_again or not until.pause(_pause_s(tries)):
-                raise self._fault(call, trouble, tries) from None
-            if done is not None and (found := done()) is not None:
+            has_time = may_again and until.pause(_pause_s(tries))
+            if may_again and done is not None and (found := done()) is not None:
                 return Answer(status=200, value=found)
+            if not has_time:
+                raise self._fault(call, trouble, tries) from None
 
     def close(self) -> None:
         """Log out and let go of the connection; that it fails is of no consequence."""

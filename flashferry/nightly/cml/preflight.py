@@ -89,7 +89,7 @@ def _definitions(controller: Controller, needs: Wanted) -> None:
         if image not in fitting:
             raise _refused(
                 f"expected the image definition {shown(image)!r} for {shown(definition)}, found {_named(fitting)}",
-                "Name one of these, or upload the image: 'flashferry nightly run --image-file FILE.qcow2'",
+                "Name one of these in nightly.yaml, or add the image to the controller",
             )
 
 

@@ -72,7 +72,7 @@ CALLS = {
     ),
     "preflight, definitions": Called(make=lambda one, *_: one.preflight(topology()), path="^node_definitions$"),
     "import": Called(make=_up, path="^import", endures=LOST),
-    "start": Called(make=_up, path="/start$", endures=LOST),
+    "start": Called(make=_up, path="/start$", endures=LOST - {"slow"}),
     "states": Called(make=lambda one, lab, _: one.nodes(lab), path="/lab_element_state$"),
     "condition": Called(make=lambda one, lab, _: one.condition(lab, LINK), path="/condition$", endures=ANSWERED_ONLY),
     "console": Called(
@@ -80,7 +80,7 @@ CALLS = {
         path="/log$",
         endures=frozenset({"forbidden", "plain_text"}),
     ),
-    "capture": Called(make=_captured, path="/capture/start$", endures=LOST),
+    "capture": Called(make=_captured, path="/capture/start$", endures=LOST - {"slow"}),
     "leftovers": Called(make=lambda one, *_: one.leftovers(), path="^labs$"),
     "down, stop": Called(make=_down, path="/stop$", endures=LOST, fault=Fault.CLEANUP),
     "down, wipe": Called(make=_down, path="/wipe$", endures=LOST, fault=Fault.CLEANUP),

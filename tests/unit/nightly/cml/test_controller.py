@@ -142,6 +142,15 @@ def test_it_is_repeated_only_where_it_was_not_done(was_done, times):
     assert (answer.value, len(script.requests)) == ({"id": "there" if was_done else "new"}, times)
 
 
+def test_one_that_was_late_beyond_all_patience_is_looked_for_once():
+    """An import may take longer than a night has time for, and has made its lab nevertheless."""
+    script, clock = Scripted({"POST import": httpx.ReadTimeout("slow")}), WoundClock()
+    answer = controller(script, clock=clock).ask(
+        ORDER, deadline=Deadline(ends_at_s=0, clock=clock), done=lambda: {"id": "there"}
+    )
+    assert (answer.value, len(script.requests)) == ({"id": "there"}, 1)
+
+
 def test_what_a_controller_says_obeys_nobody():
     """A page with escape sequences, or of a megabyte, is one short line."""
     script = Scripted({"GET system_stats": error(400, "bad\x1b[2J\nline " + "x" * 100_000)})
