@@ -78,7 +78,7 @@ def test_a_red_history_turns_a_second_slow_night_red(file, monkeypatch):
     monkeypatch.setattr(FakeProduct, "tuned", 40e3)
     first, second = play(file).night, play(file).night
     assert (first.exit_code, second.exit_code) == (0, 3)
-    assert "turns red" in next(step.sentence for step in first.steps if step.name == "judge")
+    assert "nights like it in a row turn red" in next(step.sentence for step in first.steps if step.name == "judge")
 
 
 def test_only_the_last_nights_keep_their_folders(file):

@@ -242,5 +242,5 @@ def _changed(before: str, after: str) -> tuple[str, ...]:
     return tuple(
         row
         for row in difflib.unified_diff(old, new, lineterm="", n=0)
-        if not row.startswith(("+++", "---", "", "+Current configuration", "-Current configuration"))
+        if not row.startswith(("+++", "---", "@@", "+Current configuration", "-Current configuration"))
     )
