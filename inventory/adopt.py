@@ -44,7 +44,10 @@ def adopt(inventory: Inventory, beside: Inventory, *, groups_file: Path, source:
     """
     _add_defaults(inventory.defaults, beside.defaults)
     for name, group in beside.groups.items():
-        inventory.groups.setdefault(name, group)
+        found = inventory.groups.setdefault(name, group)
+        for key, value in group.data.items():
+            # The plugin knows the group, too; what it does not say of it, such as windows, the file does.
+            found.data.setdefault(key, value)
     for group in inventory.groups.values():
         group.defaults = inventory.defaults
         if group.name not in beside.groups:

@@ -23,7 +23,7 @@ from nornir.core.inventory import Defaults, Group, Host, Inventory
 from nornir.core.plugins.inventory import InventoryPluginRegister, TransformFunctionRegister
 
 from flashferry.core.described import control_character, described, described_file, unknown_key
-from flashferry.core.errors import ConfigInvalid
+from flashferry.core.errors import ConfigInvalid, FlashferryError
 from flashferry.core.outside import MASK, keep_secret, keep_secrets_in, masked
 from inventory.adopt import adopt
 from inventory.build import build, read_entries
@@ -42,7 +42,11 @@ _FILES: Mapping[str, Mapping[str, str]] = {
 }
 """The options of plugins that are files, and what the plugin takes where they are not given."""
 
+_MAY_BE_FILES: Mapping[str, tuple[str, ...]] = {"CMLInventory": ("description", "ca_file")}
+"""Options that are files where they are given."""
+
 _EXTRAS = {
+    "CMLInventory": "cml",
     "CSVInventory": "table",
     "ExcelInventory": "table",
     "FlatDataInventory": "table",
@@ -147,6 +151,9 @@ def _with_files(path: Path, plugin: str, options: Mapping[str, Any]) -> dict[str
                 hint="Correct the path; a relative one starts at this configuration file",
             )
         found[key] = str(file)
+    for key in _MAY_BE_FILES.get(plugin, ()):
+        if isinstance(given := options.get(key), str) and control_character(given) is None:
+            found[key] = str(path.parent / at_home(given))
     return found
 
 
@@ -168,6 +175,9 @@ def _loaded(source: str, name: str, options: Mapping[str, Any]) -> Inventory:
             found = plugin.load()
     except PluginNotRegistered:
         raise _missing(source, name) from None
+    except FlashferryError as error:
+        # A plugin of ours: it says itself what to do.
+        raise ConfigInvalid(f"{source}: {error.message}", host=error.host, hint=error.hint) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- foreign code; the operator needs a sentence, not its trace
         raise _failed(source, error, said.getvalue(), options) from None
     _no_name_twice(source, plugin)

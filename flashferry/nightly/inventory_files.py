@@ -45,7 +45,12 @@ def write_inventory(folder: Path, topology: Topology, addresses: Mapping[str, st
 
 def site_of(link: PlannedLink) -> str:
     """Return the name of a link's site: its label in one word."""
-    return _NO_WORD.sub("-", link.label).strip("-") or "link"
+    return one_word(link.label) or "link"
+
+
+def one_word(text: str) -> str:
+    """Return a text as one word, as names of sites and groups are: '-' stands for what a word cannot hold."""
+    return _NO_WORD.sub("-", text).strip("-")
 
 
 def _link_data(link: PlannedLink) -> dict[str, Any]:

@@ -50,6 +50,21 @@ class LabParts:
     links: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabLink:
+    """A link of a lab.
+
+    Attributes:
+        link_id: Its id.
+        label: Its name.
+        ends: Ids of the nodes that it joins.
+    """
+
+    link_id: str
+    label: str
+    ends: frozenset[str]
+
+
 def import_lab(controller: Controller, topology: Topology, *, notes: str, deadline: Deadline) -> str:
     """Import a lab with its title and notes, and return its id.
 
@@ -139,6 +154,27 @@ def lab_parts(controller: Controller, lab_id: str, *, step: str) -> LabParts:
     return LabParts(nodes=tuple(map(_defined, told.list("nodes"))), links=links)
 
 
+def lab_links(controller: Controller, lab_id: str, *, step: str) -> tuple[LabLink, ...]:
+    """Return a lab's links and what they join."""
+    path, what = below("labs", lab_id, "topology"), "read the lab's topology"
+    call = Call(method="GET", path=path, what=what, step=step, params={"exclude_configurations": "true"})
+    return tuple(
+        LabLink(
+            link_id=link.text("id") or "",
+            label=link.text("label") or link.text("id") or "",
+            # A topology that is downloaded says n1 and n2, one that is asked for node_a and node_b.
+            ends=frozenset(filter(None, map(link.text, ("node_a", "node_b", "n1", "n2")))),
+        )
+        for link in Node(controller.ask(call).value).list("links")
+    )
+
+
+def condition_in_force(controller: Controller, lab_id: str, link: LabLink, *, step: str) -> LinkCondition | None:
+    """Return the condition that is in force on a link; None where none is, or one that does nothing."""
+    found = _condition(controller, below("labs", lab_id, "links", link.link_id, "condition"), link.label, step=step)
+    return found if found != LinkCondition() else None
+
+
 def node_states(controller: Controller, lab_id: str, *, step: str, deadline: Deadline | None = None) -> dict[str, str]:
     """Return the states of a lab's nodes by id, in the controller's words; none where the lab is gone."""
     path = below("labs", lab_id, "lab_element_state")
@@ -184,7 +220,7 @@ def set_condition(controller: Controller, lab_id: str, parts: LabParts, link: Pl
     controller.ask(Call(method="PATCH", path=path, what=what, step=CONDITION, expects="nothing", json=body))
     until = Deadline.after(_SETTLE_S, controller.clock)
     while True:
-        found = _condition(controller, path, link)
+        found = _condition(controller, path, link.label, step=CONDITION)
         if found == link.condition or not until.pause(_POLL_S):
             break
     if found is None:
@@ -308,10 +344,10 @@ def _condition_json(condition: LinkCondition) -> dict[str, object]:
     }
 
 
-def _condition(controller: Controller, path: str, link: PlannedLink) -> LinkCondition | None:
+def _condition(controller: Controller, path: str, label: str, *, step: str) -> LinkCondition | None:
     """Return what is in force on a link; None where nothing is."""
-    what = f"read the condition of link {shown(link.label)}"
-    call = Call(method="GET", path=path, what=what, step=CONDITION, params={"operational": "true"}, allows=_GONE)
+    what = f"read the condition of link {shown(label)}"
+    call = Call(method="GET", path=path, what=what, step=step, params={"operational": "true"}, allows=_GONE)
     told = Node(controller.ask(call).value)
     if told.flag("enabled") is False or ("operational" in (told.value or {}) and not told.at("operational")):
         return None

@@ -7,7 +7,7 @@ The file is imported as it is; only its title is another for the time of the nig
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ UNCONDITIONED = "unconditioned"
 """The condition's name of a router to which no link with one leads."""
 
 _SCHEMA = re.compile(r"0\.[0-3](\.\d+)?")
-_PATTY = re.compile(r"pat:(?:tcp:)?(\d+):22$")
+_PATTY = re.compile(r"pat:(?:tcp:)?(\d+):22")
 _SSH_PORT = 22
 
 
@@ -166,7 +166,8 @@ def _condition_of(node: Place, node_id: str, nodes: Mapping[str, Place], links: 
     Raises:
         ConfigInvalid: There are several: what is measured could not be told apart.
     """
-    way = _way(node_id, nodes, links)
+    connectors = {one for one, found in nodes.items() if found.below("node_definition").value == CONNECTOR}
+    way = (links[one] for one in way_out(node_id, [link.ends for link in links], connectors))
     found = [link for link in way if link.condition is not None]
     if len(found) > 1:
         raise node.problem(
@@ -177,20 +178,29 @@ def _condition_of(node: Place, node_id: str, nodes: Mapping[str, Place], links: 
     return found[0] if found else None
 
 
-def _way(node_id: str, nodes: Mapping[str, Place], links: tuple[_Link, ...]) -> tuple[_Link, ...]:
-    """Return the links from a router to the nearest connector; without a connector, all of its own."""
-    ways: dict[str, tuple[_Link, ...]] = {node_id: ()}
+def way_out(node_id: str, links: Sequence[frozenset[str]], connectors: Collection[str]) -> tuple[int, ...]:
+    """Return the links from a node to the nearest connector; without a way to one, all of its own.
+
+    Args:
+        node_id: The node.
+        links: What each link joins.
+        connectors: Nodes that are the way out of the lab.
+
+    Returns:
+        Numbers of links from 0, the node's own first.
+    """
+    ways: dict[str, tuple[int, ...]] = {node_id: ()}
     waiting = [node_id]
     while waiting:
         here = waiting.pop(0)
-        if nodes[here].below("node_definition").value == CONNECTOR:
+        if here in connectors:
             return ways[here]
-        for link in links:
-            for there in link.ends - {here} if here in link.ends else ():
+        for link, ends in enumerate(links):
+            for there in ends - {here} if here in ends else ():
                 if there not in ways:
                     ways[there] = (*ways[here], link)
                     waiting.append(there)
-    return tuple(link for link in links if node_id in link.ends)
+    return tuple(link for link, ends in enumerate(links) if node_id in ends)
 
 
 def _condition_name(link: _Link | None) -> str:
@@ -232,9 +242,13 @@ def _reached(description: NightDescription, node: Place, label: str) -> tuple[st
 
 def _patty_port(node: Place, label: str) -> int:
     """Return the controller's port of a router by its tags."""
-    tags = node.below("tags").value or ()
-    if (found := next(filter(None, (_PATTY.match(str(tag)) for tag in tags)), None)) is None:
+    if (found := patty_port(map(str, node.below("tags").value or ()))) is None:
         raise node.below("tags").problem(
             f"router {label}: expected a tag such as pat:tcp:2001:22, found none", "PATty forwards by such tags alone"
         )
-    return int(found[1])
+    return found
+
+
+def patty_port(tags: Iterable[str]) -> int | None:
+    """Return the port of the controller that PATty forwards to a node's SSH, by the node's tags; None: none."""
+    return next((int(found[1]) for found in map(_PATTY.fullmatch, tags) if found), None)

@@ -1,0 +1,350 @@
+"""A lab that runs in Cisco Modeling Labs as a Nornir inventory: `CMLInventory`, for every verb, without a night.
+
+The lab is read when the inventory is: its routers, where SSH reaches them, what they are, and behind which link they
+are. Nothing is changed on the controller, and no login is in the inventory.
+
+Facts
+-----
+* The controller sees addresses only on bridges that it snoops on, and only of nodes that have booted.
+* PATty forwards a port of the controller to a node by the node's tag, `pat:tcp:2001:22`.
+* Two labs may have one title; an id is of one lab alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nornir.core.inventory import Defaults, Group, Groups, Host, Hosts, Inventory, ParentGroups
+
+from flashferry.core.described import control_character, described, unknown_key
+from flashferry.core.errors import ConfigInvalid, FlashferryError
+from flashferry.core.json_access import Node
+from flashferry.core.outside import shown
+from flashferry.nightly.backend import LabNode, LinkCondition, NodeState
+from flashferry.nightly.cml.access import ControllerAccess
+from flashferry.nightly.cml.controller import Controller, connect
+from flashferry.nightly.cml.labs import (
+    LabLink,
+    condition_in_force,
+    lab_details,
+    lab_ids,
+    lab_links,
+    lab_parts,
+    lab_state,
+    nodes_now,
+)
+from flashferry.nightly.deadline import Deadline
+from flashferry.nightly.description.logins import controller_access
+from flashferry.nightly.description.reading import load_description
+from flashferry.nightly.inventory_files import one_word
+from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS
+from flashferry.nightly.topology.own import patty_port, way_out
+
+STEP = "inventory"
+
+_SSH_PORT = 22
+_READ_S = 60.0
+_UNSEEN = (403, 404)
+_URL, _USER, _PASSWORD, _CA = "VIRL2_URL", "VIRL2_USER", "VIRL2_PASS", "CA_BUNDLE"
+_BY_DESCRIPTION = ("url", "username", "ca_file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A lab as it was found: who it is, its routers by label, and what leads to them."""
+
+    lab_id: str
+    title: str
+    nodes: tuple[LabNode, ...]
+    links: tuple[LabLink, ...]
+
+
+class CMLInventory:
+    """Nornir's inventory of a running lab.
+
+    The password is never an option: it comes from the variable `VIRL2_PASS`, as virl2-client has it, or from where a
+    night's description says.
+
+    Args:
+        lab: The lab's title or id.
+        url: The controller, `https://cml.example.net`; without it the variable `VIRL2_URL`.
+        username: Its user; without it `VIRL2_USER`.
+        ca_file: Certificates that the controller's own is proven by; without it `CA_BUNDLE`, else those of this host.
+        verify: Whether its certificate is proven at all.
+        proxy: Whether the environment's proxies count for it.
+        description: A night's `nightly.yaml`, whose controller and login are taken in place of these.
+        nodes: Labels of the routers that are wanted; none: all of known definitions.
+        static: Where SSH reaches routers, by label: an address, or `address:port`. Goes before what the controller
+            sees, for a router may have addresses that nobody here can reach.
+        platforms: Platforms of further node definitions, which then count as routers: `{isrv: cisco_iosxe}`.
+
+    Raises:
+        ConfigInvalid: An option is wrong, or something is missing.
+    """
+
+    def __init__(
+        self,
+        lab: object = "",
+        *,
+        url: str | None = None,
+        username: str | None = None,
+        ca_file: str | None = None,
+        verify: bool = True,
+        proxy: bool = False,
+        description: str | None = None,
+        nodes: Iterable[str] = (),
+        static: Mapping[str, str] | None = None,
+        platforms: Mapping[str, str] | None = None,
+        **others: object,
+    ) -> None:
+        if others:
+            options = ("lab", *_BY_DESCRIPTION, "verify", "proxy", "description", "nodes", "static", "platforms")
+            hint = f"The password comes from the variable {_PASSWORD}" if "password" in others else "Leave it out"
+            raise ConfigInvalid(f"options: {unknown_key(next(iter(others)), options)}", hint=hint)
+        if not isinstance(lab, str) or not lab.strip():
+            raise ConfigInvalid(
+                f"option 'lab': expected a lab's title or id, found {described(lab)}", hint="Give one, in quotes"
+            )
+        given = {"url": url, "username": username, "ca_file": ca_file}
+        if description is not None and (both := next((name for name in _BY_DESCRIPTION if given[name]), None)):
+            raise ConfigInvalid(
+                f"option '{both}': expected none beside 'description', found one",
+                hint="The description says who the controller is and where its login comes from",
+            )
+        self._wanted = tuple(_texts(nodes, "nodes"))
+        self._static = {label: _endpoint(label, value) for label, value in _mapping(static, "static").items()}
+        known = {name: kind.platform for name, kind in ROUTERS.items()}
+        self._platforms = known | _mapping(platforms, "platforms")
+        self._lab, self._description = lab.strip(), description
+        self._url, self._username, self._ca_file = url, username, ca_file
+        self._is_verified, self._is_proxy_used = verify, proxy
+
+    def load(self) -> Inventory:
+        """Read the lab and return its routers.
+
+        Raises:
+            ConfigInvalid: The controller's login is missing, or the extra `cml`.
+            FlashferryError: The controller cannot be asked, there is no such lab or more than one, it is not started,
+                or a router has no address.
+        """
+        try:
+            controller = connect(self._access(), step=STEP)
+            try:
+                lab = self._find(controller)
+                return self._inventory(controller, lab)
+            finally:
+                controller.close()
+        except FlashferryError as error:
+            if self._description is None and error.hint is not None:
+                error.hint = error.hint.replace("nightly.yaml's controller", "the controller").replace(
+                    "in nightly.yaml", "among the plugin's options"
+                )
+            raise
+
+    def _access(self) -> ControllerAccess:
+        if self._description is not None:
+            return self._described_access(Path(self._description))
+        url, username = self._url or os.environ.get(_URL), self._username or os.environ.get(_USER)
+        password, ca_file = os.environ.get(_PASSWORD), self._ca_file or os.environ.get(_CA)
+        if url is None or username is None:
+            option, variable = ("url", _URL) if url is None else ("username", _USER)
+            raise ConfigInvalid(
+                f"option '{option}': expected one, or the variable {variable}, found neither",
+                hint="Give the controller's address and user; 'description: nightly.yaml' takes those of a night",
+            )
+        if not password:
+            raise ConfigInvalid(
+                f"expected the controller's password in the variable {_PASSWORD}, found none",
+                hint="Set it where this is started from; 'description: nightly.yaml' takes the login of a night",
+            )
+        return ControllerAccess(
+            url=url,
+            username=username,
+            password=password,
+            ca_file=Path(ca_file) if ca_file else None,
+            is_verified=self._is_verified,
+            is_proxy_used=self._is_proxy_used,
+        )
+
+    def _described_access(self, path: Path) -> ControllerAccess:
+        description = load_description(path)
+        if description.controller is None:
+            raise ConfigInvalid(
+                f"{path}: expected a controller, found none", hint="CMLInventory reads labs of Cisco Modeling Labs"
+            )
+        return controller_access(description.controller)
+
+    def _find(self, controller: Controller) -> _Found:
+        """Return the lab, by its id or else by its title."""
+        deadline = Deadline.after(_READ_S, controller.clock)
+        ids = lab_ids(controller, step=STEP, deadline=deadline)
+        titles = {
+            lab_id: Node(lab_details(controller, lab_id, step=STEP, allows=_UNSEEN).value).text("lab_title") or ""
+            for lab_id in ([self._lab] if self._lab in ids else ids)
+        }
+        found = [lab_id for lab_id, title in titles.items() if self._lab in (lab_id, title)]
+        if len(found) != 1:
+            raise _not_one(self._lab, found, titles.values())
+        lab_id = found[0]
+        state = lab_state(controller, lab_id, step=STEP, deadline=deadline)
+        if state != "STARTED":
+            raise ConfigInvalid(
+                f"lab {shown(titles[lab_id])!r}: expected it started, found {state or 'it gone'}",
+                hint="Start it on the controller; its routers have addresses only then",
+            )
+        nodes = nodes_now(controller, lab_id, lab_parts(controller, lab_id, step=STEP))
+        links = lab_links(controller, lab_id, step=STEP)
+        return _Found(lab_id=lab_id, title=titles[lab_id], nodes=nodes, links=links)
+
+    def _inventory(self, controller: Controller, lab: _Found) -> Inventory:
+        routers = self._routers(lab)
+        reached = {node.label: self._reached(node, controller.access.host) for node in routers}
+        if missing := [node for node in routers if reached[node.label] is None]:
+            raise _no_address(missing)
+        groups, hosts = Groups(), Hosts()
+        conditions: dict[str, LinkCondition | None] = {}
+        for node in routers:
+            address = reached[node.label]
+            assert address is not None
+            host = Host(
+                name=node.label,
+                hostname=address[0],
+                port=address[1],
+                platform=self._platforms[node.node_definition],
+                data={"cml": _record(lab, node)},
+            )
+            names = [one_word(tag) for tag in node.tags if patty_port([tag]) is None]
+            if (site := self._site(controller, lab, node, conditions)) is not None:
+                name, condition = site
+                host.data["site"] = name
+                names.append(name)
+                groups.setdefault(name, Group(name=name)).data.update(_site_data(name, condition))
+            for name in dict.fromkeys(filter(None, names)):
+                group = groups.setdefault(name, Group(name=name))
+                host.groups = ParentGroups([*host.groups, group])
+            hosts[node.label] = host
+        return Inventory(hosts=hosts, groups=groups, defaults=Defaults())
+
+    def _routers(self, lab: _Found) -> tuple[LabNode, ...]:
+        """Return the lab's routers that are wanted, each with a name that an inventory can have."""
+        routers = {node.label: node for node in lab.nodes if node.node_definition in self._platforms}
+        wanted = (*self._wanted, *self._static)
+        if unknown := next((label for label in wanted if label not in routers), None):
+            raise ConfigInvalid(
+                f"lab {shown(lab.title)!r}: expected a router {shown(unknown)!r}, found {_some(routers) or 'none'}",
+                hint=f"Routers are nodes of {', '.join(self._platforms)}; 'platforms' adds other definitions",
+            )
+        if not routers:
+            definitions = sorted({node.node_definition for node in lab.nodes})
+            raise ConfigInvalid(
+                f"lab {shown(lab.title)!r}: expected nodes of {', '.join(self._platforms)}, found "
+                f"{_some(definitions) or 'none'}",
+                hint="'platforms: {DEFINITION: cisco_iosxe}' has nodes of another definition count as routers",
+            )
+        for label in routers:
+            if not label.strip() or label != label.strip() or control_character(label) is not None:
+                raise ConfigInvalid(
+                    f"lab {shown(lab.title)!r}: expected routers with names that can be typed, found {shown(label)!r}",
+                    hint="Rename the node on the controller: no blank at either end, no control character",
+                )
+        return tuple(node for label, node in routers.items() if not self._wanted or label in self._wanted)
+
+    def _reached(self, node: LabNode, controller: str) -> tuple[str, int] | None:
+        """Return where SSH reaches a router: as given, as the controller sees it, else by PATty."""
+        if (given := self._static.get(node.label)) is not None:
+            return given
+        if node.addresses:
+            return node.addresses[0], _SSH_PORT
+        port = patty_port(node.tags)
+        return None if port is None else (controller, port)
+
+    def _site(
+        self, controller: Controller, lab: _Found, node: LabNode, known: dict[str, LinkCondition | None]
+    ) -> tuple[str, LinkCondition] | None:
+        """Return the name and the condition of the nearest link with one, on the way from a router out of the lab."""
+        connectors = {one.node_id for one in lab.nodes if one.node_definition == CONNECTOR}
+        for number in way_out(node.node_id, [link.ends for link in lab.links], connectors):
+            link = lab.links[number]
+            if link.link_id not in known:
+                known[link.link_id] = condition_in_force(controller, lab.lab_id, link, step=STEP)
+            if (condition := known[link.link_id]) is not None:
+                return one_word(link.label) or "link", condition
+        return None
+
+
+def _record(lab: _Found, node: LabNode) -> dict[str, Any]:
+    return {
+        "lab_id": lab.lab_id,
+        "node_id": node.node_id,
+        "definition": node.node_definition,
+        "image": node.image_definition,
+    }
+
+
+def _site_data(name: str, condition: LinkCondition) -> dict[str, Any]:
+    rate = {"link_rate_bps": condition.bandwidth_kbps * 1000} if condition.bandwidth_kbps else {}
+    return {"site": name, **rate}
+
+
+def _not_one(lab: str, found: list[str], titles: Iterable[str]) -> ConfigInvalid:
+    if found:
+        return ConfigInvalid(
+            f"expected one lab with the title {shown(lab)!r}, found {len(found)}: {', '.join(map(shown, found))}",
+            hint="Give the id of the one that is meant",
+        )
+    return ConfigInvalid(
+        f"expected a lab with the title or id {shown(lab)!r}, found {_some(filter(None, titles)) or 'no lab at all'}",
+        hint="Labs of others are seen by an administrator, or where they are shared with the user",
+    )
+
+
+def _no_address(missing: list[LabNode]) -> ConfigInvalid:
+    told = _some(
+        f"{node.label} ({node.state})" if node.state is not NodeState.BOOTED else node.label for node in missing
+    )
+    return ConfigInvalid(
+        f"expected an address of each router, found none of {told}",
+        hint="The controller sees addresses on snooped bridges, of nodes that have booted; else tag the node "
+        "pat:tcp:PORT:22, give 'static: {NAME: ADDRESS}', or name the routers that are wanted by 'nodes'",
+    )
+
+
+def _some(names: Iterable[str], most: int = 8) -> str:
+    listed = [shown(name) for name in names]
+    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
+
+
+def _texts(value: object, option: str) -> tuple[str, ...]:
+    if isinstance(value, list | tuple) and all(isinstance(one, str) and one for one in value):
+        return tuple(value)
+    raise ConfigInvalid(
+        f"option '{option}': expected a list of names, found {described(value)}", hint="Write it as [xe1, xe2]"
+    )
+
+
+def _mapping(value: object, option: str) -> dict[str, str]:
+    if value is None:
+        return {}
+    if isinstance(value, Mapping) and all(isinstance(one, str) and one for pair in value.items() for one in pair):
+        return dict(value)
+    raise ConfigInvalid(
+        f"option '{option}': expected texts by name, found {described(value)}", hint="Write it as {xe1: '192.0.2.1'}"
+    )
+
+
+def _endpoint(label: str, value: str) -> tuple[str, int]:
+    """Return address and port of `192.0.2.1`, `192.0.2.1:2022`, `[2001:db8::1]:2022` or `2001:db8::1`."""
+    address, colon, port = value.rpartition(":")
+    if not colon or (":" in address and not address.endswith("]")):
+        address, port = value, str(_SSH_PORT)
+    address = address.removeprefix("[").removesuffix("]")
+    if not address or not port.isascii() or not port.isdigit() or not 0 < int(port) <= 65535:
+        raise ConfigInvalid(
+            f"option 'static': {shown(label)}: expected an address, or address:port, found {described(value)}",
+            hint="Write it as {xe1: '192.0.2.1:2022'}",
+        )
+    return address, int(port)
