@@ -6,9 +6,13 @@ BIN := $(VENV)/bin
 export PYTHONSAFEPATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-long matrix adversary check wheel lock clean
+.PHONY: demo night test test-long matrix adversary check wheel lock clean
 demo: $(VENV)/.ready
 	$(BIN)/flashferry lab demo
+
+# A whole night against a stand-in CML controller; its report and the nights' history stay in ./nights.
+night: $(VENV)/.ready
+	$(BIN)/flashferry lab night
 
 # More workers than processors, for the slow tests mostly wait; tests/conftest.py has them stand among the others.
 test: $(VENV)/.ready

@@ -54,6 +54,9 @@ night:
   image: {image}
   copies: {copies}
   probe_seconds: 2
+limits:
+  whole_minutes: 20
+  clean_minutes: 1
 artefacts:
   folder: {folder}
 """
@@ -82,7 +85,7 @@ def keep_up(latency: str, *, json: bool) -> None:
             write_state(house.state())
             try:
                 if json:
-                    echo(result_document("lab", ExitCode.OK, _described(house, description)))
+                    typer.echo(result_document("lab", ExitCode.OK, _described(house, description)))
                 else:
                     for line in _introduction(house, description):
                         echo(line)
@@ -114,9 +117,12 @@ def night(
             description = write_description(house, folder.absolute(), copies=copies, count=routers)
             echo(f"A stand-in of a CML controller is up at {house.url}. What it is asked for tonight:")
             echo()
-            echo(description.read_text(encoding="utf-8"))
+            for line in description.read_text(encoding="utf-8").splitlines():
+                echo(line)
+            echo()
             command = ["flashferry", "nightly", "run", str(description), "--state-dir", str(folder / "state")]
             echo(f"$ {' '.join(command)}")
+            sys.stdout.flush()  # before the night's own lines, also in a file
             code = _played(house, [sys.executable, "-P", "-m", *command])
     except LabError as error:
         raise ConfigInvalid(str(error).rstrip(".")) from None

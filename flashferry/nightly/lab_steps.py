@@ -244,7 +244,7 @@ def check_licences(topology: Topology, looks: Mapping[str, Look], target_bps: in
                 fault=Fault.DEVICE,
                 step=StepName.REACH,
                 hint="Put 'license boot level network-premier addon dna-premier' or what fits into its day-0 "
-                "configuration, or lower 'target_bps' of the description",
+                "configuration, or say by 'night.needs_kbps' that less will do",
                 host=node.label,
             )
 

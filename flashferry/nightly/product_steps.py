@@ -38,6 +38,9 @@ KILL_AFTER_S = 12.0
 """What a copy that is to be killed should take at the rate of the night's slowest copy."""
 _LEAST_BYTES, _FIRST_BYTES, _MOST_BYTES = 1_000_000, 8_000_000, 200_000_000
 _AT_ONCE = ("--no-canary", "--wave-by", "all", "--tune", "always")
+_ANY_IMAGE = "--any-image"
+"""A lab may have routers of several platforms, and the description gives one image for all: stage refuses that without
+this, and rightly so where routers are to boot it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +93,7 @@ class ProductSteps:
 
     def stage(self, deadline: Deadline) -> str:
         """Stage the image to flash of all routers."""
-        options = (*self._image, *_AT_ONCE, *self._server)
+        options = (*self._image, *self._at_once, *self._server)
         found = self._run(StepName.STAGE, "stage", "stage", options, deadline)
         self.copies += copies_of_stage(found.document, self._nodes)
         self.figures += figures_of(found.document, self._nodes)
@@ -125,6 +128,11 @@ class ProductSteps:
         return (*given, "--md5", self.settings.md5) if self.settings.md5 else given
 
     @property
+    def _at_once(self) -> tuple[str, ...]:
+        is_mixed = len({node.node_definition for node in self.topology.nodes}) > 1
+        return (*_AT_ONCE, _ANY_IMAGE) if is_mixed else _AT_ONCE
+
+    @property
     def _server(self) -> tuple[str, ...]:
         transport = ("--transport", self.settings.transport) if self.settings.transport else ()
         return (*transport, *self.settings.options)
@@ -141,7 +149,7 @@ class ProductSteps:
         for number in range(1, KILL_TRIES + 1):
             name = f"{step}-{number}"
             path = _random_file(self.folder / f"flashferry-{name}.bin", size_bytes)
-            options = ("--image", str(path), "--remove-partial", *_AT_ONCE, *self._server)
+            options = ("--image", str(path), "--remove-partial", *self._at_once, *self._server)
             found = self.product.killed(name, "stage", options, deadline=deadline)
             _check_in_time(step, found)
             if found.exit_code == KILLED and found.run_id:

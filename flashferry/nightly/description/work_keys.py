@@ -82,7 +82,7 @@ _NIGHT: tuple[Key, ...] = (
     Key(
         name="needs_kbps",
         read=whole(1, MOST_BANDWIDTH_KBPS, "kbit/s"),
-        shown_default="not looked at",
+        shown_default="what its link carries",
         values="kbit/s",
         says="what a router's licence must let through, or its copies are not judged",
     ),

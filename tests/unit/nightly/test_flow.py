@@ -467,6 +467,22 @@ def test_relative_folders_and_images_are_made_whole(rig, monkeypatch):
     assert all(Path(one).is_absolute() for one in images)
 
 
+def test_one_image_for_routers_of_several_kinds(rig):
+    """In a mixed lab each stage insists on the one image that the description has; else none does."""
+
+    def mixed(title):
+        made = rig.parts.topology(title)
+        return replace(made, nodes=(replace(made.nodes[0], node_definition="iosv"), *made.nodes[1:]))
+
+    def insisting(parts):
+        rig.product.commands.clear()
+        assert run_night(parts).exit_code == 0
+        return [words[0] for words in rig.product.commands if "--any-image" in words]
+
+    assert insisting(rig.parts) == []
+    assert insisting(replace(rig.parts, topology=mixed)) == ["stage", "kill-1", "recover-1"]
+
+
 def test_the_lab_says_whose_it_is(rig):
     """Run, host, process, and when anybody may remove it: behind all limits of the night."""
     import json
