@@ -101,9 +101,14 @@ def night_counts(night: Night) -> str:
 
 def title_of(key: SeriesKey) -> str:
     """Return what a series is about: `cat8000v, wan50: probe by ftp`."""
-    image = f" {key.image_definition}" if key.image_definition else ""
     by = "" if key.transport == "ssh" else f" by {key.transport}"
-    return f"{key.node_definition}{image}, {key.condition}: {key.verb}{by}"
+    return f"{_node_words(key)}, {key.condition}: {key.verb}{by}"
+
+
+def _node_words(key: SeriesKey) -> str:
+    """Return what was booted; most images have their node definition's name in their own: it is not told twice."""
+    node, image = key.node_definition, key.image_definition or ""
+    return image if image.startswith(node) else f"{node} {image}".rstrip()
 
 
 def figure_of(key: SeriesKey, value: float | None) -> str:

@@ -18,10 +18,10 @@ from flashferry.nightly.artefacts import history_html, write_artefacts
 from flashferry.nightly.artefacts.junit import night_junit
 from flashferry.nightly.artefacts.page import night_html
 from flashferry.nightly.artefacts.report import night_report, report_json, report_schema
-from flashferry.nightly.artefacts.words import night_result, night_word
+from flashferry.nightly.artefacts.words import night_result, night_word, title_of
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import by_series
-from flashferry.nightly.night import Colour, Night, StepName
+from flashferry.nightly.night import Colour, Night, SeriesKey, StepName
 from tests.some import some
 
 VOID = {"meta", "br", "input", "link", "img", "hr"}
@@ -164,6 +164,20 @@ def test_pages_load_nothing_and_are_in_balance(nights):
             assert name != "style"
             assert not name.startswith("on")
             assert name not in {"href", "src"} or re.fullmatch(r"[\w./%-]+", value)
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        (None, "csr1000v, wan50: probe by ftp"),
+        ("csr1000v-161101b", "csr1000v-161101b, wan50: probe by ftp"),
+        ("candidate", "csr1000v candidate, wan50: probe by ftp"),
+    ],
+)
+def test_a_series_names_its_node_once(image, told):
+    """Most images have the name of their node definition in their own; the titles of graphs have little room."""
+    key = SeriesKey.of(f"csr1000v/{image or '-'}/wan50/ftp/probe")
+    assert title_of(key) == told
 
 
 def test_the_page_says_what_the_night_says(nights):
