@@ -180,7 +180,7 @@ class LabBackend(Protocol):
         ...
 
     def preflight(self, topology: Topology) -> Preflight:
-        """Look whether the lab can be taken up; changes nothing."""
+        """Look whether the lab can be taken up; changes nothing. `NoRoom` is raised where others fill the backend."""
         ...
 
     def up(self, topology: Topology, *, notes: str, deadline: Deadline) -> RunningLab:

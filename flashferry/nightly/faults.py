@@ -63,6 +63,13 @@ class NightFault(FlashferryError):
         return exit_code(self.fault, is_unrestored=self.is_unrestored)
 
 
+class NoRoom(NightFault):
+    """A lab does not fit beside what runs on its controller; what dead nights left there may be in its place."""
+
+    def __init__(self, message: str, *, step: str, hint: str) -> None:
+        super().__init__(message, fault=Fault.LAB, step=step, hint=hint)
+
+
 def exit_code(fault: Fault | None, *, is_unrestored: bool = False) -> ExitCode:
     """Return the exit code of a night by its gravest fault.
 

@@ -24,7 +24,7 @@ from flashferry.nightly.backend import LabBackend, LabNode, NodeState, Preflight
 from flashferry.nightly.capture import Capture
 from flashferry.nightly.clean_up import NO_LAB, remove_lab
 from flashferry.nightly.deadline import Clock, Deadline, NightStopped, StoppableClock, SystemClock
-from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.faults import Fault, NightFault, NoRoom
 from flashferry.nightly.inventory_files import write_inventory
 from flashferry.nightly.judging import told
 from flashferry.nightly.lab_notes import LabNotes, new_title, only_one_night
@@ -40,7 +40,7 @@ from flashferry.nightly.lab_steps import (
 from flashferry.nightly.night import Colour, MeasuredLink, Night, NightStep, StepName, StepOutcome
 from flashferry.nightly.product import Product, ProductProcesses
 from flashferry.nightly.product_steps import ConfigurationProof, ProductSteps
-from flashferry.nightly.reaping import ReapRules
+from flashferry.nightly.reaping import ReapRules, removable
 from flashferry.nightly.routers import Routers, SshRouters
 from flashferry.nightly.settings import PRODUCT_STEPS, NightSettings
 from flashferry.nightly.step_log import SKIPPED_BY_DESCRIPTION, SilentWatcher, StepLog, Watcher
@@ -113,6 +113,7 @@ class _Flow:
         clock = parts.clock
         self._clock = clock if isinstance(clock, StoppableClock) else StoppableClock(clock, parts.is_stopped)
         self._log = StepLog(self._clock, parts.watcher)
+        self._reap_rules = ReapRules.of(parts.folder)
         self._began = self._clock.now()
         self._whole = Deadline.after(self._limits.whole_s, self._clock)
         self._preflight: Preflight | None = None
@@ -176,11 +177,21 @@ class _Flow:
         return True
 
     def _look(self, deadline: Deadline) -> str:  # noqa: ARG002 -- a step's signature
+        try:
+            return self._looked()
+        except NoRoom as error:
+            left = removable(self._backend, self._reap_rules, now=self._clock.now())
+            if not left:
+                raise
+            return f"{error.message}; looked at again once {counted(len(left), 'lab')} of dead nights went"
+
+    def _looked(self) -> str:
         self._preflight = found = self._backend.preflight(self._topology)
         return "; ".join((f"{found.controller} {found.version}", *found.notes))
 
     def _reap(self, deadline: Deadline) -> str:
-        return reap_labs(self._backend, ReapRules.of(self._parts.folder), deadline)
+        sentence = reap_labs(self._backend, self._reap_rules, deadline)
+        return sentence if self._preflight is not None else f"{sentence}; {self._looked()}"
 
     def _import(self, deadline: Deadline) -> str:
         ends_s = self._limits.whole_s + self._limits.clean_s + EXPIRES_MARGIN_S

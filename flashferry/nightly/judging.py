@@ -100,9 +100,9 @@ def told(judgements: Iterable[Judgement], colour: Colour) -> str:
     return "; ".join(filter(None, (*words, more)))
 
 
-def judges(threshold: Threshold) -> bool:
-    """Return whether a night's copies tell whether a threshold holds."""
-    return threshold.name in _HELD
+def judges(name: str) -> bool:
+    """Return whether a night's copies tell whether a threshold of a name holds."""
+    return name in _HELD
 
 
 def _series(night: Night) -> Iterator[_Values]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from socket import gethostname
@@ -83,6 +84,16 @@ def reap(backend: LabBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[
         else:
             found.append(Reaped(lab=lab, why=why, is_removed=True))
     return tuple(found)
+
+
+def removable(backend: LabBackend, rules: ReapRules, *, now: datetime) -> tuple[Leftover, ...]:
+    """Return the labs that `reap` would remove; changes nothing.
+
+    Raises:
+        NightFault: The labs could not be listed.
+    """
+    rule = partial(why_removable, now=now, host=rules.host, is_alive=rules.is_alive)
+    return tuple(lab for lab in backend.leftovers() if rule(lab) is not None)
 
 
 def told(reaped: tuple[Reaped, ...]) -> str:

@@ -27,6 +27,9 @@ CALL_TIMEOUT_S = 30.0
 RETRY_S = 90.0
 """So long a question is repeated: a controller whose web server restarts is back within a minute [unknown]."""
 
+NOT_PROVEN = "ITS CERTIFICATE IS NOT PROVEN ('verify: false'): anybody on the way can read its password"
+"""What each night says that was told to trust whoever answers."""
+
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:\D.*)?")
 
 

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.cml.access import CmlVersion, ControllerAccess, read_version, version_note, why_refused
+from flashferry.nightly.cml.access import (
+    NOT_PROVEN,
+    CmlVersion,
+    ControllerAccess,
+    read_version,
+    version_note,
+    why_refused,
+)
 from flashferry.nightly.cml.trace import Trace
 from flashferry.nightly.deadline import Clock, Deadline
 from flashferry.nightly.faults import Fault, NightFault
@@ -104,8 +111,8 @@ class Controller:
         self.access, self.version, self.trace = access, version, trace
         self.client, self.clock = client, clock
         note = version_note(version)
-        unproven = None if access.is_verified else "the controller's certificate was not proven"
-        self.notes = tuple(one for one in (note, unproven) if one)
+        unproven = None if access.is_verified else NOT_PROVEN
+        self.notes = tuple(one for one in (unproven, note) if one)
 
     def ask(self, call: Call, *, deadline: Deadline | None = None, done: Callable[[], Any] | None = None) -> Answer:
         """Make a call and return its answer.

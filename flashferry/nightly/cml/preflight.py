@@ -19,7 +19,7 @@ from flashferry.core.outside import shown
 from flashferry.nightly.backend import Preflight, Topology
 from flashferry.nightly.cml.controller import Answer, Call, Controller
 from flashferry.nightly.cml.wanted import Wanted, wanted
-from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.faults import Fault, NightFault, NoRoom
 
 STEP = "preflight"
 _NOT_OURS = (403, 404)
@@ -33,6 +33,7 @@ def preflight(controller: Controller, topology: Topology) -> Preflight:
 
     Raises:
         ConfigInvalid: It is no topology.
+        NoRoom: It does not fit beside what runs there.
         NightFault: With `Fault.LAB`: it cannot, in one sentence, the first that was found.
     """
     needs = wanted(topology.text)
@@ -114,7 +115,7 @@ def _enough_nodes(controller: Controller, needs: Wanted) -> int | None:
     """Return how many nodes may still be started; None: not told."""
     free = _nodes_free(controller)
     if free is not None and free < needs.counted_nodes:
-        raise _refused(
+        raise _no_room(
             f"expected room for {needs.counted_nodes} nodes, found {free} of the licence's left",
             "Stop other labs, or give the night fewer nodes; 'flashferry nightly reap' removes what nights left",
         )
@@ -125,7 +126,7 @@ def _enough_memory(controller: Controller, needs: Wanted) -> int | None:
     """Return how much memory is free, in bytes; None: not told."""
     free, needed = _memory_free(controller), _memory_needed(controller, needs)
     if free is not None and needed is not None and free < needed:
-        raise _refused(
+        raise _no_room(
             f"expected {needed // _MIB:,} MiB of free memory, found {free // _MIB:,} MiB",
             "Stop other labs, or give the night fewer nodes",
         )
@@ -176,3 +177,7 @@ def _named(names: Iterable[str]) -> str:
 
 def _refused(message: str, hint: str) -> NightFault:
     return NightFault(message, fault=Fault.LAB, step=STEP, hint=hint)
+
+
+def _no_room(message: str, hint: str) -> NoRoom:
+    return NoRoom(message, step=STEP, hint=hint)

@@ -21,6 +21,7 @@ from flashferry.nightly.description.keys import (
     whole,
 )
 from flashferry.nightly.description.values import MOST_BANDWIDTH_KBPS, ArtefactRules, NightWork
+from flashferry.nightly.judging import judges
 from flashferry.nightly.settings import PRODUCT_STEPS, NightLimits
 from flashferry.reports.thresholds import THRESHOLDS, Threshold
 from inventory.shapes import DATA_KEYS
@@ -100,7 +101,7 @@ def night(place: Place) -> NightWork:
     )
 
 
-_EXAMPLES = {"tuned_share_of_link": 0.7, "tuned_share_of_cap": 0.8, "max_minutes": 30, "max_retransmitted_share": 0.02}
+_EXAMPLES = {"tuned_share_of_link": 0.7, "tuned_share_of_cap": 0.8}
 _THRESHOLDS: tuple[Key, ...] = tuple(
     Key(
         name=name,
@@ -110,11 +111,19 @@ _THRESHOLDS: tuple[Key, ...] = tuple(
         says=f"for example {_EXAMPLES.get(name, 2):g}: {kind.wants(_EXAMPLES.get(name, 2))}",
     )
     for name, kind in THRESHOLDS.items()
+    if judges(name)
 )
 
 
 def thresholds(place: Place) -> tuple[Threshold, ...]:
-    """Return what reports are held against."""
+    """Return what a night is held against."""
+    for given in place.mapping():
+        if given in THRESHOLDS and not judges(given):
+            known = ", ".join(key.name for key in _THRESHOLDS)
+            raise place.below(given).problem(
+                f"expected one of {known}, found one that no copy of a night tells",
+                "Leave it out: a run's own report is held against it; 'limits' end what takes too long",
+            )
     found = read_section(place, _THRESHOLDS)
     return tuple(Threshold(name=name, limit=limit) for name, limit in found.items() if limit is not None)
 

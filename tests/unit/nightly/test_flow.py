@@ -12,7 +12,7 @@ import pytest
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.backend import LinkCondition, NodeState
-from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.faults import Fault, NightFault, NoRoom
 from flashferry.nightly.flow import run_night
 from flashferry.nightly.night import Colour, Judgement, StepName, StepOutcome
 from flashferry.nightly.product import ProductRun
@@ -390,6 +390,69 @@ def test_a_leftover_that_stays_does_not_keep_tonights_lab_from_its_work(rig):
     assert night.exit_code == 8
     assert outcomes(night)["recover"] == "passed"
     assert set(rig.backend.labs) == {"old"}
+
+
+DEAD = "ff-nightly-20261120T0100-0001"
+
+
+def left_by_a_dead_night(rig):
+    """Have an expired lab of another host's night on the controller."""
+    import json
+
+    from flashferry.nightly.backend import Leftover
+
+    notes = json.dumps({"run": DEAD, "host": "elsewhere", "pid": 1, "expires": "2026-11-21T00:00:00+00:00"})
+    rig.backend.labs["old"] = Leftover(lab_id="old", title=DEAD, notes=notes, state="STARTED")
+
+
+def full(rig):
+    """Have the controller's licence filled by any lab that is there."""
+    plain = rig.backend.preflight
+
+    def preflight(topology):
+        if rig.backend.labs:
+            raise NoRoom("expected room for 2 nodes, found 0", step="preflight", hint="Stop other labs")
+        return plain(topology)
+
+    rig.backend.preflight = preflight
+
+
+def test_leftovers_that_fill_the_licence_end_no_night(rig):
+    """They are removed, then the controller is looked at again."""
+    left_by_a_dead_night(rig)
+    full(rig)
+    night = run_night(rig.parts)
+    said = {step.name: step.sentence for step in night.steps}
+    assert night.exit_code == 0
+    assert said[StepName.PREFLIGHT] == (
+        "expected room for 2 nodes, found 0; looked at again once 1 lab of dead nights went"
+    )
+    assert said[StepName.REAP] == f"removed {DEAD}; cml.example 2.9.0"
+    assert night.controller_version == "2.9.0"
+
+
+def test_a_licence_that_others_fill_is_told_by_the_first_look(rig):
+    """Nothing of ours is there to be removed: the night ends with the lab's fault."""
+    from flashferry.nightly.backend import Leftover
+
+    rig.backend.labs["anna"] = Leftover(lab_id="anna", title=DEAD, notes="Anna's, keep", state="STARTED")
+    full(rig)
+    night = run_night(rig.parts)
+    assert (failed(night), night.exit_code) == ([("preflight", Fault.LAB)], 7)
+    assert set(rig.backend.labs) == {"anna"}
+
+
+def test_a_licence_that_is_full_still_ends_the_night_behind_reap(rig):
+    """What was removed was not enough: no lab is made."""
+    from flashferry.nightly.backend import Leftover
+
+    left_by_a_dead_night(rig)
+    rig.backend.labs["anna"] = Leftover(lab_id="anna", title=DEAD, notes="Anna's, keep", state="STARTED")
+    full(rig)
+    night = run_night(rig.parts)
+    assert (failed(night), night.exit_code) == ([("reap", Fault.LAB)], 7)
+    assert set(rig.backend.labs) == {"anna"}
+    assert "up" not in rig.backend.calls
 
 
 def test_another_hosts_night_on_the_same_controller_is_not_disturbed(rig):

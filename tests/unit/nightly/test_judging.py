@@ -142,7 +142,7 @@ def test_thresholds_that_hold_say_nothing(night, play):
     held = [parse_threshold(one) for one in ("tuned_share_of_cap=0.9", "min_gain=4", "max_minutes=1")]
     (found,), _ = play(night(), thresholds=tuple(held))
     assert Colour.RED not in colours(found).values()
-    assert [judges(one) for one in held] == [True, True, False]
+    assert [judges(one.name) for one in held] == [True, True, False]
 
 
 def test_a_line_left_behind_is_red_in_every_night(night, play):

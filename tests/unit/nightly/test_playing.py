@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
+from flashferry.cli.main import main
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly import playing
 from flashferry.nightly.backend import NodeState
 from flashferry.nightly.description.reading import load_description
+from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.flow import run_night
 from flashferry.nightly.history import past
-from flashferry.nightly.playing import open_backend, play_night, prune
+from flashferry.nightly.lab_notes import only_one_night
+from flashferry.nightly.playing import locks_of, open_backend, play_night, prune
 from flashferry.nightly.step_log import SilentWatcher
 from tests.unit.nightly.fakes import FakeBackend, FakeProduct, FakeRouters, WoundClock
 
@@ -135,3 +139,40 @@ def test_a_controller_needs_its_login(tmp_path, monkeypatch):
     description = load_description(tmp_path / "nightly.yaml")
     with pytest.raises(ConfigInvalid, match="FLASHFERRY_CML_USERNAME"), open_backend(description):
         pass
+
+
+@pytest.mark.parametrize("wants", [(), ("--json",)], ids=["people", "programs"])
+def test_another_night_on_this_host_leaves_with_the_labs_code(file, monkeypatch, capsys, wants):
+    """7, with a sentence for people and, where it was asked for, a document for programs; no night is kept."""
+    state = file.parent / "state"
+    words = ["flashferry", "nightly", "run", str(file), "--state-dir", str(state), *wants]
+    monkeypatch.setattr(sys, "argv", words)
+    with only_one_night(locks_of(state), "ff-nightly-20261122T0000-0001"), pytest.raises(SystemExit) as left:
+        main()
+    out, err = capsys.readouterr()
+    assert left.value.code == 7
+    assert "another night runs on this host" in err
+    assert not (file.parent / "nights").exists()
+    if wants:
+        document = json.loads(out)
+        assert (document["schema"], document["exit_code"]) == ("flashferry.error/1", 7)
+        assert (document["verb"], "another night runs" in document["error"]) == ("nightly-run", True)
+
+
+@pytest.mark.parametrize(("fault", "code"), [(Fault.LAB, 7), (Fault.DEVICE, 4), (Fault.PRODUCT, 3), (Fault.CLEANUP, 8)])
+@pytest.mark.parametrize("verb", ["run", "reap"])
+def test_a_fault_that_leaves_a_verb_has_its_own_code(file, monkeypatch, capsys, fault, code, verb):
+    """And a JSON document, as every verb gives."""
+
+    @contextmanager
+    def opened(description, clock=None):
+        raise NightFault("something is off", fault=fault, step="preflight", hint="Look")
+        yield
+
+    monkeypatch.setattr(playing, "open_backend", opened)
+    words = ["flashferry", "nightly", verb, str(file), "--state-dir", str(file.parent / "state"), "--json"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as left:
+        main()
+    out, err = capsys.readouterr()
+    assert (left.value.code, json.loads(out)["exit_code"], "something is off" in err) == (code, code, True)

@@ -183,3 +183,14 @@ def seen(path, limit_s=15.0):
     while not path.exists() and time.monotonic() < ends:
         time.sleep(0.05)
     return path.exists()
+
+
+def test_no_secret_of_the_controller_is_in_the_products_own_environment(tmp_path):
+    """Asked of the process itself, whatever the night was started with."""
+    given = {name: f"{name}-of-the-controller" for name in ("FLASHFERRY_CML_PASSWORD", "VIRL2_PASS", "CML_TOKEN")}
+    code = "import json, os; print(json.dumps(dict(os.environ)))"
+    found = ProductProcesses(tmp_path, tmp_path / "inventory", LOGIN, played(tmp_path, code) | given).run(
+        "check", "check", (), deadline=soon()
+    )
+    assert found.document["FLASHFERRY_PASSWORD"] == LOGIN.password
+    assert "of-the-controller" not in json.dumps(dict(found.document))

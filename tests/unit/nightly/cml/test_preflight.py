@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flashferry.nightly.backend import Preflight, Topology
+from flashferry.nightly.cml.access import NOT_PROVEN
 from flashferry.nightly.cml.preflight import preflight
-from flashferry.nightly.faults import Fault, NightFault
-from tests.unit.nightly.cml.scripted import TITLE, Scripted, controller, error
+from flashferry.nightly.faults import Fault, NightFault, NoRoom
+from tests.unit.nightly.cml.scripted import ACCESS, TITLE, Scripted, controller, error
 
 TEXT = """\
 lab: {title: x, notes: "", version: 0.3.0}
@@ -118,3 +121,21 @@ def test_what_is_newer_than_known_is_a_note():
     """The night goes on."""
     found = preflight(controller(Scripted(GOOD), version="2.12.0"), TOPOLOGY)
     assert any("2.12.0 is newer" in note for note in found.notes)
+
+
+def test_a_lack_of_room_is_told_apart():
+    """What dead nights left may fill it; a missing definition it does not."""
+    with pytest.raises(NoRoom):
+        looked(diagnostics__licensing={"quota": 5, "started": 4})
+    with pytest.raises(NoRoom):
+        looked(system_stats={"all": {"memory": {"free": 5000 * MIB}}})
+    with pytest.raises(NightFault) as other:
+        looked(image_definitions=[])
+    assert not isinstance(other.value, NoRoom)
+
+
+def test_a_certificate_that_is_not_proven_is_told_first_and_loudly():
+    """In what the step's line and the night's report say, in every night."""
+    unproven = replace(ACCESS, is_verified=False)
+    assert preflight(controller(Scripted(GOOD), access=unproven), TOPOLOGY).notes[0] == NOT_PROVEN
+    assert NOT_PROVEN not in preflight(controller(Scripted(GOOD)), TOPOLOGY).notes
