@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,6 +97,7 @@ def standin_controller(
     door_at: tuple[str, int] | Path = ("127.0.0.1", 0),
     folder: Path | None = None,
     identity: Identity | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[RunningController]:
     """Serve a controller in the caller's network namespace until the block ends.
 
@@ -107,19 +109,20 @@ def standin_controller(
         door_at: Where switches are turned: host and port, or a path for a unix socket.
         folder: An existing folder for its certificates and image files; None for one that goes at the end.
         identity: Its certificates; None for new ones, which takes a moment.
+        clock: Its seconds, of any beginning; never backwards. A runtime that is given has its own.
     """
     with contextlib.ExitStack() as stack:
         home = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cml-standin-")))
         images, spool = home / "images", home / "spool"
         images.mkdir(exist_ok=True)
         spool.mkdir(exist_ok=True)
-        nodes: NodeRuntime = runtime or ClockRuntime(QUICK)
+        nodes: NodeRuntime = runtime or ClockRuntime(QUICK, clock=clock)
         stack.callback(nodes.close)
         users = [
             User(username=USERNAME, password=PASSWORD),
             User(username=STRANGER, password=PASSWORD, is_admin=False),
         ]
-        controller = Controller(images, users=users, runtime=nodes)
+        controller = Controller(images, users=users, runtime=nodes, clock=clock)
         controller.switches.set(version=version)
         shown = identity or new_identity(home, address)
         web = Web(controller=controller, spool=spool)

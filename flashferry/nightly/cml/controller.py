@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Expected = Literal["json", "text", "bytes", "nothing"]
 
 CONNECT_S = 30.0
-"""So long a controller that does not answer is tried before a night gives it up."""
+"""So long a controller that does not answer is tried before a night gives it up, and twice at least."""
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
 _LOGOUT_S = 5.0
@@ -221,7 +221,8 @@ def connect(
         found = _made(make, access, trace, step)
         if not isinstance(found, _Trouble):
             return Controller(found, access=access, version=versions[-1], trace=trace, clock=until.clock)
-        if not found.value.is_passing or not until.pause(_pause_s(tries)):
+        # One answer that does not come takes all of that time: it is asked for twice all the same.
+        if not found.value.is_passing or not (until.pause(_pause_s(tries)) or tries == 1):
             raise NightFault(
                 f"{access.host}: could not log in to the controller: {found.value.reason}",
                 fault=Fault.LAB,

@@ -50,6 +50,12 @@ def test_other_versions_are_refused_before_the_login_is_sent(standin, version, t
     assert [one.path for one in standin.exchanges[before:]] == ["system_information"]
 
 
+def test_a_login_is_tried_twice_at_least(standin):
+    """One answer that is waited for as long as all tries may take ends no night."""
+    standin.faults.set(reset={"path": "^system_information$", "count": 1})
+    connect(access(standin), step="preflight", clock=CLOCK, connect_s=0.0).close()
+
+
 def test_a_wrong_password_is_told_and_not_repeated(standin):
     """Nobody's account is locked by us."""
     before = len(standin.exchanges)
