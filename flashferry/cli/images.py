@@ -57,7 +57,13 @@ def hashed(catalogue: Catalogue) -> tuple[ImageFile, ...]:
     Raises:
         ConfigInvalid: An image cannot be read.
     """
-    with Progress(
+    with file_bars() as progress:
+        return tuple(_hashed(catalogue, name, progress) for name in catalogue.names())
+
+
+def file_bars() -> Progress:
+    """Return bars for files that are read, on standard error; none where that is no terminal."""
+    return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
@@ -65,8 +71,7 @@ def hashed(catalogue: Catalogue) -> tuple[ImageFile, ...]:
         console=console(stderr=True),
         transient=True,
         disable=not console(stderr=True).is_terminal,
-    ) as progress:
-        return tuple(_hashed(catalogue, name, progress) for name in catalogue.names())
+    )
 
 
 def _hashed(catalogue: Catalogue, name: str, progress: Progress) -> ImageFile:

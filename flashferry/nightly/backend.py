@@ -7,9 +7,10 @@ the lab's fault, raised as `NightFault`; a single error of transport, such as a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from flashferry.nightly.deadline import Deadline
@@ -167,6 +168,38 @@ class Leftover:
     state: str
 
 
+Progress = Callable[[int, int], None]
+"""Takes bytes done and bytes in all, many times a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskFile:
+    """A disk image on this host.
+
+    Attributes:
+        path: Where it is.
+        size_bytes: Its size.
+        sha256: Its digest, 64 hexadecimal digits.
+    """
+
+    path: Path
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadedImage:
+    """An image that nodes can boot, or will.
+
+    Attributes:
+        definition_id: What topologies name it by.
+        file_name: The file on the controller.
+    """
+
+    definition_id: str
+    file_name: str
+
+
 class LabBackend(Protocol):
     """What takes labs up and down. Every method may raise `NightFault`, none anything else that is expected.
 
@@ -230,4 +263,29 @@ class CapturingBackend(Protocol):
 
     def capture_end(self, lab: RunningLab, link: PlannedLink) -> bytes:
         """End a capture and return it: a pcap file."""
+        ...
+
+
+@runtime_checkable
+class ImagingBackend(Protocol):
+    """A backend that nodes' images can be put on; not every one is."""
+
+    def image_of(self, disk: DiskFile, node_definition: str) -> UploadedImage:
+        """Return what a disk image will be called there; nobody is asked."""
+        ...
+
+    def has_image(self, image: UploadedImage) -> bool:
+        """Return whether nodes can boot it already."""
+        ...
+
+    def put_image(self, disk: DiskFile, node_definition: str, *, on_progress: Progress) -> None:
+        """Have nodes of a definition boot a disk image."""
+        ...
+
+    def remove_image(self, image: UploadedImage) -> None:
+        """Take an image away; one that is gone already, or half there, is no error."""
+        ...
+
+    def with_image(self, text: str, node_definition: str, image: str | None) -> str:
+        """Return a topology whose nodes of a definition boot an image; None: that definition's own."""
         ...

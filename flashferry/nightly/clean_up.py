@@ -1,4 +1,4 @@
-"""The end of every night: its lab is removed, tried again until the clean-up's own time is over.
+"""The end of every night: its lab is removed, and an image that it brought, until the clean-up's own time is over.
 
 The lab may be known by its id, or only by its title: an import that was cut off, by a signal or by the controller, may
 have made a lab that nobody was told of.
@@ -6,8 +6,10 @@ have made a lab that nobody was told of.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flashferry.core.errors import FlashferryError
-from flashferry.nightly.backend import LabBackend, RunningLab
+from flashferry.nightly.backend import ImagingBackend, LabBackend, RunningLab, UploadedImage
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.night import StepName
@@ -31,12 +33,41 @@ def remove_lab(backend: LabBackend, lab: RunningLab | None, title: str, deadline
     Raises:
         NightFault: `CLEANUP`: it may still be there.
     """
+    return _again(
+        lambda: _removed(backend, lab, title, deadline),
+        deadline,
+        what=f"lab {title}",
+        hint="Run 'flashferry nightly reap' once the controller answers, or remove it by hand",
+    )
+
+
+def remove_image(backend: ImagingBackend, image: UploadedImage, deadline: Deadline) -> str:
+    """Remove an image that a night brought, behind its lab, and return a sentence.
+
+    Args:
+        backend: The backend.
+        image: The image.
+        deadline: When to give up.
+
+    Raises:
+        NightFault: `CLEANUP`: it may still be there.
+    """
+
+    def once() -> str:
+        backend.remove_image(image)
+        return f"image {image.definition_id} too"
+
+    name = f"image {image.definition_id} (file {image.file_name})"
+    return _again(once, deadline, what=name, hint="Remove it by hand: the controller's page of images has it")
+
+
+def _again(action: Callable[[], str], deadline: Deadline, *, what: str, hint: str) -> str:
     while True:
         try:
-            return _removed(backend, lab, title, deadline)
-        except Exception as error:  # whatever it is: a lab that nobody removes runs for ever
+            return action()
+        except Exception as error:  # whatever it is: what nobody removes stays for ever
             if deadline.left_s <= AGAIN_S:
-                raise _left(title, error) from error
+                raise _left(what, error, hint) from error
         deadline.pause(AGAIN_S)
 
 
@@ -52,11 +83,6 @@ def _of_title(backend: LabBackend, title: str) -> tuple[RunningLab, ...]:
     return tuple(RunningLab(lab_id=one.lab_id, title=one.title) for one in found)
 
 
-def _left(title: str, error: Exception) -> NightFault:
+def _left(what: str, error: Exception, hint: str) -> NightFault:
     reason = error.message if isinstance(error, FlashferryError) else f"{type(error).__name__}: {error}"
-    return NightFault(
-        f"lab {title} may still be there: {reason}",
-        fault=Fault.CLEANUP,
-        step=StepName.CLEAN,
-        hint="Run 'flashferry nightly reap' once the controller answers, or remove it by hand",
-    )
+    return NightFault(f"{what} may still be there: {reason}", fault=Fault.CLEANUP, step=StepName.CLEAN, hint=hint)

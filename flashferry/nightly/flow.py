@@ -20,7 +20,8 @@ from flashferry.core.described import counted
 from flashferry.core.errors import FlashferryError
 from flashferry.core.state_folder import scratch_folder
 from flashferry.images.files import checked_image
-from flashferry.nightly.backend import LabBackend, LabNode, NodeState, Preflight, RunningLab, Topology
+from flashferry.nightly.backend import LabBackend, LabNode, NodeState, Preflight, Progress, RunningLab, Topology
+from flashferry.nightly.booting import BootedImage, BootImage
 from flashferry.nightly.capture import Capture
 from flashferry.nightly.clean_up import NO_LAB, remove_lab
 from flashferry.nightly.deadline import Clock, Deadline, NightStopped, StoppableClock, SystemClock
@@ -69,6 +70,8 @@ class NightParts:
         watcher: Who is told of steps.
         is_stopped: Whether somebody asked for the end.
         clock: The clock; where it can be stopped itself, `is_stopped` does not count.
+        boots: What routers boot; None: what the topology says.
+        on_progress: Told how far the upload of what they boot is.
         routers: The routers behind the product's back.
         product: Runs the product, given its folder and the lab's inventory.
     """
@@ -82,6 +85,8 @@ class NightParts:
     watcher: Watcher = field(default_factory=SilentWatcher)
     is_stopped: Callable[[], bool] = lambda: False
     clock: Clock = field(default_factory=SystemClock)
+    boots: BootImage | None = None
+    on_progress: Progress = lambda done, size: None  # noqa: ARG005 -- the signature
     routers: Routers | None = None
     product: Callable[[Path, Path], Product] | None = None
 
@@ -107,11 +112,13 @@ class _Flow:
     """One night on its way."""
 
     def __init__(self, parts: NightParts, topology: Topology, scratch: Path) -> None:
-        self._parts, self._topology, self._scratch = parts, topology, scratch
+        self._parts, self._scratch = parts, scratch
         self._settings, self._limits, self._backend = parts.settings, parts.settings.limits, parts.backend
         self._routers: Routers = parts.routers or SshRouters(parts.settings.login)
         clock = parts.clock
         self._clock = clock if isinstance(clock, StoppableClock) else StoppableClock(clock, parts.is_stopped)
+        self._boots = BootedImage(parts.boots, parts.backend, self._clock, parts.on_progress)
+        self._topology = self._boots.planned(topology)
         self._log = StepLog(self._clock, parts.watcher)
         self._reap_rules = ReapRules.of(parts.folder)
         self._began = self._clock.now()
@@ -194,6 +201,9 @@ class _Flow:
         return sentence if self._preflight is not None else f"{sentence}; {self._looked()}"
 
     def _import(self, deadline: Deadline) -> str:
+        self._topology, brought = self._boots.bring(self._topology)
+        if brought:  # an upload takes what it takes
+            deadline = self._whole.within(self._limits.import_s)
         ends_s = self._limits.whole_s + self._limits.clean_s + EXPIRES_MARGIN_S
         notes = LabNotes(
             run=self._topology.title,
@@ -203,7 +213,7 @@ class _Flow:
         )
         self._is_import_begun = True
         self._lab = self._backend.up(self._topology, notes=notes.text(), deadline=deadline)
-        return f"lab {self._lab.lab_id}"
+        return "; ".join(filter(None, (brought, f"lab {self._lab.lab_id}")))
 
     def _start(self, deadline: Deadline) -> str:
         assert self._lab is not None
@@ -383,9 +393,9 @@ class _Flow:
         self._log.do(StepName.CLEAN, self._remove, deadline=deadline, fault=Fault.CLEANUP)
 
     def _remove(self, deadline: Deadline) -> str:
-        if not self._is_import_begun:
-            return NO_LAB
-        return remove_lab(self._backend, self._lab, self._topology.title, deadline)
+        title, is_begun = self._topology.title, self._is_import_begun
+        sentence = remove_lab(self._backend, self._lab, title, deadline) if is_begun else NO_LAB
+        return "; ".join(filter(None, (sentence, self._boots.remove(deadline))))
 
     def _night(self) -> Night:
         """Return the night as it is by now."""

@@ -14,9 +14,11 @@ from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.artefacts.folder import write_artefacts
-from flashferry.nightly.backend import LabBackend, Topology
+from flashferry.nightly.backend import LabBackend, Progress, Topology
+from flashferry.nightly.booting import ImageChoice, chosen
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.deadline import Clock, StoppableClock, SystemClock
+from flashferry.nightly.description.beginning import TRIED_TITLE
 from flashferry.nightly.description.logins import controller_access, node_login
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.description.values import Backend, NightDescription
@@ -49,7 +51,15 @@ def locks_of(state: Path) -> Path:
     return state / "nightly"
 
 
-def play_night(file: Path, *, state: Path, watcher: Watcher, is_stopped: Callable[[], bool]) -> Played:
+def play_night(
+    file: Path,
+    *,
+    state: Path,
+    watcher: Watcher,
+    is_stopped: Callable[[], bool],
+    image: ImageChoice | None = None,
+    on_progress: Progress = lambda done, size: None,  # noqa: ARG005 -- the signature
+) -> Played:
     """Play the night that a description tells of.
 
     Args:
@@ -57,13 +67,16 @@ def play_night(file: Path, *, state: Path, watcher: Watcher, is_stopped: Callabl
         state: The state folder.
         watcher: Who is told of steps.
         is_stopped: Whether somebody asked for the end.
+        image: What routers boot in place of what the description says.
+        on_progress: Told how far the hash of a disk image is, then its upload.
 
     Raises:
-        ConfigInvalid: The description, a login, the image or the topology is wrong: no lab was made.
+        ConfigInvalid: The description, a login, an image or the topology is wrong: no lab was made.
         NightFault: Another night runs on this host.
     """
     description = load_description(file)
     login = node_login(description)
+    boots = chosen(image or ImageChoice(), _topology(description, TRIED_TITLE, login), on_progress=on_progress)
     clock = StoppableClock(SystemClock(), is_stopped)
     keeper = _Keeper(description, state)
     with open_backend(description, clock) as backend:
@@ -77,6 +90,8 @@ def play_night(file: Path, *, state: Path, watcher: Watcher, is_stopped: Callabl
                 write=keeper.write,
                 watcher=watcher,
                 clock=clock,
+                boots=boots,
+                on_progress=on_progress,
             )
         )
     prune(description.artefacts.folder, description.artefacts.keep_nights)

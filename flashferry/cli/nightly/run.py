@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,14 +26,38 @@ _SIGNS = {"passed": "", "failed": "FAILED ", "skipped": "skipped: "}
 
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The description of the night.")] = DEFAULT,
+    image_file: Annotated[
+        Path | None,
+        typer.Option("--image-file", metavar="FILE", help="Upload a disk image (.qcow2) and have it booted."),
+    ] = None,
+    image_definition: Annotated[
+        str | None,
+        typer.Option("--image-definition", metavar="ID", help="Have an image booted that the controller has."),
+    ] = None,
+    image_for: Annotated[
+        str | None,
+        typer.Option("--image-for", metavar="DEFINITION", help="By which nodes, where the lab has several kinds."),
+    ] = None,
+    keep_image: Annotated[
+        bool, typer.Option("--keep-image", help="Leave an uploaded image there; else it goes with the lab.")
+    ] = False,
     state_dir: StateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Take a lab up, run the tool on it, judge the night, and remove the lab, whatever happens."""
+    from flashferry.nightly.booting import ImageChoice
     from flashferry.nightly.playing import play_night
 
-    with stop_on_signals(tell=_tell_stop) as stop:
-        played = play_night(file, state=api.state_folder(state_dir), watcher=StepLines(), is_stopped=stop.is_set)
+    image = ImageChoice(file=image_file, definition=image_definition, node_definition=image_for, is_kept=keep_image)
+    with stop_on_signals(tell=_tell_stop) as stop, upload_bar(image_file) as on_progress:
+        played = play_night(
+            file,
+            state=api.state_folder(state_dir),
+            watcher=StepLines(),
+            is_stopped=stop.is_set,
+            image=image,
+            on_progress=on_progress,
+        )
     content: dict[str, object] = {"night": played.night, "folder": played.folder}
     finish("nightly-run", played.night.exit_code, content, as_json=json, human=lambda: _print(played))
 
@@ -42,6 +68,31 @@ def _tell_stop(first: bool) -> None:
         if first
         else "still removing the lab; if this process is killed, run 'flashferry nightly reap'"
     )
+
+
+@contextmanager
+def upload_bar(file: Path | None) -> Iterator[Callable[[int, int], None]]:
+    """Yield what draws a bar of a file that is hashed, then uploaded; it is there while either is under way."""
+    if file is None:
+        yield lambda _done, _size: None
+        return
+    from flashferry.cli.images import file_bars
+
+    bars = file_bars()
+    task = bars.add_task(file.name, total=None)
+
+    def draw(done: int, size: int) -> None:
+        if not bars.live.is_started:
+            bars.reset(task)
+            bars.start()
+        bars.update(task, completed=done, total=size)
+        if done >= size:
+            bars.stop()
+
+    try:
+        yield draw
+    finally:
+        bars.stop()
 
 
 class StepLines:

@@ -10,18 +10,22 @@ from contextlib import suppress
 from flashferry.core.outside import masked
 from flashferry.nightly import backend
 from flashferry.nightly.backend import (
+    DiskFile,
     LabNode,
     Leftover,
     LinkCondition,
     PlannedLink,
     Preflight,
+    Progress,
     RunningLab,
     Topology,
+    UploadedImage,
 )
-from flashferry.nightly.cml import captures, down, labs
+from flashferry.nightly.cml import captures, down, images, labs
 from flashferry.nightly.cml.access import ControllerAccess
 from flashferry.nightly.cml.controller import CONNECT_S, Controller, connect
 from flashferry.nightly.cml.preflight import preflight
+from flashferry.nightly.cml.wanted import with_image
 from flashferry.nightly.deadline import Clock, Deadline
 from flashferry.nightly.faults import NightFault
 
@@ -173,6 +177,43 @@ class CmlBackend:
         link_id = labs.link_id(self._known(controller, lab), link, step=captures.STEP)
         return captures.stop_capture(controller, lab.lab_id, link_id)
 
+    def image_of(self, disk: DiskFile, node_definition: str) -> UploadedImage:
+        """Return what a disk image will be called on the controller; nobody is asked."""
+        return images.image_of(disk, node_definition)
+
+    def has_image(self, image: UploadedImage) -> bool:
+        """Return whether nodes can boot an image already.
+
+        Raises:
+            NightFault: With `Fault.LAB`: the controller does not tell.
+        """
+        return images.has_image(self.controller(images.STEP), image)
+
+    def put_image(self, disk: DiskFile, node_definition: str, *, on_progress: Progress) -> None:
+        """Upload a disk image and define it.
+
+        Raises:
+            ConfigInvalid: The file cannot be read.
+            NightFault: With `Fault.LAB`: the controller refuses.
+        """
+        images.put_image(self.controller(images.STEP), disk, node_definition, on_progress=on_progress)
+
+    def remove_image(self, image: UploadedImage) -> None:
+        """Take an image away, its definition first.
+
+        Raises:
+            NightFault: With `Fault.LAB`: the controller refuses, or cannot be asked.
+        """
+        images.remove_image(self.controller(down.STEP), image)
+
+    def with_image(self, text: str, node_definition: str, image: str | None) -> str:
+        """Return a topology whose nodes of a definition boot an image; None: the controller's own choice.
+
+        Raises:
+            ConfigInvalid: It is no topology.
+        """
+        return with_image(text, node_definition, image)
+
     def controller(self, step: str, *, connect_s: float | None = None) -> Controller:
         """Return the controller, logged in to.
 
@@ -206,4 +247,5 @@ def _without_secrets(text: str) -> str:
 
 
 _IS_ONE: type[backend.LabBackend] = CmlBackend
-"""Proof for the type checker."""
+_TAKES_IMAGES: type[backend.ImagingBackend] = CmlBackend
+"""Proofs for the type checker."""

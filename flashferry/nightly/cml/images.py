@@ -12,55 +12,22 @@ Facts
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.json_access import Node
 from flashferry.core.outside import shown
+from flashferry.nightly.backend import DiskFile, Progress, UploadedImage
 from flashferry.nightly.cml.controller import Call, Controller, below
 
-STEP = "preflight"
-Progress = Callable[[int, int], None]
-"""Takes bytes done and bytes in all, many times a second."""
+STEP = "import"
 
 _MAGIC = b"QFI\xfb"
 _LONGEST_LABEL = 64
 _BLOCK_BYTES = 1 << 20
 _ANSWER_S = 600.0
 """Behind the last byte the controller checks the file and moves it, which is not quick [unknown how quick]."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskFile:
-    """A disk image on this host.
-
-    Attributes:
-        path: Where it is.
-        size_bytes: Its size.
-        sha256: Its digest, 64 hexadecimal digits.
-    """
-
-    path: Path
-    size_bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UploadedImage:
-    """An image that nodes can boot.
-
-    Attributes:
-        definition_id: What topologies name it by.
-        file_name: The file on the controller.
-        is_new: Whether it was uploaded now, and is thus ours to take away.
-    """
-
-    definition_id: str
-    file_name: str
-    is_new: bool
 
 
 def disk_file(path: Path, *, on_progress: Progress | None = None) -> DiskFile:
@@ -70,6 +37,12 @@ def disk_file(path: Path, *, on_progress: Progress | None = None) -> DiskFile:
         ConfigInvalid: It cannot be read, or is none.
     """
     hint = "Give a disk image (.qcow2); a router's own image is staged, not booted: 'image' in nightly.yaml"
+    if path.suffix == ".bin":
+        raise ConfigInvalid(
+            f"{path}: expected a disk image that ends in .qcow2, found a router's own image: these cannot be uploaded "
+            "as they are, no node boots them",
+            hint=hint,
+        )
     if path.suffix not in {".qcow2", ".qcow"}:
         raise ConfigInvalid(f"{path}: expected a disk image that ends in .qcow2, found {path.name}", hint=hint)
     try:
@@ -86,10 +59,27 @@ def disk_file(path: Path, *, on_progress: Progress | None = None) -> DiskFile:
     return DiskFile(path=path, size_bytes=size, sha256=digest)
 
 
+def image_of(disk: DiskFile, node_definition: str) -> UploadedImage:
+    """Return what a disk image will be called: by its content, so that the same file is never there twice."""
+    mark = disk.sha256[:12]
+    return UploadedImage(
+        definition_id=f"flashferry-{node_definition}-{mark}", file_name=f"flashferry-{mark}{disk.path.suffix}"
+    )
+
+
+def has_image(controller: Controller, image: UploadedImage) -> bool:
+    """Return whether nodes can boot an image already.
+
+    Raises:
+        NightFault: With `Fault.LAB`: the controller does not tell.
+    """
+    return _is_defined(controller, image.definition_id)
+
+
 def put_image(
     controller: Controller, disk: DiskFile, node_definition: str, *, on_progress: Progress | None = None
 ) -> UploadedImage:
-    """Have nodes of a definition boot a disk image: it is uploaded and defined, unless the controller has it already.
+    """Have nodes of a definition boot a disk image: it is uploaded and defined.
 
     Args:
         controller: The controller.
@@ -101,12 +91,8 @@ def put_image(
         ConfigInvalid: The file cannot be read.
         NightFault: With `Fault.LAB`: the controller refuses; what was uploaded is removed again.
     """
-    mark = disk.sha256[:12]
-    name, definition_id = f"flashferry-{mark}{disk.path.suffix}", f"flashferry-{node_definition}-{mark}"
-    if _is_defined(controller, definition_id):
-        return UploadedImage(definition_id=definition_id, file_name=name, is_new=False)
-    _upload(controller, disk, name, on_progress)
-    image = UploadedImage(definition_id=definition_id, file_name=name, is_new=True)
+    image = image_of(disk, node_definition)
+    _upload(controller, disk, image.file_name, on_progress)
     what = f"define the image for {shown(node_definition)}"
     call = Call(
         method="POST",
@@ -117,9 +103,9 @@ def put_image(
         is_repeatable=False,
     )
     try:
-        controller.ask(call, done=lambda: _is_defined(controller, definition_id) or None)
+        controller.ask(call, done=lambda: _is_defined(controller, image.definition_id) or None)
     except BaseException:
-        _remove(controller, "images", "manage", name, what="remove the image's file")
+        _remove(controller, "images", "manage", image.file_name, what="remove the image's file")
         raise
     return image
 

@@ -74,6 +74,28 @@ def with_notes(text: str, *, title: str, notes: str) -> str:
         )
     content = _parsed(text)
     content["lab"]["title"], content["lab"]["notes"] = title, notes
+    return _written(content)
+
+
+def with_image(text: str, node_definition: str, image: str | None) -> str:
+    """Return a topology whose nodes of a definition boot an image; all else is as it was written.
+
+    Args:
+        text: The topology.
+        node_definition: Which nodes.
+        image: The image definition; None: what the controller has for them.
+
+    Raises:
+        ConfigInvalid: It is no topology.
+    """
+    content = _parsed(text)
+    for node in content.get("nodes") or ():
+        if isinstance(node, dict) and node.get("node_definition") == node_definition:
+            node["image_definition"] = image
+    return _written(content)
+
+
+def _written(content: Any) -> str:
     out = io.StringIO()
     _yaml().dump(content, out)
     return out.getvalue()

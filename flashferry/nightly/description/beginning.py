@@ -19,7 +19,8 @@ TEMPLATE = "template.yaml"
 USUAL_NAME = Path("nightly.yaml")
 _RETRY_S = 2.0
 """Somebody waits for the answer: a controller that is just restarting is found out by asking again."""
-_TRIED_TITLE = "ff-nightly-00000000T0000-0000"
+TRIED_TITLE = "ff-nightly-00000000T0000-0000"
+"""The title of a lab that is not made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ def tried(path: Path) -> Tried:
         ConfigInvalid: The description or the topology is wrong.
     """
     description = load_description(path)
-    topology = made_topology(description, title=_TRIED_TITLE, login=_any_login(description))
+    topology = made_topology(description, title=TRIED_TITLE, login=_any_login(description))
     return Tried(description=description, topology=topology)
 
 

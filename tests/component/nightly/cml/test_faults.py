@@ -11,7 +11,7 @@ import pytest
 
 from flashferry.nightly.backend import LinkCondition, NodeState, RunningLab
 from flashferry.nightly.cml.backend import CmlBackend
-from flashferry.nightly.cml.images import disk_file, put_image, remove_image
+from flashferry.nightly.cml.images import disk_file, image_of, put_image, remove_image
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.lab_notes import new_title
@@ -261,9 +261,10 @@ def test_an_image_is_put_there_once_and_boots(standin, backend, tmp_path):
     """The definition is known to the next preflight."""
     path = tmp_path / "c8000v.qcow2"
     path.write_bytes(b"QFI\xfb" + bytes(200_000))
-    image = put_image(backend.controller("preflight"), disk_file(path), "cat8000v")
-    again = put_image(backend.controller("preflight"), disk_file(path), "cat8000v")
-    assert (image.is_new, again.is_new) == (True, False)
+    image = image_of(disk_file(path), "cat8000v")
+    assert not backend.has_image(image)
+    assert put_image(backend.controller("import"), disk_file(path), "cat8000v") == image
+    assert backend.has_image(image)
     made = topology()
     text = made.text.replace(
         "node_definition: cat8000v", f"node_definition: cat8000v\n  image_definition: {image.definition_id}"

@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.cml.wanted import wanted, with_notes
+from flashferry.nightly.cml.wanted import wanted, with_image, with_notes
 
 OLD = """\
 lab: {title: mine, description: "", notes: "", version: 0.2.2}   # as downloaded
@@ -68,3 +68,15 @@ def test_a_title_that_is_too_long_is_refused(length):
     """Before the controller does so in words of its own."""
     with pytest.raises(ConfigInvalid, match=f"found {length}"):
         with_notes(OLD, title="x" * length, notes="")
+
+
+@pytest.mark.parametrize("text", [OLD, NEW], ids=["0.2.2", "0.3.0"])
+def test_nodes_of_a_definition_boot_another_image_and_nothing_else_is_changed(text):
+    """None has the controller choose."""
+    before = YAML(typ="safe").load(text)
+    for image in ("flashferry-iosv-0123456789ab", None):
+        after = YAML(typ="safe").load(with_image(text, "iosv", image))
+        assert after["nodes"][1]["image_definition"] == image
+        after["nodes"][1]["image_definition"] = "iosv-159-3-m3"
+        assert after == before
+    assert YAML(typ="safe").load(with_image(text, "cat8000v", "other")) == before
