@@ -126,6 +126,11 @@ def open_backend(description: NightDescription, clock: Clock | None = None) -> I
     Raises:
         ConfigInvalid: The controller's login or certificate cannot be had, or the backend is not there.
     """
+    if description.backend is Backend.CONTAINERLAB:
+        from flashferry.nightly.containerlab.backend import ContainerlabBackend
+
+        yield ContainerlabBackend(description.artefacts.folder / "containerlab", clock=clock)
+        return
     from flashferry.nightly.cml.backend import CmlBackend
 
     with CmlBackend(cml_access(description), clock=clock) as backend:
@@ -141,7 +146,7 @@ def cml_access(description: NightDescription) -> ControllerAccess:
     if description.backend is not Backend.CML or description.controller is None:
         raise ConfigInvalid(
             f"{description.file}: key 'backend': expected 'cml', found '{description.backend}'",
-            hint="Nights on containerlab are not in this release",
+            hint="Only Cisco Modeling Labs has a controller",
         )
     return controller_access(description.controller)
 

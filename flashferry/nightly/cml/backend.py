@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -28,14 +27,10 @@ from flashferry.nightly.cml.preflight import preflight
 from flashferry.nightly.cml.wanted import with_image
 from flashferry.nightly.deadline import Clock, Deadline
 from flashferry.nightly.faults import NightFault
+from flashferry.nightly.topology.day0 import without_secrets
 
 _UNDONE_S = 120.0
 """A lab that was imported and cannot be started is removed within that, or else found by its title later."""
-
-_SECRET_LINE = re.compile(
-    r"(?P<kept>\b(?:password|secret|community|key-string)\s+(?:[0-9]\s+)?)(?P<secret>[^\s\"']+)", re.IGNORECASE
-)
-"""What an IOS configuration keeps secret, whoever chose it: a user's own topology may have logins of its own."""
 
 
 class CmlBackend:
@@ -118,13 +113,13 @@ class CmlBackend:
         Raises:
             NightFault: With `Fault.LAB`: the controller does not tell.
         """
-        return _without_secrets(labs.console_log(self.controller(labs.ARTEFACTS), lab.lab_id, node.node_id))
+        return without_secrets(labs.console_log(self.controller(labs.ARTEFACTS), lab.lab_id, node.node_id))
 
     def artefacts(self, lab: RunningLab) -> Mapping[str, bytes]:
         """Return topology as downloaded, events and trace; what cannot be had is told in `missing.txt`."""
         controller = self.controller(labs.ARTEFACTS)
         makers: dict[str, Callable[[], str]] = {
-            "lab.yaml": lambda: _without_secrets(labs.download(controller, lab.lab_id)),
+            "lab.yaml": lambda: without_secrets(labs.download(controller, lab.lab_id)),
             "lab-events.json": lambda: masked(json.dumps(labs.events(controller, lab.lab_id), indent=1)) + "\n",
             "controller-trace.jsonl": controller.trace.text,
         }
@@ -240,10 +235,6 @@ class CmlBackend:
         if lab.lab_id not in self._parts:
             self._parts[lab.lab_id] = labs.lab_parts(controller, lab.lab_id, step=labs.START)
         return self._parts[lab.lab_id]
-
-
-def _without_secrets(text: str) -> str:
-    return masked(_SECRET_LINE.sub(r"\g<kept>***", text))
 
 
 _IS_ONE: type[backend.LabBackend] = CmlBackend

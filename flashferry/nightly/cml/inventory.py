@@ -148,14 +148,14 @@ class CMLInventory:
     def _access(self) -> ControllerAccess:
         if self._description is not None:
             return self._described_access(Path(self._description))
+        return self._given_access()
+
+    def _given_access(self) -> ControllerAccess:
+        """Return the controller of the options and the environment."""
         url, username = self._url or os.environ.get(_URL), self._username or os.environ.get(_USER)
         password, ca_file = os.environ.get(_PASSWORD), self._ca_file or os.environ.get(_CA)
-        if url is None or username is None:
-            option, variable = ("url", _URL) if url is None else ("username", _USER)
-            raise ConfigInvalid(
-                f"option '{option}': expected one, or the variable {variable}, found neither",
-                hint="Give the controller's address and user; 'description: nightly.yaml' takes those of a night",
-            )
+        if not url or not username:
+            raise _missing(*(("url", _URL) if not url else ("username", _USER)))
         if not password:
             raise ConfigInvalid(
                 f"expected the controller's password in the variable {_PASSWORD}, found none",
@@ -208,26 +208,20 @@ class CMLInventory:
         groups, hosts = Groups(), Hosts()
         conditions: dict[str, LinkCondition | None] = {}
         for node in routers:
-            address = reached[node.label]
-            assert address is not None
-            host = Host(
-                name=node.label,
-                hostname=address[0],
-                port=address[1],
-                platform=self._platforms[node.node_definition],
-                data={"cml": _record(lab, node)},
-            )
-            names = [one_word(tag) for tag in node.tags if patty_port([tag]) is None]
-            if (site := self._site(controller, lab, node, conditions)) is not None:
-                name, condition = site
-                host.data["site"] = name
-                names.append(name)
-                groups.setdefault(name, Group(name=name)).data.update(_site_data(name, condition))
-            for name in dict.fromkeys(filter(None, names)):
-                group = groups.setdefault(name, Group(name=name))
-                host.groups = ParentGroups([*host.groups, group])
-            hosts[node.label] = host
+            site = self._site(controller, lab, node, conditions)
+            hosts[node.label] = self._host(lab, node, reached[node.label], _joined(groups, node, site))
         return Inventory(hosts=hosts, groups=groups, defaults=Defaults())
+
+    def _host(self, lab: _Found, node: LabNode, endpoint: tuple[str, int] | None, groups: list[Group]) -> Host:
+        address, port = endpoint or (None, None)
+        return Host(
+            name=node.label,
+            hostname=address,
+            port=port,
+            platform=self._platforms[node.node_definition],
+            groups=ParentGroups(groups),
+            data={"cml": _record(lab, node)},
+        )
 
     def _routers(self, lab: _Found) -> tuple[LabNode, ...]:
         """Return the lab's routers that are wanted, each with a name that an inventory can have."""
@@ -246,11 +240,7 @@ class CMLInventory:
                 hint="'platforms: {DEFINITION: cisco_iosxe}' has nodes of another definition count as routers",
             )
         for label in routers:
-            if not label.strip() or label != label.strip() or control_character(label) is not None:
-                raise ConfigInvalid(
-                    f"lab {shown(lab.title)!r}: expected routers with names that can be typed, found {shown(label)!r}",
-                    hint="Rename the node on the controller: no blank at either end, no control character",
-                )
+            _check_label(lab, label)
         return tuple(node for label, node in routers.items() if not self._wanted or label in self._wanted)
 
     def _reached(self, node: LabNode, controller: str) -> tuple[str, int] | None:
@@ -276,6 +266,14 @@ class CMLInventory:
         return None
 
 
+def _check_label(lab: _Found, label: str) -> None:
+    if not label.strip() or label != label.strip() or control_character(label) is not None:
+        raise ConfigInvalid(
+            f"lab {shown(lab.title)!r}: expected routers with names that can be typed, found {shown(label)!r}",
+            hint="Rename the node on the controller: no blank at either end, no control character",
+        )
+
+
 def _record(lab: _Found, node: LabNode) -> dict[str, Any]:
     return {
         "lab_id": lab.lab_id,
@@ -285,9 +283,24 @@ def _record(lab: _Found, node: LabNode) -> dict[str, Any]:
     }
 
 
-def _site_data(name: str, condition: LinkCondition) -> dict[str, Any]:
-    rate = {"link_rate_bps": condition.bandwidth_kbps * 1000} if condition.bandwidth_kbps else {}
-    return {"site": name, **rate}
+def _joined(groups: Groups, node: LabNode, site: tuple[str, LinkCondition] | None) -> list[Group]:
+    """Return the groups that a router is in: those of its tags, and its site; each is made once."""
+    names = [one_word(tag) for tag in node.tags if patty_port([tag]) is None]
+    if site is not None:
+        name, condition = site
+        names.append(name)
+        data: dict[str, Any] = {"site": name}
+        if condition.bandwidth_kbps:
+            data["link_rate_bps"] = condition.bandwidth_kbps * 1000
+        groups.setdefault(name, Group(name=name)).data.update(data)
+    return [groups.setdefault(name, Group(name=name)) for name in dict.fromkeys(filter(None, names))]
+
+
+def _missing(option: str, variable: str) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"option '{option}': expected one, or the variable {variable}, found neither",
+        hint="Give the controller's address and user; 'description: nightly.yaml' takes those of a night",
+    )
 
 
 def _not_one(lab: str, found: list[str], titles: Iterable[str]) -> ConfigInvalid:

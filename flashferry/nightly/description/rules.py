@@ -36,6 +36,13 @@ def _check_backend(description: NightDescription) -> None:
             "expected bridge or static beside 'backend: containerlab', found patty",
             "Ports of the controller are Cisco Modeling Labs' own",
         )
+    if not is_cml and description.work.capture_node is not None:
+        raise _wrong(
+            description,
+            "night.capture_node",
+            "expected none beside 'backend: containerlab', found one",
+            "Captures are made by Cisco Modeling Labs' controller",
+        )
 
 
 def _check_login(description: NightDescription) -> None:

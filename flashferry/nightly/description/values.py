@@ -227,6 +227,11 @@ class NightDescription:
             login: The routers' login, see `flashferry.nightly.description.logins`.
         """
         work = self.work
+        data = dict(self.inventory_data)
+        if self.backend is Backend.CONTAINERLAB:
+            from flashferry.nightly.containerlab.kinds import MANAGEMENT_VRF
+
+            data.setdefault("vrf", MANAGEMENT_VRF)
         return NightSettings(
             image=work.image,
             md5=work.md5,
@@ -237,7 +242,7 @@ class NightDescription:
             transport=work.transport,
             options=work.options,
             target_bps=work.target_bps,
-            inventory_data=self.inventory_data,
+            inventory_data=data,
             capture_node=work.capture_node,
             limits=self.limits,
         )

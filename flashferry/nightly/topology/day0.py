@@ -18,6 +18,7 @@ import re
 from ipaddress import IPv4Address, IPv4Interface
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import masked
 from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.topology.definitions import RouterKind
 
@@ -27,6 +28,10 @@ _HOST_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}")
 _LAST_LINES = ("line vty 0 4", " login local", " transport input ssh", "crypto key generate rsa modulus 2048", "end")
 _NO_SECRET_SIGN = re.compile(r"[?\s]")
 _SSH_LINE = re.compile(r"^\s*transport input\s.*\b(ssh|all)\b", re.MULTILINE)
+_SECRET_LINE = re.compile(
+    r"(?P<kept>\b(?:password|secret|community|key-string)\s+(?:[0-9]\s+)?)(?P<secret>[^\s\"']+)", re.IGNORECASE
+)
+"""What an IOS configuration keeps secret, whoever chose it."""
 _NEEDED = (
     (re.compile(r"^\s*(username|aaa new-model)\b", re.MULTILINE), "line 'username'"),
     (re.compile(r"^\s*line vty\b", re.MULTILINE), "line 'line vty'"),
@@ -55,7 +60,7 @@ def day0(
     Raises:
         ConfigInvalid: Name or login is none that IOS takes in such a line.
     """
-    _check_words(name, login)
+    check_words(name, login)
     lines = [
         *(("platform console serial",) if kind.has_serial_line else ()),
         f"hostname {name}",
@@ -73,7 +78,12 @@ def day0(
     return "\n".join(lines)
 
 
-def _check_words(name: str, login: NodeLogin) -> None:
+def check_words(name: str, login: NodeLogin) -> None:
+    """Refuse a host name or a login that IOS does not take in a line.
+
+    Raises:
+        ConfigInvalid: It is one.
+    """
     if not _HOST_NAME.fullmatch(name):
         raise ConfigInvalid(
             f"router {name}: expected a host name of at most 63 letters, digits and '-', a letter first, found another",
@@ -84,6 +94,11 @@ def _check_words(name: str, login: NodeLogin) -> None:
             "devices.login: expected user and password without blanks and question marks, found one",
             hint="IOS takes a blank for the end of it and a question mark for a call for help; choose another",
         )
+
+
+def without_secrets(text: str) -> str:
+    """Return configurations, or what a console said, without secrets, those of a user's own too."""
+    return masked(_SECRET_LINE.sub(r"\g<kept>***", text))
 
 
 def missing_for_ssh(configuration: str) -> str | None:

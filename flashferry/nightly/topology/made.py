@@ -11,34 +11,18 @@ changes. The price: a site's routers do not share its bandwidth, which is what t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from ipaddress import IPv4Interface
-
-from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.backend import PlannedLink, PlannedNode, Topology
-from flashferry.nightly.description.values import MOST_TITLE, NightDescription, NodeGroup, ReachBy, Site
+from flashferry.nightly.containerlab.topology import container_topology
+from flashferry.nightly.description.values import Backend, NightDescription, ReachBy
 from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.topology.day0 import day0
 from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS, SWITCH
+from flashferry.nightly.topology.lab_routers import LabRouter, check_title, given_address, link_label, routers_of
 from flashferry.nightly.topology.own import own_topology
 from flashferry.nightly.topology.text import WrittenLink, WrittenNode, topology_text
 
-MOST_ROUTERS = 31
-"""Routers behind the one switch of a lab that is made: its ports are 0 to 31, and the connector has one."""
-
 _SSH_PORT = 22
 _SWITCH_ID, _CONNECTOR_ID = "n1", "n0"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Router:
-    """A router of a lab that is made: what and where it is, and its number from 0."""
-
-    number: int
-    label: str
-    site: Site
-    group: NodeGroup
 
 
 def made_topology(description: NightDescription, *, title: str, login: NodeLogin) -> Topology:
@@ -53,10 +37,11 @@ def made_topology(description: NightDescription, *, title: str, login: NodeLogin
         ConfigInvalid: The title is too long, addresses do not fit the routers, or the user's own topology is wrong.
     """
     check_title(title)
+    if description.backend is Backend.CONTAINERLAB:
+        return container_topology(description, title=title, login=login)
     if description.topology.file is not None:
         return own_topology(description, title=title)
-    routers = tuple(_routers(description))
-    _check_routers(description, routers)
+    routers = routers_of(description)
     text = topology_text(
         title=title,
         schema=description.topology.schema,
@@ -65,69 +50,6 @@ def made_topology(description: NightDescription, *, title: str, login: NodeLogin
     )
     nodes = tuple(_planned(description, one) for one in routers)
     return Topology(title=title, text=text, nodes=nodes, links=tuple(map(_planned_link, routers)))
-
-
-def check_title(title: str) -> None:
-    """Refuse a lab's title that the controller would refuse.
-
-    Raises:
-        ConfigInvalid: It has no character, or more than 64.
-    """
-    if not 1 <= len(title) <= MOST_TITLE:
-        raise ConfigInvalid(
-            f"title: expected 1 to {MOST_TITLE} characters, found {len(title)}",
-            hint="The rest has room in the lab's notes or description",
-        )
-
-
-def _routers(description: NightDescription) -> Iterator[_Router]:
-    """Yield the routers in the order of the description; of a kind at a site they are numbered from 1."""
-    number = 0
-    counted: dict[tuple[str, str], int] = {}
-    for site in description.topology.sites:
-        for group in site.nodes:
-            for _ in range(group.count):
-                key = (site.name, group.node_definition)
-                counted[key] = counted.get(key, 0) + 1
-                label = f"{site.name}-{group.node_definition}-{counted[key]}".replace("_", "-").replace(".", "-")
-                yield _Router(number=number, label=label, site=site, group=group)
-                number += 1
-
-
-def _check_routers(description: NightDescription, routers: tuple[_Router, ...]) -> None:
-    labels = {one.label for one in routers}
-    if len(routers) > MOST_ROUTERS:
-        raise ConfigInvalid(
-            f"{description.file}: expected at most {MOST_ROUTERS} routers in a lab that is made, found {len(routers)}",
-            hint="Lower the counts, or give a larger topology of your own by topology.file",
-        )
-    if len(labels) != len(routers):
-        raise ConfigInvalid(
-            f"{description.file}: expected sites whose names differ in letters and digits, found two alike",
-            hint="Routers are named after their sites, with '-' in place of other signs; rename one site",
-        )
-    _check_named(description, labels)
-
-
-def _check_named(description: NightDescription, labels: set[str]) -> None:
-    """Refuse names in the description that are no routers of the lab, and routers without an address."""
-    whole, hint = ", ".join(sorted(labels)), "Routers of a lab that is made are named SITE-DEFINITION-NUMBER"
-    given, capture = description.reach.addresses, description.work.capture_node
-    wrong = sorted(labels ^ given.keys()) if description.reach.by is ReachBy.STATIC else []
-    if wrong:
-        lacks = "no address for" if wrong[0] in labels else "one for"
-        told = f"key 'reach.addresses': expected an address for each of {whole}, found {lacks} {wrong[0]}"
-        raise ConfigInvalid(f"{description.file}: {told}", hint=hint)
-    if capture is not None and capture not in labels:
-        told = f"key 'night.capture_node': expected one of {whole}, found another"
-        raise ConfigInvalid(f"{description.file}: {told}", hint=hint)
-
-
-def _address(description: NightDescription, router: _Router) -> IPv4Interface | None:
-    reach = description.reach
-    if reach.by is ReachBy.STATIC:
-        return reach.addresses[router.label]
-    return reach.pool[router.number] if reach.pool else None
 
 
 def _middle(description: NightDescription, count: int) -> tuple[WrittenNode, WrittenNode]:
@@ -144,22 +66,22 @@ def _middle(description: NightDescription, count: int) -> tuple[WrittenNode, Wri
     return connector, WrittenNode(node_id=_SWITCH_ID, label="lan", definition=SWITCH, interfaces=ports, column=-1)
 
 
-def _written_link(router: _Router) -> WrittenLink:
+def _written_link(router: LabRouter) -> WrittenLink:
     ends = ((_SWITCH_ID, router.number + 1), (_node_id(router), 0))
-    return WrittenLink(label=_link_label(router), ends=ends, condition=router.site.condition)
+    return WrittenLink(label=link_label(router), ends=ends, condition=router.site.condition)
 
 
-def _planned_link(router: _Router) -> PlannedLink:
+def _planned_link(router: LabRouter) -> PlannedLink:
     site = router.site
     return PlannedLink(
-        label=_link_label(router), condition_name=site.name, condition=site.condition, nodes=(router.label,)
+        label=link_label(router), condition_name=site.name, condition=site.condition, nodes=(router.label,)
     )
 
 
-def _written(description: NightDescription, router: _Router, login: NodeLogin) -> WrittenNode:
+def _written(description: NightDescription, router: LabRouter, login: NodeLogin) -> WrittenNode:
     kind = ROUTERS[router.group.node_definition]
     reach = description.reach
-    text = day0(kind, name=router.label, login=login, address=_address(description, router), gateway=reach.gateway)
+    text = day0(kind, name=router.label, login=login, address=given_address(description, router), gateway=reach.gateway)
     port = reach.first_port + router.number
     return WrittenNode(
         node_id=_node_id(router),
@@ -174,8 +96,8 @@ def _written(description: NightDescription, router: _Router, login: NodeLogin) -
     )
 
 
-def _planned(description: NightDescription, router: _Router) -> PlannedNode:
-    reach, address = description.reach, _address(description, router)
+def _planned(description: NightDescription, router: LabRouter) -> PlannedNode:
+    reach, address = description.reach, given_address(description, router)
     is_patty = reach.by is ReachBy.PATTY and description.controller is not None
     host = description.controller.host if is_patty and description.controller else None
     return PlannedNode(
@@ -189,9 +111,5 @@ def _planned(description: NightDescription, router: _Router) -> PlannedNode:
     )
 
 
-def _node_id(router: _Router) -> str:
+def _node_id(router: LabRouter) -> str:
     return f"n{router.number + 2}"
-
-
-def _link_label(router: _Router) -> str:
-    return f"wan-{router.label}"

@@ -17,7 +17,8 @@ from flashferry.nightly.description.logins import generated_password
 from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.topology.day0 import missing_for_ssh
 from flashferry.nightly.topology.definitions import ROUTERS
-from flashferry.nightly.topology.made import MOST_ROUTERS, made_topology
+from flashferry.nightly.topology.lab_routers import MOST_ROUTERS
+from flashferry.nightly.topology.made import made_topology
 from flashferry.nightly.topology.text import WrittenLink, WrittenNode, conditioning, topology_text
 from tests.unit.nightly.describing import described
 
