@@ -11,6 +11,7 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.core.outside import masked
 from flashferry.lab.authority import Authority
+from flashferry.nightly.cml.access import NOT_PROVEN
 from flashferry.nightly.cml.controller import connect
 from flashferry.nightly.faults import Fault, NightFault
 from tests.component.nightly.cml.standing import CLOCK, access
@@ -85,7 +86,7 @@ def test_a_name_that_is_not_in_the_certificate_is_not_trusted(standin, monkeypat
 def test_without_proof_it_is_told(standin):
     """As a note of the night."""
     one = connected(standin, ca_file=None, is_verified=False)
-    assert one.notes == ("the controller's certificate was not proven",)
+    assert one.notes == (NOT_PROVEN,)
     one.close()
 
 
