@@ -41,6 +41,9 @@ _LOOKED_AT: dict[str, tuple[StepName, ...]] = {
 }
 """At which steps that is looked at which a fault makes wrong; it is found at the first one from where it strikes."""
 
+_ROOM = frozenset({"quota", "others_started", "memory_used_percent"})
+"""What a dead night's lab may take: looked at once more behind the reaping, where a night ends that lacks it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
@@ -54,6 +57,7 @@ class Expectation:
 
     failed: tuple[tuple[StepName, Fault], ...]
     leaves: bool
+    leaves_dead: bool
 
     @property
     def fault(self) -> Fault | None:
@@ -65,11 +69,6 @@ class Expectation:
     def exit_code(self) -> int:
         """The exit code of the command."""
         return _CODES[self.fault]
-
-    @property
-    def leaves_dead(self) -> bool:
-        """Whether the lab that a dead night left is still there: unless the step that removes it came to its end."""
-        return any(step in _BEFORE_A_LAB for step, _ in self.failed)
 
 
 def expected(fault: ControllerFault, step: StepName) -> Expectation:
@@ -83,8 +82,12 @@ def expected(fault: ControllerFault, step: StepName) -> Expectation:
     else:
         looked_at = (one for one in _LOOKED_AT.get(fault.what, ()) if _is_from(one, step))
         failed = [(one, Fault.LAB) for one in looked_at][:1]
+    leaves_dead = any(one in _BEFORE_A_LAB for one, _ in failed)
+    if fault.what in _ROOM and step is StepName.PREFLIGHT:
+        failed, leaves_dead = [(StepName.REAP, Fault.LAB)], False
     is_made = not (fault.is_answer and step is StepName.IMPORT) or fault.what in _DONE_ALL_THE_SAME
-    return Expectation(failed=tuple(failed), leaves=is_made and (StepName.CLEAN, Fault.CLEANUP) in failed)
+    leaves = is_made and (StepName.CLEAN, Fault.CLEANUP) in failed
+    return Expectation(failed=tuple(failed), leaves=leaves, leaves_dead=leaves_dead)
 
 
 def _is_from(step: StepName, first: StepName) -> bool:

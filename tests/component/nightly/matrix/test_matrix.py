@@ -50,7 +50,7 @@ def test_a_night_with_a_fault_ends_as_the_rule_says(ground, tmp_path, step, name
 
 def test_what_is_not_as_the_rule_says_is_found(ground, tmp_path):
     """A night held against the rule of another cell, a secret in a file, an order to a stranger's lab."""
-    cell = Cell(fault=_BY_NAME["quota"], step=StepName.PREFLIGHT)
+    cell = Cell(fault=_BY_NAME["is_ready"], step=StepName.PREFLIGHT)
     found = play(ground, cell, tmp_path)
     other = Cell(fault=_BY_NAME["refuse_delete, for ever"], step=StepName.CLEAN)
     assert len(complaints(other, found, ground)) == 4
