@@ -56,6 +56,8 @@ class PlannedNode:
         address: Where SSH reaches it; None: the backend tells once it is up.
         ssh_port: Its port of SSH there.
         platform: As the inventory names it: `cisco_iosxe`, `cisco_ios`.
+        host_name: What it calls itself by its first configuration; None: that does not say.
+        mark: What stands in its first configuration and in no other lab's; empty for none.
     """
 
     label: str
@@ -65,6 +67,8 @@ class PlannedNode:
     address: str | None = None
     ssh_port: int = 22
     platform: str
+    host_name: str | None = None
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

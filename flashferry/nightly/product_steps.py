@@ -28,7 +28,7 @@ from flashferry.nightly.product_reports import (
     devices_of,
     figures_of,
 )
-from flashferry.nightly.routers import Configurations, Routers
+from flashferry.nightly.routers import Configurations, Routers, check_is_the_labs
 from flashferry.nightly.settings import NightSettings
 from tasks.configuration import difference, fingerprint
 
@@ -222,12 +222,12 @@ class ConfigurationProof:
         return bool(self._before)
 
     def take(self) -> None:
-        """Read all configurations.
+        """Read all configurations, and see that they are those of the lab's routers.
 
         Raises:
-            FlashferryError: One could not be read.
+            NightFault: `DEVICE`: one could not be read. `LAB`: another router answers in the place of one.
         """
-        read = in_parallel(lambda node: self._routers.configurations(node, self._addresses[node.label]), self._nodes)
+        read = in_parallel(self._read_first, self._nodes)
         self._before = {node.label: one for node, one in zip(self._nodes, read, strict=True)}
 
     def look_again(self) -> tuple[NightFigure, ...]:
@@ -262,6 +262,18 @@ class ConfigurationProof:
                 is_unrestored=True,
             )
         return f"running and startup configuration of {counted(len(self._nodes), 'router')} are what they were"
+
+    def _read_first(self, node: PlannedNode) -> Configurations:
+        address = self._addresses[node.label]
+        try:
+            found = self._routers.configurations(node, address)
+        except FlashferryError as error:
+            # Nothing of the product has been at it yet.
+            hint = error.hint or "Look at its console log in the night's folder"
+            message = f"its configuration cannot be read: {error.message}"
+            raise NightFault(message, fault=Fault.DEVICE, step=StepName.CHECK, hint=hint, host=node.label) from error
+        check_is_the_labs(node, address, found)
+        return found
 
     def _compared(self, node: PlannedNode) -> tuple[str, int | None]:
         """Return what is not as it was, in words, and how many lines there are more; None: nobody can tell."""

@@ -25,8 +25,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from flashferry.devices.errors import DeviceRefused
 from flashferry.nightly.backend import LinkCondition, PlannedNode
+from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.link_measure import Pings, ping
+from flashferry.nightly.night import StepName
 from flashferry.nightly.settings import NodeLogin
+from flashferry.nightly.topology.day0 import host_name
 
 if TYPE_CHECKING:
     from flashferry.devices.session import DeviceSession
@@ -141,6 +144,31 @@ class SshRouters:
                 yield session
             finally:
                 session.close()
+
+
+def check_is_the_labs(node: PlannedNode, address: str, found: Configurations) -> None:
+    """Check that what answers at an address is the router that it is taken for, before anything is changed there.
+
+    Addresses are what a controller saw, or what people wrote: they may be another lab's by now, or a router's at work.
+
+    Raises:
+        NightFault: `LAB`: its host name is another one, or the mark of the lab's first configuration is not in it.
+    """
+    named = host_name(found.running)
+    if node.host_name is not None and named != node.host_name:
+        calls = "does not tell its name" if named is None else f"calls itself {named}"
+        wrong = f"expected the lab's own router at {address}, found one that {calls}"
+    elif node.mark and node.mark not in found.running:
+        wrong = f"expected {node.mark} in the configuration of what answers at {address}, found a router without it"
+    else:
+        return
+    raise NightFault(
+        f"{wrong}; it is left alone",
+        fault=Fault.LAB,
+        step=StepName.CHECK,
+        hint="Look whose address that is: two may have it, or the controller tells one that is out of date",
+        host=node.label,
+    )
 
 
 def throughput_bps(told: str) -> float | None:

@@ -73,7 +73,7 @@ class NightSettings:
         copies: Timed copies per router, untuned and tuned each; 5 is what the trend's statistic was made for.
         probe_seconds: What a timed copy should take, 2 to 60; its size follows.
         transport: By which devices copy; None: the product's own choice.
-        options: Further options for verbs of the product that serve: `--advertise`, say.
+        options: Further options for verbs of the product that serve: `--port`, say.
         target_bps: What a router's licence must let it forward for its copies to be judged, bit/s; None: what its
             link carries, or, where that has no limit, whatever it is.
         inventory_data: Further data of all routers in the product's inventory: `{"clear_text": false}`.

@@ -76,7 +76,7 @@ def _conditions(place: Place) -> dict[str, LinkCondition]:
 
 
 def _node_definition(place: Place) -> str:
-    if place.value in ROUTERS:
+    if isinstance(place.value, str) and place.value in ROUTERS:
         return str(place.value)
     raise place.wrong(
         f"one of {', '.join(ROUTERS)}",

@@ -45,6 +45,28 @@ def _md5(place: Place) -> str:
     )
 
 
+_NIGHTS_OWN = (
+    *("--inventory", "--host", "--group", "--filter", "--image", "--image-mb", "--md5", "--plan", "--resume"),
+    *("--dry-run", "--reach", "--seconds", "--as-is", "--tuned", "--tune", "--no-tune", "--transport"),
+    *("--state-dir", "--events", "--json", "--help"),
+)
+_NIGHTS_OWN_SHORT = ("-i", "-H", "-g", "-h")
+"""Options that the night gives itself, or that make another command of it: of two the last one counts, and a night that
+is given another inventory tunes routers at work."""
+
+
+def _options(place: Place) -> tuple[str, ...]:
+    found: tuple[str, ...] = list_of(text)(place)
+    for position, one in enumerate(found):
+        name = one[:2] if one.startswith(_NIGHTS_OWN_SHORT) else one.partition("=")[0]
+        if name in (*_NIGHTS_OWN, *_NIGHTS_OWN_SHORT):
+            raise place.below(position).problem(
+                f"expected options that the night does not give itself, found {name}",
+                "Which routers, which image and where it is written down, the night decides alone",
+            )
+    return found
+
+
 _NIGHT: tuple[Key, ...] = (
     Key(name="image", read=present_file, is_required=True, values="a file", says="the image that is staged"),
     Key(name="md5", read=_md5, values="32 digits", says="its published MD5"),
@@ -74,7 +96,7 @@ _NIGHT: tuple[Key, ...] = (
     ),
     Key(
         name="options",
-        read=list_of(text),
+        read=_options,
         default=(),
         shown_default="none",
         values="a list",

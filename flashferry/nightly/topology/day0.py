@@ -1,4 +1,4 @@
-"""The first configuration of a router in a lab: enough that SSH lets the night in, and nothing else. Pure.
+"""The first configuration of a router in a lab: that SSH lets the night in, and that it is known to be ours. Pure.
 
 Facts
 -----
@@ -25,6 +25,7 @@ from flashferry.nightly.topology.definitions import RouterKind
 DOMAIN = "lab"
 
 _HOST_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}")
+_NAMED = re.compile(r"^\s*hostname\s+(\S+)", re.MULTILINE)
 _LAST_LINES = ("line vty 0 4", " login local", " transport input ssh", "crypto key generate rsa modulus 2048", "end")
 _NO_SECRET_SIGN = re.compile(r"[?\s]")
 _SSH_LINE = re.compile(r"^\s*transport input\s.*\b(ssh|all)\b", re.MULTILINE)
@@ -45,6 +46,7 @@ def day0(
     *,
     name: str,
     login: NodeLogin,
+    mark: str = "",
     address: IPv4Interface | None = None,
     gateway: IPv4Address | None = None,
 ) -> str:
@@ -54,6 +56,7 @@ def day0(
         kind: What it is.
         name: Its host name: letters, digits and '-', at most 63, a letter first.
         login: Its user, who gets privilege 15.
+        mark: What its first interface is described as, by which it is known from all other routers; empty for none.
         address: That of its first interface; None: by DHCP.
         gateway: Its way out, where its address is given.
 
@@ -70,6 +73,7 @@ def day0(
         *((f"enable secret {login.secret}",) if login.secret else ()),
         "ip ssh version 2",
         f"interface {kind.interface}",
+        *((f" description {mark}",) if mark else ()),
         f" ip address {f'{address.ip} {address.netmask}' if address else 'dhcp'}",
         " no shutdown",
         *((f"ip route 0.0.0.0 0.0.0.0 {gateway}",) if address and gateway else ()),
@@ -104,3 +108,9 @@ def without_secrets(text: str) -> str:
 def missing_for_ssh(configuration: str) -> str | None:
     """Return what a configuration lacks to let SSH in, or None: as far as its lines show it."""
     return next((told for needed, told in _NEEDED if not needed.search(configuration)), None)
+
+
+def host_name(configuration: str) -> str | None:
+    """Return what a configuration has its router call itself, or None where it does not say."""
+    found = _NAMED.search(configuration)
+    return found[1] if found else None

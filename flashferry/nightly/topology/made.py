@@ -45,10 +45,10 @@ def made_topology(description: NightDescription, *, title: str, login: NodeLogin
     text = topology_text(
         title=title,
         schema=description.topology.schema,
-        nodes=[*_middle(description, len(routers)), *(_written(description, one, login) for one in routers)],
+        nodes=[*_middle(description, len(routers)), *(_written(description, one, login, title) for one in routers)],
         links=[WrittenLink(label="mgmt", ends=((_CONNECTOR_ID, 0), (_SWITCH_ID, 0))), *map(_written_link, routers)],
     )
-    nodes = tuple(_planned(description, one) for one in routers)
+    nodes = tuple(_planned(description, one, title) for one in routers)
     return Topology(title=title, text=text, nodes=nodes, links=tuple(map(_planned_link, routers)))
 
 
@@ -78,10 +78,11 @@ def _planned_link(router: LabRouter) -> PlannedLink:
     )
 
 
-def _written(description: NightDescription, router: LabRouter, login: NodeLogin) -> WrittenNode:
+def _written(description: NightDescription, router: LabRouter, login: NodeLogin, title: str) -> WrittenNode:
     kind = ROUTERS[router.group.node_definition]
     reach = description.reach
-    text = day0(kind, name=router.label, login=login, address=given_address(description, router), gateway=reach.gateway)
+    address = given_address(description, router)
+    text = day0(kind, name=router.label, login=login, mark=title, address=address, gateway=reach.gateway)
     port = reach.first_port + router.number
     return WrittenNode(
         node_id=_node_id(router),
@@ -96,7 +97,7 @@ def _written(description: NightDescription, router: LabRouter, login: NodeLogin)
     )
 
 
-def _planned(description: NightDescription, router: LabRouter) -> PlannedNode:
+def _planned(description: NightDescription, router: LabRouter, title: str) -> PlannedNode:
     reach, address = description.reach, given_address(description, router)
     is_patty = reach.by is ReachBy.PATTY and description.controller is not None
     host = description.controller.host if is_patty and description.controller else None
@@ -108,6 +109,8 @@ def _planned(description: NightDescription, router: LabRouter) -> PlannedNode:
         address=host or (str(address.ip) if address else None),
         ssh_port=reach.first_port + router.number if is_patty else _SSH_PORT,
         platform=ROUTERS[router.group.node_definition].platform,
+        host_name=router.label,
+        mark=title,
     )
 
 

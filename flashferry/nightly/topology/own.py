@@ -21,7 +21,7 @@ from flashferry.nightly.description.values import (
     NightDescription,
     ReachBy,
 )
-from flashferry.nightly.topology.day0 import missing_for_ssh
+from flashferry.nightly.topology.day0 import host_name, missing_for_ssh
 from flashferry.nightly.topology.definitions import CONNECTOR, ROUTERS
 from inventory.yaml_file import read_mapping
 
@@ -222,6 +222,7 @@ def _planned(description: NightDescription, node: Place, link: _Link | None) -> 
         address=address,
         ssh_port=port,
         platform=ROUTERS[definition].platform,
+        host_name=host_name(_configuration(node)),
     )
 
 

@@ -179,7 +179,9 @@ class FakeRouters:
     def configurations(self, node, address):
         if node.label in self.unreadable:
             raise DeviceUnreachable("no SSH session: connection refused", host=node.label, hint="Look")
-        text = CONFIGURATION.format(node.label)
+        text = CONFIGURATION.format(node.label).replace(
+            " ip address", f" description {node.mark or 'WAN'}\n ip address"
+        )
         return Configurations(running=self.changed.get(node.label, text), startup=text)
 
     def ping(self, node, address, planned):

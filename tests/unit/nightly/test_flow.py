@@ -250,7 +250,7 @@ def test_a_configuration_that_is_not_what_it_was_is_graver_than_what_the_product
     def spoil():
         if which == "changed":
             rig.routers.changed["xe2"] = (
-                "version 17.9\nhostname xe2\n!\ninterface GigabitEthernet1\n ip address dhcp\n!\n"
+                "version 17.9\nhostname xe2\n!\ninterface GigabitEthernet1\n description WAN\n ip address dhcp\n!\n"
                 "ip tcp window-size 1250000\nend"
             )
         else:

@@ -72,6 +72,7 @@ def test_routers_links_and_conditions_are_found(read):
     """Of the routers those of a known kind; a condition is that of the link on the way from the connector."""
     topology = read()
     xe1, v1 = topology.nodes
+    assert (xe1.host_name, v1.host_name, xe1.mark) == ("r", "r", "")
     assert (xe1.label, xe1.node_definition, xe1.image_definition) == ("xe1", "cat8000v", "cat8000v-17-15-01")
     assert (xe1.condition_name, v1.condition_name) == ("sw-xe1", UNCONDITIONED)
     (link,) = topology.links

@@ -70,7 +70,7 @@ def test_each_definition_has_its_own_file_and_interface(tmp_path, schema):
             found = found[0]["content"]
         assert found.splitlines()[-1] == "end"
         assert f"hostname {node['label']}" in found
-        assert f"interface {kind.interface}\n ip address dhcp\n no shutdown" in found
+        assert f"interface {kind.interface}\n description {TITLE}\n ip address dhcp\n no shutdown" in found
         assert [one["label"] for one in node["interfaces"]] == ["Loopback0", kind.interface]
     connector = lab["nodes"][0]["configuration"]
     bridge = "System Bridge"
