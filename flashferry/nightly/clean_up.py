@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flashferry.core.errors import FlashferryError
-from flashferry.nightly.backend import ImagingBackend, LabBackend, RunningLab, UploadedImage
+from flashferry.nightly.backend import ImagingBackend, LabBackend, Leftover, RunningLab, UploadedImage
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault
+from flashferry.nightly.lab_notes import read_notes
 from flashferry.nightly.night import StepName
 
 AGAIN_S = 15.0
@@ -72,15 +73,29 @@ def _again(action: Callable[[], str], deadline: Deadline, *, what: str, hint: st
 
 
 def _removed(backend: LabBackend, lab: RunningLab | None, title: str, deadline: Deadline) -> str:
-    labs = (lab,) if lab is not None else _of_title(backend, title)
-    for one in labs:
+    if lab is not None:
+        backend.down(lab, deadline=deadline)
+    try:
+        # An import that was answered too late may have been made twice.
+        others = tuple(one for one in _of_title(backend, title) if lab is None or one.lab_id != lab.lab_id)
+    except NightFault:
+        if lab is None:
+            raise
+        return GONE  # the lab that ran is gone; one that was never started the next night finds
+    for one in others:
         backend.down(one, deadline=deadline)
-    return GONE if labs else NO_LAB
+    return GONE if lab is not None or others else NO_LAB
 
 
 def _of_title(backend: LabBackend, title: str) -> tuple[RunningLab, ...]:
-    found = (one for one in backend.leftovers() if one.title == title)
+    """Return the labs that have the night's title, but for those that say that another process made them."""
+    found = (one for one in backend.leftovers() if one.title == title and _is_ours(one))
     return tuple(RunningLab(lab_id=one.lab_id, title=one.title) for one in found)
+
+
+def _is_ours(lab: Leftover) -> bool:
+    notes = read_notes(lab)
+    return not lab.notes.strip() if notes is None else notes.is_of_this_process
 
 
 def _left(what: str, error: Exception, hint: str) -> NightFault:

@@ -7,14 +7,11 @@ the clean-up's own; what only SIGKILL leaves, the next night or `flashferry nigh
 from __future__ import annotations
 
 import logging
-import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from socket import gethostname
 
 from flashferry.core.described import counted
 from flashferry.core.errors import FlashferryError
@@ -39,7 +36,7 @@ from flashferry.nightly.lab_steps import (
     reap_labs,
 )
 from flashferry.nightly.night import Colour, MeasuredLink, Night, NightStep, StepName, StepOutcome
-from flashferry.nightly.product import Product, ProductProcesses
+from flashferry.nightly.product import Product, ProductProcesses, product_version
 from flashferry.nightly.product_steps import ConfigurationProof, ProductSteps
 from flashferry.nightly.reaping import ReapRules, removable
 from flashferry.nightly.routers import Routers, SshRouters
@@ -205,12 +202,7 @@ class _Flow:
         if brought:  # an upload takes what it takes
             deadline = self._whole.within(self._limits.import_s)
         ends_s = self._limits.whole_s + self._limits.clean_s + EXPIRES_MARGIN_S
-        notes = LabNotes(
-            run=self._topology.title,
-            host=gethostname(),
-            pid=os.getpid(),
-            expires=(self._began + timedelta(seconds=ends_s)).isoformat(timespec="seconds"),
-        )
+        notes = LabNotes.of_this_process(self._topology.title, expires=self._began + timedelta(seconds=ends_s))
         self._is_import_begun = True
         self._lab = self._backend.up(self._topology, notes=notes.text(), deadline=deadline)
         return "; ".join(filter(None, (brought, f"lab {self._lab.lab_id}")))
@@ -250,15 +242,15 @@ class _Flow:
     # -- the product
 
     def _run_product(self) -> None:
-        inventory = write_inventory(
-            self._scratch / "inventory", self._topology, self._addresses, self._settings.inventory_data
-        )
-        make = self._parts.product or self._processes
-        self._product = make(self._scratch, inventory)
-        (self._scratch / "kill").mkdir()
-        self._product_steps = steps = ProductSteps(
-            product=self._product, settings=self._settings, topology=self._topology, folder=self._scratch / "kill"
-        )
+        try:
+            steps = self._prepared()
+        except OSError as error:  # a full disk, say: a night all the same, with all that comes behind
+            found = error
+            self._do(self._settings.does[0], lambda _: _fail(found), self._limits.product_s)
+            self._log.skip(
+                (one for one in PRODUCT_STEPS if one is not self._settings.does[0]), "nothing can be written"
+            )
+            return
         self._proof = ConfigurationProof(self._routers, self._topology, self._addresses)
         failed: StepName | None = None
         actions = {**steps.actions, StepName.PROBE: self._probe}
@@ -270,6 +262,18 @@ class _Flow:
             took = self._proving(action) if not self._proof.is_taken else action
             step = self._step(name, self._blaming(took), self._limits.product_s, Fault.PRODUCT)
             failed = failed or (name if step.outcome is StepOutcome.FAILED else None)
+
+    def _prepared(self) -> ProductSteps:
+        inventory = write_inventory(
+            self._scratch / "inventory", self._topology, self._addresses, self._settings.inventory_data
+        )
+        make = self._parts.product or self._processes
+        self._product = make(self._scratch, inventory)
+        (self._scratch / "kill").mkdir()
+        self._product_steps = ProductSteps(
+            product=self._product, settings=self._settings, topology=self._topology, folder=self._scratch / "kill"
+        )
+        return self._product_steps
 
     def _probe(self, deadline: Deadline) -> str:
         assert self._product_steps is not None
@@ -356,8 +360,10 @@ class _Flow:
         proof = self._proof if self._proof is not None and self._proof.is_taken else None
         if proof is not None and self._product_steps is not None:
             self._product_steps.figures += proof.look_again()
-        self._judged = self._parts.judge(self._night())
-        words = [proof.check()] if proof is not None else []
+        try:
+            self._judged = self._parts.judge(self._night())
+        finally:  # what is not restored is told whatever became of the history
+            words = [proof.check()] if proof is not None else []
         if red := told(self._judged.judgements, Colour.RED):
             raise NightFault(
                 red,
@@ -408,7 +414,7 @@ class _Flow:
             controller=self._preflight.controller if self._preflight else "",
             controller_version=self._preflight.version if self._preflight else "",
             kernel=platform.release(),
-            tool_version=_tool_version(),
+            tool_version=product_version(),
             steps=self._log.steps,
             nodes=self._nodes,
             links=tuple(self._links),
@@ -440,8 +446,5 @@ class _Flow:
             _LOG.exception("the night's artefacts could not be written")
 
 
-def _tool_version() -> str:
-    try:
-        return version("flashferry")
-    except PackageNotFoundError:
-        return "unknown"
+def _fail(error: Exception) -> str:
+    raise error

@@ -13,10 +13,11 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
+from socket import gethostname
 
 from flashferry.core.codec import CodecError, decode
 from flashferry.core.state_folder import make_private_directory
@@ -33,6 +34,9 @@ STALE_S = 7 * 86_400.0
 ONE_JOB = "night"
 """The lock that only one night of a host may hold."""
 
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_PROCESSES = Path("/proc/self/ns/pid")
+_EXPIRES = re.compile(r'(\\?")expires(\\?":)')
 _TITLE = re.compile(rf"{PREFIX}\d{{8}}T\d{{4}}-[0-9a-f]{{4}}")
 
 
@@ -44,6 +48,7 @@ class LabNotes:
         run: The night's id, which is the lab's title.
         host: The host that runs it.
         pid: Its process there.
+        place: Boot and container in which that number is the process's; empty: not told.
         expires: From when on anybody may remove it: ISO 8601 with a time zone.
     """
 
@@ -51,10 +56,35 @@ class LabNotes:
     host: str
     pid: int
     expires: str
+    place: str = ""
+
+    @classmethod
+    def of_this_process(cls, run: str, *, expires: datetime) -> LabNotes:
+        """Return the notes of a lab that this process makes."""
+        ends = expires.isoformat(timespec="seconds")
+        return cls(run=run, host=gethostname(), pid=os.getpid(), place=this_place(), expires=ends)
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this very process made the lab."""
+        return (self.host, self.pid, self.place) == (gethostname(), os.getpid(), this_place())
 
     def text(self) -> str:
         """Return it as the lab's notes: JSON."""
-        return json.dumps({"run": self.run, "host": self.host, "pid": self.pid, "expires": self.expires})
+        return json.dumps(asdict(self))
+
+
+def this_place() -> str:
+    """Return what tells the process numbers of this boot and this container from others'; empty: nothing does."""
+    try:
+        return f"{_BOOT.read_text().strip()} {_PROCESSES.readlink()}"
+    except OSError:
+        return ""
+
+
+def nobodys(topology: str) -> str:
+    """Return a downloaded topology as one that is no night's any more: who imports it to look into a night keeps it."""
+    return _EXPIRES.sub(r"\1expired\2", topology)
 
 
 def new_title(now: datetime) -> str:
@@ -108,6 +138,9 @@ def is_night_alive(folder: Path, notes: LabNotes) -> bool:
     """
     if lock_of(folder, notes.run).exists():
         return is_run_alive(folder, notes.run)
+    if notes.place and notes.place != this_place():
+        # A host of the same name, as containers and copies of a machine have: its processes are not ours to ask.
+        return True
     try:
         os.kill(notes.pid, 0)
     except ProcessLookupError:

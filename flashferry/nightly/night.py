@@ -310,6 +310,10 @@ class Night:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of the command that ran it: a lab left behind outweighs everything else."""
+        """The exit code of the command that ran it: a lab left behind outweighs everything.
+
+        An end that somebody asked for hides neither that nor a configuration that is not what it was.
+        """
         code = exit_code(self.fault, is_unrestored=any(step.is_unrestored for step in self.steps))
-        return ExitCode.INTERRUPTED if self.is_interrupted and code is not ExitCode.CLEANUP else code
+        graver = (ExitCode.CLEANUP, ExitCode.RESTORE_INCOMPLETE)
+        return ExitCode.INTERRUPTED if self.is_interrupted and code not in graver else code

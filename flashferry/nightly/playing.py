@@ -22,11 +22,12 @@ from flashferry.nightly.description.beginning import TRIED_TITLE
 from flashferry.nightly.description.logins import controller_access, node_login
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.description.values import Backend, NightDescription
+from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.flow import Files, NightParts, run_night
 from flashferry.nightly.history import keep, past
 from flashferry.nightly.judging import judge_night
 from flashferry.nightly.lab_notes import is_title
-from flashferry.nightly.night import Night
+from flashferry.nightly.night import Night, StepName
 from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.step_log import Watcher
 from flashferry.nightly.topology.made import made_topology
@@ -110,8 +111,17 @@ class _Keeper:
         self.folder: Path | None = None
 
     def before(self, night: Night) -> Sequence[PastSeriesNight]:
-        """Return what the nights before brought."""
-        return past(self._state, before=night.night_id)
+        """Return what the nights before brought.
+
+        Raises:
+            NightFault: `LAB`: they cannot be read.
+        """
+        try:
+            return past(self._state, before=night.night_id)
+        except ConfigInvalid as error:
+            # This host's own: no failure of the product's.
+            hint = error.hint or "Check --state-dir"
+            raise NightFault(error.message, fault=Fault.LAB, step=StepName.JUDGE, hint=hint) from None
 
     def write(self, night: Night, files: Files) -> None:
         """Write the folder, and keep the night."""

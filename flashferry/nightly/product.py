@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -201,6 +202,14 @@ def product_environment(given: Mapping[str, str], login: NodeLogin, state: Path)
         "FLASHFERRY_PASSWORD": login.password,
     }
     return kept | ({"FLASHFERRY_ENABLE_SECRET": login.secret} if login.secret is not None else {})
+
+
+def product_version() -> str:
+    """Return flashferry's version; `unknown` where it is not installed."""
+    try:
+        return version("flashferry")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def is_copying(events: Path) -> bool:

@@ -89,7 +89,20 @@ class ProductSteps:
             found = self._run(StepName.PROBE, f"probe-{number}", "probe", (*options, *self._server), deadline)
             self.copies += copies_of_probe(found.document, self._nodes)
             self.figures += figures_of(found.document, self._nodes)
+        self._check_timed()
         return self._rates("probe")
+
+    def _check_timed(self) -> None:
+        """See that each router has a tuned copy: a night that times nothing must not look like a good one."""
+        timed = {copy.node for copy in self.copies if copy.verb == "probe" and copy.is_tuned}
+        if missing := next((node for node in self.topology.nodes if node.label not in timed), None):
+            raise NightFault(
+                "no tuned copy of it was timed, though 'flashferry probe' ended well",
+                fault=Fault.LAB,
+                step=StepName.PROBE,
+                hint="Copies may be too short to carry a rate: raise 'probe_seconds', or give its link a rate",
+                host=missing.label,
+            )
 
     def stage(self, deadline: Deadline) -> str:
         """Stage the image to flash of all routers."""

@@ -27,6 +27,7 @@ from flashferry.nightly.cml.preflight import preflight
 from flashferry.nightly.cml.wanted import with_image
 from flashferry.nightly.deadline import Clock, Deadline
 from flashferry.nightly.faults import NightFault
+from flashferry.nightly.lab_notes import nobodys
 from flashferry.nightly.topology.day0 import without_secrets
 
 _UNDONE_S = 120.0
@@ -119,7 +120,7 @@ class CmlBackend:
         """Return topology as downloaded, events and trace; what cannot be had is told in `missing.txt`."""
         controller = self.controller(labs.ARTEFACTS)
         makers: dict[str, Callable[[], str]] = {
-            "lab.yaml": lambda: without_secrets(labs.download(controller, lab.lab_id)),
+            "lab.yaml": lambda: nobodys(without_secrets(labs.download(controller, lab.lab_id))),
             "lab-events.json": lambda: masked(json.dumps(labs.events(controller, lab.lab_id), indent=1)) + "\n",
             "controller-trace.jsonl": controller.trace.text,
         }

@@ -8,12 +8,10 @@ whether import applies conditions, the shape of consoles' logs, what a lab's sta
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from socket import gethostname
 from typing import Any
 
 from flashferry.core.errors import ConfigInvalid
@@ -184,7 +182,7 @@ def _with_lab(script: _Script, node: str | None) -> None:
     """
     clock = script.controller.clock
     title, ends = new_title(clock.now()), clock.now() + timedelta(seconds=_KEEPS_S)
-    notes = LabNotes(run=title, host=gethostname(), pid=os.getpid(), expires=ends.isoformat()).text()
+    notes = LabNotes.of_this_process(title, expires=ends).text()
     text = _TOPOLOGY if node is None else _TOPOLOGY.replace("links:\n", _NODE.format(name=json.dumps(node)))
     lab = _imported(script, with_notes(text, title=title, notes=notes), title)
     if lab is None:

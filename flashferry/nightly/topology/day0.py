@@ -102,7 +102,8 @@ def check_words(name: str, login: NodeLogin) -> None:
 
 def without_secrets(text: str) -> str:
     """Return configurations, or what a console said, without secrets, those of a user's own too."""
-    return masked(_SECRET_LINE.sub(r"\g<kept>***", text))
+    # Ours first, whole: a line's secret ends at a quote for the other rule, and the rest of it would stay.
+    return _SECRET_LINE.sub(r"\g<kept>***", masked(text))
 
 
 def missing_for_ssh(configuration: str) -> str | None:

@@ -62,6 +62,16 @@ def play(file, **changes):
     return play_night(file, **(given | changes))
 
 
+def test_a_damaged_history_is_no_failure_of_the_product(file):
+    """It is this host's own: in JUnit an error."""
+    state = file.parent / "state"
+    state.mkdir(mode=0o700)
+    (state / "nights.sqlite3").write_bytes(b"no database" * 99)
+    night = play(file).night
+    assert night.exit_code == 7
+    assert {step.fault for step in night.steps} == {None, Fault.LAB}
+
+
 def test_a_night_is_judged_kept_and_written(file):
     """Its folder has the report in all forms, and the next night is held against it."""
     played = play(file)
