@@ -30,7 +30,12 @@ _LAST_LINES = ("line vty 0 4", " login local", " transport input ssh", "crypto k
 _NO_SECRET_SIGN = re.compile(r"[?\s]")
 _SSH_LINE = re.compile(r"^\s*transport input\s.*\b(ssh|all)\b", re.MULTILINE)
 _SECRET_LINE = re.compile(
-    r"(?P<kept>\b(?:password|secret|community|key-string)\s+(?:[0-9]\s+)?)(?P<secret>[^\s\"']+)", re.IGNORECASE
+    r"(?P<kept>(?:(?:\b|(?=-))(?:password|secret|community|key-string|ascii"
+    r"|-key\s+\d+\s+md5|authentication-key(?!\s+\d+\s+md5)"
+    r"|pre-shared-key(?:\s+(?:local|remote))?(?!\s+(?:address|hostname|local|remote)\b)"
+    r"|(?:server|isakmp)\s+key)"
+    r"|^[ \t]+key|pre-shared-key\s+(?:address|hostname)\s+.*\bkey)\s+(?:[0-9]\s+)?)(?P<secret>[^\s\"']+)",
+    re.IGNORECASE | re.MULTILINE,
 )
 """What an IOS configuration keeps secret, whoever chose it."""
 _NEEDED = (

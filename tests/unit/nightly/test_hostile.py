@@ -151,3 +151,26 @@ def test_an_interruption_hides_no_router_that_is_not_what_it_was(fault, is_unres
     step = NightStep(**words, fault=fault, is_unrestored=is_unrestored)
     words = {"night_id": TITLE, "started_at": NOW, "ended_at": NOW, "backend": "cml", "kernel": "", "tool_version": ""}
     assert Night(**words, steps=(step,), is_interrupted=True).exit_code is ExitCode(code)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "crypto isakmp key hUsh-7 address 192.0.2.1",
+        "tacacs-server key 7 hUsh-7",
+        "tacacs server t\n address ipv4 192.0.2.1\n key hUsh-7",
+        " pre-shared-key local hUsh-7",
+        " pre-shared-key address 0.0.0.0 0.0.0.0 key hUsh-7",
+        "ntp authentication-key 1 md5 hUsh-7 7",
+        " ip ospf message-digest-key 1 md5 7 hUsh-7",
+        " ip ospf authentication-key hUsh-7",
+    ],
+)
+def test_keys_of_a_users_own_topology_are_kept_by_no_artefact(line):
+    """Those of tunnels, servers and protocols, too."""
+    assert "hUsh-7" not in without_secrets(f"{line}\nend\n")
+
+
+def test_lines_that_are_no_secrets_stay():
+    text = "crypto key generate rsa modulus 2048\nhostname r\n key chain c\nip ssh version 2\n"
+    assert without_secrets(text).replace("***", "chain") == text
