@@ -73,6 +73,7 @@ class Kind(StrEnum):
 
     # What ended a step of a night in a lab.
     NIGHT_FAULT = "NightFault"
+    NO_ROOM = "NoRoom"
 
 
 class FlashferryError(Exception):

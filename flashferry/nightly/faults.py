@@ -66,6 +66,8 @@ class NightFault(FlashferryError):
 class NoRoom(NightFault):
     """A lab does not fit beside what runs on its controller; what dead nights left there may be in its place."""
 
+    kind: ClassVar[Kind] = Kind.NO_ROOM
+
     def __init__(self, message: str, *, step: str, hint: str) -> None:
         super().__init__(message, fault=Fault.LAB, step=step, hint=hint)
 

@@ -111,7 +111,7 @@ def _deploy(state: State, flags: Mapping[str, str]) -> None:
         }
         if state["switches"]["deploy_fails"]:
             raise Refused(state["switches"]["deploy_fails"])
-    say("╭──────╮")
+    say("+──────+")
 
 
 def _merged(top: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def _netem_set(state: State, flags: Mapping[str, str]) -> None:
         "rate": int(flags.get("--rate", 0)),
         "corruption": 0,
     }
-    say("╭──────╮")
+    say("+──────+")
 
 
 def _netem_show(state: State, flags: Mapping[str, str]) -> None:

@@ -180,7 +180,7 @@ def _check_login(login: NodeLogin) -> None:
     if "{{" in f"{login.username}{login.password}{login.secret or ''}":
         raise ConfigInvalid(
             "devices.login: expected user and password without '{{', found it",
-            hint="containerlab takes a topology for a template; choose another password",
+            hint="Choose another password: containerlab takes a topology for a template",
         )
 
 
@@ -188,13 +188,13 @@ def _check_condition(description: NightDescription, whose: str, condition: LinkC
     if condition.jitter_ms and not condition.latency_ms:
         raise ConfigInvalid(
             f"{description.file}: {whose}: expected a latency beside a jitter, found none",
-            hint="containerlab sets no jitter without a delay",
+            hint="Give a latency too: containerlab sets no jitter without a delay",
         )
     if round(condition.loss_percent * 100, 6) % 1:
         raise ConfigInvalid(
             f"{description.file}: {whose}: expected a loss in steps of {_LEAST_LOSS_PERCENT} percent, found "
             f"{condition.loss_percent:g}",
-            hint="containerlab tells no finer one, so it could not be read back",
+            hint="Give whole steps: containerlab tells no finer one, so that it could not be read back",
         )
 
 

@@ -796,6 +796,7 @@ WRITERS = {
     "questions.py": {"write"},
     "main.py": {"echo"},
     "lab.py": {"echo"},
+    "lab_cml.py": {"echo"},
     "lab_experiment.py": {"echo"},
     "lab_peers.py": {"echo"},
 }

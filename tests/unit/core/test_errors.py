@@ -19,7 +19,7 @@ STORED = (
     *("ImageError", "ImageUnknown", "ImageUnreadable", "CatalogueInvalid"),
     *("PolicyViolation", "WindowClosed", "TooManyFailed", "LeftOutByPlan", "Forgotten"),
     *("NO_CLIENT", "NO_LOGIN", "WRONG_SOURCE", "NO_DATA", "BROKEN_OFF"),
-    "NightFault",
+    *("NightFault", "NoRoom"),
 )
 """May grow, and never loses or changes a word."""
 
