@@ -8,7 +8,7 @@ the lab's fault, raised as `NightFault`; a single error of transport, such as a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -100,7 +100,8 @@ class Topology:
     """
 
     title: str
-    text: str
+    # It holds the routers' logins.
+    text: str = field(repr=False)
     nodes: tuple[PlannedNode, ...]
     links: tuple[PlannedLink, ...]
 

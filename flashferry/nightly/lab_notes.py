@@ -109,23 +109,37 @@ def read_notes(leftover: Leftover) -> LabNotes | None:
     return notes if notes.run == leftover.title and expires.tzinfo is not None else None
 
 
-def why_removable(leftover: Leftover, *, now: datetime, host: str, is_alive: Callable[[LabNotes], bool]) -> str | None:
+def why_removable(
+    leftover: Leftover,
+    *,
+    now: datetime,
+    host: str,
+    is_alive: Callable[[LabNotes], bool],
+    is_locked: Callable[[LabNotes], bool] = lambda _: False,
+) -> str | None:
     """Return why a lab may be removed, or None where it may not: a stranger's, or one whose night still runs.
 
     Args:
         leftover: The lab.
         now: The present time, with a time zone.
         host: This host's name.
-        is_alive: Tells of a night of this host whether it still runs.
+        is_alive: Tells of a night of this host whether it still runs, as far as can be told.
+        is_locked: Tells of a night of this host whether it surely runs, for its process holds its lock: a clock that
+            was set meanwhile ends nothing then.
     """
     notes = read_notes(leftover)
-    if notes is None:
+    if notes is None or (notes.host == host and is_locked(notes)):
         return None
     if now >= datetime.fromisoformat(notes.expires):
         return f"its time ended {notes.expires}"
     if notes.host == host and not is_alive(notes):
         return f"its night on this host, process {notes.pid}, is dead"
     return None
+
+
+def is_night_locked(folder: Path, notes: LabNotes) -> bool:
+    """Return whether a night of this host surely runs: some process holds its lock in the folder of locks."""
+    return lock_of(folder, notes.run).exists() and is_run_alive(folder, notes.run)
 
 
 def is_night_alive(folder: Path, notes: LabNotes) -> bool:

@@ -17,7 +17,7 @@ from flashferry.core.described import counted
 from flashferry.nightly.backend import LabBackend, Leftover, RunningLab
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault
-from flashferry.nightly.lab_notes import LabNotes, is_night_alive, read_notes, why_removable
+from flashferry.nightly.lab_notes import LabNotes, is_night_alive, is_night_locked, read_notes, why_removable
 
 REAP_EACH_S = 300.0
 """Removing one lab may take so long."""
@@ -47,17 +47,23 @@ class ReapRules:
     """By what is decided which labs go.
 
     Attributes:
-        is_alive: Tells of a night of this host whether it still runs.
+        is_alive: Tells of a night of this host whether it still runs, as far as can be told.
+        is_locked: Tells of it whether it surely runs, whatever the clock says of its lab.
         host: This host's name, as the notes of labs have it.
     """
 
     is_alive: Callable[[LabNotes], bool]
+    is_locked: Callable[[LabNotes], bool] = lambda _: False
     host: str = field(default_factory=gethostname)
 
     @classmethod
     def of(cls, folder: Path) -> ReapRules:
         """Return the rules of this host, whose nights keep their locks in a folder."""
-        return cls(is_alive=partial(is_night_alive, folder))
+        return cls(is_alive=partial(is_night_alive, folder), is_locked=partial(is_night_locked, folder))
+
+    def why_removable(self, lab: Leftover, *, now: datetime) -> str | None:
+        """Return why a lab may be removed, or None where it may not."""
+        return why_removable(lab, now=now, host=self.host, is_alive=self.is_alive, is_locked=self.is_locked)
 
 
 LEFT_ALONE = "not ours, or its night still runs"
@@ -73,7 +79,7 @@ def reap(backend: LabBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[
     now = deadline.clock.now()
     found = []
     for lab in backend.leftovers():
-        why = why_removable(lab, now=now, host=rules.host, is_alive=rules.is_alive)
+        why = rules.why_removable(lab, now=now)
         if why is None:
             found.append(Reaped(lab=lab, why=LEFT_ALONE, is_ours=read_notes(lab) is not None))
             continue
@@ -92,8 +98,7 @@ def removable(backend: LabBackend, rules: ReapRules, *, now: datetime) -> tuple[
     Raises:
         NightFault: The labs could not be listed.
     """
-    rule = partial(why_removable, now=now, host=rules.host, is_alive=rules.is_alive)
-    return tuple(lab for lab in backend.leftovers() if rule(lab) is not None)
+    return tuple(lab for lab in backend.leftovers() if rules.why_removable(lab, now=now) is not None)
 
 
 def told(reaped: tuple[Reaped, ...]) -> str:

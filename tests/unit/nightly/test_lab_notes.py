@@ -12,6 +12,7 @@ import pytest
 
 from flashferry.nightly.backend import Leftover
 from flashferry.nightly.lab_notes import LabNotes, is_night_alive, new_title, only_one_night, read_notes, why_removable
+from flashferry.nightly.reaping import ReapRules
 from flashferry.store.run_lock import lock_of, taken_lock
 
 NOW = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)
@@ -58,6 +59,16 @@ def test_another_host_s_lab_is_removed_only_when_its_time_is_over():
 def test_a_lab_with_other_notes_is_a_stranger_s(text):
     """Also where its title is one of ours, and whatever the time."""
     assert why(lab(text), now=NOW + timedelta(days=400)) is None
+
+
+def test_a_night_that_holds_its_lock_is_not_over_by_the_clock(tmp_path):
+    """A clock that was set, or a host that slept, ends no night that still runs here."""
+    (tmp_path / "runs").mkdir()
+    rules, later = ReapRules.of(tmp_path), NOW + timedelta(days=1)
+    ours = lab(notes(host=rules.host).text())
+    with taken_lock(tmp_path, TITLE):
+        assert rules.why_removable(ours, now=later) is None
+    assert "its time ended" in rules.why_removable(ours, now=later)
 
 
 @pytest.mark.parametrize("title", ["ff-nightly-mine", f"{TITLE}x", f"x{TITLE}", ""])
