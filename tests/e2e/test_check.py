@@ -24,6 +24,7 @@ def test_published_hashes_prove_the_file_before_any_device_is_touched(rig):
     assert "--md5 and --sha512 are hashes of an image" in rig.verb("check", "--md5", "0" * 32).err
 
 
+@pytest.mark.long
 def test_sha512_proves_where_the_device_offers_it(rig):
     """Stage and check prove by SHA-512; the report keeps the MD5 too."""
     image = rig.image(300_000)

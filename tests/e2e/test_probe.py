@@ -44,6 +44,7 @@ def test_one_arm_only(rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_a_device_that_is_fine_is_not_touched(new_rig):
     """Window and SACK as we would set them: one arm, nothing to tune, no line changed."""
     with new_rig(config_lines=("ip tcp window-size 2000000", "ip tcp selective-ack")) as rig:

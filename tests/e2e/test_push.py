@@ -115,6 +115,7 @@ def pushing(rig: Any) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
+@pytest.mark.long
 def test_killed_in_mid_push_recover_switches_the_server_off(slow_rig):
     """The journal has the line before it is set: a fresh process puts it back; the partial file is named and stays."""
     allow_push(slow_rig)
@@ -129,6 +130,7 @@ def test_killed_in_mid_push_recover_switches_the_server_off(slow_rig):
     assert 0 < slow_rig.flash_bytes("image.bin") < 20_000_000
 
 
+@pytest.mark.long
 def test_interrupt_ends_a_push_and_restores(slow_rig):
     """Ctrl-C in mid-push: the connection is closed, the server is off again before the prompt comes back."""
     allow_push(slow_rig)

@@ -64,6 +64,7 @@ def test_no_secret_is_printed_or_kept(rig):
     assert {path.name for path in rig.folder.iterdir()} == {"image.bin", "inventory", "state"}
 
 
+@pytest.mark.long
 def test_an_image_that_is_there_already_costs_no_byte(rig):
     """The second run proves the hash, sends nothing and touches nothing."""
     image = rig.image(300_000)
@@ -162,6 +163,7 @@ def test_interrupt_restores_before_the_prompt_comes_back(slow_rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_a_foreign_change_is_kept_and_named(slow_rig):
     """A line that somebody else changes while we are tuned stays as they set it; the exit code says so."""
     rig = slow_rig
@@ -190,6 +192,7 @@ def test_check_changes_nothing_and_tells_what_is_there(wan_rig):
     assert wan_rig.configurations() == before
 
 
+@pytest.mark.long
 def test_another_file_of_that_name_is_never_overwritten(rig):
     """Same name, other contents: refused before anything is touched, with both sizes in the sentence."""
     assert rig.verb("stage", "--image", rig.image(300_000)).code == 0
@@ -213,6 +216,7 @@ def test_a_full_flash_is_refused_before_anything_is_touched(new_rig):
         assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_probe_copies_to_null_and_touches_nothing(rig):
     """A speed test writes no file and no configuration line; the untuned SYN has neither scaling nor SACK."""
     before, files = rig.configurations(), rig.world.files(DEVICE)
@@ -293,6 +297,7 @@ def test_noise_inside_the_copy_is_not_its_end(rig):
     assert (done.code, device["outcome"], device["restored"]) == (0, "done", "restored")
 
 
+@pytest.mark.long
 def test_a_refused_line_ends_before_the_copy(rig):
     """The second of our lines is refused: the first is undone, no image byte is sent, and the refusal is quoted."""
     before = rig.configurations()
@@ -305,6 +310,7 @@ def test_a_refused_line_ends_before_the_copy(rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_flash_that_fills_up_under_way(wan_rig):
     """Room is gone after the check: the device's own words are the reason, and the router is restored."""
     rig, before = wan_rig, wan_rig.configurations()
@@ -316,6 +322,7 @@ def test_flash_that_fills_up_under_way(wan_rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_room_that_is_gone_before_the_copy(wan_rig):
     """Looked at again right before the copy: no image byte is sent for nothing."""
     rig, before = wan_rig, wan_rig.configurations()

@@ -102,6 +102,7 @@ def test_a_staging_run_is_told_whole(new_rig):
         assert lines[lines.index("< Destination filename [image.bin]? ") + 1] == "> \\n"
 
 
+@pytest.mark.long
 def test_the_report_of_a_failed_device_has_its_last_words(rig):
     """Without any option: the failing command and its answer are in record, report and page; a good device has none."""
     assert rig.verb("check").json["devices"][0]["failure"] is None
@@ -134,6 +135,7 @@ def test_a_disk_that_fills_up_disturbs_nothing(rig):
     assert rig.configurations() == before
 
 
+@pytest.mark.long
 def test_a_folder_that_cannot_be_written_stops_before_anything(rig):
     """Every verb that talks to devices refuses it with exit code 2; the device hears nothing of it."""
     image = rig.image(300_000)

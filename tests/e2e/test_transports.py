@@ -62,6 +62,7 @@ def test_a_device_fetches_by_what_is_asked_for(new_rig, transport):
 @pytest.mark.parametrize(
     "platform", ["c2811-15.1", *(pytest.param(one, marks=pytest.mark.long) for one in ("iosv-15.8", "csr1000v-16.11"))]
 )
+@pytest.mark.long
 def test_an_old_release_is_offered_the_algorithms_that_it_knows(new_rig, platform):
     """By its ticket, to its address alone: what was agreed on is of that release's own list."""
     with new_rig(platform=platform) as rig:
@@ -70,6 +71,7 @@ def test_an_old_release_is_offered_the_algorithms_that_it_knows(new_rig, platfor
     assert (device["transfer"]["transport"], device["transfer"]["cipher"]) == ("scp", cipher)
 
 
+@pytest.mark.long
 def test_where_clear_text_is_forbidden_scp_is_taken_by_itself(new_rig):
     """Nobody asked; a wish for clear text is refused before anything is touched."""
     with new_rig(platform=XE17) as rig:
@@ -97,6 +99,7 @@ def test_auto_falls_from_blocked_ftp_to_http_and_begins_with_it_the_next_time(ne
         assert (device["transport"], device["transports_tried"]) == ("http", [])
 
 
+@pytest.mark.long
 def test_the_lines_of_the_one_that_failed_are_gone_before_those_of_the_next(new_rig):
     """A source interface is a line of its own for each; both are gone in the end."""
     with new_rig(platform=XE17, blocked_transports=("ftp",), config_lines=("ip tcp synwait-time 5",)) as rig:

@@ -160,6 +160,7 @@ def test_transfers_of_a_site_share_its_cap_over_processes(server: FileServer) ->
 
 @pytest.mark.clocked
 @pytest.mark.parametrize("process", ["main", "other"], ids=["one process", "two processes"])
+@pytest.mark.long
 def test_no_second_is_above_the_cap_of_a_site(tmp_path: Path, process: str) -> None:
     """Copies that begin one by one, in either process: what all of them get in any second is about the cap, at most."""
     cap = 600_000

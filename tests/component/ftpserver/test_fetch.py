@@ -359,6 +359,7 @@ def test_a_cap_holds_and_is_read_back(bench: "Bench") -> None:
 
 @pytest.mark.clocked
 @pytest.mark.parametrize("bench", [{"profile": {"cap_bytes_per_s": 100_000, "mss_bytes": 1400}}], indirect=True)
+@pytest.mark.long
 def test_a_verdict_knows_the_link_of_its_ticket_and_of_its_site(bench: "Bench") -> None:
     """What is stated of a link, or learned of its site, is among a verdict's evidence; a profile's cap is not."""
     bench.server.set_site_link("branch", 3_000_000)

@@ -16,6 +16,7 @@ CAP = 400_000
 
 
 @pytest.mark.parametrize("bench", [{"size": 1_200_000}], indirect=True)
+@pytest.mark.long
 def test_a_site_s_cap_holds_over_all_protocols(bench: "Bench") -> None:
     """One copy by FTP, one by HTTP, one by HTTPS: each gets a third while all run, and together they keep the cap."""
     bench.server.set_site_cap("branch", CAP)

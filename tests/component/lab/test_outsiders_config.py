@@ -122,6 +122,7 @@ def test_napalm_sees_a_replace_that_fails(world: World, driver: Any) -> None:
     assert "ip forward-protocol nd" in world.running_config("r1")
 
 
+@pytest.mark.long
 def test_napalm_confirms_or_loses_a_commit(world: World, driver: Any) -> None:
     """A commit with revert_in stays only when it is confirmed; a rollback takes it back at once."""
     for confirmed in (True, False):
@@ -138,6 +139,7 @@ def test_napalm_confirms_or_loses_a_commit(world: World, driver: Any) -> None:
         assert not driver.has_pending_commit()
 
 
+@pytest.mark.long
 def test_an_unconfirmed_commit_reverts_by_itself(world: World, driver: Any) -> None:
     """When the time is up the configuration is as it was; a minute is shortened for the rehearsal."""
     before = _body(world.running_config("r1"))

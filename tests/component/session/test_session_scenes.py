@@ -207,6 +207,7 @@ def test_a_question_that_nothing_of_ours_caused_gets_no_command(device):
     ],
     ids=["ask", "converse"],
 )
+@pytest.mark.long
 def test_output_without_end_is_bounded(device, monkeypatch, give):
     """A device that never ceases to write is given up before it fills the memory."""
     monkeypatch.setattr(driver, "MOST_ANSWER_CHARS", 500_000)

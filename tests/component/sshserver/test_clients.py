@@ -134,6 +134,7 @@ def test_asyncssh_and_a_window_of_8_kb(bench: "Bench") -> None:
 
 
 @pytest.mark.parametrize("cipher", [cipher for cipher in CIPHERS if cipher != "3des-cbc"])
+@pytest.mark.long
 def test_every_cipher(bench: "Bench", cipher: str) -> None:
     """Offered alone by a ticket it is what the client takes, whatever it would rather have; the record names it."""
     ticket = bench.ticket(source_addresses=_HERE, ssh=SshOffer(encryption=(cipher,)))
@@ -147,6 +148,7 @@ def test_every_cipher(bench: "Bench", cipher: str) -> None:
 
 
 @pytest.mark.parametrize("mac", MACS)
+@pytest.mark.long
 def test_every_mac(bench: "Bench", mac: str) -> None:
     """The same; MD5 and the short SHA-1 where a ticket names them."""
     ticket = bench.ticket(source_addresses=_HERE, ssh=SshOffer(encryption=("aes128-ctr",), mac=(mac,)))
@@ -177,6 +179,7 @@ def test_an_old_device_is_served_where_a_ticket_says_so(bench: "Bench") -> None:
 
 
 @pytest.mark.parametrize("old", [*_OLD, "Ciphers=3des-cbc"])
+@pytest.mark.long
 def test_nobody_else_is_offered_what_is_old(bench: "Bench", old: str) -> None:
     """Not a client from another address than the ticket's, and not behind the ticket's end; both lists are told."""
     elsewhere = bench.ticket(source_addresses=("127.0.0.9",), ssh=SshOffer(profile="legacy"))

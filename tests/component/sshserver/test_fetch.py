@@ -389,6 +389,7 @@ def test_copies_of_both_protocols_share_a_site_s_cap(bench: "Bench") -> None:
         *(pytest.param((one,) * 4, marks=pytest.mark.long) for one in ("ftp", "scp")),
     ],
 )
+@pytest.mark.long
 def test_no_second_of_both_protocols_is_above_a_site_s_cap(bench: "Bench", protocols: tuple[str, ...]) -> None:
     """Copies by SCP and FTP that begin one by one: what was acknowledged in any second is about the cap, at most."""
     cap = 600_000
