@@ -442,8 +442,8 @@ class _Flow:
         """Write the artefacts again, the clean-up among them; that the lab is gone counts more than a full disk."""
         try:
             self._parts.write(night, self._files)
-        except Exception:  # noqa: BLE001 -- nothing may hide what the night came to
-            _LOG.exception("the night's artefacts could not be written")
+        except Exception as error:  # noqa: BLE001 -- nothing may hide what the night came to
+            _LOG.error("the artefacts are not written: %s", error, exc_info=not isinstance(error, FlashferryError))
 
 
 def _fail(error: Exception) -> str:

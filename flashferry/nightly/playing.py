@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.nightly.artefacts.folder import write_artefacts
+from flashferry.core.state_folder import make_private_directory
+from flashferry.nightly.artefacts.folder import check_writable, write_artefacts
 from flashferry.nightly.backend import LabBackend, Progress, Topology
 from flashferry.nightly.booting import ImageChoice, chosen
 from flashferry.nightly.cml.access import ControllerAccess
@@ -72,10 +73,13 @@ def play_night(
         on_progress: Told how far the hash of a disk image is, then its upload.
 
     Raises:
-        ConfigInvalid: The description, a login, an image or the topology is wrong: no lab was made.
+        ConfigInvalid: The description, a login, an image or the topology is wrong, or nothing can be written in the
+            folder of the state or in that of artefacts: no lab was made.
         NightFault: Another night runs on this host.
     """
     description = load_description(file)
+    _check_state(state)
+    check_writable(description.artefacts.folder)
     login = node_login(description)
     boots = chosen(image or ImageChoice(), _topology(description, TRIED_TITLE, login), on_progress=on_progress)
     clock = StoppableClock(SystemClock(), is_stopped)
@@ -97,6 +101,22 @@ def play_night(
         )
     prune(description.artefacts.folder, description.artefacts.keep_nights)
     return Played(night=night, folder=keeper.folder)
+
+
+def _check_state(state: Path) -> None:
+    """Make the state folder where there is none: a night that cannot be kept is not begun.
+
+    Raises:
+        ConfigInvalid: It cannot be used.
+    """
+    try:
+        make_private_directory(state)
+        make_private_directory(locks_of(state))
+    except OSError as error:
+        raise ConfigInvalid(
+            f"state directory {state}: expected one that can be written, found: {error.strerror or error}",
+            hint="Give a writable one with --state-dir",
+        ) from None
 
 
 def _topology(description: NightDescription, title: str, login: NodeLogin) -> Topology:

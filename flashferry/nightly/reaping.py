@@ -66,8 +66,10 @@ class ReapRules:
         return why_removable(lab, now=now, host=self.host, is_alive=self.is_alive, is_locked=self.is_locked)
 
 
-LEFT_ALONE = "not ours, or its night still runs"
-"""Why a lab with our prefix stays."""
+NOT_OURS = "its notes are not a night's"
+"""Why a lab with our prefix stays, for good."""
+STILL_RUNS = "its night still runs, or its time is not over"
+"""Why a lab that has a night's notes stays."""
 
 
 def reap(backend: LabBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[Reaped, ...]:
@@ -81,7 +83,8 @@ def reap(backend: LabBackend, rules: ReapRules, *, deadline: Deadline) -> tuple[
     for lab in backend.leftovers():
         why = rules.why_removable(lab, now=now)
         if why is None:
-            found.append(Reaped(lab=lab, why=LEFT_ALONE, is_ours=read_notes(lab) is not None))
+            is_ours = read_notes(lab) is not None
+            found.append(Reaped(lab=lab, why=STILL_RUNS if is_ours else NOT_OURS, is_ours=is_ours))
             continue
         try:
             backend.down(RunningLab(lab_id=lab.lab_id, title=lab.title), deadline=deadline.within(REAP_EACH_S))

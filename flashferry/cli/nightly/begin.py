@@ -96,13 +96,15 @@ def _said(said: Preflight | None) -> list[str]:
 
 
 def _lines(found: Tried) -> list[str]:
+    from flashferry.nightly.artefacts.words import condition_words
+
     description, topology = found.description, found.topology
     where = f", {description.controller.url}" if description.controller else ""
     count = counted(len(topology.nodes), "router")
     lines = [f"{description.file}: every key is as it must be. A lab of {count}{where}:"]
-    for link in topology.links:
-        condition = link.condition
-        rate = f"{condition.bandwidth_kbps:,} kbit/s" if condition.bandwidth_kbps else "no limit"
-        told = f"{rate}, {condition.latency_ms} ms, jitter {condition.jitter_ms} ms, loss {condition.loss_percent:g} %"
-        lines.append(f"  {', '.join(link.nodes)}  behind {link.label} ({link.condition_name}: {told})")
+    names = [", ".join(link.nodes) for link in topology.links]
+    wide = max((len(name) for name in names), default=0)
+    for name, link in zip(names, topology.links, strict=True):
+        told = f"{link.condition_name}: {condition_words(link.condition)}"
+        lines.append(f"  {name:<{wide}}  behind {link.label} ({told})")
     return lines

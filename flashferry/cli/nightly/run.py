@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from flashferry import api
 from flashferry.cli.options.shared import JsonOption, StateOption
 from flashferry.cli.terminal.interrupt import stop_on_signals
 from flashferry.cli.terminal.output import echo, finish, say
+from flashferry.core.outside import shown
 from flashferry.core.units import duration
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from flashferry.nightly.playing import Played
 
 DEFAULT = Path("nightly.yaml")
+_COLUMNS = 100
+_BEFORE_UNIT, _NO_BREAK = re.compile(r"(?<=\d) (?=[A-Za-z])"), "\N{NO-BREAK SPACE}"
 _SIGNS = {"passed": "", "failed": "FAILED ", "skipped": "skipped: "}
 
 
@@ -112,7 +117,23 @@ class StepLines:
         hint = f". {step.hint}" if step.hint else ""
         at_s = time.monotonic() - self._began_s
         sign = _SIGNS[step.outcome.value]
-        echo(f"{at_s:7.1f} s  {step.name.value:<10} {sign}{step.sentence}{hint}{took}".rstrip(), err=True)
+        begun = f"{at_s:7.1f} s  {step.name.value:<10} "
+        for line in _lines(begun, f"{sign}{step.sentence}{hint}{took}"):
+            echo(line, err=True)
+
+
+def _lines(begun: str, said: str) -> list[str]:
+    """Return a step's lines of 100 columns, the further ones below the first one's sentence.
+
+    Words are never broken: a path or an identifier is there to be copied. A figure keeps its unit. Secrets are masked
+    before: one with a blank in it could be broken there, and would not be known for one any more.
+    """
+    kept = _BEFORE_UNIT.sub(_NO_BREAK, shown(said))
+    below = " " * len(begun)
+    wrapped = textwrap.wrap(
+        begun + kept, _COLUMNS, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
+    )
+    return [line.replace(_NO_BREAK, " ") for line in wrapped] or [begun.rstrip()]
 
 
 def _print(played: Played) -> None:

@@ -59,11 +59,32 @@ def write_artefacts(
         _remember(folder / NIGHTS, night)
         sync_folder(folder)
     except OSError as error:
-        raise ConfigInvalid(
-            f"the night's folder in {folder} cannot be written: {error.strerror or error}",
-            hint="Check the disk's room and the folder's rights, or give another folder",
-        ) from None
+        raise _unwritable(folder, error) from None
     return whole
+
+
+def check_writable(folder: Path) -> None:
+    """Check that a night's folder could be made, before the night: its end is too late to hear of it.
+
+    Args:
+        folder: Where the folders of nights are. None is made: it is asked whether one could be.
+
+    Raises:
+        ConfigInvalid: Nothing can be written there.
+    """
+    there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    try:
+        with tempfile.TemporaryDirectory(dir=there, prefix=".flashferry-"):
+            pass
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
+def _unwritable(folder: Path, error: OSError) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"the night's folder in {folder} cannot be written: {error.strerror or error}",
+        hint="Check the disk's room and the folder's rights, or give another folder",
+    )
 
 
 def _filled(folder: Path, name: str, files: Mapping[str, bytes], made: Mapping[str, str]) -> Path:

@@ -147,9 +147,10 @@ def _transport_trouble(error: httpx.HTTPError, *, is_proxy_used: bool) -> Troubl
         hint = "Check the address of nightly.yaml's controller"
         return Trouble(reason=f"it answers as no controller does: {type(error).__name__}", hint=hint)
     said = brief(str(error)) or type(error).__name__
-    return _passing(
-        f"it cannot be reached: {said}" if isinstance(error, httpx.ConnectError) else f"it broke off: {said}"
-    )
+    if isinstance(error, httpx.ConnectError):
+        hint = f"Check the address of nightly.yaml's controller and the way to it from here. {_LOOK}"
+        return Trouble(reason=f"it cannot be reached: {said}", hint=hint, is_passing=True)
+    return _passing(f"it broke off: {said}")
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -104,7 +104,9 @@ def test_check_tells_the_lab_and_what_is_missing(tmp_path, monkeypatch):
     path = written(tmp_path)
     out = call("--check", path)
     assert "A lab of 4 routers, https://cml.example.net" in out
-    assert "branch-iosv-1  behind wan-branch-iosv-1 (branch: 50,000 kbit/s, 50 ms, jitter 0 ms, loss 0.01 %)" in out
+    assert "branch-iosv-1      behind wan-branch-iosv-1 (branch: 50 Mbit/s, 50 ms, 0.01% lost)" in out
+    behind = {line.index("behind") for line in out.splitlines() if "behind" in line}
+    assert len(behind) == 1, "columns stand below each other"
     assert "Not ready yet: controller.login: expected a user from the variable FLASHFERRY_CML_USERNAME" in out
     assert "Its controller was not asked" in out
     told = json.loads(call("--check", path, "--offline", "--json"))

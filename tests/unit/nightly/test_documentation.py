@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from flashferry.cli.nightly import app
 from flashferry.nightly.description.keys import Key
 from flashferry.nightly.description.reading import SECTIONS, load_description
 from tests.unit.nightly.describing import written
@@ -56,6 +57,37 @@ def test_the_examples_can_be_used(page, tmp_path):
         given = YAML(typ="safe").load(text)
         (tmp_path / "lab.yaml").write_text("nodes: []\n")
         assert load_description(written(tmp_path, dict(given)))
+
+
+EXAMPLES = PAGE.parent / "examples"
+FILES = {
+    "systemd/flashferry-nightly.service": ["run"],
+    "systemd/flashferry-nightly-reap.service": ["reap"],
+    "nightly/flashferry-nightly.cron": ["run", "reap"],
+    "nightly/github-actions.yml": ["run", "reap"],
+    "nightly/gitlab-ci.yml": ["run", "reap"],
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_files_of_timers_and_servers_call_what_there_is(page, name):
+    """Each names the commands of ours that it is for, as they are called, and no login; those in YAML are YAML."""
+    assert page
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    calls = re.findall(r"bin/flashferry (nightly (\w+) (?:/etc/flashferry/)?nightly\.yaml)", text)
+    assert [verb for _, verb in calls] == FILES[name]
+    assert text.count("bin/flashferry ") == len(calls)
+    assert {verb for _, verb in calls} <= {one.name for one in app.registered_commands}
+    assert not re.search(r"PASSWORD[=:] *[^ $;]*\w", text.replace("${{ secrets.CML_PASSWORD }}", ""))
+    assert "FLASHFERRY_STATE_DIR" in text
+    if name.endswith(".yml"):
+        assert YAML(typ="safe").load(text)
+
+
+def test_each_file_of_timers_and_servers_is_shown_by_the_page(page):
+    """Who reads the page finds all of them, and none that is not there."""
+    shown = {found.split("/", 1)[-1] for found in re.findall(r"\]\(examples/(?:nightly/)?([\w./-]+)\)", page)}
+    assert shown == {"systemd", *(path.name for path in (EXAMPLES / "nightly").iterdir())}
 
 
 if __name__ == "__main__":

@@ -6,11 +6,14 @@ import json
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from flashferry.cli.main import main
+from flashferry.cli.nightly.run import StepLines
 from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import forget_secrets, keep_secret
 from flashferry.nightly import playing
 from flashferry.nightly.backend import NodeState
 from flashferry.nightly.description.reading import load_description
@@ -18,6 +21,7 @@ from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.flow import run_night
 from flashferry.nightly.history import past
 from flashferry.nightly.lab_notes import only_one_night
+from flashferry.nightly.night import NightStep, StepName, StepOutcome
 from flashferry.nightly.playing import locks_of, open_backend, play_night, prune
 from flashferry.nightly.step_log import SilentWatcher
 from tests.unit.nightly.fakes import FakeBackend, FakeProduct, FakeRouters, WoundClock
@@ -186,3 +190,33 @@ def test_a_fault_that_leaves_a_verb_has_its_own_code(file, monkeypatch, capsys, 
         main()
     out, err = capsys.readouterr()
     assert (left.value.code, json.loads(out)["exit_code"], "something is off" in err) == (code, code, True)
+
+
+@pytest.mark.parametrize("place", ["state", "nights"])
+def test_a_night_that_could_not_be_kept_is_not_begun(file, place):
+    """A folder of state or artefacts that cannot be written is told before a lab is made, by one sentence."""
+    (file.parent / place).write_text("a file")
+    with pytest.raises(ConfigInvalid, match=r"can(not)? be written") as told:
+        play(file)
+    assert str(file.parent / place) in str(told.value)
+    assert not (file.parent / "state" / "nights.sqlite3").exists()
+
+
+def test_a_long_step_is_printed_within_100_columns(capsys):
+    """Further lines stand below the first one's sentence; no name is broken, and a secret with a blank stays masked."""
+    keep_secret("pass word")
+    name = "wan-branch-csr1000v-1: 60.0 ms, 0 of 20 lost"
+    sentence = "; ".join([name] * 4) + "; pass word"
+    began = datetime(2026, 11, 23, tzinfo=UTC)
+    step = NightStep(
+        name=StepName.CONDITION, outcome=StepOutcome.PASSED, started_at=began, duration_s=5.7, sentence=sentence
+    )
+    StepLines().ended(step)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert all(len(line) <= 100 for line in lines)
+    assert all(line.startswith(" " * 22) for line in lines[1:])
+    whole = " ".join(line.strip() for line in lines)
+    assert whole.count(name) == 4
+    assert "word" not in whole
+    forget_secrets()
