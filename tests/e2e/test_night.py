@@ -80,11 +80,16 @@ class Surroundings:
         return found - {own}
 
     def leftovers(self, spent: set[str]) -> list[str]:
-        """Return what is left: processes, temporary files, and of some namespaces those that a process is in."""
-        in_use = set()
+        """Return what is left: processes, temporary files, and of some namespaces those that a process of ours is in.
+
+        The kernel gives a namespace's number again, so one that others are in is theirs.
+        """
+        in_use, place = set(), str(self.temporary.parent).encode()
         for path in Path("/proc").glob("[0-9]*/ns/net"):
+            process = path.parents[1]
             with contextlib.suppress(OSError):
-                in_use.add(str(path.readlink()))
+                if place in (process / "environ").read_bytes() + (process / "cmdline").read_bytes():
+                    in_use.add(str(path.readlink()))
         left = [f"process {pid}: {' '.join(words)}" for pid, words in self.processes().items()]
         left += [f"namespace {each}" for each in spent & in_use]
         return left + [f"file {path}" for path in self.temporary.iterdir()]
