@@ -19,6 +19,7 @@ def allow_ssh(rig: Any) -> None:
     rig.write_inventory(data={"enable_secret": device.enable_secret, "link_rate_bps": 100_000_000, "clear_text": False})
 
 
+@pytest.mark.clocked
 def test_each_cipher_comes_to_the_rate_of_its_model(new_rig):
     """A 2811 with CBC alone: its list is told, each cipher comes to its model's rate, and nothing is left on it."""
     model = load_figures(_KIND).crypto_bytes_per_s
