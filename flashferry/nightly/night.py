@@ -109,14 +109,37 @@ class SeriesKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NightCopy:
-    """One copy of a night, by the product's own report.
+class MeasuredNode:
+    """The router that something was measured of, and what stood between it and the server.
 
     Attributes:
         node: Label of the router.
         node_definition: What it is.
         image_definition: What it booted; None: the node definition's own.
         condition: The name of its link's condition.
+    """
+
+    node: str
+    node_definition: str
+    image_definition: str | None
+    condition: str
+
+    def series(self, *, transport: str, verb: str) -> SeriesKey:
+        """Return the series of what was measured by a transport and a verb."""
+        return SeriesKey(
+            node_definition=self.node_definition,
+            image_definition=self.image_definition,
+            condition=self.condition,
+            transport=transport,
+            verb=verb,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightCopy(MeasuredNode):
+    """One copy of a night, by the product's own report.
+
+    Attributes:
         transport: By which it copied.
         verb: `probe` or `stage`.
         is_tuned: Whether the router was tuned for it.
@@ -127,10 +150,6 @@ class NightCopy:
         cap_bytes_per_s: The cap or pace that our server held it to; None: none, or not told.
     """
 
-    node: str
-    node_definition: str
-    image_definition: str | None
-    condition: str
     transport: str
     verb: Literal["probe", "stage"]
     is_tuned: bool
@@ -143,45 +162,25 @@ class NightCopy:
     @property
     def key(self) -> SeriesKey:
         """The series that it belongs to."""
-        return SeriesKey(
-            node_definition=self.node_definition,
-            image_definition=self.image_definition,
-            condition=self.condition,
-            transport=self.transport,
-            verb=self.verb if self.is_tuned else f"{self.verb}{AS_IS}",
-        )
+        return self.series(transport=self.transport, verb=self.verb if self.is_tuned else f"{self.verb}{AS_IS}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NightFigure:
+class NightFigure(MeasuredNode):
     """A figure of a router besides the rates of its copies, by the product's own report.
 
     Attributes:
-        node: Label of the router.
-        node_definition: What it is.
-        image_definition: What it booted; None: the node definition's own.
-        condition: The name of its link's condition.
         what: `connect` and `verify`: seconds; `lines left`: configuration lines of ours that are on it still.
         value: The figure, >= 0.
     """
 
-    node: str
-    node_definition: str
-    image_definition: str | None
-    condition: str
     what: Literal["connect", "verify", "lines left"]
     value: float
 
     @property
     def key(self) -> SeriesKey:
         """The series that it belongs to."""
-        return SeriesKey(
-            node_definition=self.node_definition,
-            image_definition=self.image_definition,
-            condition=self.condition,
-            transport=_BY_SSH,
-            verb=self.what,
-        )
+        return self.series(transport=_BY_SSH, verb=self.what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

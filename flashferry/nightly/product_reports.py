@@ -130,7 +130,7 @@ def _probed(document: Document, nodes: Mapping[str, PlannedNode]) -> Iterator[Ni
             if arm and not arm.get("too_short"):
                 is_tuned = name == "tuned"
                 yield NightCopy(
-                    **_node(node),
+                    **named(node),
                     transport=str(device.get("transport") or ""),
                     verb="probe",
                     is_tuned=is_tuned,
@@ -146,7 +146,7 @@ def copies_of_stage(document: Document, nodes: Mapping[str, PlannedNode]) -> tup
     """Return the copies to flash of a run that were delivered."""
     return tuple(
         NightCopy(
-            **_node(node),
+            **named(node),
             transport=str(device.get("transport") or ""),
             verb="stage",
             is_tuned=bool(device.get("tune")),
@@ -169,7 +169,7 @@ _TIMED: tuple[Literal["connect", "verify"], ...] = ("connect", "verify")
 def figures_of(document: Document, nodes: Mapping[str, PlannedNode]) -> tuple[NightFigure, ...]:
     """Return what a run's routers took to be logged in to and to hash the image, in seconds."""
     return tuple(
-        NightFigure(**_node(node), what=what, value=float(seconds[what]))
+        NightFigure(**named(node), what=what, value=float(seconds[what]))
         for device in devices_of(document)
         if (node := nodes.get(str(device.get("host")))) is not None
         and device.get("outcome") == Outcome.DONE.value
@@ -186,7 +186,8 @@ def _cap(measured: Document) -> float | None:
     return float(min(found)) if found else None
 
 
-def _node(node: PlannedNode) -> dict[str, Any]:
+def named(node: PlannedNode) -> dict[str, Any]:
+    """Return a router by the fields of `flashferry.nightly.night.MeasuredNode`."""
     return {
         "node": node.label,
         "node_definition": node.node_definition,

@@ -27,6 +27,7 @@ from flashferry.nightly.product_reports import (
     copies_of_stage,
     devices_of,
     figures_of,
+    named,
 )
 from flashferry.nightly.routers import Configurations, Routers, check_is_the_labs
 from flashferry.nightly.settings import NightSettings
@@ -248,14 +249,7 @@ class ConfigurationProof:
         found = in_parallel(self._compared, self._nodes)
         self._changed = [sentence for sentence, _ in found if sentence]
         return tuple(
-            NightFigure(
-                node=node.label,
-                node_definition=node.node_definition,
-                image_definition=node.image_definition,
-                condition=node.condition_name,
-                what="lines left",
-                value=float(lines),
-            )
+            NightFigure(**named(node), what="lines left", value=float(lines))
             for node, (_, lines) in zip(self._nodes, found, strict=True)
             if lines is not None
         )

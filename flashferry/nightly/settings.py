@@ -62,13 +62,12 @@ PRODUCT_STEPS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NightSettings:
+class NightWork:
     """What a night does.
 
     Attributes:
         image: The image that is probed and staged.
         md5: Its published MD5, or None.
-        login: The routers' login.
         does: The product's steps that are done; the others are skipped.
         copies: Timed copies per router, untuned and tuned each; 5 is what the trend's statistic was made for.
         probe_seconds: What a timed copy should take, 2 to 60; its size follows.
@@ -76,9 +75,7 @@ class NightSettings:
         options: Further options for verbs of the product that serve: `--port`, say.
         target_bps: What a router's licence must let it forward for its copies to be judged, bit/s; None: what its
             link carries, or, where that has no limit, whatever it is.
-        inventory_data: Further data of all routers in the product's inventory: `{"clear_text": false}`.
         capture_node: The router whose tuned copy is captured, or None.
-        limits: How long all this may take.
 
     Raises:
         ConfigInvalid: No copies, or a step that is no product's.
@@ -86,16 +83,13 @@ class NightSettings:
 
     image: Path
     md5: str | None = None
-    login: NodeLogin
     does: tuple[StepName, ...] = PRODUCT_STEPS
     copies: int = 5
     probe_seconds: float = 5.0
     transport: str | None = None
     options: tuple[str, ...] = ()
     target_bps: int | None = None
-    inventory_data: Mapping[str, object] = field(default_factory=dict)
     capture_node: str | None = None
-    limits: NightLimits = field(default_factory=NightLimits)
 
     def __post_init__(self) -> None:
         """Check what the types cannot."""
@@ -106,3 +100,18 @@ class NightSettings:
                 f"steps: expected some of {', '.join(PRODUCT_STEPS)}, found {unknown[0]}",
                 hint="The other steps of a night are always done",
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightSettings(NightWork):
+    """What the flow of a night goes by: what it does, on which routers, and how long that may take.
+
+    Attributes:
+        login: The routers' login.
+        inventory_data: Further data of all routers in the product's inventory: `{"clear_text": false}`.
+        limits: How long all this may take.
+    """
+
+    login: NodeLogin
+    inventory_data: Mapping[str, object] = field(default_factory=dict)
+    limits: NightLimits = field(default_factory=NightLimits)

@@ -89,6 +89,9 @@ def _described(meaning: str | None) -> dict[str, str]:
 
 
 def _meanings(model: type) -> dict[str, str]:
-    """Return what a docstring's `Attributes:` say, by name."""
-    _, _, attributes = (inspect.getdoc(model) or "").partition("Attributes:\n")
-    return {name: " ".join(text.split()) for name, text in _ENTRY.findall(attributes)}
+    """Return what the `Attributes:` in the docstrings of a model and its bases say, by name."""
+    found: dict[str, str] = {}
+    for one in reversed(model.__mro__):
+        _, _, attributes = (inspect.getdoc(one) or "").partition("Attributes:\n")
+        found |= {name: " ".join(text.split()) for name, text in _ENTRY.findall(attributes)}
+    return found

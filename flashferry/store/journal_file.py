@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.state_folder import check_regular, open_private
 from flashferry.model.lease import JournalUnusable
+from flashferry.store.database_file import make_private
 from flashferry.store.schema import FILE, migrate, seal_writes
 
 
@@ -23,7 +23,7 @@ def open_database(directory: Path) -> sqlite3.Connection:
         ConfigInvalid: It is damaged, of a newer release, a link, or cannot be used.
         OSError: It cannot be made private.
     """
-    _make_private(directory)
+    make_private(directory / FILE)
     try:
         # No implicit transactions: the journal's writer says itself when one begins and ends.
         database = sqlite3.connect(directory / FILE, check_same_thread=False, timeout=30, isolation_level=None)
@@ -44,20 +44,6 @@ def _prepare(database: sqlite3.Connection) -> None:
         database.execute("BEGIN IMMEDIATE")
         migrate(database)
     seal_writes(database)
-
-
-def _make_private(directory: Path) -> None:
-    """Have the database readable by its owner alone before anything is in it.
-
-    SQLite gives its write-ahead log the rights that the database has when the log is made: later would be too late.
-    """
-    with open_private(directory / FILE, "a"):
-        pass
-    for path in directory.glob(f"{FILE}*"):
-        check_regular(path)
-        # The log of another process that ends just now may be gone.
-        with suppress(FileNotFoundError):
-            path.chmod(0o600)
 
 
 def _unusable(directory: Path, error: sqlite3.Error) -> ConfigInvalid:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from urllib.parse import quote
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.state_folder import check_regular, make_private_directory, open_private
+from flashferry.core.state_folder import make_private_directory
+from flashferry.store.database_file import execute_all, make_private, open_to_read, schema_of
 
 FILE = "nights.sqlite3"
 
@@ -233,7 +233,7 @@ def _writing(directory: Path) -> Iterator[sqlite3.Connection]:
     """Yield the database in one transaction, up to date; nobody else writes meanwhile."""
     try:
         make_private_directory(directory)
-        _make_private(directory)
+        make_private(directory / FILE)
         # 30 seconds: another night of this host may just be keeping itself.
         with closing(sqlite3.connect(directory / FILE, timeout=30, isolation_level=None)) as database:
             database.execute("PRAGMA journal_mode = WAL")
@@ -249,44 +249,21 @@ def _writing(directory: Path) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def _reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
     """Yield the database to be read only, or None where there is none; its file stays as it is."""
-    path = directory / FILE
     try:
-        if not path.is_file():
-            yield None
-            return
-        uri = f"file:{quote(str(path.absolute()))}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None)) as database:
-            yield database if _version(database) else None
+        with open_to_read(directory / FILE) as database:
+            has_tables = database is not None and schema_of(database, newest=SCHEMA_VERSION)
+            yield database if has_tables else None
     except (OSError, sqlite3.Error) as error:
         raise _unusable(directory, error) from None
 
 
-def _make_private(directory: Path) -> None:
-    """Have the database readable by its owner alone before anything is in it; its log gets the rights that it has."""
-    with open_private(directory / FILE, "a"):
-        pass
-    for path in directory.glob(f"{FILE}*"):
-        check_regular(path)
-        with suppress(FileNotFoundError):
-            path.chmod(0o600)
-
-
 def _migrate(database: sqlite3.Connection) -> None:
     """Bring the tables to the present schema; the caller holds the transaction."""
-    version = _version(database)
+    version = schema_of(database, newest=SCHEMA_VERSION)
     for step in _STEPS[version:]:
-        # Not `executescript`, which commits what is open before it begins.
-        for statement in step.split(";"):
-            database.execute(statement)
+        execute_all(database, step)
     if version < SCHEMA_VERSION:
         database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _version(database: sqlite3.Connection) -> int:
-    version = int(database.execute("PRAGMA user_version").fetchone()[0])
-    if version > SCHEMA_VERSION:
-        raise sqlite3.OperationalError(f"written by a newer flashferry (schema {version})")
-    return version
 
 
 def _unusable(directory: Path, error: Exception) -> ConfigInvalid:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 from flashferry.core.errors import ConfigInvalid
+from flashferry.store.database_file import open_to_read
 from flashferry.store.schema import FILE, show_as_present
 from flashferry.store.tables import runs_by_age
 
@@ -27,16 +27,12 @@ def reading(directory: Path) -> Iterator[sqlite3.Connection | None]:
     Raises:
         ConfigInvalid: There is one and it cannot be read, or it is of a newer release.
     """
-    path = directory / FILE
     try:
-        if not path.is_file():
-            yield None
-            return
-        uri = f"file:{quote(str(path.absolute()))}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None)) as database:
-            show_as_present(database)
-            # What a run writes meanwhile belongs to the next look: the tables fit one another.
-            database.execute("BEGIN")
+        with open_to_read(directory / FILE) as database:
+            if database is not None:
+                show_as_present(database)
+                # What a run writes meanwhile belongs to the next look: the tables fit one another.
+                database.execute("BEGIN")
             yield database
     except (OSError, sqlite3.Error) as error:
         raise ConfigInvalid(

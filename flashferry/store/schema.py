@@ -14,6 +14,8 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 
+from flashferry.store.database_file import execute_all, schema_of
+
 FILE = "journal.sqlite3"
 TABLES = ("runs", "devices", "attempts", "transfers")
 _SEAL = "seal"
@@ -137,11 +139,11 @@ def migrate(database: sqlite3.Connection) -> None:
     Raises:
         sqlite3.OperationalError: It is of a newer release.
     """
-    version = version_of(database)
+    version = schema_of(database, newest=SCHEMA_VERSION)
     for step in _STEPS[version:]:
         if step is _TRANSPORT:
             _seal_with(database, "transfers", f"'{OLDEST_TRANSPORT}'")
-        _execute(database, step)
+        execute_all(database, step)
     if version < SCHEMA_VERSION:
         database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -152,34 +154,16 @@ def show_as_present(database: sqlite3.Connection) -> None:
     Raises:
         sqlite3.OperationalError: It is of a newer release.
     """
-    version = version_of(database)
+    version = schema_of(database, newest=SCHEMA_VERSION)
     if version == 2:
-        _execute(database, _AS_SEALED)
+        execute_all(database, _AS_SEALED)
     if version in {2, 3}:
-        _execute(database, _AS_TRANSPORT)
+        execute_all(database, _AS_TRANSPORT)
     if version == 1:
-        _execute(database, _AS_FLEET)
+        execute_all(database, _AS_FLEET)
         added = _FLEET[_FLEET.index("CREATE TABLE attempts") : _FLEET.index("CREATE INDEX")]
-        _execute(database, added.replace("CREATE TABLE", "CREATE TEMP TABLE"))
-        _execute(database, _TRANSPORT)
-
-
-def version_of(database: sqlite3.Connection) -> int:
-    """Return the schema of a database; 0 of an empty one.
-
-    Raises:
-        sqlite3.OperationalError: It is of a newer release.
-    """
-    version = int(database.execute("PRAGMA user_version").fetchone()[0])
-    if version > SCHEMA_VERSION:
-        raise sqlite3.OperationalError(f"written by a newer flashferry (schema {version})")
-    return version
-
-
-def _execute(database: sqlite3.Connection, script: str) -> None:
-    # Not `executescript`, which commits what is open before it begins.
-    for statement in script.split(";"):
-        database.execute(statement)
+        execute_all(database, added.replace("CREATE TABLE", "CREATE TEMP TABLE"))
+        execute_all(database, _TRANSPORT)
 
 
 def seal_of(*values: object) -> str:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import flashferry
-
 PROGRAMS = ("containerlab", "docker")
 VERSION = "0.79.0"
 
@@ -33,7 +31,8 @@ SWITCHES: Mapping[str, tuple[object, str]] = {
 }
 """What can be broken: its name, its usual value, and what it does."""
 
-_ROOT = Path(flashferry.__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[3]
+"""Where the package is found from, by programs that run by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

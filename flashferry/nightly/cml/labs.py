@@ -26,6 +26,7 @@ from flashferry.nightly.cml.wanted import with_notes
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.lab_notes import PREFIX
+from flashferry.nightly.topology.text import conditioning
 
 REAP, IMPORT, START, CONDITION, ARTEFACTS = "reap", "import", "start", "condition", "artefacts"
 
@@ -216,7 +217,7 @@ def set_condition(controller: Controller, lab_id: str, parts: LabParts, link: Pl
     """
     path = below("labs", lab_id, "links", link_id(parts, link, step=CONDITION), "condition")
     what = f"set the condition of link {shown(link.label)}"
-    body = _condition_json(link.condition)
+    body = conditioning(link.condition)
     controller.ask(Call(method="PATCH", path=path, what=what, step=CONDITION, expects="nothing", json=body))
     until = Deadline.after(_SETTLE_S, controller.clock)
     while True:
@@ -332,16 +333,6 @@ def _node_addresses(node: Node) -> Iterable[str]:
     ports = [port for _, port in node.at("interfaces").items()]
     found = (address for family in ("ip4", "ip6") for port in ports for address in port.texts(family))
     return (address.partition("/")[0] for address in found)
-
-
-def _condition_json(condition: LinkCondition) -> dict[str, object]:
-    return {
-        "bandwidth": condition.bandwidth_kbps,
-        "latency": condition.latency_ms,
-        "jitter": condition.jitter_ms,
-        "loss": condition.loss_percent,
-        "enabled": True,
-    }
 
 
 def _condition(controller: Controller, path: str, label: str, *, step: str) -> LinkCondition | None:

@@ -16,7 +16,6 @@ By the source of containerlab 0.79.0; none of it was tried:
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Interface
@@ -33,6 +32,7 @@ from flashferry.nightly.settings import NodeLogin
 from flashferry.nightly.topology.day0 import check_words
 from flashferry.nightly.topology.lab_routers import LabRouter, check_title, given_address, link_label, routers_of
 from flashferry.nightly.topology.own import UNCONDITIONED
+from flashferry.nightly.topology.text import yaml_text
 
 _FILES = ("startup-config", "license", "binds")
 _LEVELS = ("defaults", "kinds", "groups", "nodes")
@@ -83,7 +83,7 @@ def container_topology(description: NightDescription, *, title: str, login: Node
         "nodes": {one.label: _written(description, one, login, addresses[one.label]) for one in routers}
     }
     nodes = tuple(_planned(one, addresses[one.label]) for one in routers)
-    return Topology(title=title, text=_yaml(content), nodes=nodes, links=tuple(map(_planned_link, routers)))
+    return Topology(title=title, text=yaml_text(content), nodes=nodes, links=tuple(map(_planned_link, routers)))
 
 
 def container_nodes(content: Any) -> tuple[ContainerNode, ...]:
@@ -229,7 +229,7 @@ def _own(description: NightDescription, path: Path, title: str) -> Topology:
     content |= {"name": title, "prefix": PREFIX}
     return Topology(
         title=title,
-        text=_yaml(content),
+        text=yaml_text(content),
         nodes=tuple(_planned_own(description, node) for node in wanted),
         links=tuple(
             PlannedLink(label=node.label, condition_name=node.label, condition=condition, nodes=(node.label,))
@@ -288,14 +288,3 @@ def _paths(content: Any) -> Iterator[tuple[str, str, str]]:
                 for file in (place.text(key), *place.texts(key)):
                     if file is not None:
                         yield name, key, file
-
-
-def _yaml(content: Mapping[str, Any]) -> str:
-    from ruamel.yaml import YAML
-
-    yaml = YAML()
-    yaml.default_flow_style = False
-    yaml.width = 4096
-    written = io.StringIO()
-    yaml.dump(content, written)
-    return written.getvalue()

@@ -7,15 +7,14 @@ has all keys.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from flashferry.nightly.backend import LinkCondition
-from flashferry.nightly.night import StepName
-from flashferry.nightly.settings import PRODUCT_STEPS, NightLimits, NightSettings, NodeLogin
+from flashferry.nightly.settings import NightLimits, NightSettings, NightWork, NodeLogin
 from flashferry.reports.thresholds import Threshold
 
 MOST_BANDWIDTH_KBPS = 10_000_000
@@ -163,21 +162,6 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NightWork:
-    """What a night does; `flashferry.nightly.settings.NightSettings` says what each means."""
-
-    image: Path
-    md5: str | None = None
-    does: tuple[StepName, ...] = PRODUCT_STEPS
-    copies: int = 5
-    probe_seconds: float = 5.0
-    transport: str | None = None
-    options: tuple[str, ...] = ()
-    target_bps: int | None = None
-    capture_node: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ArtefactRules:
     """What is kept of nights.
 
@@ -226,26 +210,13 @@ class NightDescription:
         Args:
             login: The routers' login, see `flashferry.nightly.description.logins`.
         """
-        work = self.work
         data = dict(self.inventory_data)
         if self.backend is Backend.CONTAINERLAB:
             from flashferry.nightly.containerlab.kinds import MANAGEMENT_VRF
 
             data.setdefault("vrf", MANAGEMENT_VRF)
-        return NightSettings(
-            image=work.image,
-            md5=work.md5,
-            login=login,
-            does=work.does,
-            copies=work.copies,
-            probe_seconds=work.probe_seconds,
-            transport=work.transport,
-            options=work.options,
-            target_bps=work.target_bps,
-            inventory_data=data,
-            capture_node=work.capture_node,
-            limits=self.limits,
-        )
+        work = {one.name: getattr(self.work, one.name) for one in fields(NightWork)}
+        return NightSettings(**work, login=login, inventory_data=data, limits=self.limits)
 
 
 def node_count(sites: tuple[Site, ...]) -> int:

@@ -20,9 +20,9 @@ from flashferry.nightly.description.keys import (
     text,
     whole,
 )
-from flashferry.nightly.description.values import MOST_BANDWIDTH_KBPS, ArtefactRules, NightWork
+from flashferry.nightly.description.values import MOST_BANDWIDTH_KBPS, ArtefactRules
 from flashferry.nightly.judging import judges
-from flashferry.nightly.settings import PRODUCT_STEPS, NightLimits
+from flashferry.nightly.settings import PRODUCT_STEPS, NightLimits, NightWork
 from flashferry.reports.thresholds import THRESHOLDS, Threshold
 from inventory.shapes import DATA_KEYS
 from inventory.transport_policy import AUTO, NAMES

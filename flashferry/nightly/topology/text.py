@@ -80,8 +80,6 @@ def topology_text(*, title: str, schema: str, nodes: Sequence[WrittenNode], link
         nodes: The nodes.
         links: The links.
     """
-    from ruamel.yaml import YAML
-
     content: dict[str, Any] = {"lab": {"title": title, "description": "", "notes": "", "version": schema}}
     content["annotations"] = []
     if schema in _WITH_SMART:
@@ -89,6 +87,13 @@ def topology_text(*, title: str, schema: str, nodes: Sequence[WrittenNode], link
     content["nodes"] = [_node(node, has_files=schema in _WITH_FILES) for node in nodes]
     shift = {node.node_id: int(node.has_loopback) for node in nodes}
     content["links"] = [_link(number, link, shift) for number, link in enumerate(links)]
+    return yaml_text(content)
+
+
+def yaml_text(content: Mapping[str, object]) -> str:
+    """Return a document as YAML: in blocks, and no line is folded."""
+    from ruamel.yaml import YAML
+
     yaml = YAML()
     yaml.default_flow_style = False
     yaml.width = 4096

@@ -1,0 +1,80 @@
+"""A database file in the state folder: private to its owner, opened to be read only, and which schema it has.
+
+The journal and the nights each have one; their tables and what is said where one cannot be used are their own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from flashferry.core.state_folder import check_regular, open_private
+
+_PATIENCE_S = 10.0
+"""In WAL mode a reader waits only for who takes the log away or mends it (sqlite.org/wal.html, section 2.4)."""
+
+
+def make_private(path: Path) -> None:
+    """Have a database readable by its owner alone before anything is in it; one that is not there is made, empty.
+
+    SQLite gives its write-ahead log the rights that the database has when the log is made: later would be too late.
+
+    Args:
+        path: The database's file; its log and index lie beside it.
+
+    Raises:
+        ConfigInvalid: A link, or a file of somebody else, stands in the place of one of them.
+        OSError: It cannot be made private.
+    """
+    with open_private(path, "a"):
+        pass
+    for one in path.parent.glob(f"{path.name}*"):
+        check_regular(one)
+        # The log of another process that ends just now may be gone.
+        with suppress(FileNotFoundError):
+            one.chmod(0o600)
+
+
+@contextmanager
+def open_to_read(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """Yield a database to be read only, or None where there is none; its file stays as it is.
+
+    Args:
+        path: The database's file; asking makes none (sqlite.org/uri.html, `mode=ro`).
+
+    Raises:
+        OSError: It cannot be looked at.
+        sqlite3.Error: It cannot be opened.
+    """
+    if not path.is_file():
+        yield None
+        return
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE_S, isolation_level=None)) as database:
+        yield database
+
+
+def schema_of(database: sqlite3.Connection, *, newest: int) -> int:
+    """Return the number of a database's schema; 0 of an empty one.
+
+    Args:
+        database: A connection.
+        newest: The number of the newest schema that is known here.
+
+    Raises:
+        sqlite3.OperationalError: It is of a newer release.
+    """
+    version = int(database.execute("PRAGMA user_version").fetchone()[0])
+    if version > newest:
+        raise sqlite3.OperationalError(f"written by a newer flashferry (schema {version})")
+    return version
+
+
+def execute_all(database: sqlite3.Connection, script: str) -> None:
+    """Execute the statements of a script, none of which has a semicolon within, in the transaction that is open."""
+    # Not `executescript`, which commits what is open before it begins.
+    for statement in script.split(";"):
+        database.execute(statement)
