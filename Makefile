@@ -42,9 +42,9 @@ wheel: $(VENV)/.ready
 
 # Pins anew. Index lines are left out on purpose: the file must not name a registry.
 lock:
-	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp \
+	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp --extra service \
 	  --no-header --no-emit-index-url --quiet pyproject.toml -o requirements.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp --extra netbox --group dev -c requirements.txt \
+	uv pip compile --universal --python-version 3.11 --generate-hashes --extra cml --extra lab --extra scp --extra service --extra netbox --group dev -c requirements.txt \
 	  --no-header --no-emit-index-url --quiet pyproject.toml -o requirements-dev.txt
 
 $(VENV)/bin/python:

@@ -1,0 +1,47 @@
+"""Who may call what: one table for all routes. A route that is not in it is not served; a test is made of each row.
+
+A row says which roles may call at all. Where an object has sites, whoever answers holds the role against them
+(`Actor.may`); where something may not be one's own, such as the plan that one approves, the tables of the database
+refuse it besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flashferry.service.actor import LOOKS, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may call a route.
+
+    Attributes:
+        roles: One of these is needed; none: whoever signed in.
+        is_public: Whether nobody needs to have signed in.
+        is_per_site: Whether the roles are held against the sites of the object besides.
+        not_own: Whether who made the object is refused.
+    """
+
+    roles: frozenset[Role] = frozenset()
+    is_public: bool = False
+    is_per_site: bool = False
+    not_own: bool = False
+
+
+PUBLIC = Access(is_public=True)
+SELF = Access()
+VIEWS = Access(roles=LOOKS)
+VIEWS_SITE = Access(roles=LOOKS, is_per_site=True)
+OPERATES = Access(roles=frozenset({Role.OPERATOR}))
+OPERATES_SITE = Access(roles=frozenset({Role.OPERATOR}), is_per_site=True)
+APPROVES = Access(roles=frozenset({Role.APPROVER}), is_per_site=True, not_own=True)
+AUDITS = Access(roles=frozenset({Role.AUDITOR}))
+ADMINISTERS = Access(roles=frozenset({Role.ADMIN}))
+
+ROUTES: Mapping[tuple[str, str], Access] = {
+    # What needs no signing in.
+    ("GET", "/healthz"): PUBLIC,
+}
+"""Method and path, as the route has it, to who may call it."""

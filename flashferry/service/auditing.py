@@ -1,0 +1,62 @@
+"""Writing the audit from within the service: in the same transaction as what it tells of."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from flashferry.core.outside import masked
+from flashferry.service.actor import Actor
+from flashferry.service.service import Service
+from flashferry.store.service.audit import AuditEntry, ChainedEntry, append
+from flashferry.store.service.database import moment
+
+
+def note(
+    service: Service,
+    database: sqlite3.Connection,
+    actor: Actor,
+    action: str,
+    object_: str,
+    *,
+    outcome: str = "done",
+    reason: str = "",
+    before: object = None,
+    after: object = None,
+) -> ChainedEntry:
+    """Append what an actor did to the audit, within the caller's transaction; known secrets are masked.
+
+    Args:
+        service: The service.
+        database: The connection that the change is written with.
+        actor: Who did it.
+        action: What, such as `plan.approve`.
+        object_: To which object, such as `plan:7c1e…`.
+        outcome: `done`, `refused` or `failed`.
+        reason: What the actor gave for it, or why it was refused.
+        before: What was there, of JSON's types; None where nothing was.
+        after: What is there now, likewise.
+    """
+    entry = AuditEntry(
+        at=moment(service.now()),
+        actor=actor.name,
+        via=actor.via.value,
+        address=actor.address,
+        action=action,
+        object=object_,
+        outcome=outcome,
+        reason=masked(reason),
+        before=_told(before),
+        after=_told(after),
+    )
+    return append(database, entry)
+
+
+def note_refusal(service: Service, actor: Actor, action: str, object_: str, reason: str) -> None:
+    """Append to the audit that something was refused, in a transaction of its own: that of the change is undone."""
+    with service.database.writing() as database:
+        note(service, database, actor, action, object_, outcome="refused", reason=reason)
+
+
+def _told(value: object) -> str:
+    return "" if value is None else masked(json.dumps(value, sort_keys=True, separators=(",", ":")))

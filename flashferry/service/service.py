@@ -1,0 +1,32 @@
+"""The service put together: what its routes, pages and background threads share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from flashferry.service.settings import ServiceSettings
+from flashferry.store.service.database import ServiceDatabase
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What all parts of the service are given.
+
+    Attributes:
+        state: The state folder: journal, events, the service's own database.
+        settings: What the configuration file says.
+        database: The service's tables.
+        now: What time it is, with a time zone.
+    """
+
+    state: Path
+    settings: ServiceSettings
+    database: ServiceDatabase
+    now: Callable[[], datetime] = field(default=_now)

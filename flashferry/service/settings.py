@@ -1,0 +1,102 @@
+"""What the service is told once: where it listens, whose proxy it believes, how runs are begun. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcSettings:
+    """How people sign in with an OpenID Connect provider.
+
+    Attributes:
+        issuer: Its issuer URL; `/.well-known/openid-configuration` is read below it.
+        client_id: What we are called there.
+        secret_command: Program that prints our secret there; run without a shell. Empty: a public client.
+        groups_claim: The claim that names a person's groups.
+        roles: From a group to the roles that it gives: `role` or `role@site`.
+    """
+
+    issuer: str
+    client_id: str
+    secret_command: tuple[str, ...] = ()
+    groups_claim: str = "groups"
+    roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """A proxy in front, and what it is believed.
+
+    Attributes:
+        networks: From where it comes; what anybody else says of himself in headers is ignored.
+        user_header: Header that names who signed in there; empty: it signs nobody in.
+        groups_header: Header with his groups, by commas; empty: roles are given here.
+        roles: As for `OidcSettings`.
+    """
+
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    user_header: str = ""
+    groups_header: str = ""
+    roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """How the service begins runs: each is a process of its own.
+
+    Attributes:
+        inventory: The inventory, as `--inventory` takes it.
+        images: Folder where images are kept and uploaded to.
+        options: Words behind each verb that talks to devices: where credentials come from, say.
+        recover_options: Words behind `recover` alone, in place of `options`; None: the same.
+        unit: The template of systemd that runs a job, `flashferry-run@.service`; empty: processes of our own.
+        resumes: So many times a run that died is gone on with, 0 to 2.
+    """
+
+    inventory: str | None = None
+    images: Path | None = None
+    options: tuple[str, ...] = ()
+    recover_options: tuple[str, ...] | None = None
+    unit: str = ""
+    resumes: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """What the service is told once.
+
+    Attributes:
+        address: Where it listens; loopback unless told otherwise.
+        port: 0 to 65535; 0: any.
+        url: How people reach it, for links in notices and for OIDC; empty: `http(s)://address:port`.
+        certificate: Its certificate, PEM; None: no TLS, which is for loopback or behind a proxy alone.
+        key: Its private key, PEM.
+        session_s: How long a sign-in lasts, seconds.
+        idle_s: After so long without a request a session may look, and no longer change anything.
+        site_names: What sites are called on pages, from their name in the inventory.
+        proxy: The proxy in front.
+        oidc: OpenID Connect, or None.
+        runs: How runs are begun.
+        keep_hidden_images_s: So long an image that was taken away can be brought back, seconds.
+    """
+
+    address: str = "127.0.0.1"
+    port: int = 8020
+    url: str = ""
+    certificate: Path | None = None
+    key: Path | None = None
+    session_s: float = 8 * 3600.0
+    idle_s: float = 30 * 60.0
+    site_names: dict[str, str] = field(default_factory=dict)
+    proxy: ProxySettings = field(default_factory=ProxySettings)
+    oidc: OidcSettings | None = None
+    runs: RunSettings = field(default_factory=RunSettings)
+    keep_hidden_images_s: float = 7 * 86400.0
+
+    @property
+    def is_secure(self) -> bool:
+        """Return whether browsers reach it by HTTPS, so that its cookies may be kept to that."""
+        return self.certificate is not None or self.url.startswith("https://")

@@ -1,0 +1,97 @@
+"""The audit: who did what, when, from where, to which object, before and after; refusals too. Never changed.
+
+Each entry carries the hash of the one before it: whoever takes one out or alters one breaks the chain from there on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+FIRST = "0" * 64
+"""What the first entry has for the hash of the one before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """One thing that somebody did, or was refused.
+
+    Attributes:
+        at: When, as the tables keep times.
+        actor: Who; `system` where nobody asked for it.
+        via: `session`, `token`, `header`, `system` or `command-line`.
+        address: From where; empty where it is not known.
+        action: What, such as `plan.approve`.
+        object: To which object, such as `plan:7c1e…`.
+        outcome: `done`, `refused` or `failed`.
+        reason: What the actor gave for it, or why it was refused.
+        before: What was there, as JSON; empty where nothing was.
+        after: What is there now, as JSON; empty where nothing is.
+    """
+
+    at: str
+    actor: str
+    via: str
+    address: str
+    action: str
+    object: str
+    outcome: str = "done"
+    reason: str = ""
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainedEntry:
+    """An entry in its place.
+
+    Attributes:
+        seq: Its number, from 1, without gaps.
+        entry: The entry.
+        previous: Hash of the entry before it; zeros of the first.
+        hash: SHA-256 over number, entry and `previous`.
+    """
+
+    seq: int
+    entry: AuditEntry
+    previous: str
+    hash: str
+
+
+_COLUMNS = tuple(one.name for one in fields(AuditEntry))
+
+
+def append(database: sqlite3.Connection, entry: AuditEntry) -> ChainedEntry:
+    """Append an entry, within the caller's transaction: change and entry are on disk together or not at all."""
+    last = database.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
+    seq, previous = (last[0] + 1, last[1]) if last is not None else (1, FIRST)
+    made = ChainedEntry(seq=seq, entry=entry, previous=previous, hash=hash_of(seq, entry, previous))
+    marks = ", ".join("?" * (len(_COLUMNS) + 3))
+    database.execute(
+        f"INSERT INTO audit (seq, {', '.join(_COLUMNS)}, previous, hash) VALUES ({marks})",  # noqa: S608 -- our columns
+        (seq, *(getattr(entry, name) for name in _COLUMNS), previous, made.hash),
+    )
+    return made
+
+
+def entries(database: sqlite3.Connection, *, after_seq: int = 0, most: int = 1_000_000) -> Iterator[ChainedEntry]:
+    """Yield the entries behind a number, the oldest first."""
+    for row in database.execute(
+        f"SELECT seq, {', '.join(_COLUMNS)}, previous, hash FROM audit WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
+        (after_seq, most),
+    ):
+        yield ChainedEntry(
+            seq=row["seq"],
+            entry=AuditEntry(**{name: row[name] for name in _COLUMNS}),
+            previous=row["previous"],
+            hash=row["hash"],
+        )
+
+
+def hash_of(seq: int, entry: AuditEntry, previous: str) -> str:
+    """Return the hash of an entry in its place."""
+    values = [seq, *(getattr(entry, name) for name in _COLUMNS), previous]
+    return hashlib.sha256(json.dumps(values, separators=(",", ":"), ensure_ascii=True).encode()).hexdigest()
