@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flashferry.core.errors import ConfigInvalid
-from flashferry.core.state_folder import check_regular, make_private_directory, open_private
+from flashferry.core.state_folder import make_private_directory
+from flashferry.store.database_file import make_private, schema_of
 from flashferry.store.service.schema import FILE, SCHEMA_VERSION, STEPS
 
 _WAIT_S = 30.0
@@ -45,7 +46,7 @@ class ServiceDatabase:
         self._local = threading.local()
         try:
             make_private_directory(directory)
-            _make_private(directory)
+            make_private(directory / FILE)
             with self.writing() as database:
                 _migrate(database)
         except (OSError, sqlite3.Error) as error:
@@ -92,19 +93,8 @@ class ServiceDatabase:
         return known
 
 
-def _make_private(directory: Path) -> None:
-    with open_private(directory / FILE, "a"):
-        pass
-    for path in directory.glob(f"{FILE}*"):
-        check_regular(path)
-        with suppress(FileNotFoundError):
-            path.chmod(0o600)
-
-
 def _migrate(database: sqlite3.Connection) -> None:
-    version = int(database.execute("PRAGMA user_version").fetchone()[0])
-    if version > SCHEMA_VERSION:
-        raise sqlite3.OperationalError(f"written by a newer flashferry (schema {version})")
+    version = schema_of(database, newest=SCHEMA_VERSION)
     for step in STEPS[version:]:
         for statement in _statements(step):
             database.execute(statement)
