@@ -321,11 +321,19 @@ class Telemetry:
         with self._changed:
             self._ends[process] = (why, False)
 
-    def spent_of(self, ticket_id: str, process: str) -> tuple[tuple[str, ...], TransferProgress | None]:
-        """Return who else a ticket is good for, and how far it has come."""
+    def use_try(self, now: TransferProgress, process: str) -> tuple[tuple[str, ...], bool]:
+        """Keep how many tries a ticket has left, by what a process says of it; its other news comes later.
+
+        Returns:
+            In which other processes the ticket is good, and whether it had more tries before.
+        """
         with self._changed:
-            others = tuple(name for name in self._snapshots.homes(ticket_id) if name != process)
-            return others, self._snapshots.find(ticket_id)
+            others = tuple(name for name in self._snapshots.homes(now.ticket_id) if name != process)
+            before = self._snapshots.find(now.ticket_id)
+            if before is None or now.tries_left >= before.tries_left:
+                return others, False
+            self._snapshots.put(replace(before, tries_left=now.tries_left))
+            return others, True
 
     def _as_one_story(self, event: ServerEvent, process: str) -> ServerEvent:
         """Return what an event means for a ticket that several processes are good for; any other as it is."""

@@ -71,11 +71,13 @@ class Account:
             return Refusal.EXPIRED
         return None
 
-    def use_elsewhere(self, tries_left: int, *, is_delivered: bool) -> None:
-        """Note what another process made of the ticket; that one tells of it."""
-        state = TransferState.DELIVERED if is_delivered else self.progress.state
-        tries_left = min(tries_left, self.progress.tries_left)
-        self.progress = replace(self.progress, state=state, tries_left=tries_left)
+    def use_elsewhere(self, tries_left: int) -> None:
+        """Note how many tries another process has left of the ticket; that one tells of it."""
+        self.progress = replace(self.progress, tries_left=min(tries_left, self.progress.tries_left))
+
+    def deliver_elsewhere(self) -> None:
+        """Note that another process has delivered the image; that one tells of it."""
+        self.progress = replace(self.progress, state=TransferState.DELIVERED)
 
     def withdrawn(self, now_s: float) -> bool:
         """Tell whether a transfer that was granted may no longer begin: its data connection came too late."""

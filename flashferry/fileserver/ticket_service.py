@@ -195,11 +195,14 @@ class TicketService:
         account = self._roster.find(ticket_id)
         if account is None:
             return
+        # Before what is told of the transfer that gives way, or it would be told with a try that was used.
+        account.use_elsewhere(tries_left)
         for session in tuple(account.sessions):
             session.give_way(_SUPERSEDED)
         if account.channel is not None:
             account.channel.cut(_SUPERSEDED)
-        account.use_elsewhere(tries_left, is_delivered=is_delivered)
+        if is_delivered:
+            account.deliver_elsewhere()
         self.settle(account)
 
     def set_site_link(self, site: str, link_bytes_per_s: int | None) -> None:

@@ -107,8 +107,8 @@ class SshClient(Visitor, asyncssh.SSHServer):
         if self.connection.is_open:
             self.connection.disconnect(asyncssh.DISC_BY_APPLICATION, why)
         elif not self.connection.was_made:
-            # Accepted a moment ago, and not served yet; else it is being aborted, and the transport has the socket.
-            self.socket.close()
+            # Accepted a moment ago, and not served yet; else it is being aborted.
+            self.connection.refuse()
 
     def leave(self) -> None:
         """Take it off the books; twice is harmless."""

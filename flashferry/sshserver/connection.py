@@ -9,6 +9,9 @@ Facts
   some eight times. The short way has neither; CBC goes the long way.
 - While keys are exchanged anew no data may be sent (RFC 4253 7.1); asyncssh keeps it back then, and here nothing is
   handed over until it is done.
+- asyncssh aborts its transport in the loop's next turn, and asyncio closes one at the end of what the client sends.
+  Closed with something left to send, it may send that and be gone before it is aborted; aborting it then is an
+  AttributeError of the loop (CPython 3.11 to 3.13, selector_events.py: _write_ready() leaves _conn_lost as it is).
 - asyncssh's names with an underscore are used in this module alone; what is expected of them is held by a test.
 """
 
@@ -88,6 +91,7 @@ class Connection(asyncssh.SSHServerConnection):
     Attributes:
         sent_bytes: All bytes handed to the transport so far.
         was_made: Whether it has its transport, or had it.
+        is_refused: Whether it is to end as soon as it has its transport.
         no_match: What both sides have no algorithm in common for, with both lists; empty while they have.
         wants_group_exchange: Whether that is the exchange of keys, and the client knows group exchange for it.
     """
@@ -105,15 +109,30 @@ class Connection(asyncssh.SSHServerConnection):
         self._is_full = False
         self.sent_bytes = 0
         self.no_match = ""
-        self.was_made = False
+        self.was_made = self.is_refused = False
         self.wants_group_exchange = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; the transport is to say at once when something waits in it."""
         assert isinstance(transport, asyncio.WriteTransport)
         self.was_made = True
+        if self.is_refused:
+            transport.abort()
+            return
         transport.set_write_buffer_limits(high=0)
         super().connection_made(transport)
+
+    def refuse(self) -> None:
+        """End it before it has begun, once it has its transport: that closes the socket, and nobody else may.
+
+        A number of the kernel's that is closed behind the loop's back may be another client's in the same turn.
+        """
+        self.is_refused = True
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """End by aborting alone, see the facts: the transport is not to close besides."""
+        super().eof_received()
+        return True
 
     def pause_writing(self) -> None:
         """Note that something waits in the transport."""
@@ -235,13 +254,23 @@ class Channel(asyncssh.SSHServerChannel[bytes]):
 
     def can_send(self, size: int) -> bool:
         """Tell whether so much data may go at once: within the window, and nothing waits before it."""
-        return self._send_state == "open" and not self._send_buf and size <= self._send_window
+        return self.takes_data and size <= self._send_window
 
     @property
     def number(self) -> int:
         """The client's number of it."""
         assert self._send_chan is not None
         return int(self._send_chan)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether data may be sent on it still; the client may have ended it a moment ago."""
+        return self._send_state == "open"
+
+    @property
+    def takes_data(self) -> bool:
+        """Whether it is open, and nothing waits in it."""
+        return self.is_open and not self._send_buf
 
     @property
     def waiting_bytes(self) -> int:

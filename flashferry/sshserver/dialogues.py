@@ -152,7 +152,8 @@ class SftpDialogue:
                 session.client.connection.send_data(session.channel, b"".join(answers))
                 # There may be more of them.
                 session.on_room()
-        self._pause(self._requests.waiting_bytes > _MOST_WAITING_BYTES)
+        # Behind the end of a channel nothing is kept back: its end is told when all of it was read.
+        self._pause(session.channel.is_open and self._requests.waiting_bytes > _MOST_WAITING_BYTES)
 
     def _turn(self) -> list[bytes]:
         """Return the answers of one turn; together they fill packets that one by one would leave half empty."""

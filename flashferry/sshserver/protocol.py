@@ -136,6 +136,9 @@ class SshListener:
         except (OSError, ValueError):
             client.leave()
             accepted.close()
+        else:
+            if client.connection.is_refused:
+                client.leave()
 
 
 def _quieten() -> None:

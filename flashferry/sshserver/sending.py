@@ -57,7 +57,7 @@ class ChannelWriter:
     @property
     def has_room(self) -> bool:
         """Whether a piece may be handed over now."""
-        return self._connection.has_room and not self._channel.waiting_bytes
+        return self._connection.has_room and self._channel.takes_data
 
     def send(self, file_descriptor: int, offset_bytes: int, most_bytes: int) -> int:
         """Hand over a piece, see `Writer`."""

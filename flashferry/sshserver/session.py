@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import asyncssh
 
 from flashferry.fileserver import sockets
+from flashferry.fileserver.protocol import tell_loop_error
 from flashferry.fileserver.records import EventKind, TransferState
 from flashferry.fileserver.sending import Ending, Retrieval
 from flashferry.sshserver.dialogues import Dialogue, ScpDialogue, SftpDialogue
@@ -197,7 +198,8 @@ class Session(asyncssh.SSHServerSession[bytes]):
         self._wants_room = False
 
     def handle_error(self) -> None:
-        """End the connection; the error is told by the loop."""
+        """Name an error of ours as such, and end the connection."""
+        tell_loop_error("ssh session")
         self.client.connection.abort()
 
     def sending_ended(self, ending: Ending) -> None:
@@ -229,4 +231,4 @@ class Session(asyncssh.SSHServerSession[bytes]):
     @property
     def has_room(self) -> bool:
         """Whether data may be handed over now."""
-        return self.client.connection.has_room and not self.channel.waiting_bytes
+        return self.client.connection.has_room and self.channel.takes_data

@@ -195,13 +195,16 @@ class Household:
     # What one process says and others have to know.
 
     def pass_on(self, event: "ServerEvent", process: str) -> None:
-        """Tell the others who serve a ticket that a try of it was used, or that it is delivered."""
+        """Tell the others who serve a ticket that a try of it was used, or that it is delivered.
+
+        The try is known here before they hear of it: who sees that one of them cuts its copy off asks here next.
+        """
         now = event.progress
         if now is None or len(self._children) < 2:
             return
-        others, before = self._telemetry.spent_of(now.ticket_id, process)
+        others, was_used = self._telemetry.use_try(now, process)
         is_delivered = event.kind is EventKind.DONE
-        if is_delivered or (before is not None and now.tries_left < before.tries_left):
+        if is_delivered or was_used:
             request = UseElsewhere(ticket_id=now.ticket_id, tries_left=now.tries_left, is_delivered=is_delivered)
             for name in others:
                 self._send(name, request)

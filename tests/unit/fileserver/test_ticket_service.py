@@ -90,6 +90,19 @@ def test_a_ticket_delivers_to_one_data_connection() -> None:
     assert (len(old.ends), newest.ends) == (1, [])
 
 
+def test_what_gives_way_to_another_process_is_told_with_the_tries_left() -> None:
+    """The try that is used there is counted before the transfer here is cut, and told with its end."""
+    room = _Room()
+    ticket = room.ticket(tries=2)
+    account, channel = room.account(ticket), _Channel()
+    told: list[int] = []
+    channel.cut = lambda _: told.append(account.progress.tries_left)  # type: ignore[method-assign]
+    room.tickets.begin(account, channel)
+    room.tickets.use_elsewhere(ticket.ticket_id, 0, is_delivered=True)
+    assert told == [0]
+    assert account.progress.state is TransferState.DELIVERED
+
+
 def test_a_revoked_ticket_keeps_no_session() -> None:
     """All that logged in with it are sent away, not the one alone that transfers."""
     room = _Room()
