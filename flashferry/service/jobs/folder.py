@@ -1,0 +1,120 @@
+"""A job's folder: what its process is told there, and what it leaves. Read and written by path alone, no database."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flashferry.core.json_access import Node
+from flashferry.core.state_folder import make_private_directory, open_private
+from flashferry.core.writing import write_whole
+
+_MOST_RESULT_BYTES = 256 << 20
+_TAIL_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a job's verb said at its end.
+
+    Attributes:
+        exit_code: Its exit code.
+        sentence: What that means, or the error in one sentence.
+    """
+
+    exit_code: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFolder:
+    """Where a job's files are.
+
+    Attributes:
+        path: `jobs/ID` in the state folder.
+    """
+
+    path: Path
+
+    @classmethod
+    def of(cls, state: Path, job_id: str) -> JobFolder:
+        """Return the folder of a job, whether or not it is there."""
+        return cls(path=state / "jobs" / job_id)
+
+    @property
+    def events(self) -> Path:
+        """Return the file of its run's events, one JSON object per line."""
+        return self.path / "events.jsonl"
+
+    @property
+    def result(self) -> Path:
+        """Return the file with what its verb printed: one JSON document, whole once the verb has ended."""
+        return self.path / "result.json"
+
+    @property
+    def stderr(self) -> Path:
+        """Return the file with what its verb said to people."""
+        return self.path / "stderr.txt"
+
+    @property
+    def plan(self) -> Path:
+        """Return the plan that it carries out or, of a job of the kind `plan`, that it made."""
+        return self.path / "plan.json"
+
+    @property
+    def command(self) -> Path:
+        """Return the file that tells its process what to run."""
+        return self.path / "command.json"
+
+    @property
+    def begun(self) -> Path:
+        """Return the file by which the first process of a job makes sure that it is the only one."""
+        return self.path / "begun.json"
+
+    def make(self) -> None:
+        """Make the folder, private, where it is not there.
+
+        Raises:
+            ConfigInvalid: It is somebody else's, or others may write there.
+            OSError: It cannot be made.
+        """
+        make_private_directory(self.path.parent)
+        make_private_directory(self.path)
+
+    def tell(self, path: Path, text: str) -> None:
+        """Write a file of the folder, whole, for its owner only.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        write_whole(path, text, is_private=True)
+
+    def outcome(self) -> Outcome | None:
+        """Return what the verb said at its end; None where it did not get to say anything, or not wholly."""
+        found = self.document()
+        code = found.get("exit_code")
+        if not isinstance(code, int) or isinstance(code, bool):
+            return None
+        node = Node(found)
+        return Outcome(exit_code=code, sentence=node.text("error") or node.text("meaning") or f"exit code {code}")
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON document that the verb printed; empty where there is none, or not a whole one."""
+        try:
+            with open_private(self.result, "rb") as file:
+                found = json.loads(file.read(_MOST_RESULT_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def last_words(self) -> str:
+        """Return the last line that the verb said to people; empty where there is none."""
+        try:
+            with open_private(self.stderr, "rb") as file:
+                file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
+                lines = file.read().decode("utf-8", "replace").splitlines()
+        except OSError:
+            return ""
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,138 @@
+"""Asking for a job: its row, and its line in the audit, in the transaction of whoever asks. Nothing is started here.
+
+What a run needs to be allowed is looked at in that same transaction: an approval that was taken back a moment before
+is none.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from http import HTTPStatus
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.outside import masked
+from flashferry.service.actor import LOOKS, Actor, Role, Via
+from flashferry.service.auditing import note
+from flashferry.service.jobs.folder import JobFolder
+from flashferry.service.jobs.wishes import JobWish, words_of
+from flashferry.service.problems import Problem, problem_of
+from flashferry.service.service import Service
+from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.jobs import (
+    ApprovedPlan,
+    Job,
+    JobKind,
+    add_job,
+    jobs_of_plan,
+    jobs_of_run,
+    plan_for_job,
+)
+
+_ACTIONS = {
+    JobKind.STAGE: "run.start",
+    JobKind.RESUME: "run.resume",
+    JobKind.RECOVER: "run.recover",
+    JobKind.PLAN: "plan.make",
+    JobKind.NIGHTLY: "nightly.start",
+}
+_OF_ONE_RUN = frozenset({JobKind.RESUME, JobKind.RECOVER})
+
+
+def action_of(kind: JobKind) -> str:
+    """Return what asking for a job of a kind is called in the audit."""
+    return _ACTIONS.get(kind, f"{kind.value}.start")
+
+
+def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wish: JobWish) -> Job:
+    """Enter a job and return it; it is begun within a second or two after the transaction is on disk.
+
+    Args:
+        service: The service.
+        database: The connection of the caller's transaction, which is to be `service.database.writing()`.
+        actor: Who asks; he needs the role of an operator for all sites that the job touches. The service itself does
+            what it was told to do beforehand.
+        wish: What is wanted.
+
+    Raises:
+        Problem: He may not, the plan is unknown or not approved, or something for it is under way already. The
+            transaction should be undone then; that it was refused goes into the audit by `note_refusal`, behind it.
+    """
+    plan = _plan(service, database, actor, wish)
+    sites = plan.sites if plan is not None else wish.sites
+    _check_actor(actor, wish, sites)
+    _check_free(database, wish)
+    job_id = f"j{service.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    try:
+        words = words_of(wish, service.settings.runs, service.state, JobFolder.of(service.state, job_id))
+    except ConfigInvalid as error:
+        raise problem_of(error) from None
+    job = Job(
+        job_id=job_id,
+        kind=wish.kind,
+        digest=wish.digest,
+        run_id=wish.run_id,
+        parent=wish.parent,
+        attempt=wish.attempt,
+        words=words,
+        sites=sites,
+        requested_by=actor.name,
+        via=actor.via.value,
+        reason=masked(wish.reason),
+        created_at=moment(service.now()),
+    )
+    add_job(database, job)
+    told = {"kind": job.kind.value, "digest": job.digest, "run": job.run_id, "sites": list(sites), "words": list(words)}
+    note(service, database, actor, action_of(job.kind), f"job:{job_id}", reason=job.reason, after=told)
+    return job
+
+
+def approval_lapsed(service: Service, plan: ApprovedPlan) -> str:
+    """Return why a plan may not be carried out now, in one sentence; empty where it may."""
+    if plan.state != "approved":
+        return f"the plan is not approved: expected the state approved, found {plan.state}"
+    if plan.ends_at is not None and moment_of(plan.ends_at) <= service.now():
+        return f"the plan was to end at {plan.ends_at}, which is past"
+    return ""
+
+
+def _plan(service: Service, database: sqlite3.Connection, actor: Actor, wish: JobWish) -> ApprovedPlan | None:
+    if wish.digest is None:
+        return None
+    plan = plan_for_job(database, wish.digest)
+    if plan is None or not (actor.via is Via.SYSTEM or actor.may(LOOKS, plan.sites)):
+        raise Problem(
+            HTTPStatus.NOT_FOUND, f"no plan {wish.digest[:12]}… is known here", hint="'GET /api/v1/plans' lists them"
+        )
+    lapsed = approval_lapsed(service, plan) if wish.kind in (JobKind.STAGE, JobKind.RESUME) else ""
+    if lapsed:
+        raise Problem(HTTPStatus.CONFLICT, lapsed, hint="Have it approved, or make it anew and have that approved")
+    return plan
+
+
+def _check_actor(actor: Actor, wish: JobWish, sites: tuple[str, ...]) -> None:
+    if actor.via is Via.SYSTEM or actor.may({Role.OPERATOR}, sites):
+        return
+    where = ", ".join(sites) if sites else "all sites"
+    raise Problem(
+        HTTPStatus.FORBIDDEN,
+        f"{wish.kind}: expected the role operator for {where}; {actor.name} has it not for all of that",
+        hint="Name only sites that you operate, or ask an administrator for the role",
+    )
+
+
+def _check_free(database: sqlite3.Connection, wish: JobWish) -> None:
+    """Refuse a second job for a plan, or for a run, while one is open."""
+    found: list[Job] = []
+    if wish.kind is JobKind.STAGE and wish.digest is not None:
+        found = [job for job in jobs_of_plan(database, wish.digest) if job.kind in (JobKind.STAGE, JobKind.RESUME)]
+    elif wish.kind in _OF_ONE_RUN and wish.run_id is not None:
+        found = jobs_of_run(database, wish.run_id)
+    if other := next((job for job in found if job.is_open), None):
+        raise Problem(
+            HTTPStatus.CONFLICT,
+            f"job {other.job_id} ({other.kind}) is {other.state} for the same "
+            f"{'plan' if wish.kind is JobKind.STAGE else 'run'}",
+            hint="Wait for its end, or stop its run",
+            job=other.job_id,
+        )
