@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
@@ -43,14 +44,18 @@ def whole(page: str) -> str:
     return page if page.endswith("\n") else page + "\n"
 
 
-def page_templates() -> Environment:
-    """Return a maker of pages: it escapes all that it is given, and knows our words for figures."""
+def page_templates(load: Callable[[str], str] = part) -> Environment:
+    """Return a maker of pages: it escapes all that it is given, and knows our words for figures.
+
+    Args:
+        load: Returns the template of a name.
+    """
     made = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=FunctionLoader(part),
+        loader=FunctionLoader(load),
     )
     made.globals |= {
         "rate": words.rate,

@@ -7,8 +7,10 @@ refuse it besides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from fastapi import APIRouter
 
 from flashferry.service.actor import LOOKS, Role
 
@@ -43,5 +45,24 @@ ADMINISTERS = Access(roles=frozenset({Role.ADMIN}))
 ROUTES: Mapping[tuple[str, str], Access] = {
     # What needs no signing in.
     ("GET", "/healthz"): PUBLIC,
+    ("GET", "/assets/{name}"): PUBLIC,
+    # What goes on.
+    ("GET", "/"): SELF,
+    ("GET", "/tonight"): VIEWS,
+    ("GET", "/tonight.json"): VIEWS,
 }
 """Method and path, as the route has it, to who may call it."""
+
+
+def routes_in(routers: Iterable[APIRouter]) -> frozenset[tuple[str, str]]:
+    """Return method and path of all routes of some routers.
+
+    An application does not tell: FastAPI looks at the routers that it was given when somebody asks it for something.
+    """
+    return frozenset(
+        (method, getattr(route, "path", ""))
+        for router in routers
+        for route in router.routes
+        for method in getattr(route, "methods", None) or ()
+        if method != "HEAD"
+    )

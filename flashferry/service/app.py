@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
-from flashferry.service.access import ROUTES
+from flashferry.service.access import ROUTES, routes_in
 from flashferry.service.api import health
+from flashferry.service.pages import assets, tonight
+from flashferry.service.pages.frame import problem_page
 from flashferry.service.problems import Problem, problem_response
 from flashferry.service.service import Service
 
-ROUTERS = (health.router,)
+ROUTERS = (health.router, assets.router, tonight.router)
 """Of all subjects."""
 
 
@@ -23,21 +24,16 @@ def build_app(service: Service) -> FastAPI:
     """
     app = FastAPI(title="flashferry", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service
+    app.state.problem_page = problem_page
     for router in ROUTERS:
         app.include_router(router)
+    app.state.routes = routes_in(ROUTERS)
     app.add_exception_handler(Problem, _tell)
-    for route in app.routes:
-        _check_row(route)
+    for method, path in sorted(app.state.routes - ROUTES.keys()):
+        raise LookupError(f"route {method} {path} has no row in the table of access")
     return app
 
 
 def _tell(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, Problem)
     return problem_response(request, problem)
-
-
-def _check_row(route: BaseRoute) -> None:
-    path = getattr(route, "path", "")
-    for method in getattr(route, "methods", None) or ():
-        if method != "HEAD" and (method, path) not in ROUTES:
-            raise LookupError(f"route {method} {path} has no row in the table of access")

@@ -37,9 +37,9 @@ def problem_of(error: FlashferryError, status: HTTPStatus = HTTPStatus.UNPROCESS
     return Problem(status, error.message, hint=error.hint or "", kind=str(error.kind))
 
 
-def problem_response(request: Request, problem: Problem) -> Response:
-    """Return a problem as an answer."""
-    body = {
+def problem_document(request: Request, problem: Problem) -> dict[str, object]:
+    """Return a problem as RFC 9457 has it."""
+    return {
         "type": "about:blank",
         "title": problem.status.phrase,
         "status": problem.status.value,
@@ -48,4 +48,13 @@ def problem_response(request: Request, problem: Problem) -> Response:
         "instance": request.url.path,
         **problem.more,
     }
+
+
+def problem_response(request: Request, problem: Problem) -> Response:
+    """Return a problem as an answer: as a page where the application has one for whoever asks."""
+    page = getattr(request.app.state, "problem_page", None)
+    found: Response | None = page(request, problem) if page is not None else None
+    if found is not None:
+        return found
+    body = problem_document(request, problem)
     return Response(json.dumps(body).encode(), problem.status.value, media_type=MEDIA_TYPE)

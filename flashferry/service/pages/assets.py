@@ -1,0 +1,77 @@
+"""Style sheet, scripts and sign of all pages: our own files, each addressed by what is in it, so that browsers keep it.
+
+Nothing is fetched from elsewhere, and the content policy lets nothing else in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from flashferry.reports.svg import GRAPH_STYLE
+from flashferry.service.problems import Problem
+
+router = APIRouter()
+
+_FOLDER = "templates.service"
+_KINDS = {
+    "icon.svg": "image/svg+xml",
+    "live.js": "text/javascript",
+    "live-worker.js": "text/javascript",
+    "service.css": "text/css",
+}
+_FOR_EVER = "public, max-age=31536000, immutable"
+_ASK_AGAIN = "no-cache"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asset:
+    """A file of the pages.
+
+    Attributes:
+        body: What is in it.
+        media_type: Its kind.
+        mark: The beginning of its SHA-256.
+    """
+
+    body: bytes
+    media_type: str
+    mark: str
+
+
+def asset(name: str) -> str:
+    """Return the path of a file of the pages; it changes with what is in it.
+
+    Raises:
+        KeyError: There is none of that name.
+    """
+    return f"/assets/{name}?v={_asset(name).mark}"
+
+
+@router.get("/assets/{name}", include_in_schema=False)
+def answer(name: str, request: Request) -> Response:
+    """Answer with a file of the pages."""
+    if name not in _KINDS:
+        raise Problem(HTTPStatus.NOT_FOUND, f"there is no file {name!r} of the pages", hint="Load the page anew")
+    found = _asset(name)
+    is_named = request.query_params.get("v") == found.mark
+    headers = {"Cache-Control": _FOR_EVER if is_named else _ASK_AGAIN, "ETag": f'"{found.mark}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED.value, headers=headers)
+    return Response(found.body, media_type=found.media_type, headers=headers)
+
+
+@cache
+def _asset(name: str) -> Asset:
+    media_type = _KINDS[name]
+    body = files(_FOLDER).joinpath(name).read_text(encoding="utf-8")
+    if name == "service.css":
+        body += GRAPH_STYLE
+    made = body.encode()
+    return Asset(body=made, media_type=media_type, mark=hashlib.sha256(made).hexdigest()[:12])

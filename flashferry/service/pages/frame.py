@@ -1,0 +1,196 @@
+"""What is around every page: the base template, who is signed in, where else to go; and its twin as JSON.
+
+A page is a function that returns a view: a mapping or a dataclass, of values that JSON has a form for. `twin` makes two
+routes of it, the page itself and the same as JSON at its path with `.json` behind it. Everything that a template prints
+is escaped, has known secrets masked and control characters made visible: names of devices, banners and comments stay
+text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, wraps
+from http import HTTPStatus
+from importlib.resources import files
+from inspect import Parameter, signature
+from typing import ParamSpec
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from jinja2 import Environment
+from starlette.responses import HTMLResponse, Response
+
+from flashferry.core.codec import to_json
+from flashferry.core.outside import shown, told
+from flashferry.reports import words
+from flashferry.reports.pages import page_templates
+from flashferry.service.access import ROUTES
+from flashferry.service.actor import Actor
+from flashferry.service.api.depends import service_of
+from flashferry.service.pages.assets import asset
+from flashferry.service.problems import Problem, problem_document
+from flashferry.store.service.database import moment
+
+Given = ParamSpec("Given")
+
+_FOLDER = "templates.service"
+_ASKED = "request_of_the_page"
+
+NAVIGATION = (
+    ("Tonight", "/tonight"),
+    ("Plans", "/plans"),
+    ("Runs", "/runs"),
+    ("Devices", "/devices"),
+    ("Images", "/images"),
+    ("Schedules", "/schedules"),
+    ("Trends", "/trends"),
+    ("Audit", "/audit"),
+    ("Admin", "/admin"),
+)
+"""In this order; one that has no route, or that somebody may not call, is not shown to him."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A page in the navigation.
+
+    Attributes:
+        title: What it is called.
+        path: Where it is.
+        is_here: Whether the page that is shown is it, or below it.
+    """
+
+    title: str
+    path: str
+    is_here: bool
+
+
+def page(
+    request: Request, template: str, view: object, *, status: HTTPStatus = HTTPStatus.OK, has_twin: bool = False
+) -> HTMLResponse:
+    """Return a page.
+
+    Args:
+        request: What was asked.
+        template: Name of a file in `templates/service`, which extends `base.html`.
+        view: What the template has as `view`.
+        status: The status of HTTP.
+        has_twin: Whether the same is at this path with `.json` behind it.
+
+    The template has besides: `parts` (macros of `parts.html`), `csrf` (the value of the hidden field of forms), `who`,
+    `actor` (None where nobody is signed in), `may(method, path)` (whether he may call a route of the table of access
+    somewhere), `link(path, *names)` (a path with names quoted behind it), and the words for figures of reports.
+    """
+    actor: Actor | None = getattr(request.state, "actor", None)
+    text = (
+        _templates()
+        .get_template(template)
+        .render(
+            view=view,
+            actor=actor,
+            who=actor.name if actor is not None else "",
+            csrf=_csrf(request),
+            pages=tuple(_places(request, actor)) if actor is not None else (),
+            now=words.moment(moment(service_of(request).now())),
+            twin=f"{request.url.path}.json{'?' + request.url.query if request.url.query else ''}" if has_twin else "",
+            has=lambda method, path: _has_route(request, method, path),
+            may=lambda method, path: _has_route(request, method, path) and _may(actor, method, path),
+        )
+    )
+    return HTMLResponse(text, status.value, headers={"Cache-Control": "no-store"})
+
+
+def json_page(view: object) -> Response:
+    """Return a view as JSON."""
+    body = json.dumps(told(to_json(view)), indent=1).encode() + b"\n"
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def twin(router: APIRouter, path: str, template: str) -> Callable[[Callable[Given, object]], Callable[Given, object]]:
+    """Return a decorator that makes a page, and its twin as JSON, of a function that returns their view.
+
+    Args:
+        router: Where the two routes are added. Both need their row in the table of access.
+        path: The page's path; the twin's is it with `.json` behind it.
+        template: The page's template.
+
+    The function takes what routes of FastAPI take.
+    """
+
+    def add(view: Callable[Given, object]) -> Callable[Given, object]:
+        @wraps(view)
+        def as_json(*args: Given.args, **kwargs: Given.kwargs) -> Response:
+            return json_page(view(*args, **kwargs))
+
+        @wraps(view)
+        def as_page(*args: Given.args, **kwargs: Given.kwargs) -> Response:
+            request = kwargs.pop(_ASKED)
+            assert isinstance(request, Request)
+            return page(request, template, view(*args, **kwargs), has_twin=True)
+
+        taken = signature(view)
+        asked = Parameter(_ASKED, Parameter.KEYWORD_ONLY, annotation=Request)
+        as_page.__dict__["__signature__"] = taken.replace(parameters=[*taken.parameters.values(), asked])
+
+        # The twin first: `/runs/{run_id}` would take `/runs/x.json` for a run.
+        for where, route in ((f"{path}.json", as_json), (path, as_page)):
+            router.add_api_route(where, route, methods=["GET"], response_model=None, include_in_schema=False)
+        return view
+
+    return add
+
+
+def problem_page(request: Request, problem: Problem) -> Response | None:
+    """Return a problem as a page, or None where a program asked."""
+    path = request.url.path
+    is_of_page = not path.startswith("/api/") and not path.endswith(".json")
+    if not is_of_page or "text/html" not in request.headers.get("accept", ""):
+        return None
+    return page(request, "problem.html", problem_document(request, problem), status=problem.status)
+
+
+def link(path: str, *names: str) -> str:
+    """Return a path with names behind it, each quoted whole."""
+    return "/".join((path, *(quote(name, safe="") for name in names)))
+
+
+def _csrf(request: Request) -> str:
+    return str(getattr(request.state, "csrf", ""))
+
+
+def _places(request: Request, actor: Actor) -> Iterator[Place]:
+    here = request.url.path
+    for title, path in NAVIGATION:
+        if _has_route(request, "GET", path) and _may(actor, "GET", path):
+            yield Place(title=title, path=path, is_here=here == path or here.startswith(f"{path}/"))
+
+
+def _has_route(request: Request, method: str, path: str) -> bool:
+    return (method, path) in request.app.state.routes
+
+
+def _may(actor: Actor | None, method: str, path: str) -> bool:
+    row = ROUTES.get((method, path))
+    if row is None or row.is_public:
+        return row is not None
+    return actor is not None and (not row.roles or actor.has(row.roles))
+
+
+@cache
+def _source(name: str) -> str:
+    return files(_FOLDER).joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _templates() -> Environment:
+    made = page_templates(_source)
+    made.finalize = _printed
+    made.globals |= {"asset": asset, "link": link}
+    return made
+
+
+def _printed(value: object) -> object:
+    """Return what a template prints: text of whatever origin without secrets, and nothing that is obeyed in it."""
+    return shown(value) if type(value) is str else value

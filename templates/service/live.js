@@ -1,0 +1,1 @@
+// Filled in with the live state; pages do without it.
