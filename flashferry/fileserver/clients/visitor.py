@@ -12,6 +12,7 @@ Facts
 """
 
 import os
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from flashferry.fileserver import sockets
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from flashferry.tcp.syn import SynOptions
 
 
-class Visitor:
+class Visitor(ABC):
     """One client's connection.
 
     Attributes:
@@ -49,26 +50,26 @@ class Visitor:
     _is_anonymous = _is_counted = False
 
     @property
+    @abstractmethod
     def tickets(self) -> "TicketService":
         """The server's ticket service."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def settings(self) -> "ServerSettings":
         """How the server runs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def displace(self) -> None:
         """Give the place up, now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def give_way(self, reason: str) -> None:
         """End its transfer, whether it runs or waits to begin; the session stays where the protocol allows it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def send_away(self, reason: str) -> None:
         """End its transfer and the session."""
-        raise NotImplementedError
 
     # Its place.
 

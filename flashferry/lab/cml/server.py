@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
@@ -127,7 +128,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(ABC, BaseHTTPRequestHandler):
     """Reads requests of one connection, one after another."""
 
     protocol_version = "HTTP/1.1"
@@ -170,8 +171,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self._do()
 
-    def _do(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _do(self) -> None: ...
 
     def _length(self) -> int:
         length = self.headers.get("Content-Length", "0")

@@ -10,6 +10,7 @@ import contextlib
 import select
 import socket
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from flashferry.lab.standin import receive_window
@@ -208,7 +209,7 @@ class Transfer:
             self._connections.remove(entry[1])
 
 
-class WordedTransfer(Transfer):
+class WordedTransfer(Transfer, ABC):
     """A transfer by a client whose words are data; see `flashferry.lab.standin.wording`.
 
     How far it has come is "connect", then "dialogue", then "file".
@@ -230,9 +231,9 @@ class WordedTransfer(Transfer):
             return self.failed({"connect": "unreachable", "dialogue": "silent"}.get(self._stage, "stalled"))
         return self.failed(self.name_of_loss())
 
+    @abstractmethod
     def name_of_loss(self) -> str:
         """Return by which name the words for a lost connection are asked for."""
-        raise NotImplementedError
 
 
 def await_call(listener: socket.socket, longest_s: float) -> None:

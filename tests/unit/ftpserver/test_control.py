@@ -6,7 +6,7 @@ from typing import Any
 from flashferry.fileserver.protocol import IOLoop
 from ftpserver.base import Fifo
 from ftpserver.commands import COMMANDS, masked_command
-from ftpserver.control import BoundedControl
+from ftpserver.session import ImageSession
 
 
 def test_commands_are_masked_where_they_may_hold_secrets() -> None:
@@ -28,7 +28,9 @@ def test_a_reply_to_who_was_taken_out_of_the_loop_is_sent_and_fails_nothing() ->
     """After QUIT behind a RETR: the library asked the loop for a descriptor that it had no more, and nobody closed."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        session: Any = BoundedControl.__new__(BoundedControl)
+        # As a listener makes its class, see `ftpserver.protocol.session_class`.
+        kind = type("Session", (ImageSession,), {"tickets": None, "settings": None})
+        session: Any = kind.__new__(kind)
         session.ioloop = IOLoop()
         session.socket, session._fileno = ours, ours.fileno()
         session.connected, session._closed = True, False

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import socket
 import time
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -155,11 +156,11 @@ class SshPull(WordedTransfer, Pull):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(channel.wait_closed(), _FAREWELL_S)
 
-    async def _ask_for(self, channel: DeviceChannel, session: FileSession) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _ask_for(self, channel: DeviceChannel, session: FileSession) -> None: ...
 
-    def _talk(self, channel: DeviceChannel, file: ArrivingFile) -> ScpSink | SftpReader:
-        raise NotImplementedError
+    @abstractmethod
+    def _talk(self, channel: DeviceChannel, file: ArrivingFile) -> ScpSink | SftpReader: ...
 
 
 class ScpPull(SshPull):

@@ -98,6 +98,14 @@ def house(tmp_path: Path) -> Iterator[House]:
         visitor.socket.close()
 
 
+@pytest.mark.parametrize("name", ["tickets", "settings", "displace", "give_way", "send_away"])
+def test_a_protocol_that_forgets_its_part_makes_no_client(house: House, name: str) -> None:
+    """It is told when the first client comes, and not when one is to be sent away."""
+    forgetful = type("Forgetful", (Guest,), {name: getattr(Visitor, name)})
+    with pytest.raises(TypeError, match=name):
+        forgetful(house.tickets, ADDRESS)
+
+
 def test_who_is_counted_is_taken_off_the_books_once(house: House) -> None:
     """Also who was not let stay, and however often it is said."""
     first, second, third = (house.visitor() for _ in range(3))
