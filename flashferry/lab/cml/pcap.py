@@ -1,6 +1,7 @@
 """Files of captured packets: written, cut, and told packet by packet, as far as a stand-in needs it.
 
-The form is that of libpcap 2.4 with microseconds, link type Ethernet.
+The form is that of libpcap 2.4 with microseconds, link type Ethernet. Short, for nobody needs more of it; by itself,
+for both kinds of nodes, the conditions of links and the interface write or read it.
 """
 
 from __future__ import annotations

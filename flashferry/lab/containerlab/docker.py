@@ -2,7 +2,8 @@
 
 Only what a night asks: `docker version --format {{.Server.Version}}`, `docker image inspect NAME`, and
 `docker logs --tail N NAME`. The words of refusals are docker's, by its own documentation and many logs; whether a
-real one says them in just this way makes no difference to whoever only looks at the exit code.
+real one says them in just this way makes no difference to whoever only looks at the exit code. Short, for a night asks
+no more; a module as `clab` is, for each is a program by itself.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.description.reading import load_description
 from flashferry.nightly.playing import cml_access
 from tests.component.nightly.cml.standing import TEXT
-from tests.component.nightly.matrix.ground import Ground, open_ground
+from tests.component.nightly.matrix.ground import Ground
 from tests.component.nightly.matrix.player import played_with, write_description
 
 USAGE, LAB = 2, 7
@@ -27,18 +27,12 @@ NOBODYS = PORT.getsockname()[1]
 """A port that is bound and not listened at."""
 
 
-@pytest.fixture(scope="module")
-def _ground() -> Iterator[Ground]:
-    with open_ground() as ground:
-        yield ground
-
-
 @pytest.fixture
-def ground(_ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Ground:
-    _ground.begin()
-    monkeypatch.setenv("FLASHFERRY_CML_USERNAME", _ground.standin.username)
-    monkeypatch.setenv("FLASHFERRY_CML_PASSWORD", _ground.password)
-    return _ground
+def ground(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    """The ground, with its login in the environment."""
+    monkeypatch.setenv("FLASHFERRY_CML_USERNAME", ground.standin.username)
+    monkeypatch.setenv("FLASHFERRY_CML_PASSWORD", ground.password)
+    return ground
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,57 +3,35 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from flashferry.cli.main import main
 from flashferry.lab.cml.standin import RunningController, standin_controller
 from flashferry.nightly import playing
-from tests.component.nightly.cml.standing import QuickClock
-
-Call = Callable[..., tuple[int, str, str]]
+from tests.component.nightly.cml.standing import QuickClock, write_night
+from tests.component.nightly.conftest import Call
 
 
 @pytest.fixture
-def standin(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningController]:
+def standin(log_in: Callable[[RunningController], None]) -> Iterator[RunningController]:
     pytest.importorskip("virl2_client", reason="needs the extra 'cml'")
     with standin_controller() as running:
-        monkeypatch.setenv("FLASHFERRY_CML_USERNAME", running.username)
-        monkeypatch.setenv("FLASHFERRY_CML_PASSWORD", running.password)
+        log_in(running)
         yield running
 
 
 @pytest.fixture
-def night(
-    standin: RunningController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Call:
-    """Return what runs a night with options, and returns exit code, standard output and standard error."""
-    (tmp_path / "image.bin").write_bytes(b"image")
+def night(standin: RunningController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nightly: Call) -> Call:
+    """Return what runs a night with options."""
+    write_night(tmp_path, standin, node={"node_definition": "cat8000v"}, limits={"reach_minutes": 0.1})
     (tmp_path / "c8000v.qcow2").write_bytes(b"QFI\xfb" + b"disk" * 100_000)
     (tmp_path / "c8000v.SPA.bin").write_bytes(b"\x7fELF")
-    content = {
-        "controller": {"url": standin.url, "ca_file": str(standin.ca_file)},
-        "topology": {
-            "sites": [{"name": "branch", "condition": {"latency_ms": 50}, "nodes": [{"node_definition": "cat8000v"}]}]
-        },
-        "night": {"image": "image.bin"},
-        "limits": {"reach_minutes": 0.1},
-        "artefacts": {"folder": "nights"},
-    }
-    (tmp_path / "nightly.yaml").write_text(json.dumps(content))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(playing, "SystemClock", QuickClock)
-
-    def call(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["flashferry", "nightly", "run", "--json", "--state-dir", "state", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return (int(left.value.code or 0), *capsys.readouterr())
-
-    return call
+    return partial(nightly, "run", "--json", "--state-dir", "state")
 
 
 def asked(standin: RunningController, *what: str) -> list[str]:

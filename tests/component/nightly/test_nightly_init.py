@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flashferry.cli.main import main
 from flashferry.lab.cml.standin import RunningController, standin_controller
-
-Call = Callable[..., tuple[int, str, str]]
+from tests.component.nightly.cml.standing import write_night
+from tests.component.nightly.conftest import Call, Called
 
 
 @pytest.fixture(scope="module")
@@ -25,29 +23,19 @@ def running() -> Iterator[RunningController]:
 
 @pytest.fixture
 def call(
-    running: RunningController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    running: RunningController,
+    tmp_path: Path,
+    nightly: Call,
+    log_in: Callable[[RunningController], None],
 ) -> Call:
-    """Return what checks a description with changes, and returns exit code, standard output and standard error."""
-    monkeypatch.setenv("FLASHFERRY_CML_USERNAME", running.username)
-    monkeypatch.setenv("FLASHFERRY_CML_PASSWORD", running.password)
-    (tmp_path / "image.bin").write_bytes(b"image")
+    """Return what checks a description with changes; the password is in no output."""
+    log_in(running)
 
-    def call(*words: str, nodes: dict[str, Any] | None = None, **controller: Any) -> tuple[int, str, str]:
-        group = {"node_definition": "csr1000v"} | (nodes or {})
-        content = {
-            "controller": {"url": running.url, "ca_file": str(running.ca_file)} | controller,
-            "topology": {"sites": [{"name": "branch", "condition": {"latency_ms": 50}, "nodes": [group]}]},
-            "night": {"image": "image.bin"},
-            "artefacts": {"folder": "nights"},
-        }
-        (tmp_path / "nightly.yaml").write_text(json.dumps(content))
-        words = ("flashferry", "nightly", "init", "--check", str(tmp_path / "nightly.yaml"), *words)
-        monkeypatch.setattr(sys, "argv", list(words))
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
+    def call(*words: str, node: dict[str, Any] | None = None, **controller: Any) -> Called:
+        file = write_night(tmp_path, running, node=node, controller=controller)
+        code, out, err = nightly("init", "--check", str(file), *words)
         assert running.password not in out + err
-        return int(left.value.code or 0), out, err
+        return code, out, err
 
     return call
 
@@ -61,7 +49,7 @@ def test_a_controller_that_can_says_so(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "controller", "code", "said"),
+    ("node", "controller", "code", "said"),
     [
         ({"image_definition": "csr1000v-99"}, {}, 7, "csr1000v-99"),
         ({"count": 31}, {}, 7, "nodes"),
@@ -71,10 +59,10 @@ def test_a_controller_that_can_says_so(call: Call) -> None:
     ids=["an unknown image", "more nodes than the licence", "a wrong address", "an unproven certificate"],
 )
 def test_a_controller_that_cannot_is_the_labs_fault(
-    call: Call, nodes: dict[str, Any], controller: dict[str, Any], code: int, said: str
+    call: Call, node: dict[str, Any], controller: dict[str, Any], code: int, said: str
 ) -> None:
     """In one sentence, with the exit code of the lab."""
-    found, out, err = call(nodes=nodes, **controller)
+    found, out, err = call(node=node, **controller)
     assert (found, out) == (code, ""), err
     assert said in err, err
     assert err.count("\n") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,6 +15,7 @@ from flashferry.nightly.history import with_tonight
 from flashferry.nightly.judging import judge_night
 from flashferry.nightly.night import MeasuredLink, Night, NightCopy, NightFigure, NightStep, StepName, StepOutcome
 from flashferry.store.nights import PastSeriesNight
+from tests.unit.nightly.fakes import Rig
 
 BEGUN = datetime(2026, 11, 1, 1, 0, tzinfo=UTC)
 ROUTERS = (
@@ -144,6 +146,12 @@ def night() -> Callable[..., Night]:
 @pytest.fixture
 def play() -> Callable[..., tuple[list[Night], list[PastSeriesNight]]]:
     return played
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    """A night in memory."""
+    return Rig(tmp_path)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from flashferry.nightly.backend import (
 from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.flow import NightParts
 from flashferry.nightly.link_measure import Pings
+from flashferry.nightly.night import Night, StepOutcome
 from flashferry.nightly.product import ProductRun
 from flashferry.nightly.routers import Configurations, Look
 from flashferry.nightly.settings import NightLimits, NightSettings, NodeLogin
@@ -34,22 +35,29 @@ BOOTED_AFTER_S = 60.0
 
 
 class WoundClock:
-    """Time passes by sleeping alone."""
+    """Time passes by sleeping alone, from 01:00 on."""
 
     def __init__(self) -> None:
-        self.at_s = 1000.0
+        self.at_s = 0.0
+        self.slept: list[float] = []
         self.at_second: dict[float, Callable[[], None]] = {}
 
     def now(self) -> datetime:
-        return datetime(2026, 11, 22, 1, 0, tzinfo=UTC) + timedelta(seconds=self.at_s - 1000.0)
+        return datetime(2026, 11, 22, 1, 0, tzinfo=UTC) + timedelta(seconds=self.at_s)
 
     def monotonic_s(self) -> float:
         return self.at_s
 
     def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
         self.at_s += max(seconds, 0.001)
         for due in [one for one in self.at_second if one <= self.at_s]:
             self.at_second.pop(due)()
+
+
+def failed(night: Night) -> list[tuple[str, Fault | None]]:
+    """Return the steps of a night that failed, each with whose fault it was."""
+    return [(step.name.value, step.fault) for step in night.steps if step.outcome is StepOutcome.FAILED]
 
 
 def lab_fault(message: str = "502 Bad Gateway", fault: Fault = Fault.LAB) -> NightFault:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,36 +21,10 @@ from flashferry.nightly.artefacts.words import night_result, night_word, title_o
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.history import by_series
 from flashferry.nightly.night import Colour, Night, SeriesKey, StepName
+from tests.pages import Page
 from tests.some import some
 
-VOID = {"meta", "br", "input", "link", "img", "hr"}
 HOSTILE = "<script>alert(1)</script>\"'&\x07"
-
-
-class Page(HTMLParser):
-    """What a page is made of: tags in balance, attributes, and words."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
-        self.words = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.words += data
 
 
 @pytest.fixture
@@ -183,13 +156,13 @@ def test_a_series_names_its_node_once(image, told):
 def test_the_page_says_what_the_night_says(nights):
     """Result, red series with their sentences, links as planned and measured, each copy's rate, files."""
     judged, history = nights
-    text = Page(night_html(night_report(judged[21], history, ["consoles/xe1.log"]))).words
+    text = Page(night_html(night_report(judged[21], history, ["consoles/xe1.log"]))).text
     for judgement in judged[21].judgements:
         assert judgement.sentence in text or judgement.key.verb == "lines left"
     assert "50 Mbit/s, 50 ms, 0.01% lost" in text
     assert "consoles/xe1.log" in text
     assert text.count("probe as it is") > 20
-    lab = Page(night_html(night_report(judged[19], history))).words
+    lab = Page(night_html(night_report(judged[19], history))).text
     assert "The lab failed; nothing is said about the product." in lab
     assert "start: the controller answered 502" in lab
 
@@ -200,7 +173,7 @@ def test_all_nights_are_on_one_page(nights):
     words = [night_word(one) for one in judged]
     assert words[17:] == ["good", "not compared", "lab", "amber", "red"]
     assert night_result(judged[21]).startswith("red; series: ")
-    text = Page(history_html(judged, by_series(history), written_by="flashferry 0.1.0")).words
+    text = Page(history_html(judged, by_series(history), written_by="flashferry 0.1.0")).text
     assert [text.index(one.night_id) for one in judged] == sorted(text.index(one.night_id) for one in judged)[::-1]
 
 

@@ -17,20 +17,11 @@ from flashferry.nightly.flow import run_night
 from flashferry.nightly.night import Colour, Judgement, StepName, StepOutcome
 from flashferry.nightly.product import ProductRun
 from flashferry.store.run_lock import lock_of
-from tests.unit.nightly.fakes import Rig, failed_device, lab_fault
-
-
-@pytest.fixture
-def rig(tmp_path):
-    return Rig(tmp_path)
+from tests.unit.nightly.fakes import failed, failed_device, lab_fault
 
 
 def outcomes(night):
     return {step.name.value: step.outcome.value for step in night.steps}
-
-
-def failed(night):
-    return [(step.name.value, step.fault) for step in night.steps if step.outcome is StepOutcome.FAILED]
 
 
 def test_a_good_night_does_all_steps_in_their_order_and_leaves_nothing(rig):
@@ -319,7 +310,7 @@ def test_a_clean_up_that_fails_for_a_minute_is_no_failure(rig):
 def test_a_night_that_is_stopped_removes_its_lab_first(rig, after_s):
     """SIGTERM in any step: nothing more is tried, the lab is gone, the exit code is 130."""
     rig.routers.silent["xe1"] = 2
-    rig.clock.at_second[1000.0 + after_s] = lambda: setattr(rig, "is_stopped", True)
+    rig.clock.at_second[after_s] = lambda: setattr(rig, "is_stopped", True)
     night = run_night(rig.parts)
     assert night.is_interrupted
     assert night.exit_code == 130
@@ -333,7 +324,7 @@ def test_a_night_that_is_stopped_removes_its_lab_first(rig, after_s):
 def test_a_lab_left_by_a_stopped_night_is_told(rig):
     """A night that somebody ended may leave no lab either."""
     rig.backend.fail("down", lab_fault(fault=Fault.CLEANUP))
-    rig.clock.at_second[1030.0] = lambda: setattr(rig, "is_stopped", True)
+    rig.clock.at_second[30.0] = lambda: setattr(rig, "is_stopped", True)
     assert run_night(rig.parts).exit_code == 8
 
 

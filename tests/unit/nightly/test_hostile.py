@@ -18,21 +18,12 @@ from flashferry.nightly.lab_notes import LabNotes, is_night_alive, nobodys, read
 from flashferry.nightly.night import Night, NightStep, StepName, StepOutcome
 from flashferry.nightly.product import ProductRun
 from flashferry.nightly.topology.day0 import without_secrets
-from tests.unit.nightly.fakes import Rig, lab_fault, probe_device
+from tests.unit.nightly.fakes import failed, lab_fault, probe_device
 
 NOW = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)
 TITLE = "ff-nightly-20261122T0000-3f2a"
 ENDLESS_PID = 2**22 + 1
 """No process has it."""
-
-
-@pytest.fixture
-def rig(tmp_path):
-    return Rig(tmp_path)
-
-
-def failed(night):
-    return [(step.name.value, step.fault) for step in night.steps if step.outcome is StepOutcome.FAILED]
 
 
 def lab(notes, title=TITLE, lab_id="1"):

@@ -9,10 +9,9 @@ import pytest
 from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.faults import Fault, NightFault
 from flashferry.nightly.flow import run_night
-from flashferry.nightly.night import StepOutcome
 from flashferry.nightly.routers import Configurations, check_is_the_labs
 from tests.unit.nightly.describing import described
-from tests.unit.nightly.fakes import CONFIGURATION, Rig, two_nodes
+from tests.unit.nightly.fakes import CONFIGURATION, failed, two_nodes
 from tests.unit.nightly.test_topology import TITLE, made, parsed
 
 
@@ -20,15 +19,6 @@ def named(title, mark=""):
     """Return the lab of two routers whose first configurations name them."""
     lab = two_nodes(title)
     return replace(lab, nodes=tuple(replace(one, host_name=one.label, mark=mark) for one in lab.nodes))
-
-
-def failed(night):
-    return [(step.name.value, step.fault) for step in night.steps if step.outcome is StepOutcome.FAILED]
-
-
-@pytest.fixture
-def rig(tmp_path):
-    return Rig(tmp_path)
 
 
 @pytest.mark.parametrize("running", ["hostname core-1\n!\nend", "version 17.9\nend"])

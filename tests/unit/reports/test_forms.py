@@ -9,7 +9,6 @@ import io
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -25,42 +24,11 @@ from flashferry.reports.as_junit import report_junit
 from flashferry.reports.model import Speed
 from flashferry.reports.thresholds import Status, checks_of, parse_threshold, worst
 from flashferry.store.run_lock import RunState
+from tests.pages import Page
 from tests.some import some
 
 RECORDS = Path(__file__).parent / "records"
 HOSTILE = "=cmd|'/C calc'!A1<script>alert(1)</script>\"'&\x07"
-VOID = {"meta", "br", "input", "link", "img", "hr"}
-
-
-class Page(HTMLParser):
-    """What a page is made of: tags in balance, attributes, and text outside script and style."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
-        self.parts: dict[str, list[str]] = {"script": [], "style": []}
-        self.words: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag in self.parts:
-            self.parts[tag].append("")
-
-    def handle_startendtag(self, tag, attrs):
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] in self.parts:
-            self.parts[self.open[-1]][-1] += data
-        else:
-            self.words.append(data)
 
 
 def every_kind(run, device, record, three, fleet):
@@ -244,7 +212,7 @@ def test_html_shows_hostile_text_as_text(run, device, record, report):
     bad["seconds_by_step"] = {HOSTILE: 1.0}
     page = Page(report_html(report(run(device(HOSTILE, bad, site=HOSTILE, address=HOSTILE, image=HOSTILE)))))
     assert len(page.parts["script"]) == 1
-    assert "".join(page.words).count("<script>alert(1)</script>") >= 8
+    assert page.text.count("<script>alert(1)</script>") >= 8
 
 
 def test_html_names_transports_where_one_is_not_the_usual(run, device, record, three, report):

@@ -1,4 +1,7 @@
-"""Which stand-in plays which node: node definitions and images of a controller, and platforms of the lab."""
+"""Which stand-in plays which node: node definitions and images of a controller, and platforms of the lab.
+
+Short, for it is one table, and whoever adds a router to it looks for nothing else.
+"""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashferry.lab.cml.clock_runtime import BootTimes
-from flashferry.lab.cml.routers.console import configuration_lines, first_lines, last_lines
-from flashferry.lab.cml.routers.day0 import DHCP, Day0, read_day0
+from flashferry.lab.cml.routers.day0 import DHCP, Day0, configuration_lines, first_lines, last_lines, read_day0
 from flashferry.lab.cml.routers.kinds import CONNECTOR, SWITCH, Kind, kind_of
 from flashferry.lab.cml.runtime import NodePlan, NodeState, NodeView
 from flashferry.lab.control import ask

@@ -14,22 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from flashferry.lab.cml.standin import Identity, RunningController, new_identity, standin_controller
-
-TOPOLOGY = """
-lab: {title: one router, description: "", notes: "", version: 0.3.0}
-annotations: []
-smart_annotations: []
-nodes:
-- {id: n0, label: mgmt, node_definition: external_connector, x: -400, y: 0,
-   configuration: [{name: default, content: System Bridge}],
-   interfaces: [{id: i0, label: port, slot: 0, type: physical}]}
-- {id: n1, label: xe1, node_definition: cat8000v, x: 0, y: 0, tags: [site-a],
-   configuration: [{name: iosxe_config.txt, content: "hostname xe1"}],
-   interfaces: [{id: i0, label: Loopback0, type: loopback},
-                {id: i1, label: GigabitEthernet1, slot: 0, type: physical}]}
-links:
-- {id: l0, n1: n0, i1: i0, n2: n1, i2: i1, label: wan, conditioning: {bandwidth: 50000, latency: 50, loss: 0.01}}
-"""
+from tests.unit.lab.cml.topologies import ONE_ROUTER
 
 StartController = Callable[..., RunningController]
 
@@ -74,7 +59,7 @@ class Plain:
 
     def take(self) -> str:
         """Import the topology and return the lab's id."""
-        return str(self.ask("POST", "import", TOPOLOGY.encode()).json["id"])
+        return str(self.ask("POST", "import", ONE_ROUTER.encode()).json["id"])
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from flashferry.lab.cml.clock_runtime import BootTimes
 from flashferry.lab.cml.pcap import frames_of
@@ -24,6 +25,7 @@ from flashferry.lab.cml.routers.house import House, started_house
 from flashferry.lab.cml.routers.path import LatencyCounts
 from flashferry.lab.namespaces import in_namespace
 from tests.component.lab.cml.conftest import Plain
+from tests.unit.lab.cml.topologies import TWO_ROUTERS
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -39,35 +41,18 @@ interface GigabitEthernet1
 line vty 0 4
  login local
  transport input ssh"""
-TOPOLOGY = """
-lab: {{title: two routers, description: "", notes: "", version: 0.3.0}}
-annotations: []
-smart_annotations: []
-nodes:
-- {{id: n0, label: mgmt, node_definition: external_connector, x: 0, y: 0,
-   configuration: [{{name: default, content: System Bridge}}],
-   interfaces: [{{id: i0, label: port, slot: 0, type: physical}}]}}
-- {{id: n1, label: lan, node_definition: unmanaged_switch, x: 0, y: 0, configuration: [], interfaces: [
-   {{id: i0, label: port0, slot: 0, type: physical}}, {{id: i1, label: port1, slot: 1, type: physical}},
-   {{id: i2, label: port2, slot: 2, type: physical}}]}}
-- {{id: n2, label: xe1, node_definition: cat8000v, x: 0, y: 0,
-   configuration: [{{name: iosxe_config.txt, content: {one}}}],
-   interfaces: [{{id: i0, label: Loopback0, type: loopback}},
-                {{id: i1, label: GigabitEthernet1, slot: 0, type: physical}}]}}
-- {{id: n3, label: xe2, node_definition: csr1000v, x: 0, y: 0,
-   configuration: [{{name: iosxe_config.txt, content: {two}}}],
-   interfaces: [{{id: i1, label: GigabitEthernet1, slot: 0, type: physical}}]}}
-links:
-- {{id: l0, n1: n0, i1: i0, n2: n1, i2: i0, label: out}}
-- {{id: l1, n1: n1, i1: i1, n2: n2, i2: i1, label: wan1, conditioning: {{bandwidth: 20000, latency: 40}}}}
-- {{id: l2, n1: n1, i1: i2, n2: n3, i2: i1, label: wan2}}
-"""
 
 
 def topology() -> bytes:
-    one = _DAY0.format(name="xe1", address=f"{STATIC} 255.255.255.0")
-    two = _DAY0.format(name="xe2", address="dhcp")
-    return TOPOLOGY.format(one=json.dumps(one), two=json.dumps(two)).encode()
+    """Return two routers that let SSH in: one with an address of its own, one that asks for one."""
+    lab = YAML(typ="safe").load(TWO_ROUTERS)
+    *_, one, two = lab["nodes"]
+    for node, address in ((one, f"{STATIC} 255.255.255.0"), (two, "dhcp")):
+        day0 = _DAY0.format(name=node["label"], address=address)
+        node["image_definition"] = None
+        node["configuration"] = [{"name": "iosxe_config.txt", "content": day0}]
+    lab["links"][1]["conditioning"] = {"bandwidth": 20000, "latency": 40}
+    return json.dumps(lab).encode()
 
 
 class Client:

@@ -18,7 +18,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 import pytest
 
 from flashferry.lab.cml.standin import RunningController
-from tests.component.lab.cml.conftest import TOPOLOGY, Plain, StartController
+from tests.component.lab.cml.conftest import Plain, StartController
+from tests.unit.lab.cml.topologies import ONE_ROUTER
 
 
 def _door(running: RunningController, method: str, path: str, body: object = None) -> Any:
@@ -114,7 +115,7 @@ def test_a_fault_answers_instead_and_nothing_is_done(
 ) -> None:
     """Once, for that path; the next try goes through, and only one lab is there."""
     running.faults.set(**{switch: {"path": "^import$", "count": 1}})
-    first, second = (plain.ask("POST", "import", TOPOLOGY.encode()) for _ in range(2))
+    first, second = (plain.ask("POST", "import", ONE_ROUTER.encode()) for _ in range(2))
     assert (first.status, second.status) == (status, 200)
     assert first.content_type.startswith(kind)
     assert len(plain.ask("GET", "labs").json) == 1
@@ -139,7 +140,7 @@ def test_an_import_that_times_out_makes_the_lab(plain: Plain, running: RunningCo
     tls = ssl.create_default_context(cafile=str(running.ca_file))
     connection = http.client.HTTPSConnection(host, int(port), context=tls, timeout=0.3)
     headers = {"Authorization": f"Bearer {plain.token}"}
-    connection.request("POST", "/api/v0/import", TOPOLOGY.encode(), headers)
+    connection.request("POST", "/api/v0/import", ONE_ROUTER.encode(), headers)
     with pytest.raises(TimeoutError):
         connection.getresponse()
     connection.close()

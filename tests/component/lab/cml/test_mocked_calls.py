@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from flashferry.lab.cml.standin import Identity, standin_controller
-from tests.component.lab.cml.conftest import TOPOLOGY, Plain
+from tests.component.lab.cml.conftest import Plain
+from tests.unit.lab.cml.topologies import ONE_ROUTER
 
 MOCKED = json.loads(Path(__file__).with_name("virl2_client_calls.json").read_text(encoding="utf-8"))
 TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "null": type(None)}
@@ -78,7 +79,7 @@ def _ask(plain: Plain, call: dict[str, Any], names: dict[str, str]) -> tuple[int
     if call.get("is_image") or "text" in call:
         body = call.get("text", "image").encode()
     elif call.get("is_topology"):
-        body = TOPOLOGY.encode()
+        body = ONE_ROUTER.encode()
     elif body is not None:
         body = {key: value.format(**names) if isinstance(value, str) else value for key, value in body.items()}
     said = plain.ask(call["method"], call["path"].format(**names), body, headers=headers)

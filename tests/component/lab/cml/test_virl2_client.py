@@ -16,7 +16,8 @@ from virl2_client.exceptions import APIError, LabNotFound
 from virl2_client.models.authentication import make_session
 
 from flashferry.lab.cml.standin import RunningController
-from tests.component.lab.cml.conftest import TOPOLOGY, StartController
+from tests.component.lab.cml.conftest import StartController
+from tests.unit.lab.cml.topologies import ONE_ROUTER
 
 pytestmark = pytest.mark.filterwarnings("ignore:.verify=<str>. is deprecated:DeprecationWarning")
 
@@ -61,7 +62,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Connect
 def test_a_lab_by_the_client_on_each_version(start_controller: StartController, connect: Connect, version: str) -> None:
     """Connect, import, start and wait, states, addresses, conditions, logs, testbed, stop, wipe, remove."""
     client = connect(start_controller(version=version))
-    lab = client.import_lab(TOPOLOGY, title="ff-nightly-by-the-client")
+    lab = client.import_lab(ONE_ROUTER, title="ff-nightly-by-the-client")
     lab.wait_max_iterations, lab.wait_time = 100, 0.05
     lab.start(wait=True)
     node, link = lab.get_node_by_label("xe1"), lab.links()[0]
@@ -110,7 +111,7 @@ def test_a_wrong_password_is_what_the_client_says_it_is(running: RunningControll
 def test_a_capture_by_the_client(running: RunningController, connect: Connect) -> None:
     """Start, status, stop; the file by its key, as the client's own download asks for a path that is not there."""
     client = connect(running)
-    lab = client.import_lab(TOPOLOGY)
+    lab = client.import_lab(ONE_ROUTER)
     lab.start(wait=False)
     lab.wait_until_lab_converged(max_iterations=100, wait_time=0.05)
     link = lab.links()[0]
@@ -164,7 +165,7 @@ def test_an_image_by_the_client(running: RunningController, connect: Connect, tm
     new = {"id": "tonight", "node_definition_id": "cat8000v", "label": "17.17", "disk_image": image.name}
     assert client.definitions.upload_image_definition(new) == "Success"
     assert "tonight" in [each["id"] for each in client.definitions.image_definitions_for_node_definition("cat8000v")]
-    text = TOPOLOGY.replace("node_definition: cat8000v", "node_definition: cat8000v, image_definition: tonight")
+    text = ONE_ROUTER.replace("node_definition: cat8000v", "node_definition: cat8000v, image_definition: tonight")
     lab = client.import_lab(text)
     assert lab.get_node_by_label("xe1").image_definition == "tonight"
     with pytest.raises(APIError):
@@ -180,14 +181,14 @@ def test_a_token_that_expires_in_the_middle_of_an_import_makes_one_lab(
     """The client logs in again by itself and repeats the call."""
     client = connect(running)
     running.faults.set(expired_token={"path": "^import$", "count": 1})
-    client.import_lab(TOPOLOGY)
+    client.import_lab(ONE_ROUTER)
     assert len(client.get_lab_list()) == 1
     assert [each.path for each in running.exchanges].count("authenticate") == 2
 
 
 def test_one_502_ends_a_start_that_waits(running: RunningController, connect: Connect) -> None:
     """What a night must not leave to the client: the page of HTML comes out as an error."""
-    lab = connect(running).import_lab(TOPOLOGY)
+    lab = connect(running).import_lab(ONE_ROUTER)
     running.faults.set(bad_gateway={"path": "check_if_converged", "count": 1})
     with pytest.raises(APIError, match="502 Bad Gateway"):
         lab.start(wait=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from socket import gethostname
 from typing import Any
 
@@ -84,6 +86,39 @@ def access(standin: RunningController, **more: Any) -> ControllerAccess:
         "retry_s": 6.0,
     }
     return ControllerAccess(**given | more)
+
+
+def write_night(
+    folder: Path, standin: RunningController, *, node: dict[str, Any] | None = None, **changes: dict[str, Any]
+) -> Path:
+    """Write the description of a night with one router on a stand-in controller, and its image beside it.
+
+    Args:
+        folder: Where.
+        standin: The controller.
+        node: What else is said of the router; a csr1000v without.
+        changes: Further keys by section.
+    """
+    content: dict[str, dict[str, Any]] = {
+        "controller": {"url": standin.url, "ca_file": str(standin.ca_file)},
+        "topology": {
+            "sites": [
+                {
+                    "name": "branch",
+                    "condition": {"latency_ms": 50},
+                    "nodes": [{"node_definition": "csr1000v"} | (node or {})],
+                }
+            ]
+        },
+        "night": {"image": "image.bin"},
+        "artefacts": {"folder": "nights"},
+    }
+    for section, keys in changes.items():
+        content[section] = content.get(section, {}) | keys
+    (folder / "image.bin").write_bytes(b"image")
+    path = folder / "nightly.yaml"
+    path.write_text(json.dumps(content))
+    return path
 
 
 def up(backend: CmlBackend, **more: Any) -> RunningLab:

@@ -14,7 +14,7 @@ from flashferry.core.errors import ConfigInvalid
 from flashferry.nightly.cml.inventory import CMLInventory
 from inventory.load import open_inventory
 from inventory.view import view
-from tests.component.nightly.cml.standing import access, as_stranger, up, within
+from tests.component.nightly.cml.standing import access, as_stranger, up, within, write_night
 
 CONDITION = {"bandwidth": 50_000, "latency": 50, "jitter": 0, "loss": 0.01, "enabled": True}
 
@@ -164,20 +164,11 @@ def test_a_router_that_the_lab_does_not_have_is_told(lab, read):
     ]
 
 
-def test_the_login_of_a_night_serves(lab, standin, tmp_path, monkeypatch):
+def test_the_login_of_a_night_serves(lab, standin, tmp_path, monkeypatch, log_in):
     """Its description says who the controller is, and its own variables have the login."""
     monkeypatch.delenv("VIRL2_PASS")
-    monkeypatch.setenv("FLASHFERRY_CML_USERNAME", standin.username)
-    monkeypatch.setenv("FLASHFERRY_CML_PASSWORD", standin.password)
-    (tmp_path / "image.bin").write_bytes(b"image")
+    log_in(standin)
     (tmp_path / "ca.pem").write_bytes(standin.ca_file.read_bytes())
-    site = {"name": "wan50", "condition": {"latency_ms": 50}, "nodes": [{"node_definition": "csr1000v"}]}
-    night = {
-        "controller": {"url": standin.url, "ca_file": "ca.pem"},
-        "topology": {"sites": [site]},
-        "night": {"image": "image.bin"},
-        "artefacts": {"folder": "nights"},
-    }
-    (tmp_path / "nightly.yaml").write_text(json.dumps(night))
-    found = CMLInventory(lab.title, description=str(tmp_path / "nightly.yaml")).load()
+    file = write_night(tmp_path, standin, controller={"ca_file": "ca.pem"})
+    found = CMLInventory(lab.title, description=str(file)).load()
     assert list(found.hosts) == ["xe1"]

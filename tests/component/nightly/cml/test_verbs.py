@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from flashferry.cli.main import main
-from tests.component.nightly.cml.standing import as_stranger, state, up
+from tests.component.nightly.cml.standing import as_stranger, state, up, write_night
 
 NOBODY = 2**22 + 1
 
 
 @pytest.fixture
-def says(standin, tmp_path, monkeypatch, capsys):
+def says(standin, tmp_path, monkeypatch, nightly, log_in):
     """Return what a command's exit code, output and error are, by a description of the stand-in."""
-    monkeypatch.setenv("FLASHFERRY_CML_USERNAME", standin.username)
-    monkeypatch.setenv("FLASHFERRY_CML_PASSWORD", standin.password)
+    log_in(standin)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "image.bin").write_bytes(b"image")
-    (tmp_path / "nightly.yaml").write_text(
-        f"{{controller: {{url: '{standin.url}', ca_file: '{standin.ca_file}'}}, "
-        "topology: {sites: [{name: s, condition: {}, nodes: [{node_definition: csr1000v}]}]}, "
-        "night: {image: image.bin}, artefacts: {folder: nights}}"
-    )
-
-    def call(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["flashferry", "nightly", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return (int(left.value.code or 0), *capsys.readouterr())
-
-    return call
+    write_night(tmp_path, standin)
+    return nightly
 
 
 def test_reap_tells_what_went_and_what_stays(standin, backend, says, tmp_path):

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flashferry.nightly.night import StepName
-from tests.component.nightly.matrix.ground import Ground, open_ground
+from tests.component.nightly.matrix.ground import Ground
 from tests.component.nightly.matrix.player import write_description
 from tests.component.nightly.matrix.rules import PRODUCT
 
@@ -22,18 +22,6 @@ HELD_S = 20.0
 STAYS = (*PRODUCT, StepName.JUDGE)
 """Steps that ask no controller: the process itself stays in them. In the others an answer is late, to an order done."""
 QUICK = {StepName.IMPORT}
-
-
-@pytest.fixture(scope="module")
-def _ground() -> Iterator[Ground]:
-    with open_ground() as ground:
-        yield ground
-
-
-@pytest.fixture
-def ground(_ground: Ground) -> Ground:
-    _ground.begin()
-    return _ground
 
 
 def _await(what: str, is_so: Callable[[], bool], victim: subprocess.Popen[bytes], ground: Ground) -> None:

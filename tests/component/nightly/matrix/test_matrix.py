@@ -5,8 +5,6 @@ A choice of cells; all of them: `python -m tests.component.nightly.matrix`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from flashferry.lab.cml.faults import TABLE
@@ -14,7 +12,6 @@ from flashferry.lab.cml.server import Exchange
 from flashferry.nightly.faults import Fault
 from flashferry.nightly.night import StepName
 from tests.component.nightly.matrix.faults import FAULTS, Span
-from tests.component.nightly.matrix.ground import Ground, open_ground
 from tests.component.nightly.matrix.judge import complaints
 from tests.component.nightly.matrix.player import Cell, harmed, leaks, play
 from tests.component.nightly.matrix.rules import expected
@@ -33,12 +30,6 @@ QUICK = (
     (StepName.CLEAN, "refuse_delete, for ever"),
     (StepName.CLEAN, "refuse_stop, twice"),
 )
-
-
-@pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with open_ground() as made:
-        yield made
 
 
 @pytest.mark.parametrize(("step", "name"), QUICK)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flashferry.lab.cml.texts import Refused
-from tests.unit.lab.cml.conftest import TOPOLOGY, Desk
+from tests.unit.lab.cml.conftest import Desk
+from tests.unit.lab.cml.topologies import TWO_ROUTERS
 
 
 def test_a_lab_takes_its_nodes_through_the_states_in_order(desk: Desk) -> None:
@@ -89,7 +90,7 @@ def test_the_quota_is_one_for_all_labs(desk: Desk) -> None:
 
 def test_a_connector_without_a_bridge_does_not_start(desk: Desk) -> None:
     """A key that no bridge stands for is taken at import and refused at start."""
-    lab = desk.take(TOPOLOGY.replace("System Bridge", "Lab LAN"))
+    lab = desk.take(TWO_ROUTERS.replace("System Bridge", "Lab LAN"))
     assert lab.mappings == {"Lab LAN": None}
     with pytest.raises(Refused, match="has no bridge"):
         desk.start(lab)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flashferry.lab.cml.texts import Refused
-from tests.unit.lab.cml.conftest import TOPOLOGY, Desk
+from tests.unit.lab.cml.conftest import Desk
+from tests.unit.lab.cml.topologies import TWO_ROUTERS
 
 
 @pytest.mark.parametrize(
@@ -31,9 +32,9 @@ from tests.unit.lab.cml.conftest import TOPOLOGY, Desk
 )
 def test_what_a_topology_must_not_have_is_a_400_and_makes_no_lab(desk: Desk, old: str, new: str, said: str) -> None:
     """Lengths, unknown keys at every level, what is not there, double ids, conditions out of bounds, no YAML."""
-    assert old in TOPOLOGY
+    assert old in TWO_ROUTERS
     with pytest.raises(Refused, match=said) as refusal:
-        desk.take(TOPOLOGY.replace(old, new, 1))
+        desk.take(TWO_ROUTERS.replace(old, new, 1))
     assert refusal.value.status == 400
     assert desk.controller.labs() == ()
 
@@ -41,7 +42,7 @@ def test_what_a_topology_must_not_have_is_a_400_and_makes_no_lab(desk: Desk, old
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0", "0.2.1", "0.2.2", "0.3.0"])
 def test_schemas_from_0_1_to_0_3_are_taken(desk: Desk, version: str) -> None:
     """The versions that public topologies have."""
-    assert desk.take(TOPOLOGY.replace("version: 0.3.0", f"version: {version}")).title == "two routers"
+    assert desk.take(TWO_ROUTERS.replace("version: 0.3.0", f"version: {version}")).title == "two routers"
 
 
 def test_a_title_of_64_characters_and_one_of_the_call_are_taken(desk: Desk) -> None:
@@ -53,7 +54,7 @@ def test_a_title_of_64_characters_and_one_of_the_call_are_taken(desk: Desk) -> N
 def test_what_came_with_2_10_is_unknown_before(desk: Desk, version: str, is_taken: bool) -> None:
     """Node staging and autostart are keys of 2.10."""
     desk.set(version=version)
-    text = TOPOLOGY.replace("version: 0.3.0", "version: 0.3.0, node_staging: {enabled: true}")
+    text = TWO_ROUTERS.replace("version: 0.3.0", "version: 0.3.0, node_staging: {enabled: true}")
     if is_taken:
         assert desk.take(text).extras == {"node_staging": {"enabled": True}}
     else:

@@ -1,9 +1,8 @@
-"""A controller of answers that a test lays out, behind Cisco's session but without a network; and a clock to wind."""
+"""A controller of answers that a test lays out, behind Cisco's session but without a network."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ from virl2_client.models.authentication import BlankAuth, CustomClient
 from flashferry.nightly.cml.access import ControllerAccess, read_version
 from flashferry.nightly.cml.controller import Controller
 from flashferry.nightly.cml.trace import Trace
+from tests.unit.nightly.fakes import WoundClock
 
 PAGE_502 = httpx.Response(502, html="<html><title>502 Bad Gateway</title></html>")
 LAB = "11111111-2222-4333-8444-555555555555"
@@ -21,24 +21,6 @@ ACCESS = ControllerAccess(url="https://cml.test", username="admin", password="a-
 
 Reply = Any
 """A response, an exception to raise, a function of the request, or anything else: JSON."""
-
-
-class WoundClock:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.at_s = 0.0
-        self.slept: list[float] = []
-
-    def now(self) -> datetime:
-        return datetime(2026, 11, 22, 1, tzinfo=UTC) + timedelta(seconds=self.at_s)
-
-    def monotonic_s(self) -> float:
-        return self.at_s
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.at_s += max(0.0, seconds)
 
 
 class Scripted:

@@ -10,8 +10,9 @@ from flashferry.nightly.backend import LabNode, NodeState, RunningLab, Topology
 from flashferry.nightly.cml.backend import CmlBackend
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault
-from tests.unit.nightly.cml.scripted import ACCESS, LAB, TITLE, Scripted, WoundClock, controller, error
+from tests.unit.nightly.cml.scripted import ACCESS, LAB, TITLE, Scripted, controller, error
 from tests.unit.nightly.cml.test_down import OneLab
+from tests.unit.nightly.fakes import WoundClock
 
 TOPOLOGY = Topology(title=TITLE, text="lab: {title: x}\nnodes: []\nlinks: []\n", nodes=(), links=())
 OURS = RunningLab(lab_id=LAB, title=TITLE)

@@ -11,7 +11,8 @@ import pytest
 from flashferry.nightly.cml.controller import Call, below
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault
-from tests.unit.nightly.cml.scripted import PAGE_502, Scripted, WoundClock, controller, error
+from tests.unit.nightly.cml.scripted import PAGE_502, Scripted, controller, error
+from tests.unit.nightly.fakes import WoundClock
 
 LOOK = Call(method="GET", path="system_stats", what="read its load", step="preflight")
 ORDER = Call(method="POST", path="import", what="import the lab", step="import", is_repeatable=False)

@@ -9,7 +9,8 @@ from flashferry.nightly.backend import RunningLab
 from flashferry.nightly.cml.down import take_down
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault
-from tests.unit.nightly.cml.scripted import LAB, PAGE_502, TITLE, Scripted, WoundClock, controller, error
+from tests.unit.nightly.cml.scripted import LAB, PAGE_502, TITLE, Scripted, controller, error
+from tests.unit.nightly.fakes import WoundClock
 
 OURS = RunningLab(lab_id=LAB, title=TITLE)
 

@@ -12,7 +12,8 @@ from flashferry.nightly.backend import LinkCondition, NodeState, PlannedLink, To
 from flashferry.nightly.cml import labs
 from flashferry.nightly.deadline import Deadline
 from flashferry.nightly.faults import Fault, NightFault
-from tests.unit.nightly.cml.scripted import LAB, PAGE_502, TITLE, Scripted, WoundClock, controller, error
+from tests.unit.nightly.cml.scripted import LAB, PAGE_502, TITLE, Scripted, controller, error
+from tests.unit.nightly.fakes import WoundClock
 
 TEXT = "lab: {title: x, notes: '', version: 0.3.0}\nnodes: []\nlinks: []\n"
 TOPOLOGY = Topology(title=TITLE, text=TEXT, nodes=(), links=())
