@@ -83,11 +83,32 @@ def load_plan(path: Path) -> FleetPlan:
         ConfigInvalid: The file is missing, damaged, changed or of another release, or an image is missing, another one
             now, or not where the plan says that its images are.
     """
-    plan = _read(path)
-    _check_whole(path, plan)
+    try:
+        with reading(path) as file:
+            content = file.read()
+    except OSError as error:
+        raise ConfigInvalid(
+            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
+        ) from None
+    plan = plan_from(content, path)
+    check_places(plan, path)
     for image in plan.images:
-        _check_place(path, image, plan.image_folders)
         check_image(image)
+    return plan
+
+
+def plan_from(content: bytes, called: Path | str) -> FleetPlan:
+    """Return the plan that a file's content is, with everything checked but its images, which are on disk.
+
+    Args:
+        content: The file's bytes.
+        called: What errors call it: its path, or where it came from.
+
+    Raises:
+        ConfigInvalid: It is damaged, changed or of another release.
+    """
+    plan = _parsed(content, called)
+    _check_whole(called, plan)
     return plan
 
 
@@ -119,16 +140,22 @@ def check_image(image: PlannedImage) -> None:
         )
 
 
-def _check_place(plan: Path, image: PlannedImage, folders: Collection[str]) -> None:
-    """Refuse a plan that calls a file by another name, or takes one from where its images are not."""
-    path = Path(image.path)
-    problem = ""
-    if not path.is_absolute() or path.name != image.name:
-        problem = "expected its whole path, which ends in its name, found another"
-    elif not all(Path(folder).is_absolute() for folder in folders) or not is_below(path, map(Path, folders)):
-        problem = "expected it in one of the plan's image folders, found that its path leads elsewhere"
-    if problem:
-        raise ConfigInvalid(f"plan {plan}: image {image.name}: {problem}", hint=_AGAIN)
+def check_places(plan: FleetPlan, called: Path | str) -> None:
+    """Refuse a plan that calls a file by another name, or takes one from where its images are not.
+
+    Raises:
+        ConfigInvalid: An image is not in one of the plan's folders, all links followed, or called otherwise than it.
+    """
+    folders = [Path(folder) for folder in plan.image_folders]
+    for image in plan.images:
+        path = Path(image.path)
+        problem = ""
+        if not path.is_absolute() or path.name != image.name:
+            problem = "expected its whole path, which ends in its name, found another"
+        elif not all(folder.is_absolute() for folder in folders) or not is_below(path, folders):
+            problem = "expected it in one of the plan's image folders, found that its path leads elsewhere"
+        if problem:
+            raise ConfigInvalid(f"plan {called}: image {image.name}: {problem}", hint=_AGAIN)
 
 
 def check_against(plan: FleetPlan, hosts: Collection[str]) -> None:
@@ -149,14 +176,9 @@ def check_against(plan: FleetPlan, hosts: Collection[str]) -> None:
         )
 
 
-def _read(path: Path) -> FleetPlan:
+def _parsed(text: bytes, path: Path | str) -> FleetPlan:
     try:
-        with reading(path) as file:
-            content = json.loads(file.read().decode("utf-8"))
-    except OSError as error:
-        raise ConfigInvalid(
-            f"plan {path}: cannot be read: {error.strerror}", hint="Check the path and the file's rights"
-        ) from None
+        content = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ConfigInvalid(f"plan {path}: damaged: {error}", hint=_AGAIN) from None
     schema = content.get("schema") if isinstance(content, dict) else None
@@ -176,7 +198,7 @@ def _read(path: Path) -> FleetPlan:
         raise ConfigInvalid(f"plan {path}: damaged: {error.message}", hint=_AGAIN) from None
 
 
-def _check_digest(path: Path, content: dict[str, object]) -> None:
+def _check_digest(path: Path | str, content: dict[str, object]) -> None:
     stated, found = content.get("digest"), _digest(content)
     if not isinstance(stated, str) or not stated:
         raise ConfigInvalid(
@@ -190,7 +212,7 @@ def _check_digest(path: Path, content: dict[str, object]) -> None:
         )
 
 
-def _check_whole(path: Path, plan: FleetPlan) -> None:
+def _check_whole(path: Path | str, plan: FleetPlan) -> None:
     """Refuse a plan that somebody edited into nonsense: a run must not find that out halfway."""
     names = [device.host for device in plan.devices]
     known = {image.name for image in plan.images}

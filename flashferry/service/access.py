@@ -39,6 +39,7 @@ VIEWS_SITE = Access(roles=LOOKS, is_per_site=True)
 OPERATES = Access(roles=frozenset({Role.OPERATOR}))
 OPERATES_SITE = Access(roles=frozenset({Role.OPERATOR}), is_per_site=True)
 APPROVES = Access(roles=frozenset({Role.APPROVER}), is_per_site=True, not_own=True)
+WITHDRAWS = Access(roles=frozenset({Role.OPERATOR, Role.APPROVER}), is_per_site=True)
 AUDITS = Access(roles=frozenset({Role.AUDITOR}))
 ADMINISTERS = Access(roles=frozenset({Role.ADMIN}))
 
@@ -50,6 +51,15 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     ("GET", "/"): SELF,
     ("GET", "/tonight"): VIEWS,
     ("GET", "/tonight.json"): VIEWS,
+    # Plans; whoever withdraws one is its maker, or has one of the roles at its sites.
+    ("GET", "/api/v1/plans"): VIEWS,
+    ("POST", "/api/v1/plans"): OPERATES_SITE,
+    ("GET", "/api/v1/plans/{digest}"): VIEWS_SITE,
+    ("GET", "/api/v1/plans/{digest}/file"): VIEWS_SITE,
+    ("GET", "/api/v1/plans/{digest}/diff"): VIEWS_SITE,
+    ("POST", "/api/v1/plans/{digest}/approve"): APPROVES,
+    ("POST", "/api/v1/plans/{digest}/deny"): APPROVES,
+    ("POST", "/api/v1/plans/{digest}/withdraw"): WITHDRAWS,
 }
 """Method and path, as the route has it, to who may call it."""
 

@@ -6,13 +6,13 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from flashferry.service.access import ROUTES, routes_in
-from flashferry.service.api import health
+from flashferry.service.api import health, plans
 from flashferry.service.pages import assets, tonight
 from flashferry.service.pages.frame import problem_page
 from flashferry.service.problems import Problem, problem_response
 from flashferry.service.service import Service
 
-ROUTERS = (health.router, assets.router, tonight.router)
+ROUTERS = (health.router, plans.router, assets.router, tonight.router)
 """Of all subjects."""
 
 

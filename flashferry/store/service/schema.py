@@ -59,6 +59,8 @@ CREATE TABLE plans (
     title TEXT NOT NULL DEFAULT '',
     sites TEXT NOT NULL,
     devices INTEGER NOT NULL,
+    images TEXT NOT NULL DEFAULT '[]',
+    duration_s REAL NOT NULL DEFAULT 0,
     made_by TEXT NOT NULL REFERENCES people (name),
     made_at TEXT NOT NULL,
     ends_at TEXT,
@@ -66,9 +68,16 @@ CREATE TABLE plans (
     decided_by TEXT REFERENCES people (name),
     decided_at TEXT,
     comment TEXT NOT NULL DEFAULT '',
-    CHECK (state <> 'approved' OR decided_by <> made_by),
-    CHECK (state = 'draft' OR decided_by IS NOT NULL)
+    withdrawn_by TEXT REFERENCES people (name),
+    withdrawn_at TEXT,
+    withdrawn_because TEXT NOT NULL DEFAULT '',
+    CHECK (decided_by IS NULL OR decided_by <> made_by),
+    CHECK (state NOT IN ('approved', 'denied') OR decided_by IS NOT NULL),
+    CHECK (state <> 'withdrawn' OR withdrawn_by IS NOT NULL)
 );
+CREATE INDEX plans_by_age ON plans (made_at);
+CREATE TRIGGER what_was_read_stays BEFORE UPDATE OF digest, text, sites, images, made_by ON plans
+BEGIN SELECT RAISE(ABORT, 'a plan never changes'); END;
 CREATE TABLE wave_approvals (
     run_id TEXT NOT NULL,
     wave INTEGER NOT NULL,

@@ -1,0 +1,121 @@
+"""Plans for programs: offered, listed, read, compared, decided about."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from flashferry.service.actor import LOOKS
+from flashferry.service.api.depends import TheActor, TheService
+from flashferry.service.plans import deciding
+from flashferry.service.plans.comparing import difference
+from flashferry.service.plans.offering import MOST_BYTES, offer
+from flashferry.service.plans.standing import found, plan_in, why_not_begun, why_not_startable
+from flashferry.service.plans.telling import told_content, told_difference, told_plan
+from flashferry.service.problems import Problem
+from flashferry.store.service.plans import plans as stored_plans
+from flashferry.store.service.plans import text_of
+
+router = APIRouter(prefix="/api/v1/plans", tags=["plans"])
+
+_PLAN = {"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}}
+
+
+class Comment(BaseModel):
+    """What somebody says to his decision."""
+
+    comment: str = Field("", description="For the audit, and for who reads the plan.")
+
+
+async def sent(request: Request) -> bytes:
+    """Return what was sent, which must not be more than a plan can be.
+
+    Raises:
+        Problem: It is more.
+    """
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > MOST_BYTES:
+            break
+    return bytes(content)
+
+
+@router.post("", openapi_extra=_PLAN)
+def offer_plan(
+    response: Response,
+    service: TheService,
+    actor: TheActor,
+    content: Annotated[bytes, Depends(sent)],
+    title: Annotated[str, Query(description="What people call it; plans of one title follow each other.")] = "",
+) -> dict[str, object]:
+    """Keep the text that `flashferry plan --output FILE` wrote as a draft; 200 where it is here already."""
+    stored, is_new = offer(service, actor, content, title)
+    response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+    response.headers["Location"] = f"{router.prefix}/{stored.digest}"
+    return told_plan(stored)
+
+
+@router.get("")
+def list_plans(service: TheService, actor: TheActor, title: str | None = None) -> dict[str, object]:
+    """List the plans that one may see, the newest first; their images are looked at when one is read."""
+    with service.database.reading() as database:
+        seen = [one for one in stored_plans(database, title=title) if actor.may(LOOKS, one.sites)]
+        return {"plans": [told_plan(one) | {"why_not": why_not_begun(database, one, service.now())} for one in seen]}
+
+
+@router.get("/{digest}")
+def read_plan(service: TheService, actor: TheActor, digest: str) -> dict[str, object]:
+    """Tell all of a plan: what was decided, whether it may be begun now, and what it says."""
+    with service.database.reading() as database:
+        stored, content = found(database, digest, actor), plan_in(database, digest)
+    return told_plan(stored, why_not_startable(service, digest)) | {"plan": told_content(content)}
+
+
+@router.get("/{digest}/file")
+def read_file(service: TheService, actor: TheActor, digest: str) -> Response:
+    """Return the plan's file as it was offered, for `flashferry stage --plan`."""
+    with service.database.reading() as database:
+        found(database, digest, actor)
+        text = text_of(database, digest)
+    return Response(text, media_type="application/json")
+
+
+@router.get("/{digest}/diff")
+def compare(service: TheService, actor: TheActor, digest: str, against: str | None = None) -> dict[str, object]:
+    """Tell what differs from another plan, or from the one before it of the same title."""
+    with service.database.reading() as database:
+        new = found(database, digest, actor)
+        old = found(database, against, actor) if against is not None else None
+        if old is None:
+            earlier = (one for one in stored_plans(database, title=new.title) if one.made_at <= new.made_at)
+            old = next((one for one in earlier if one.digest != digest and actor.may(LOOKS, one.sites)), None)
+        if old is None:
+            raise Problem(
+                HTTPStatus.NOT_FOUND,
+                "plan: expected an earlier one of the same title to compare it with, found none",
+                hint="Name one: ?against=DIGEST",
+            )
+        before, after = plan_in(database, old.digest), plan_in(database, digest)
+    return told_difference(difference(before, after), old.digest, digest)
+
+
+@router.post("/{digest}/approve")
+def approve(service: TheService, actor: TheActor, digest: str, said: Comment) -> dict[str, object]:
+    """Approve a plan: not one's own, and this very text."""
+    return told_plan(deciding.approve(service, actor, digest, said.comment))
+
+
+@router.post("/{digest}/deny")
+def deny(service: TheService, actor: TheActor, digest: str, said: Comment) -> dict[str, object]:
+    """Deny a plan for good, and say why."""
+    return told_plan(deciding.deny(service, actor, digest, said.comment))
+
+
+@router.post("/{digest}/withdraw")
+def withdraw(service: TheService, actor: TheActor, digest: str, said: Comment) -> dict[str, object]:
+    """Take a plan back for good, and say why; a run of it goes on."""
+    return told_plan(deciding.withdraw(service, actor, digest, said.comment))

@@ -1,0 +1,183 @@
+"""A plan comes in: its text is checked as `stage --plan` does, and kept as a draft under its digest."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable
+from datetime import datetime
+from http import HTTPStatus
+from pathlib import Path
+
+from flashferry.core.codec import to_json
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.files import is_below
+from flashferry.model.fleet_plan import Action, FleetPlan
+from flashferry.model.plan_file import check_places, plan_from
+from flashferry.service.actor import Actor, Role
+from flashferry.service.auditing import note, note_refusal
+from flashferry.service.plans.telling import object_of
+from flashferry.service.problems import Problem, problem_of
+from flashferry.service.service import Service
+from flashferry.store.service.database import moment
+from flashferry.store.service.plans import NewPlan, StoredPlan, add_plan, plan_of
+
+MOST_BYTES = 32 << 20
+"""A plan of ten thousand devices has some 12 MB."""
+
+LONGEST_TITLE = 100
+
+_CALLED = "as sent"
+
+
+def offer(service: Service, actor: Actor, content: bytes, title: str = "") -> tuple[StoredPlan, bool]:
+    """Keep a plan as a draft; return it, and whether it is new: the same text offered again is the plan that it was.
+
+    Args:
+        service: The service.
+        actor: Who offers it: an operator at each of its sites.
+        content: Its file.
+        title: What people call it; plans of one title follow each other.
+
+    Raises:
+        Problem: It is no plan, damaged, too large, past its end, from images elsewhere, or not for him to offer.
+    """
+    title = checked_title(title)
+    plan = _read(content)
+    sites = sites_of(plan)
+    if not actor.may({Role.OPERATOR}, sites):
+        refusal = _no_operator(sites)
+        note_refusal(service, actor, "plan.made", object_of(_digest(content)), refusal.sentence)
+        raise refusal
+    _check_images(plan, service.settings.runs.images)
+    new = _row(service, actor, plan, content, title)
+    if new.ends_at is not None and new.ends_at <= new.made_at:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"plan: expected an end that is still to come, found {plan.ends_at}",
+            hint="Make the plan anew with 'flashferry plan', with a window that lies ahead",
+        )
+    with service.database.writing() as database:
+        is_new = add_plan(database, new)
+        if is_new:
+            after = {"title": title, "sites": sites, "devices": new.devices, "ends_at": new.ends_at}
+            note(service, database, actor, "plan.made", object_of(new.digest), after=after)
+        stored = plan_of(database, new.digest)
+    assert stored is not None
+    return stored, is_new
+
+
+def sites_of(plan: FleetPlan) -> tuple[str, ...]:
+    """Return the sites of all devices of a plan, also of those that it does not stage: who reads it reads of them.
+
+    An empty name stands for devices without a site, which take a role everywhere.
+    """
+    return tuple(sorted({device.site or "" for device in plan.devices})) or ("",)
+
+
+def checked_title(title: str) -> str:
+    """Return a title as it is kept: one line, at most a hundred characters.
+
+    Raises:
+        Problem: It is longer, or has signs that no line can hold.
+    """
+    title = " ".join(title.split())
+    if len(title) > LONGEST_TITLE or any(unicodedata.category(one) in {"Cc", "Cs"} for one in title):
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"title: expected one line of at most {LONGEST_TITLE} characters, found {len(title)} of them",
+            hint="Give a shorter one: it is what plans are found and compared by",
+        )
+    return title
+
+
+def _read(content: bytes) -> FleetPlan:
+    if len(content) > MOST_BYTES:
+        raise Problem(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            f"plan: expected at most {MOST_BYTES:,} bytes, found more",
+            hint="Give the file that 'flashferry plan --output FILE' wrote, or plan a part of the fleet",
+        )
+    try:
+        plan = plan_from(content, _CALLED)
+        check_places(plan, _CALLED)
+        json.dumps(to_json(plan), allow_nan=False, ensure_ascii=False).encode()
+    except ConfigInvalid as error:
+        raise problem_of(error) from None
+    except ValueError:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "plan: expected figures that are finite and texts of whole characters, found others",
+            hint="Make the plan anew with 'flashferry plan'",
+        ) from None
+    if not plan.of(Action.STAGE):
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "plan: expected at least one device to stage, found none: all have it, are refused or out of reach",
+            hint="'flashferry plan' says of each device why",
+        )
+    return plan
+
+
+def _check_images(plan: FleetPlan, folder: Path | None) -> None:
+    """Refuse a plan that would have a run send any other file of this machine to devices, the service's own, say."""
+    if folder is None:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "plan: expected the service to know a folder of images, found that none is set",
+            hint="Set images in the section [runs] of service.toml: plans take their images from there alone",
+        )
+    outside = [image.name for image in plan.images if not is_below(Path(image.path), (folder,))]
+    if outside:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"plan: expected each image below the service's folder of images, found {outside[0]} elsewhere",
+            hint="Put it there, and make the plan with it, on the service's host",
+        )
+
+
+def _no_operator(sites: Iterable[str]) -> Problem:
+    return Problem(
+        HTTPStatus.FORBIDDEN,
+        f"plan: expected an operator at {told_sites(sites)}",
+        hint="Ask an admin for the role at these sites, or plan those sites alone where you have it",
+    )
+
+
+def told_sites(sites: Iterable[str]) -> str:
+    """Return sites in words: devices without one take a role everywhere."""
+    return ", ".join(site or "all sites (for devices without a site)" for site in sites)
+
+
+def _row(service: Service, actor: Actor, plan: FleetPlan, content: bytes, title: str) -> NewPlan:
+    return NewPlan(
+        digest=_digest(content),
+        text=content.decode(),
+        title=title,
+        sites=sites_of(plan),
+        devices=len(plan.of(Action.STAGE)),
+        images=tuple(image.name for image in plan.images),
+        duration_s=plan.duration_s,
+        made_by=actor.name,
+        made_at=moment(service.now()),
+        ends_at=None if plan.ends_at is None else _moment("ends_at", plan.ends_at),
+    )
+
+
+def _digest(content: bytes) -> str:
+    """Return the digest of a plan that was found to be whole: the file's own, which reading it held against it."""
+    return str(json.loads(content)["digest"])
+
+
+def _moment(name: str, text: str) -> str:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = datetime.min
+    if at.tzinfo is None:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"plan: {name}: expected a time as ISO 8601 has it, with its zone, found {text[:40]!r}",
+            hint="Make the plan anew with 'flashferry plan'",
+        )
+    return moment(at)

@@ -1,0 +1,137 @@
+"""Whether a plan may be begun now, and if not, why: in one sentence, for people. Worked out anew each time.
+
+Approved is not enough. An approval falls with an image on disk that is no longer the planned one, with the end of the
+plan, and with the role of who made it or approved it. What is asked of the database is asked again in the transaction
+that begins a run (`why_not_begun`); hashing images takes seconds, and is done before it (`why_not_images`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+from http import HTTPStatus
+from pathlib import Path
+
+from flashferry import api
+from flashferry.core.errors import FlashferryError
+from flashferry.images.digests import PlannedImage
+from flashferry.model.fleet_plan import FleetPlan
+from flashferry.model.plan_file import plan_from
+from flashferry.planning.local_images import named_image
+from flashferry.service.actor import Actor, Role
+from flashferry.service.plans.offering import told_sites
+from flashferry.service.problems import Problem
+from flashferry.service.service import Service
+from flashferry.store.service.database import moment
+from flashferry.store.service.plans import PlanState, StoredPlan, image_row, plan_of, roles_lost, text_of
+
+_IN_THE_WAY = {
+    "arriving": "has not wholly arrived",
+    "mismatch": "is not what the vendor published",
+    "hidden": "was taken away",
+}
+"""States of the image store in which an image is not usable."""
+
+
+def why_not_startable(service: Service, digest: str) -> str:
+    """Return why a plan may not be begun now; empty where it may. Hashes its images where their files are new.
+
+    Raises:
+        Problem: The plan is not here.
+    """
+    with service.database.reading() as database:
+        why = why_not_begun(database, found(database, digest), service.now())
+    return why or why_not_images(service, digest)
+
+
+def why_not_begun(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
+    """Return why a plan may not be begun, as far as tables and clock can tell; empty where they have nothing."""
+    if plan.state is not PlanState.APPROVED:
+        return _not_approved(plan)
+    return why_fallen(database, plan, now)
+
+
+def why_fallen(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
+    """Return what makes an approval of a plan worth nothing, given or yet to be given; empty where nothing does."""
+    if plan.ends_at is not None and plan.ends_at <= moment(now):
+        return f"its window has passed: it was to end by {plan.ends_at}"
+    why = _why_lost(database, plan.made_by, "made", Role.OPERATOR, plan.sites)
+    if not why and plan.decided_by is not None:
+        why = _why_lost(database, plan.decided_by, "approved", Role.APPROVER, plan.sites)
+    return why
+
+
+def why_not_images(service: Service, digest: str) -> str:
+    """Return which image of a plan is not the planned one, or not usable; empty where all are as they were."""
+    with service.database.reading() as database:
+        plan = plan_in(database, digest)
+        told = {image.name: _why_not_usable(database, image) for image in plan.images}
+    for image in plan.images:
+        if why := told[image.name] or _why_other(service, image):
+            return why
+    return ""
+
+
+def found(database: sqlite3.Connection, digest: str, actor: Actor | None = None) -> StoredPlan:
+    """Return a plan; with an actor, one that he may look at.
+
+    Raises:
+        Problem: It is not here, or not for him to see: he is not told which.
+    """
+    plan = plan_of(database, digest)
+    if plan is None or (actor is not None and not actor.may(Role, plan.sites)):
+        raise Problem(
+            HTTPStatus.NOT_FOUND,
+            f"plan: expected the SHA-256 of a plan that you may see, found {digest[:64]!r}",
+            hint="GET /api/v1/plans lists them",
+        )
+    return plan
+
+
+def plan_in(database: sqlite3.Connection, digest: str) -> FleetPlan:
+    """Return what a plan that is here says.
+
+    Raises:
+        KeyError: It is not here.
+    """
+    return plan_from(text_of(database, digest).encode(), digest)
+
+
+def _not_approved(plan: StoredPlan) -> str:
+    if plan.state is PlanState.DENIED:
+        return f"it was denied by {plan.decided_by}: {plan.comment}"
+    if plan.state is PlanState.WITHDRAWN:
+        return f"it was withdrawn by {plan.withdrawn_by}: {plan.withdrawn_because}"
+    return "nobody has approved it yet"
+
+
+def _why_lost(database: sqlite3.Connection, person: str, did: str, role: Role, sites: tuple[str, ...]) -> str:
+    lost = roles_lost(database, person, role.value, sites)
+    if lost is None:
+        return f"{person}, who {did} it, is disabled"
+    return f"{person}, who {did} it, is no longer {role.value} at {told_sites(lost)}" if lost else ""
+
+
+def _why_not_usable(database: sqlite3.Connection, image: PlannedImage) -> str:
+    row = image_row(database, image.name)
+    if row is None:
+        return ""
+    if row.state in _IN_THE_WAY:
+        return f"image {image.name} {_IN_THE_WAY[row.state]}" + (f": {row.told}" if row.told else "")
+    if row.sha512 is not None and row.sha512 != image.sha512:
+        return f"image {image.name} of the image store is another one than the plan was made for"
+    return ""
+
+
+def _why_other(service: Service, image: PlannedImage) -> str:
+    folder = service.settings.runs.images
+    path = Path(image.path)
+    try:
+        named_image(path, (folder,) if folder is not None else ())
+        # Keeps digests by the state of the file: a look at one that did not change costs nothing.
+        now = api.image_catalogue(path, state=service.state).image(image.name)
+    except FlashferryError as error:
+        return error.message
+    if (now.size_bytes, now.sha512) != (image.size_bytes, image.sha512):
+        return f"image {image.name} on disk is another one than the plan was made for"
+    return ""
