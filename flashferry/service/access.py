@@ -47,8 +47,8 @@ ROUTES: Mapping[tuple[str, str], Access] = {
     # What needs no signing in.
     ("GET", "/healthz"): PUBLIC,
     ("GET", "/assets/{name}"): PUBLIC,
+    ("GET", "/"): PUBLIC,
     # What goes on.
-    ("GET", "/"): SELF,
     ("GET", "/tonight"): VIEWS,
     ("GET", "/tonight.json"): VIEWS,
     # Plans; whoever withdraws one is its maker, or has one of the roles at its sites.

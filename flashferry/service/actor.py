@@ -20,6 +20,9 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+WHOLE_ROLES = frozenset({Role.AUDITOR, Role.ADMIN})
+"""What these are about has no site, so that they are given everywhere or not at all."""
+
 LOOKS = frozenset(Role)
 """Whoever has any role may look."""
 
@@ -32,6 +35,7 @@ class Via(StrEnum):
     HEADER = "header"
     SYSTEM = "system"
     COMMAND_LINE = "command-line"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,12 @@ class Grant:
 
     role: Role
     site: str = EVERYWHERE
+
+    def within(self, other: Grant) -> Grant | None:
+        """Return what is in both this grant and another one; None where nothing is."""
+        if self.role is not other.role or (self.site != other.site and EVERYWHERE not in (self.site, other.site)):
+            return None
+        return other if self.site == EVERYWHERE else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +84,9 @@ class Actor:
         his = {grant.site for grant in self.grants if grant.role in wanted}
         return EVERYWHERE in his or (bool(names := set(sites)) and names <= his)
 
+
+ANONYMOUS = "anonymous"
+"""The name that the audit has for whoever did not say who he is; no account has it, nor that of the system."""
 
 SYSTEM = Actor(name="system", via=Via.SYSTEM)
 """The service itself: what it does without being asked stands in the audit under this name."""

@@ -57,4 +57,5 @@ def problem_response(request: Request, problem: Problem) -> Response:
     if found is not None:
         return found
     body = problem_document(request, problem)
-    return Response(json.dumps(body).encode(), problem.status.value, media_type=MEDIA_TYPE)
+    headers = {"WWW-Authenticate": "Bearer"} if problem.status is HTTPStatus.UNAUTHORIZED else None
+    return Response(json.dumps(body).encode(), problem.status.value, headers, media_type=MEDIA_TYPE)

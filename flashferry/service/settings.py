@@ -44,6 +44,33 @@ class ProxySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleSettings:
+    """How local accounts are kept, and what is made of those who guess.
+
+    Attributes:
+        least_password: A password has so many characters, 8 to 128.
+        argon2_rounds: How often Argon2id goes over its memory, at least 1.
+        argon2_memory_kib: Memory that hashing one password takes, KiB, at least 8 per lane.
+        argon2_lanes: Threads that hash one password, at least 1.
+        most_failures: After so many wrong passwords in a row an account is locked.
+        lock_s: So long it stays locked, seconds.
+        most_tries: So many sign-ins are taken from one address within `tries_s`.
+        tries_s: See `most_tries`, seconds.
+        token_s: How long an API token lasts at most, seconds.
+    """
+
+    least_password: int = 12
+    argon2_rounds: int = 3
+    argon2_memory_kib: int = 65536
+    argon2_lanes: int = 4
+    most_failures: int = 5
+    lock_s: float = 15 * 60.0
+    most_tries: int = 20
+    tries_s: float = 5 * 60.0
+    token_s: float = 366 * 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
     """How the service begins runs: each is a process of its own.
 
@@ -76,6 +103,7 @@ class ServiceSettings:
         key: Its private key, PEM.
         session_s: How long a sign-in lasts, seconds.
         idle_s: After so long without a request a session may look, and no longer change anything.
+        people: How local accounts are kept.
         site_names: What sites are called on pages, from their name in the inventory.
         proxy: The proxy in front.
         oidc: OpenID Connect, or None.
@@ -90,6 +118,7 @@ class ServiceSettings:
     key: Path | None = None
     session_s: float = 8 * 3600.0
     idle_s: float = 30 * 60.0
+    people: PeopleSettings = field(default_factory=PeopleSettings)
     site_names: dict[str, str] = field(default_factory=dict)
     proxy: ProxySettings = field(default_factory=ProxySettings)
     oidc: OidcSettings | None = None

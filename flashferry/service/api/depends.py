@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from flashferry.service.actor import Actor
+from flashferry.service.people.identity import Identity
 from flashferry.service.service import Service
 
 
@@ -22,6 +23,18 @@ def actor_of(request: Request) -> Actor:
     actor = request.state.actor
     assert isinstance(actor, Actor)
     return actor
+
+
+def csrf_of(request: Request) -> str:
+    """Return what the forms of a page have in their field `csrf`; empty where nobody is signed in, or by a token."""
+    return str(getattr(request.state, "csrf", ""))
+
+
+def identity_of(request: Request) -> Identity:
+    """Return how who asks has shown who he is: his session, too."""
+    identity = request.state.identity
+    assert isinstance(identity, Identity)
+    return identity
 
 
 TheService = Annotated[Service, Depends(service_of)]

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from jinja2 import Environment
+from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
 from flashferry.core.codec import to_json
@@ -27,8 +28,8 @@ from flashferry.core.outside import shown, told
 from flashferry.reports import words
 from flashferry.reports.pages import page_templates
 from flashferry.service.access import ROUTES
-from flashferry.service.actor import Actor
-from flashferry.service.api.depends import service_of
+from flashferry.service.actor import Actor, Via
+from flashferry.service.api.depends import csrf_of, service_of
 from flashferry.service.pages.assets import asset
 from flashferry.service.problems import Problem, problem_document
 from flashferry.store.service.database import moment
@@ -83,7 +84,7 @@ def page(
     `actor` (None where nobody is signed in), `may(method, path)` (whether he may call a route of the table of access
     somewhere), `link(path, *names)` (a path with names quoted behind it), and the words for figures of reports.
     """
-    actor: Actor | None = getattr(request.state, "actor", None)
+    actor = _actor(request)
     text = (
         _templates()
         .get_template(template)
@@ -91,7 +92,7 @@ def page(
             view=view,
             actor=actor,
             who=actor.name if actor is not None else "",
-            csrf=_csrf(request),
+            csrf=Markup(csrf_of(request)),  # noqa: S704 -- ours, and as a known secret it would be masked
             pages=tuple(_places(request, actor)) if actor is not None else (),
             now=words.moment(moment(service_of(request).now())),
             twin=f"{request.url.path}.json{'?' + request.url.query if request.url.query else ''}" if has_twin else "",
@@ -156,8 +157,9 @@ def link(path: str, *names: str) -> str:
     return "/".join((path, *(quote(name, safe="") for name in names)))
 
 
-def _csrf(request: Request) -> str:
-    return str(getattr(request.state, "csrf", ""))
+def _actor(request: Request) -> Actor | None:
+    found: Actor | None = getattr(request.state, "actor", None)
+    return None if found is None or found.via is Via.NONE else found
 
 
 def _places(request: Request, actor: Actor) -> Iterator[Place]:

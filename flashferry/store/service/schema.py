@@ -36,8 +36,9 @@ CREATE TABLE tokens (
     person TEXT NOT NULL REFERENCES people,
     name TEXT NOT NULL,
     hash TEXT NOT NULL UNIQUE,
+    grants TEXT,
     created_at TEXT NOT NULL,
-    expires_at TEXT,
+    expires_at TEXT NOT NULL,
     last_used_at TEXT,
     revoked_at TEXT
 );
@@ -50,6 +51,8 @@ CREATE TABLE sessions (
     seen_at TEXT NOT NULL,
     address TEXT NOT NULL
 );
+CREATE INDEX sessions_of ON sessions (person);
+CREATE INDEX tokens_of ON tokens (person);
 """
 
 _PLANS = """

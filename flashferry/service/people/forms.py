@@ -1,0 +1,128 @@
+"""What a browser sends by itself is no proof that its user meant it: where a request was begun, and the form's token.
+
+Facts
+-----
+* Browsers say where a request was begun: `Sec-Fetch-Site` (Fetch Metadata; HTTPS and loopback), `Origin` with every
+  POST (Fetch standard). `Origin` is `null` where the page has `Referrer-Policy: no-referrer`: ours has `same-origin`.
+* `SameSite=Lax` keeps the cookie from POSTs of other sites, yet not from those of another host of the same site.
+* A form's token is read here before the route reads the form; the route is given the same bytes again.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import AsyncGenerator
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.types import Message, Receive
+
+from flashferry.service.problems import Problem
+from flashferry.service.settings import ServiceSettings
+
+FIELD = "csrf"
+"""The field of every form that changes something."""
+HEADER = "x-csrf-token"
+"""The same from a script of ours, which sends no form."""
+
+MOST_FORM_BYTES = 8 * 2**20
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_AGAIN = "Load the page again, and send it from there"
+
+
+def changes_something(method: str) -> bool:
+    """Return whether a request of a method may change anything."""
+    return method not in _SAFE
+
+
+def check_begun_here(request: Request, settings: ServiceSettings, *, is_demanded: bool) -> None:
+    """Check that a request was begun by a page of ours.
+
+    Args:
+        request: The request.
+        settings: What we are called.
+        is_demanded: Whether the browser must say so; else it is enough that it says nothing else.
+
+    Raises:
+        Problem: It was begun elsewhere, or nobody says where.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    ours = urlsplit(settings.url).netloc.lower() if settings.url else request.headers.get("host", "").lower()
+    if site is not None and site != "same-origin":
+        raise _refused(
+            f"expected a request from a page of this service, found one that the browser calls {site[:20]!r}"
+        )
+    if origin is not None and (urlsplit(origin).netloc.lower() or origin) != ours:
+        raise _refused("expected a request from a page of this service, found one with another Origin")
+    if is_demanded and site is None and origin is None:
+        raise _refused("expected Origin or Sec-Fetch-Site beside a session's cookie, found neither")
+
+
+async def check_token(request: Request, csrf: str) -> Receive:
+    """Check that a request brings the session's token, and return from where the route is to read its body.
+
+    Raises:
+        Problem: There is no token, or another one; or the form is larger than any of ours.
+    """
+    given, receive = request.headers.get(HEADER), request.receive
+    if given is None and request.headers.get("content-type", "").startswith(_FORMS):
+        body = await _body(request)
+        given, receive = await _field(request, body), _again(body, request.receive)
+    if given is None:
+        raise _refused(f"expected the form's token in the field {FIELD!r} or the header X-CSRF-Token, found none")
+    if not hmac.compare_digest(given.encode(), csrf.encode()):
+        raise _refused("expected the token of this session's forms, found another one")
+    return receive
+
+
+async def _body(request: Request) -> bytes:
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MOST_FORM_BYTES:
+            raise Problem(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"expected a form of at most {MOST_FORM_BYTES} bytes, found a larger one",
+                hint="Send it by the API, with a token",
+            )
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def _field(request: Request, body: bytes) -> str | None:
+    async def once() -> AsyncGenerator[bytes, None]:
+        yield body
+        yield b""
+
+    try:
+        if request.headers["content-type"].startswith(_FORMS[0]):
+            form = await FormParser(request.headers, once()).parse()
+        else:
+            form = await MultiPartParser(request.headers, once()).parse()
+    except (MultiPartException, KeyError, ValueError):
+        raise Problem(
+            HTTPStatus.BAD_REQUEST, "expected a form, found what cannot be read as one", hint=_AGAIN
+        ) from None
+    found = form.get(FIELD)
+    await form.close()
+    return found if isinstance(found, str) else None
+
+
+def _again(body: bytes, rest: Receive) -> Receive:
+    is_given = False
+
+    async def receive() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await rest()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def _refused(sentence: str) -> Problem:
+    return Problem(HTTPStatus.FORBIDDEN, sentence, hint=_AGAIN)

@@ -1,0 +1,151 @@
+"""The table of access, held: it stands in front of each route, before anything of the request's body is read.
+
+A route is served through its guard or not at all. The guard finds out who asks, holds the row against his roles, and
+demands of a browser that the change was begun by a page of ours. What it refuses is in the audit. Sites, and what
+somebody made himself, are for whoever knows the object: see `Actor.may`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+from http import HTTPStatus
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from flashferry.service.access import Access
+from flashferry.service.actor import Actor
+from flashferry.service.people.forms import changes_something, check_begun_here, check_token
+from flashferry.service.people.identity import Identity, anonymous, asked_of, identify
+from flashferry.service.people.refusals import RefusalBook
+from flashferry.service.problems import Problem
+from flashferry.service.service import Service
+
+REFUSED = "access.refused"
+
+
+def guarded(
+    routes: Iterable[BaseRoute], table: Mapping[tuple[str, str], Access], service: Service, book: RefusalBook
+) -> list[BaseRoute]:
+    """Return routes, each behind its guard; those given are left as they are, for other applications have them too.
+
+    Raises:
+        LookupError: A route has no row, or is of a kind that cannot be guarded.
+    """
+    return [_behind(route, table, service, book) for route in routes]
+
+
+def _behind(
+    route: BaseRoute, table: Mapping[tuple[str, str], Access], service: Service, book: RefusalBook
+) -> BaseRoute:
+    if not isinstance(route, Route | Mount):  # a router within a router, say, of which FastAPI shows no route
+        raise LookupError(f"expected a route that can be guarded, found {type(route).__name__}")  # noqa: TRY004
+    methods = (route.methods or set()) if isinstance(route, Route) else {"GET"}
+    rows: dict[str, Access] = {}
+    for method in methods - {"HEAD"}:
+        if (row := table.get((method, route.path))) is None:
+            raise LookupError(f"route {method} {route.path} has no row in the table of access")
+        rows[method] = row
+    made = copy(route)
+    made.app = Guard(route.app, rows, path=route.path, service=service, book=book)
+    return made
+
+
+class Guard:
+    """Lets through to one route who may call it.
+
+    Args:
+        app: The route.
+        rows: Who may, by method.
+        path: The route's path, as the table has it.
+        service: The service.
+        book: Where refusals go.
+    """
+
+    def __init__(
+        self, app: ASGIApp, rows: Mapping[str, Access], *, path: str, service: Service, book: RefusalBook
+    ) -> None:
+        self._app = app
+        self._rows = rows
+        self._path = path
+        self._service = service
+        self._book = book
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer through the route, or say why not.
+
+        Raises:
+            Problem: Who asks may not.
+        """
+        request = Request(scope, receive)
+        method = "GET" if request.method == "HEAD" else request.method
+        row = self._rows.get(method)
+        if row is None:
+            raise Problem(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                f"expected another method than {method[:20]!r}",
+                hint="Read the API's page",
+            )
+        asked = asked_of(request, self._service)
+        request.state.actor = actor = anonymous(asked.address)
+        request.state.csrf = ""
+        try:
+            if row.is_public:
+                if changes_something(method):
+                    check_begun_here(request, self._service.settings, is_demanded=False)
+            else:
+                identity = await run_in_threadpool(identify, self._service, asked)
+                request.state.actor = actor = identity.actor
+                request.state.identity, request.state.csrf = identity, identity.csrf
+                _check_roles(row, actor)
+                if changes_something(method) and identity.csrf:
+                    receive = await self._check_meant(request, identity)
+        except Problem as problem:
+            if problem.status is HTTPStatus.UNAUTHORIZED and _is_for_people(request):
+                await RedirectResponse(_sign_in(request), HTTPStatus.SEE_OTHER)(scope, receive, send)
+                return
+            await run_in_threadpool(self._book.note, actor, REFUSED, f"route:{method} {self._path}", problem.sentence)
+            raise
+        await self._app(scope, receive, send)
+
+    async def _check_meant(self, request: Request, identity: Identity) -> Receive:
+        if identity.is_idle:
+            idle_min = self._service.settings.idle_s / 60
+            raise Problem(
+                HTTPStatus.FORBIDDEN,
+                f"expected a session that was used within {idle_min:.0f} min, found one that was left alone longer",
+                hint="Sign in again; until then the session may look and change nothing",
+            )
+        check_begun_here(request, self._service.settings, is_demanded=True)
+        return await check_token(request, identity.csrf)
+
+
+def _check_roles(row: Access, actor: Actor) -> None:
+    if row.roles and not actor.has(row.roles):
+        has = ", ".join(sorted({grant.role.value for grant in actor.grants})) or "none"
+        raise Problem(
+            HTTPStatus.FORBIDDEN,
+            f"expected one of the roles {', '.join(sorted(row.roles))}, found {has}",
+            hint="Ask an admin of the service for the role",
+        )
+
+
+def _is_for_people(request: Request) -> bool:
+    """Return whether a browser asks for a page, so that it is shown where to sign in."""
+    path = request.url.path
+    return (
+        request.method in ("GET", "HEAD")
+        and not path.startswith("/api/")
+        and not path.endswith(".json")
+        and "text/html" in request.headers.get("accept", "")
+    )
+
+
+def _sign_in(request: Request) -> str:
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return f"/login?next={quote(wanted, safe='/')}"

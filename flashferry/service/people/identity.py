@@ -1,0 +1,253 @@
+"""Who asks: by a token, by what a trusted proxy says, or by a session's cookie; looked up anew with each request.
+
+In this order, and the first that is there counts alone: a call with a token that is worthless is refused, also where
+the browser sent a good cookie with it. Somebody who was disabled, a token that was taken back and a grant that was
+revoked are gone with the next request, for nothing of it is kept here.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass, field
+from datetime import timedelta
+from http import HTTPStatus
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from starlette.requests import Request
+
+from flashferry.core.outside import keep_secret
+from flashferry.service.actor import ANONYMOUS, Actor, Grant, Role, Via
+from flashferry.service.people.mapped import MappedPerson, enter, grants_for, is_as_told
+from flashferry.service.people.sessions import cookie_name, digest_of, new_secret
+from flashferry.service.problems import Problem
+from flashferry.service.service import Service
+from flashferry.service.settings import ProxySettings
+from flashferry.store.service import people as rows
+from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.sessions import (
+    SessionRow,
+    TokenRow,
+    insert_session,
+    session,
+    token,
+    touch_session,
+    touch_token,
+)
+
+TOUCH_S = 60.0
+"""That somebody was there is written at most so often, for each session and token."""
+_FOR_EVER = "9999-12-31T00:00:00.000Z"
+_SIGN_IN = "Sign in, or send 'Authorization: Bearer' with a token"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a request says of who sends it.
+
+    Attributes:
+        address: From where it came; behind a proxy that is believed, from where the proxy had it.
+        bearer: The token, where there is one.
+        session_id: The id in the cookie, where there is one.
+        user: Whom a proxy that is believed has signed in, or None.
+        groups: His groups, as the proxy tells them.
+        is_watch: Whether a page asks by itself for live data, which is no sign that anybody sits there.
+    """
+
+    address: str
+    bearer: str | None = field(default=None, repr=False)
+    session_id: str | None = field(default=None, repr=False)
+    user: str | None = None
+    groups: tuple[str, ...] = ()
+    is_watch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who asks, and what his browser has to bring with a change.
+
+    Attributes:
+        actor: Who.
+        csrf: The token of his forms; empty where no browser sends by itself what shows who he is.
+        session: The hash of his session; empty where there is none.
+        is_idle: Whether his session was left alone so long that it only looks.
+    """
+
+    actor: Actor
+    csrf: str = field(default="", repr=False)
+    session: str = field(default="", repr=False)
+    is_idle: bool = False
+
+
+def anonymous(address: str) -> Actor:
+    """Return the actor of a request that says nothing of who sends it, or is not asked."""
+    return Actor(name=ANONYMOUS, via=Via.NONE, address=address)
+
+
+def asked_of(request: Request, service: Service) -> Asked:
+    """Return what a request says of who sends it.
+
+    Raises:
+        Problem: A header that only the proxy may set is there twice.
+    """
+    proxy = service.settings.proxy
+    peer = request.client.host if request.client is not None else ""
+    is_proxy = _is_within(peer, proxy)
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    user = _once(request, proxy.user_header) if is_proxy and proxy.user_header else None
+    groups = _once(request, proxy.groups_header) if user and proxy.groups_header else None
+    return Asked(
+        address=_forwarded(request, proxy) or peer if is_proxy else peer,
+        bearer=bearer.strip() if scheme.lower() == "bearer" else None,
+        session_id=request.cookies.get(cookie_name(service.settings)),
+        user=user or None,
+        groups=tuple(word.strip() for word in (groups or "").split(",") if word.strip()),
+        is_watch="text/event-stream" in request.headers.get("accept", ""),
+    )
+
+
+def identify(service: Service, asked: Asked) -> Identity:
+    """Return who asks.
+
+    Raises:
+        Problem: Nobody says so, or what says so is worthless.
+    """
+    if asked.bearer is not None:
+        return _by_token(service, asked, asked.bearer)
+    if asked.user is not None:
+        return _by_header(service, asked, asked.user)
+    if asked.session_id:
+        return _by_session(service, asked, asked.session_id)
+    raise _unknown("expected somebody who is signed in, found nobody")
+
+
+def token_grants(row: TokenRow, has: frozenset[Grant]) -> frozenset[Grant]:
+    """Return what a token may: what it was limited to, and of that only what its person has now."""
+    if row.grants is None:
+        return has
+    limited = (Grant(role=Role(role), site=site) for role, site in json.loads(row.grants))
+    return frozenset(both for one in limited for own in has if (both := one.within(own)) is not None)
+
+
+def grants(database: sqlite3.Connection, name: str) -> frozenset[Grant]:
+    """Return what a person has now."""
+    return frozenset(Grant(role=Role(one.role), site=one.site) for one in rows.grants_of(database, name))
+
+
+def _by_token(service: Service, asked: Asked, shown: str) -> Identity:
+    now = service.now()
+    with service.database.reading() as database:
+        row = token(database, digest_of(shown), at=moment(now))
+        has = grants(database, row.person) if row is not None else frozenset()
+    if row is None:
+        raise _unknown("expected a token that is good, found one that is unknown, over or taken back")
+    keep_secret(shown, is_random=True)
+    if row.last_used_at is None or not _is_lately(service, row.last_used_at):
+        with service.database.writing() as database:
+            touch_token(database, row.token_id, at=moment(now))
+    return Identity(actor=Actor(name=row.person, via=Via.TOKEN, address=asked.address, grants=token_grants(row, has)))
+
+
+def _by_session(service: Service, asked: Asked, shown: str) -> Identity:
+    with service.database.reading() as database:
+        row = session(database, digest_of(shown), at=moment(service.now()))
+        has = grants(database, row.person) if row is not None else frozenset()
+    if row is None:
+        raise _unknown("expected a session that lasts, found one that is unknown or over")
+    keep_secret(shown, is_random=True)
+    actor = Actor(name=row.person, via=Via.SESSION, address=asked.address, grants=has)
+    return _in_session(service, asked, row, actor)
+
+
+def _by_header(service: Service, asked: Asked, user: str) -> Identity:
+    proxy = service.settings.proxy
+    follows = grants_for(asked.groups, proxy.roles) if proxy.groups_header else None
+    told = MappedPerson(source="header", subject=user, name=user.lower(), grants=follows)
+    now = moment(service.now())
+    with service.database.reading() as database:
+        found = rows.person_of(database, source="header", subject=user)
+        is_known = found is not None and is_as_told(database, found, told)
+        row = session(database, _header_session(user), at=now) if is_known else None
+        has = grants(database, found.name) if found is not None else frozenset()
+    if found is not None and found.state != rows.ACTIVE:
+        raise _unknown("expected somebody who may sign in, found a person who is disabled")
+    if row is None:
+        with service.database.writing() as database:
+            found = enter(service, database, told)
+            has = grants(database, found.name)
+            row = session(database, _header_session(user), at=now) or _stand_for(database, found.name, user, asked, now)
+    actor = Actor(name=row.person, via=Via.HEADER, address=asked.address, grants=has)
+    return _in_session(service, asked, row, actor)
+
+
+def _header_session(user: str) -> str:
+    """Return the key of what stands for a session where a proxy signs in; no cookie can have such a digest."""
+    return f"header:{user}"
+
+
+def _stand_for(database: sqlite3.Connection, name: str, user: str, asked: Asked, now: str) -> SessionRow:
+    row = SessionRow(
+        hash=_header_session(user),
+        person=name,
+        csrf=new_secret(),
+        created_at=now,
+        expires_at=_FOR_EVER,
+        seen_at=now,
+        address=asked.address,
+    )
+    insert_session(database, row)
+    return row
+
+
+def _in_session(service: Service, asked: Asked, row: SessionRow, actor: Actor) -> Identity:
+    keep_secret(row.csrf, is_random=True)
+    past_s = (service.now() - moment_of(row.seen_at)).total_seconds()
+    is_idle = actor.via is Via.SESSION and past_s > service.settings.idle_s
+    # One who came back after that is not taken for the one who left: he signs in again before he changes anything.
+    if not is_idle and not asked.is_watch and past_s > min(TOUCH_S, service.settings.idle_s / 4):
+        with service.database.writing() as database:
+            touch_session(database, row.hash, at=moment(service.now()))
+    return Identity(actor=actor, csrf=row.csrf, session=row.hash, is_idle=is_idle)
+
+
+def _is_lately(service: Service, at: str) -> bool:
+    return timedelta() <= service.now() - moment_of(at) < timedelta(seconds=TOUCH_S)
+
+
+def _unknown(sentence: str) -> Problem:
+    return Problem(HTTPStatus.UNAUTHORIZED, sentence, hint=_SIGN_IN)
+
+
+def _once(request: Request, name: str) -> str | None:
+    values = request.headers.getlist(name)
+    if len(values) > 1:
+        raise Problem(
+            HTTPStatus.BAD_REQUEST,
+            f"expected the header {name} once, found it {len(values)} times",
+            hint="Have the proxy replace what clients send under that name, not add to it",
+        )
+    return values[0].strip() if values else None
+
+
+def _forwarded(request: Request, proxy: ProxySettings) -> str:
+    """Return from where a proxy had a request: the last address that is none of the proxies' own."""
+    said = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
+    for one in reversed([word.strip() for word in said if word.strip()]):
+        if _parsed(one) is None:
+            return ""
+        if not _is_within(one, proxy):
+            return one
+    return ""
+
+
+def _is_within(address: str, proxy: ProxySettings) -> bool:
+    parsed = _parsed(address)
+    return parsed is not None and any(parsed in network for network in proxy.networks)
+
+
+def _parsed(address: str) -> IPv4Address | IPv6Address | None:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return None
+    return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed

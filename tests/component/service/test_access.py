@@ -1,0 +1,379 @@
+"""The table of access is held in front of every route, whoever asks and by whatever means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import ip_network
+
+import pytest
+from fastapi import APIRouter, Request
+
+from flashferry.service.access import ADMINISTERS, OPERATES, PUBLIC, SELF, VIEWS
+from flashferry.service.api.depends import TheActor, csrf_of
+from flashferry.service.settings import ProxySettings, ServiceSettings
+from flashferry.store.service import people as rows
+from flashferry.store.service.sessions import revoke_token
+from tests.served import URL, Served, serve
+
+router = APIRouter()
+CALLED = []
+
+
+@router.get("/open")
+def _open(actor: TheActor) -> dict[str, str]:
+    return {"name": actor.name, "address": actor.address}
+
+
+@router.post("/open")
+def _post_open() -> dict[str, str]:
+    return {}
+
+
+@router.get("/mine")
+def _mine(actor: TheActor, request: Request) -> dict[str, object]:
+    grants = sorted(f"{one.role}@{one.site}" for one in actor.grants)
+    return {"name": actor.name, "via": actor.via, "grants": grants, "csrf": csrf_of(request), "from": actor.address}
+
+
+@router.get("/look")
+def _look() -> dict[str, str]:
+    return {}
+
+
+@router.post("/change")
+async def _change(request: Request) -> dict[str, object]:
+    CALLED.append(1)
+    form = await request.form() if "form" in request.headers.get("content-type", "") else {}
+    return {key: value for key, value in form.items() if isinstance(value, str)}
+
+
+@router.post("/rule")
+def _rule() -> dict[str, str]:
+    return {}
+
+
+TABLE = {
+    ("GET", "/open"): PUBLIC,
+    ("POST", "/open"): PUBLIC,
+    ("GET", "/mine"): SELF,
+    ("GET", "/look"): VIEWS,
+    ("POST", "/change"): OPERATES,
+    ("POST", "/rule"): ADMINISTERS,
+}
+PROXY = ProxySettings(
+    networks=(ip_network("10.0.0.0/24"),),
+    user_header="X-Remote-User",
+    groups_header="X-Remote-Groups",
+    roles={"noc": ("operator@AMS",), "boss": ("admin",)},
+)
+
+
+@pytest.fixture
+def served(tmp_path) -> Served:
+    CALLED.clear()
+    return serve(tmp_path, routers=(router,), table=TABLE)
+
+
+@pytest.fixture
+def proxied(tmp_path) -> Served:
+    return serve(tmp_path, ServiceSettings(proxy=PROXY), routers=(router,), table=TABLE)
+
+
+def test_a_route_without_a_row_is_not_served(tmp_path):
+    """Nobody could say who may call it, so the service does not start."""
+    with pytest.raises(LookupError, match="POST /rule has no row"):
+        serve(tmp_path, routers=(router,), table={key: row for key, row in TABLE.items() if key[1] != "/rule"})
+
+
+def test_a_router_within_a_router_is_not_served(tmp_path):
+    """FastAPI hides the routes of such a one, and with them whether they have rows."""
+    outer = APIRouter()
+    outer.include_router(router)
+    with pytest.raises(LookupError, match="a route that can be guarded"):
+        serve(tmp_path, routers=(outer,), table=TABLE)
+
+
+def test_nobody_is_let_in_without_signing_in(served):
+    """401 with what to do; what is public answers."""
+    answer = served.call("GET", "/mine")
+    assert (answer.status_code, answer.headers["content-type"]) == (401, "application/problem+json")
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert "Sign in" in answer.json()["hint"]
+    assert served.call("GET", "/open").json() == {"name": "anonymous", "address": "192.0.2.1"}
+
+
+def test_a_browser_is_shown_where_to_sign_in(served):
+    """A page leads to the sign-in and from there back; its twin for programs says 401."""
+    answer = served.call("GET", "/look?site=AMS&x=%2f", headers={"Accept": "text/html,*/*"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=/look%3Fsite%3DAMS%26x%3D%252f")
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "role", "status"),
+    [
+        ("/mine", "GET", None, 200),
+        ("/look", "GET", None, 403),
+        ("/look", "GET", "viewer", 200),
+        ("/look", "GET", "approver", 200),
+        ("/change", "POST", "viewer", 403),
+        ("/change", "POST", "admin", 403),
+        ("/change", "POST", "operator", 200),
+        ("/rule", "POST", "operator", 403),
+        ("/rule", "POST", "admin", 200),
+    ],
+)
+@pytest.mark.parametrize("means", ["browser", "token"])
+def test_roles_are_held(served, path, method, role, status, means):
+    """Each of the row's roles, and no other: an admin is no operator by itself."""
+    served.person("ann", *([role] if role else []))
+    assert served.call(method, path, getattr(served, means)("ann")).status_code == status
+
+
+def test_a_token_counts_alone(served):
+    """A worthless token is refused, though the browser has a good session beside it."""
+    browser = served.browser(served.person("ann", "viewer"))
+    answer = served.call("GET", "/look", browser, headers={"Authorization": "Bearer ffy_none"})
+    assert answer.status_code == 401
+
+
+def test_a_token_needs_nothing_of_a_form(served):
+    """No browser sends it by itself, so there is nothing to prove besides."""
+    token = served.token(served.person("ann", "operator"))
+    assert served.call("POST", "/change", token).status_code == 200
+    assert served.call("GET", "/mine", token).json()["csrf"] == ""
+
+
+def test_a_token_has_at_most_what_its_person_has(served):
+    """It may be limited to less; what its person lost is lost to it."""
+    served.person("ann", "operator@AMS", "viewer")
+    for limits, grants in (
+        ((), ["operator@AMS", "viewer@*"]),
+        (("operator",), ["operator@AMS"]),
+        (("operator@LIM", "admin"), []),
+        (("viewer@LIM",), ["viewer@LIM"]),
+    ):
+        assert served.call("GET", "/mine", served.token("ann", *limits)).json()["grants"] == grants
+    with served.service.database.writing() as database:
+        rows.delete_grant(database, "ann", role="operator", site="AMS")
+    assert served.call("GET", "/mine", served.token("ann", "operator")).json()["grants"] == []
+
+
+def test_what_is_taken_away_is_gone_with_the_next_request(served):
+    """A grant, a token, a person: nothing of it is kept between requests."""
+    served.person("ann", "viewer")
+    browser, token = served.browser("ann"), served.token("ann")
+    assert served.call("GET", "/look", browser).status_code == 200
+    with served.service.database.writing() as database:
+        revoke_token(database, "t1", at="2026-11-23T20:00:00.000Z")
+    assert served.call("GET", "/look", token).status_code == 401
+    with served.service.database.writing() as database:
+        rows.delete_grant(database, "ann", role="viewer", site="*")
+    assert served.call("GET", "/look", browser).status_code == 403
+    with served.service.database.writing() as database:
+        rows.set_state(database, "ann", "disabled")
+    assert served.call("GET", "/mine", browser).status_code == 401
+
+
+def test_sessions_and_tokens_end(served):
+    """After their time they are unknown."""
+    served.person("ann", "viewer")
+    browser, token = served.browser("ann"), served.token("ann", days=1)
+    served.clock.forward(8 * 3600 + 1)
+    assert served.call("GET", "/look", browser).status_code == 401
+    assert served.call("GET", "/look", token).status_code == 200
+    served.clock.forward(16 * 3600)
+    assert served.call("GET", "/look", token).status_code == 401
+
+
+def test_a_session_left_alone_only_looks(served):
+    """After half an hour without a request it changes nothing any more, also when somebody comes back."""
+    browser = served.browser(served.person("ann", "operator"))
+    served.clock.forward(29 * 60)
+    assert served.call("POST", "/change", browser).status_code == 200
+    served.clock.forward(29 * 60)
+    assert served.call("GET", "/mine", browser).status_code == 200
+    served.clock.forward(31 * 60)
+    assert served.call("GET", "/mine", browser).status_code == 200
+    answer = served.call("POST", "/change", browser)
+    assert answer.status_code == 403
+    assert "30 min" in answer.json()["detail"]
+
+
+def test_live_data_keeps_no_session_awake(served):
+    """A wall screen asks by itself; that somebody sits there does not follow."""
+    browser = served.browser(served.person("ann", "operator"))
+    for _ in range(4):
+        served.clock.forward(10 * 60)
+        served.call("GET", "/look", browser, headers={"Accept": "text/event-stream"})
+    assert served.call("POST", "/change", browser).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Sec-Fetch-Site": ""}, 200),
+        ({"Origin": ""}, 200),
+        ({"Origin": "", "Sec-Fetch-Site": ""}, 403),
+        ({"Origin": "http://evil.example", "Sec-Fetch-Site": ""}, 403),
+        ({"Origin": "null", "Sec-Fetch-Site": ""}, 403),
+        ({"Origin": "http://service.example.evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"X-CSRF-Token": ""}, 403),
+        ({"X-CSRF-Token": "guess"}, 403),
+        ({"X-CSRF-Token": "gueß"}, 403),
+    ],
+)
+def test_a_change_is_begun_by_a_page_of_ours(served, headers, status):
+    """Where it was begun and the form's token are both held; the route is not reached otherwise."""
+    browser = served.browser(served.person("ann", "operator"))
+    assert served.call("POST", "/change", browser, headers=headers).status_code == status
+    assert len(CALLED) == (status == 200)
+
+
+def test_the_token_of_another_session_is_worth_nothing(served):
+    """Not even that of the same person."""
+    served.person("ann", "operator")
+    other = replace(served.browser("ann"), csrf=served.browser("ann").csrf)
+    assert served.call("POST", "/change", other).status_code == 403
+
+
+def test_the_route_reads_the_form_that_was_checked(served):
+    """The token in a field is as good as that in a header, and nothing of the form is lost."""
+    browser = served.browser(served.person("ann", "operator"))
+    answer = served.call("POST", "/change", browser, form={"reason": "ä & b"})
+    assert answer.json() == {"csrf": browser.csrf, "reason": "ä & b"}
+    wrong = served.call("POST", "/change", browser, form={"csrf": "other"})
+    assert wrong.status_code == 403
+
+
+def test_a_form_of_several_parts_is_read_too(served):
+    """As browsers send one that has a file in it."""
+    browser = served.browser(served.person("ann", "operator"))
+    body = f'--x\r\nContent-Disposition: form-data; name="csrf"\r\n\r\n{browser.csrf}\r\n--x--\r\n'.encode()
+    sent = {"Content-Type": "multipart/form-data; boundary=x", "X-CSRF-Token": ""}
+    assert served.call("POST", "/change", browser, content=body, headers=sent).status_code == 200
+    for broken in (body.replace(b"--x--", b""), body.replace(browser.csrf.encode(), b"no"), b"", b"\xff" * 100):
+        assert served.call("POST", "/change", browser, content=broken, headers=sent).status_code in (400, 403)
+
+
+def test_a_form_larger_than_any_of_ours_is_not_kept(served):
+    """Who is signed in cannot fill the memory either."""
+    browser = served.browser(served.person("ann", "operator"))
+    assert served.call("POST", "/change", browser, form={"x": "y" * (8 * 2**20 + 1)}).status_code == 413
+
+
+def test_the_way_in_is_not_taken_from_another_page(served):
+    """Somebody who signs another in as himself would see what that one does (login CSRF)."""
+    assert served.call("POST", "/open").status_code == 200
+    assert served.call("POST", "/open", headers={"Origin": "http://evil.example"}).status_code == 403
+    assert served.call("POST", "/open", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+
+
+def test_every_answer_has_the_headers(served):
+    """Errors, too; and what an answer says for itself stays."""
+    for path in ("/open", "/mine", "/nowhere"):
+        headers = served.call("GET", path).headers
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "unsafe-inline" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+        assert headers["cache-control"] == "no-store"
+        assert "strict-transport-security" not in headers
+
+
+def test_https_is_kept(tmp_path):
+    """Where browsers come by HTTPS the cookie is for that alone, and they are told to stay."""
+    served = serve(tmp_path, ServiceSettings(url=URL.replace("http", "https")), routers=(router,), table=TABLE)
+    browser = served.browser(served.person("ann", "operator"))
+    answer = served.call("POST", "/change", browser)
+    assert answer.status_code == 200
+    assert "max-age" in answer.headers["strict-transport-security"]
+    assert served.call("GET", "/mine", headers={"Cookie": f"flashferry={browser.session_id}"}).status_code == 401
+
+
+def test_a_refusal_is_in_the_audit(served):
+    """Who, what, why; the second time it is counted."""
+    browser = served.browser(served.person("ann", "viewer"))
+    for _ in range(5):
+        served.call("POST", "/change", browser)
+    (entry,) = [one for one in served.audit() if one.action == "access.refused"]
+    assert (entry.actor, entry.object, entry.outcome) == ("ann", "route:POST /change", "refused")
+    assert "operator" in entry.reason
+    served.clock.forward(61)
+    served.call("POST", "/change", browser)
+    assert "4 times more" in served.audit()[-1].reason
+
+
+def test_nothing_secret_is_in_the_audit_or_in_an_answer(served):
+    """Neither what was shown nor what was expected."""
+    served.person("ann", "viewer")
+    browser, token = served.browser("ann"), served.token("ann")
+    texts = []
+    for by in (browser, token):
+        texts += [served.call("POST", "/change", by).text, served.call("GET", "/nowhere", by).text]
+    texts.append(served.call("POST", "/change", browser, headers={"X-CSRF-Token": "wrong"}).text)
+    kept = " ".join([*texts, *(repr(entry) for entry in served.audit())])
+    for secret in (browser.session_id, browser.csrf, token.text):
+        assert secret not in kept
+
+
+def test_the_proxy_signs_people_in(proxied):
+    """From its address, with what follows from his groups; whoever else says so is anonymous."""
+    sent = {"X-Remote-User": "Ann", "X-Remote-Groups": "noc, other", "X-Forwarded-For": "198.51.100.7"}
+    answer = proxied.call("GET", "/mine", headers=sent, address="10.0.0.5").json()
+    assert (answer["name"], answer["via"], answer["grants"]) == ("ann", "header", ["operator@AMS"])
+    assert answer["from"] == "198.51.100.7"
+    assert proxied.call("GET", "/mine", headers=sent, address="10.0.1.5").status_code == 401
+    sent["X-Remote-Groups"] = "boss"
+    assert proxied.call("GET", "/mine", headers=sent, address="10.0.0.5").json()["grants"] == ["admin@*"]
+    assert [entry.action for entry in proxied.audit()][:2] == ["user.made", "user.granted"]
+
+
+def test_whom_the_proxy_signs_in_needs_the_form_too(proxied):
+    """His browser is signed in by itself, with every request of whatever page."""
+    sent = {"X-Remote-User": "ann", "X-Remote-Groups": "noc"}
+    csrf = proxied.call("GET", "/mine", headers=sent, address="10.0.0.5").json()["csrf"]
+    assert proxied.call("POST", "/change", headers=sent, address="10.0.0.5").status_code == 403
+    sent |= {"Origin": URL, "X-CSRF-Token": csrf}
+    assert proxied.call("POST", "/change", headers=sent, address="10.0.0.5").status_code == 200
+    assert proxied.call("POST", "/change", headers=sent | {"Origin": "http://e"}, address="10.0.0.5").status_code == 403
+
+
+def test_no_cookie_is_a_proxys_session(proxied):
+    """What stands for it in the table is the digest of nothing."""
+    proxied.call("GET", "/mine", headers={"X-Remote-User": "ann"}, address="10.0.0.5")
+    assert proxied.call("GET", "/mine", headers={"Cookie": "flashferry=header:ann"}).status_code == 401
+
+
+def test_a_local_name_is_not_had_by_a_header(proxied):
+    """The proxy's `root` is not the admin of this service; nor is there a second `system`."""
+    proxied.person("root", "admin")
+    for name in ("root", "system", "anonymous", "a b", "x" * 65):
+        assert proxied.call("GET", "/mine", headers={"X-Remote-User": name}, address="10.0.0.5").status_code == 403
+
+
+def test_a_header_that_is_there_twice_is_not_believed(proxied):
+    """A proxy that adds to what clients send would let them choose."""
+    request = [("X-Remote-User", "root"), ("X-Remote-User", "ann")]
+    answer = proxied.call("GET", "/mine", headers=request, address="10.0.0.5")
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("said", "address"),
+    [
+        ("198.51.100.7", "198.51.100.7"),
+        ("203.0.113.9, 198.51.100.7", "198.51.100.7"),
+        ("198.51.100.7, 10.0.0.9", "198.51.100.7"),
+        ("<script>", "10.0.0.5"),
+        ("", "10.0.0.5"),
+        ("10.0.0.8", "10.0.0.5"),
+    ],
+)
+def test_the_address_is_what_the_proxy_saw(proxied, said, address):
+    """The last one that is none of our proxies': what stands before it, the client wrote himself."""
+    headers = {"X-Forwarded-For": said}
+    assert proxied.call("GET", "/open", headers=headers, address="10.0.0.5").json()["address"] == address
+    assert proxied.call("GET", "/open", headers=headers).json()["address"] == "192.0.2.1"
