@@ -16,18 +16,18 @@ from flashferry.service.actor import LOOKS, Actor, Role, Via
 from flashferry.service.auditing import note
 from flashferry.service.jobs.folder import JobFolder
 from flashferry.service.jobs.wishes import JobWish, words_of
+from flashferry.service.plans.standing import why_not_begun, why_not_gone_on_with
 from flashferry.service.problems import Problem, problem_of
 from flashferry.service.service import Service
-from flashferry.store.service.database import moment, moment_of
+from flashferry.store.service.database import moment
 from flashferry.store.service.jobs import (
-    ApprovedPlan,
     Job,
     JobKind,
     add_job,
     jobs_of_plan,
     jobs_of_run,
-    plan_for_job,
 )
+from flashferry.store.service.plans import StoredPlan, plan_of
 
 _ACTIONS = {
     JobKind.STAGE: "run.start",
@@ -87,26 +87,22 @@ def request_job(service: Service, database: sqlite3.Connection, actor: Actor, wi
     return job
 
 
-def approval_lapsed(service: Service, plan: ApprovedPlan) -> str:
-    """Return why a plan may not be carried out now, in one sentence; empty where it may."""
-    if plan.state != "approved":
-        return f"the plan is not approved: expected the state approved, found {plan.state}"
-    if plan.ends_at is not None and moment_of(plan.ends_at) <= service.now():
-        return f"the plan was to end at {plan.ends_at}, which is past"
-    return ""
-
-
-def _plan(service: Service, database: sqlite3.Connection, actor: Actor, wish: JobWish) -> ApprovedPlan | None:
+def _plan(service: Service, database: sqlite3.Connection, actor: Actor, wish: JobWish) -> StoredPlan | None:
     if wish.digest is None:
         return None
-    plan = plan_for_job(database, wish.digest)
+    plan = plan_of(database, wish.digest)
     if plan is None or not (actor.via is Via.SYSTEM or actor.may(LOOKS, plan.sites)):
         raise Problem(
             HTTPStatus.NOT_FOUND, f"no plan {wish.digest[:12]}… is known here", hint="'GET /api/v1/plans' lists them"
         )
-    lapsed = approval_lapsed(service, plan) if wish.kind in (JobKind.STAGE, JobKind.RESUME) else ""
-    if lapsed:
-        raise Problem(HTTPStatus.CONFLICT, lapsed, hint="Have it approved, or make it anew and have that approved")
+    why = ""
+    if wish.kind is JobKind.STAGE:
+        why = why_not_begun(database, plan, service.now())
+    elif wish.kind is JobKind.RESUME:
+        why = why_not_gone_on_with(plan, service.now())
+    if why:
+        hint = "Have it approved, or make it anew and have that approved"
+        raise Problem(HTTPStatus.CONFLICT, f"plan {plan.digest[:12]}… cannot be carried out: {why}", hint=hint)
     return plan
 
 

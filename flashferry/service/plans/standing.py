@@ -46,16 +46,17 @@ def why_not_startable(service: Service, digest: str) -> str:
 
 def why_not_begun(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
     """Return why a plan may not be begun, as far as tables and clock can tell; empty where they have nothing."""
-    if plan.state is not PlanState.APPROVED:
-        return _not_approved(plan)
-    return why_fallen(database, plan, now)
+    return why_not_gone_on_with(plan, now) or why_fallen(database, plan, now)
+
+
+def why_not_gone_on_with(plan: StoredPlan, now: datetime) -> str:
+    """Return why a run that has begun may not be gone on with; who was disabled since did not begin it any less."""
+    return _not_approved(plan) if plan.state is not PlanState.APPROVED else _why_too_late(plan, now)
 
 
 def why_fallen(database: sqlite3.Connection, plan: StoredPlan, now: datetime) -> str:
     """Return what makes an approval of a plan worth nothing, given or yet to be given; empty where nothing does."""
-    if plan.ends_at is not None and plan.ends_at <= moment(now):
-        return f"its window has passed: it was to end by {plan.ends_at}"
-    why = _why_lost(database, plan.made_by, "made", Role.OPERATOR, plan.sites)
+    why = _why_too_late(plan, now) or _why_lost(database, plan.made_by, "made", Role.OPERATOR, plan.sites)
     if not why and plan.decided_by is not None:
         why = _why_lost(database, plan.decided_by, "approved", Role.APPROVER, plan.sites)
     return why
@@ -102,7 +103,13 @@ def _not_approved(plan: StoredPlan) -> str:
         return f"it was denied by {plan.decided_by}: {plan.comment}"
     if plan.state is PlanState.WITHDRAWN:
         return f"it was withdrawn by {plan.withdrawn_by}: {plan.withdrawn_because}"
-    return "nobody has approved it yet"
+    return "it is a draft, which nobody has approved yet"
+
+
+def _why_too_late(plan: StoredPlan, now: datetime) -> str:
+    if plan.ends_at is None or plan.ends_at > moment(now):
+        return ""
+    return f"its window has passed: it was to end by {plan.ends_at}"
 
 
 def _why_lost(database: sqlite3.Connection, person: str, did: str, role: Role, sites: tuple[str, ...]) -> str:

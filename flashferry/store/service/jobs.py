@@ -196,33 +196,6 @@ def end_job(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovedPlan:
-    """What a job needs to know of a plan.
-
-    Attributes:
-        text: Its text.
-        state: `draft`, `approved`, `denied` or `withdrawn`.
-        sites: The sites that it touches.
-        ends_at: When the run must have ended; None where nobody said.
-    """
-
-    text: str
-    state: str
-    sites: tuple[str, ...]
-    ends_at: str | None
-
-
-def plan_for_job(database: sqlite3.Connection, digest: str) -> ApprovedPlan | None:
-    """Return a plan as it stands in this transaction; None where nobody handed one of that digest in."""
-    row = database.execute("SELECT text, state, sites, ends_at FROM plans WHERE digest = ?", (digest,)).fetchone()
-    if row is None:
-        return None
-    return ApprovedPlan(
-        text=row["text"], state=row["state"], sites=tuple(json.loads(row["sites"])), ends_at=row["ends_at"]
-    )
-
-
 def _jobs(database: sqlite3.Connection, behind: str, values: Iterable[object]) -> list[Job]:
     return [_job(row) for row in database.execute(f"{_SELECT} {behind}", tuple(values))]
 

@@ -42,6 +42,10 @@ def service(tmp_path: Path, clock: Clock) -> Service:
     with made.database.writing() as database:
         for name in ("anna", "ben"):
             database.execute("INSERT INTO people (name, source, created_at) VALUES (?, 'local', ?)", (name, AT))
+        for name, role in (("anna", "operator"), ("ben", "approver")):
+            database.execute(
+                "INSERT INTO grants (person, role, given_by, given_at) VALUES (?, ?, 'ben', ?)", (name, role, AT)
+            )
         for digest, site in ((DIGEST, "AMS"), (OTHERS, "LIM")):
             database.execute(
                 "INSERT INTO plans (digest, text, sites, devices, made_by, made_at, state, decided_by, decided_at) "

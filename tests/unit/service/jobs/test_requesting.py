@@ -57,7 +57,7 @@ def test_what_is_undone_leaves_no_job_and_no_line(service, anna):
 def test_only_an_approved_plan_is_carried_out(service, anna, state):
     """As it stands in the very transaction that enters the job."""
     with service.database.writing() as database:
-        database.execute("UPDATE plans SET state = ? WHERE digest = ?", (state, DIGEST))
+        database.execute("UPDATE plans SET state = ?, withdrawn_by = 'anna' WHERE digest = ?", (state, DIGEST))
         with pytest.raises(Problem) as told:
             request_job(service, database, anna, JobWish(kind=JobKind.STAGE, digest=DIGEST))
     assert told.value.status == 409
@@ -67,12 +67,12 @@ def test_only_an_approved_plan_is_carried_out(service, anna, state):
 def test_a_plan_whose_end_is_past_is_not_carried_out(service, anna, clock):
     """Its approval was for that window."""
     with service.database.writing() as database:
-        database.execute("UPDATE plans SET ends_at = '2026-11-23T13:00:00+00:00'")
+        database.execute("UPDATE plans SET ends_at = '2026-11-23T13:00:00.000Z'")
     clock.at += timedelta(hours=1)
     with pytest.raises(Problem) as told:
         ask(service, anna, kind=JobKind.STAGE, digest=DIGEST)
     assert told.value.status == 409
-    assert "past" in told.value.sentence
+    assert "passed" in told.value.sentence
 
 
 def test_a_plan_can_be_rehearsed_before_anybody_approved_it(service, anna):

@@ -36,7 +36,7 @@ def change(service, statement, *values):
 def test_an_approved_plan_may_be_begun_and_keeps_what_was_said(service, who, plan, offered):
     """By whom, when, and the comment; the audit has it too."""
     digest = offered(plan)
-    assert why_not_startable(service, digest) == "nobody has approved it yet"
+    assert why_not_startable(service, digest) == "it is a draft, which nobody has approved yet"
     approve(service, who("ann"), digest, " looks <b>good</b> ")
     found = stored(service, digest)
     assert (found.state, found.decided_by, found.comment) == (PlanState.APPROVED, "ann", "looks <b>good</b>")
