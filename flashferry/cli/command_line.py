@@ -82,9 +82,8 @@ class App(typer.Typer):
     def __init__(self, **options: Any) -> None:
         context = {"help_option_names": ["--help", "-h"]}
         super().__init__(
-            **options,
+            **{"no_args_is_help": True, **options},
             cls=Family,
-            no_args_is_help=True,
             rich_markup_mode=None,
             context_settings=context,
             add_completion=False,

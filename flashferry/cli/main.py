@@ -25,12 +25,13 @@ COMMANDS = {
     "Staging": ("check", "probe", "plan", "stage", "recover"),
     "What runs do and did": ("status", "run", "history", "report"),
     "Images by hand": ("serve", "images"),
+    "For a team": ("service",),
     "Nights on a lab": ("nightly",),
     "This host": ("doctor", "lab"),
 }
 """Commands in the groups and the order of the help; a module of that name has a function of that name, or an `app`."""
 
-FAMILIES = frozenset({"run", "images", "nightly", "lab"})
+FAMILIES = frozenset({"run", "images", "service", "nightly", "lab"})
 """Those with commands of their own: `app` in a module of that name."""
 
 VERBS = tuple(name for names in COMMANDS.values() for name in names if name not in FAMILIES)

@@ -46,6 +46,7 @@ ADMINISTERS = Access(roles=frozenset({Role.ADMIN}))
 ROUTES: Mapping[tuple[str, str], Access] = {
     # What needs no signing in.
     ("GET", "/healthz"): PUBLIC,
+    ("GET", "/readyz"): PUBLIC,
     ("GET", "/assets/{name}"): PUBLIC,
     ("GET", "/"): PUBLIC,
     # What goes on.

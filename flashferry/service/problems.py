@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from collections.abc import Mapping
 from http import HTTPStatus
 
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -37,6 +42,16 @@ def problem_of(error: FlashferryError, status: HTTPStatus = HTTPStatus.UNPROCESS
     return Problem(status, error.message, hint=error.hint or "", kind=str(error.kind))
 
 
+def tell_problems(app: FastAPI) -> None:
+    """Have an application answer everything that goes wrong as a problem."""
+    app.add_exception_handler(Problem, _of_ours)
+    app.add_exception_handler(FlashferryError, _of_error)
+    app.add_exception_handler(RequestValidationError, _of_request)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(sqlite3.OperationalError, _of_database)
+    app.add_exception_handler(Exception, _of_anything)
+
+
 def problem_document(request: Request, problem: Problem) -> dict[str, object]:
     """Return a problem as RFC 9457 has it."""
     return {
@@ -50,12 +65,59 @@ def problem_document(request: Request, problem: Problem) -> dict[str, object]:
     }
 
 
-def problem_response(request: Request, problem: Problem) -> Response:
+def problem_response(request: Request, problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """Return a problem as an answer: as a page where the application has one for whoever asks."""
     page = getattr(request.app.state, "problem_page", None)
     found: Response | None = page(request, problem) if page is not None else None
     if found is not None:
+        found.headers.update(headers or {})
         return found
     body = problem_document(request, problem)
-    headers = {"WWW-Authenticate": "Bearer"} if problem.status is HTTPStatus.UNAUTHORIZED else None
+    if problem.status is HTTPStatus.UNAUTHORIZED:
+        headers = {"WWW-Authenticate": "Bearer", **(headers or {})}
     return Response(json.dumps(body).encode(), problem.status.value, headers, media_type=MEDIA_TYPE)
+
+
+def _of_ours(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return problem_response(request, error)
+
+
+def _of_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, FlashferryError)
+    return problem_response(request, problem_of(error))
+
+
+def _of_request(request: Request, error: Exception) -> Response:
+    """Say where the input is wrong and how, yet never what it was: it may be a password."""
+    assert isinstance(error, RequestValidationError)
+    found = "; ".join(f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()[:5])
+    hint = "Send what the API's description asks for"
+    return problem_response(
+        request, Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"expected other input: {found}", hint=hint)
+    )
+
+
+def _of_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    problem = Problem(status, f"{request.method} here: {status.phrase}", hint="Read docs/service.md for what there is")
+    return problem_response(request, problem, error.headers)
+
+
+def _of_database(request: Request, error: Exception) -> Response:
+    """Tell that what was asked for could not be kept; its transaction is undone, so nothing of it was done."""
+    if "full" in str(error):
+        hint = "Make room on the disk of the state folder, then ask again; runs go on meanwhile"
+        problem = Problem(HTTPStatus.INSUFFICIENT_STORAGE, "nothing was done: the service's disk is full", hint=hint)
+    else:
+        sentence = f"nothing was done: the service's database cannot be used just now ({error})"
+        hint = "Ask again in a moment; where it stays so, see the service's log and the rights of its state folder"
+        problem = Problem(HTTPStatus.SERVICE_UNAVAILABLE, sentence, hint=hint)
+    return problem_response(request, problem)
+
+
+def _of_anything(request: Request, error: Exception) -> Response:  # noqa: ARG001 -- the server's log has its trace
+    sentence = "something went wrong that nobody foresaw; the service's log has where"
+    hint = "Report it with the lines of the log; look at the state of things before you ask again"
+    return problem_response(request, Problem(HTTPStatus.INTERNAL_SERVER_ERROR, sentence, hint=hint))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,9 +25,11 @@ class Service:
         settings: What the configuration file says.
         database: The service's tables.
         now: What time it is, with a time zone.
+        stopping: Set when the service ends: whoever waits, a stream or a background thread, ends then.
     """
 
     state: Path
     settings: ServiceSettings
     database: ServiceDatabase
     now: Callable[[], datetime] = field(default=_now)
+    stopping: threading.Event = field(default_factory=threading.Event)

@@ -8,6 +8,40 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SecretFrom:
+    """Where a secret is to be had; the configuration has none in it, nor has the database.
+
+    Attributes:
+        command: Program that prints it; run without a shell. Empty: not from one.
+        credential: A credential of systemd's, by its name in `LoadCredential=`; empty: none.
+    """
+
+    command: tuple[str, ...] = ()
+    credential: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailSettings:
+    """The server that takes our mail.
+
+    Attributes:
+        host: Its name or address.
+        port: Its port.
+        security: `starttls`, `tls` from the first byte, or `none`.
+        sender: The address that mail is from.
+        user: Who we sign in as there; empty: nobody.
+        secret: Where that one's password is to be had.
+    """
+
+    host: str
+    port: int = 25
+    security: str = "starttls"
+    sender: str = ""
+    user: str = ""
+    secret: SecretFrom = field(default_factory=SecretFrom)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OidcSettings:
     """How people sign in with an OpenID Connect provider.
 
@@ -109,6 +143,8 @@ class ServiceSettings:
         oidc: OpenID Connect, or None.
         runs: How runs are begun.
         keep_hidden_images_s: So long an image that was taken away can be brought back, seconds.
+        hooks: Where hooks' secrets are to be had, by the name that a hook knows its own by.
+        mail: The server that takes our mail, or None.
     """
 
     address: str = "127.0.0.1"
@@ -124,6 +160,16 @@ class ServiceSettings:
     oidc: OidcSettings | None = None
     runs: RunSettings = field(default_factory=RunSettings)
     keep_hidden_images_s: float = 7 * 86400.0
+    hooks: dict[str, SecretFrom] = field(default_factory=dict)
+    mail: MailSettings | None = None
+
+    @property
+    def base_url(self) -> str:
+        """Return how people reach it, without a slash at the end."""
+        if self.url:
+            return self.url.rstrip("/")
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{'https' if self.certificate is not None else 'http'}://{host}:{self.port}"
 
     @property
     def is_secure(self) -> bool:

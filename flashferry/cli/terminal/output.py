@@ -67,7 +67,7 @@ JSON_VARIABLE = "FLASHFERRY_JSON"
 _YES = frozenset({"1", "true", "t", "yes", "y", "on"})
 """What a variable says for a flag, as typer reads it."""
 
-_FAMILIES = (["run"], ["images"], ["nightly"], ["lab"])
+_FAMILIES = (["run"], ["images"], ["service"], ["nightly"], ["lab"])
 _PROGRESS_EVERY_S = 2.0
 _GONE = frozenset({errno.EPIPE, errno.EIO})
 """What writing to a closed pipe or terminal ends in."""

@@ -1,4 +1,4 @@
-"""Keys of a YAML file that people write: where each stands, what it may hold, and what is said where it holds another.
+"""Keys of a file that people write: where each stands, what it may hold, and what is said where it holds another.
 
 A file of ours is described by tables of keys (`Key`): name, reader, default, and a sentence for the documentation. A
 complaint names the file, the key with all that it stands below, what was expected, what was found, and the line.
@@ -22,6 +22,32 @@ _LONGEST_QUOTED = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How a kind of file is written, for what is said where it is not.
+
+    Attributes:
+        manual: The document that has the table of its keys.
+        line_of: Returns ` (line N)` for a key of a file, by all that it stands below; empty where that is not known.
+        list_hint: How a list is written.
+        mapping_hint: How a mapping is written.
+    """
+
+    manual: str
+    line_of: Callable[..., str]
+    list_hint: str
+    mapping_hint: str
+
+
+NIGHT = Form(
+    manual="docs/nightly.md",
+    line_of=line_of,
+    list_hint="Begin each entry on a line of its own with '- '",
+    mapping_hint="Write its keys below it, one a line and further to the right",
+)
+"""A night's description."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A value of a file, and where it stands.
 
@@ -29,11 +55,13 @@ class Place:
         file: The file.
         keys: The keys that it stands below and its own, the outermost first; a list's entries count from 0.
         value: What stands there.
+        form: How the file is written.
     """
 
     file: Path
     keys: tuple[str | int, ...] = ()
     value: Any = None
+    form: Form = NIGHT
 
     @property
     def name(self) -> str:
@@ -50,7 +78,7 @@ class Place:
         """Return an entry of the mapping or list that stands here; one that is absent holds None."""
         is_list = isinstance(self.value, list)
         value = self.value[key] if is_list else (self.value or {}).get(key)
-        return Place(file=self.file, keys=(*self.keys, key), value=value)
+        return Place(file=self.file, keys=(*self.keys, key), value=value, form=self.form)
 
     def entries(self) -> Iterator[Place]:
         """Yield the entries of a list.
@@ -59,7 +87,7 @@ class Place:
             ConfigInvalid: It is none, or it is empty.
         """
         if not isinstance(self.value, list) or not self.value:
-            raise self.wrong("a list with at least one entry", "Begin each entry on a line of its own with '- '")
+            raise self.wrong("a list with at least one entry", self.form.list_hint)
         return (self.below(number) for number in range(len(self.value)))
 
     def named(self) -> Iterator[tuple[str, Place]]:
@@ -82,7 +110,7 @@ class Place:
         if self.value is None:
             return {}
         if not isinstance(self.value, dict):
-            raise self.wrong("a mapping", "Write its keys below it, one a line and further to the right")
+            raise self.wrong("a mapping", self.form.mapping_hint)
         return self.value
 
     def wrong(self, expected: str, hint: str, *, known: Collection[str] = ()) -> ConfigInvalid:
@@ -92,7 +120,7 @@ class Place:
     def problem(self, what: str, hint: str) -> ConfigInvalid:
         """Return a complaint about the value, with file, key and line."""
         where = f"key '{self.name}': " if self.keys else ""
-        return ConfigInvalid(f"{self.file}: {where}{what}{line_of(self.file, *self.keys)}", hint=hint)
+        return ConfigInvalid(f"{self.file}: {where}{what}{self.form.line_of(self.file, *self.keys)}", hint=hint)
 
 
 Reader = Callable[[Place], Any]
@@ -133,10 +161,10 @@ def read_section(place: Place, keys: Sequence[Key]) -> dict[str, Any]:
         if given not in names:
             told = unknown_key(given, names)
             where = f"key '{place.name}': " if place.keys else ""
-            line = line_of(place.file, *place.keys, given)
+            line = place.form.line_of(place.file, *place.keys, given)
             raise ConfigInvalid(
                 f"{place.file}: {where}{told.removesuffix('?')}{line}{'?' if told.endswith('?') else ''}",
-                hint="All keys are in a table of docs/nightly.md; passwords have no place in this file",
+                hint=f"All keys are in a table of {place.form.manual}; passwords have no place in this file",
             )
     return {key.name: _read(place.below(key.name), key) for key in keys}
 

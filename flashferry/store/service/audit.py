@@ -1,6 +1,8 @@
 """The audit: who did what, when, from where, to which object, before and after; refusals too. Never changed.
 
 Each entry carries the hash of the one before it: whoever takes one out or alters one breaks the chain from there on.
+Times never go back from entry to entry, save where an entry `clock.back` of the system says so: where the clock was put
+back by less than two seconds, as time servers do, an entry has the time of the one before it.
 """
 
 from __future__ import annotations
@@ -9,10 +11,14 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
 
 FIRST = "0" * 64
 """What the first entry has for the hash of the one before it."""
+CLOCK_BACK = "clock.back"
+"""The action of the entry that says that the clock was put back."""
+_SMALL_STEP = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +72,32 @@ _COLUMNS = tuple(one.name for one in fields(AuditEntry))
 
 def append(database: sqlite3.Connection, entry: AuditEntry) -> ChainedEntry:
     """Append an entry, within the caller's transaction: change and entry are on disk together or not at all."""
-    last = database.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
-    seq, previous = (last[0] + 1, last[1]) if last is not None else (1, FIRST)
+    last = database.execute("SELECT seq, at, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
+    seq, before, previous = tuple(last) if last is not None else (0, entry.at, FIRST)
+    if entry.at < before:
+        if datetime.fromisoformat(before) - datetime.fromisoformat(entry.at) < _SMALL_STEP:
+            entry = replace(entry, at=before)
+        elif entry.action != CLOCK_BACK:
+            append(database, _clock_back(before, entry.at))
+            return append(database, entry)
+    return _insert(database, entry, seq + 1, previous)
+
+
+def _clock_back(before: str, now: str) -> AuditEntry:
+    return AuditEntry(
+        at=now,
+        actor="system",
+        via="system",
+        address="",
+        action=CLOCK_BACK,
+        object="clock",
+        reason="the clock of this host was put back",
+        before=json.dumps(before),
+        after=json.dumps(now),
+    )
+
+
+def _insert(database: sqlite3.Connection, entry: AuditEntry, seq: int, previous: str) -> ChainedEntry:
     made = ChainedEntry(seq=seq, entry=entry, previous=previous, hash=hash_of(seq, entry, previous))
     marks = ", ".join("?" * (len(_COLUMNS) + 3))
     database.execute(

@@ -114,6 +114,11 @@ def _statements(script: str) -> Iterator[str]:
 
 def _unusable(directory: Path, error: Exception) -> ConfigInvalid:
     path = directory / FILE
+    if "newer flashferry" in str(error):
+        return ConfigInvalid(
+            f"the service's database {path} was {error}",
+            hint="Start the flashferry that wrote it, or a later one; nothing was changed",
+        )
     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
         return ConfigInvalid(
             f"the service's database {path} is damaged ({error})",

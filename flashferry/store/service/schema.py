@@ -214,7 +214,8 @@ CREATE TABLE hooks (
     target TEXT NOT NULL,
     secret_name TEXT,
     kinds TEXT NOT NULL,
-    state TEXT NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'paused'))
+    state TEXT NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'paused')),
+    audit_seq INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE outbox (
     notice_id TEXT PRIMARY KEY,
@@ -227,7 +228,8 @@ CREATE TABLE outbox (
     delivered_at TEXT,
     sentence TEXT NOT NULL DEFAULT ''
 );
-CREATE INDEX outbox_due ON outbox (next_at) WHERE delivered_at IS NULL;
+CREATE INDEX outbox_due ON outbox (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX outbox_by_hook ON outbox (hook_id, at);
 """
 
 STEPS = (_PEOPLE + _PLANS + _JOBS + _IMAGES + _AUDIT,)

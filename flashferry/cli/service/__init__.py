@@ -1,0 +1,16 @@
+"""`flashferry service ...`: the staging service for a team, one file per command; the work is in `flashferry.service`.
+
+By itself it serves until a signal ends it; with a command behind it, it looks after the service's own tables.
+"""
+
+from __future__ import annotations
+
+from flashferry.cli.command_line import App
+from flashferry.cli.service.serve import serve
+
+app = App(
+    help="Serve pages and an API for a team: plans, approvals, runs, schedules, audit. Without a command: serve.",
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
+app.callback()(serve)

@@ -1,0 +1,116 @@
+"""`flashferry service`: serve pages and API until a signal ends it. Runs are processes of their own, and go on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flashferry import api
+from flashferry.cli.command_line import SERVER
+from flashferry.cli.options.shared import StateOption, is_typed
+from flashferry.cli.terminal.output import say
+from flashferry.core.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from flashferry.service.settings import ServiceSettings
+
+PACKAGES = ("fastapi", "uvicorn", "multipart", "argon2", "authlib", "httpx")
+"""What the extra `service` brings, by the names for `import`."""
+
+_OWN = ("config", "listen", "state_dir")
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        envvar="FLASHFERRY_SERVICE_CONFIG",
+        metavar="FILE",
+        help="What the service is told once (default: service.toml in the state folder, where it is there).",
+        rich_help_panel=SERVER,
+    ),
+]
+
+
+def serve(
+    ctx: typer.Context,
+    config: ConfigOption = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="[ADDRESS:]PORT",
+            help="Where to listen (default: as the configuration says, else 127.0.0.1:8020).",
+            rich_help_panel=SERVER,
+        ),
+    ] = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Serve pages and an API for a team until Ctrl-C or SIGTERM; runs go on by themselves."""
+    check_installed()
+    if ctx.invoked_subcommand is not None:
+        _check_place(ctx)
+        return
+    from flashferry.service.serving import serve as serve_service
+
+    state = api.state_folder(state_dir)
+    serve_service(state, _listening(read_settings(config, state), listen), tell=say)
+
+
+def read_settings(config: Path | None, state: Path) -> ServiceSettings:
+    """Return what the configuration says: the file named, else that in the state folder, else the defaults.
+
+    Raises:
+        ConfigInvalid: It is not there, or something in it is wrong.
+    """
+    from flashferry.service.configuration.reading import USUAL_NAME, load_settings
+    from flashferry.service.settings import ServiceSettings
+
+    usual = state / USUAL_NAME
+    if config is None and not usual.exists():
+        return ServiceSettings()
+    return load_settings(config or usual)
+
+
+def check_installed() -> None:
+    """Refuse to go on without the extra.
+
+    Raises:
+        ConfigInvalid: Something of it is missing.
+    """
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise ConfigInvalid(
+            f"flashferry service: expected the packages of the extra 'service', found no {', '.join(missing)}",
+            hint="Install flashferry with its extra: pip install 'flashferry[service]'",
+        )
+
+
+def _check_place(ctx: typer.Context) -> None:
+    """Refuse options that stand before a command: each command has its own.
+
+    Raises:
+        ConfigInvalid: One does.
+    """
+    if given := [name for name in _OWN if is_typed(ctx, name)]:
+        option = f"--{given[0].replace('_', '-')}"
+        raise ConfigInvalid(
+            f"{option}: expected behind 'service {ctx.invoked_subcommand}', found before it",
+            hint=f"For example: flashferry service {ctx.invoked_subcommand} {option} ...",
+        )
+
+
+def _listening(settings: ServiceSettings, listen: str | None) -> ServiceSettings:
+    """Return settings with what the command line says about where to listen.
+
+    Raises:
+        ConfigInvalid: It is no address and port.
+    """
+    if listen is None:
+        return settings
+    from flashferry.service.configuration.reading import parsed_listen
+
+    address, port = parsed_listen(listen)
+    return replace(settings, address=address or settings.address, port=port)

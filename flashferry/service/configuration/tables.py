@@ -1,0 +1,282 @@
+"""The tables of keys of the service's configuration, and the sections that they make.
+
+docs/service.md and the template are held against them. No key holds a secret: a program or a credential of systemd's is
+named that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flashferry.nightly.description.keys import (
+    Key,
+    Place,
+    Reader,
+    choice,
+    file_path,
+    number,
+    present_file,
+    read_section,
+    text,
+    whole,
+    word,
+)
+from flashferry.service.configuration.values import address, command, header, networks, roles, url, words
+from flashferry.service.settings import MailSettings, OidcSettings, ProxySettings, RunSettings, SecretFrom
+
+
+def _site_names(place: Place) -> dict[str, str]:
+    return {name: text(below) for name, below in place.named()}
+
+
+def _hooks(place: Place) -> dict[str, SecretFrom]:
+    return {name: _secret(read_section(below, HOOK), below) for name, below in place.named()}
+
+
+def _secret(values: Mapping[str, Any], place: Place) -> SecretFrom:
+    command, credential = values["secret_command"], values["secret_credential"]
+    if command and credential:
+        raise place.problem(
+            "expected secret_command or secret_credential, found both", "Keep the one that has the secret"
+        )
+    return SecretFrom(command=command, credential=credential)
+
+
+def _listen(place: Place) -> dict[str, Any]:
+    values = read_section(place, LISTEN)
+    if (values["certificate"] is None) != (values["key"] is None):
+        raise place.problem("expected certificate and key together, found one of them", "Give both files, or neither")
+    return values
+
+
+def _proxy(place: Place) -> ProxySettings:
+    values = read_section(place, PROXY)
+    if values["user_header"] and not values["networks"]:
+        raise place.problem(
+            "expected networks beside user_header, found none: anybody could say who he is",
+            'Name the proxy\'s address: networks = ["127.0.0.1/32"]',
+        )
+    return ProxySettings(**values)
+
+
+def _oidc(place: Place) -> OidcSettings:
+    return OidcSettings(**read_section(place, OIDC))
+
+
+def _runs(place: Place) -> RunSettings:
+    return RunSettings(**read_section(place, RUNS))
+
+
+def _mail(place: Place) -> MailSettings:
+    values = read_section(place, MAIL)
+    secret = _secret(values, place)
+    if bool(values["user"]) != (secret != SecretFrom()):
+        raise place.problem(
+            "expected user together with secret_command or secret_credential, found one without the other",
+            "Give both where the server wants a sign-in, or neither",
+        )
+    own = {name: value for name, value in values.items() if not name.startswith("secret_")}
+    return MailSettings(**own, secret=secret)
+
+
+def _section(keys: Sequence[Key]) -> Reader:
+    return lambda place: read_section(place, keys)
+
+
+def _defaults(keys: Sequence[Key]) -> dict[str, Any]:
+    return {key.name: key.default for key in keys}
+
+
+# The tables of keys.
+
+LISTEN = (
+    Key(
+        name="address",
+        read=address,
+        default="127.0.0.1",
+        values="an address",
+        says="where to listen; without a certificate loopback, or behind `[proxy] networks`",
+    ),
+    Key(name="port", read=whole(0, 65535), default=8020, values="0 to 65535", says="the port; 0 takes any"),
+    Key(
+        name="url",
+        read=url,
+        default="",
+        values="https://HOST",
+        says="how people reach it, for links in notices and for OIDC",
+        shown_default="made of address and port",
+    ),
+    Key(name="certificate", read=present_file, values="a file", says="its certificate, PEM", shown_default="no TLS"),
+    Key(name="key", read=present_file, values="a file", says="the certificate's private key, PEM"),
+)
+SESSIONS = (
+    Key(name="hours", read=number(0.1, 72, "hours"), default=8.0, values="0.1 to 72", says="how long a sign-in lasts"),
+    Key(
+        name="idle_minutes",
+        read=number(1, 1440, "minutes"),
+        default=30.0,
+        values="1 to 1440",
+        says="after so long without a request a session looks on, and changes nothing any more",
+    ),
+)
+PROXY = (
+    Key(
+        name="networks",
+        read=networks,
+        default=(),
+        values="a list of networks",
+        says="from where a proxy comes that is believed; what others say in its headers is ignored",
+    ),
+    Key(
+        name="user_header",
+        read=header,
+        default="",
+        values="a header",
+        says="names who signed in at the proxy; without it the proxy signs nobody in",
+    ),
+    Key(name="groups_header", read=header, default="", values="a header", says="his groups, by commas"),
+    Key(
+        name="roles",
+        read=roles,
+        default={},
+        values='GROUP = ["role@SITE", ...]',
+        says="the roles that a group gives",
+        shown_default="none",
+    ),
+)
+OIDC = (
+    Key(name="issuer", read=url, is_required=True, values="https://HOST/...", says="the provider's issuer"),
+    Key(name="client_id", read=text, is_required=True, values="a text", says="what we are called there"),
+    Key(
+        name="secret_command",
+        read=command,
+        default=(),
+        values="a list of words",
+        says="program that prints our secret there; without one we are a public client",
+    ),
+    Key(name="groups_claim", read=word, default="groups", values="a word", says="the claim that names groups"),
+    Key(
+        name="roles",
+        read=roles,
+        default={},
+        values='GROUP = ["role@SITE", ...]',
+        says="the roles that a group gives",
+        shown_default="none",
+    ),
+)
+RUNS = (
+    Key(
+        name="inventory",
+        read=text,
+        values="a folder or file",
+        says="the inventory, as `--inventory` takes it",
+        shown_default="that of the command line",
+    ),
+    Key(
+        name="images",
+        read=file_path,
+        values="a folder",
+        says="where images are kept and uploaded to",
+        shown_default="`images` in the state folder",
+    ),
+    Key(
+        name="options",
+        read=words,
+        default=(),
+        values="a list of words",
+        says="stand behind each verb that talks to devices: where credentials come from, say",
+    ),
+    Key(
+        name="recover_options",
+        read=words,
+        values="a list of words",
+        says="stand behind `recover` in their place",
+        shown_default="`options`",
+    ),
+    Key(
+        name="unit",
+        read=text,
+        default="",
+        values="flashferry-run@.service",
+        says="the template of systemd's that runs a job",
+        shown_default="processes of the service's own making",
+    ),
+    Key(
+        name="resumes",
+        read=whole(0, 2),
+        default=2,
+        values="0 to 2",
+        says="so often a run that died is gone on with, after it was recovered",
+    ),
+)
+IMAGES = (
+    Key(
+        name="keep_hidden_days",
+        read=number(0, 365, "days"),
+        default=7.0,
+        values="0 to 365",
+        says="so long an image that was taken away can be brought back",
+    ),
+)
+_SECRET = (
+    Key(
+        name="secret_command",
+        read=command,
+        default=(),
+        values="a list of words",
+        says="program that prints the secret; run without a shell",
+    ),
+    Key(
+        name="secret_credential",
+        read=word,
+        default="",
+        values="a name",
+        says="the credential of systemd's (`LoadCredential=NAME:...`) that holds it",
+    ),
+)
+HOOK = _SECRET
+MAIL = (
+    Key(name="host", read=text, is_required=True, values="a name or address", says="the server that takes our mail"),
+    Key(name="port", read=whole(1, 65535), default=25, values="1 to 65535", says="its port"),
+    Key(
+        name="security",
+        read=choice(("starttls", "tls", "none")),
+        default="starttls",
+        values="starttls, tls, none",
+        says="how the way there is secured; `tls` from the first byte on",
+    ),
+    Key(name="sender", read=text, is_required=True, values="an address", says="whom mail is from"),
+    Key(name="user", read=text, default="", values="a name", says="who we sign in as there", shown_default="nobody"),
+    *_SECRET,
+)
+
+TOP = (
+    Key(name="listen", read=_listen, default=_defaults(LISTEN), values="a table", says="where it listens"),
+    Key(
+        name="sessions",
+        read=_section(SESSIONS),
+        default=_defaults(SESSIONS),
+        values="a table",
+        says="how long people stay",
+    ),
+    Key(name="sites", read=_site_names, default={}, values='NAME = "words"', says="what sites are called on pages"),
+    Key(name="proxy", read=_proxy, default=ProxySettings(), values="a table", says="the proxy in front"),
+    Key(name="oidc", read=_oidc, values="a table", says="OpenID Connect"),
+    Key(name="runs", read=_runs, default=RunSettings(), values="a table", says="how runs are begun"),
+    Key(name="images", read=_section(IMAGES), default=_defaults(IMAGES), values="a table", says="how images are kept"),
+    Key(name="hooks", read=_hooks, default={}, values="a table for each secret", says="where hooks' secrets are"),
+    Key(name="mail", read=_mail, values="a table", says="the server that takes our mail"),
+)
+
+SECTIONS: Mapping[str, Sequence[Key]] = {
+    "listen": LISTEN,
+    "sessions": SESSIONS,
+    "proxy": PROXY,
+    "oidc": OIDC,
+    "runs": RUNS,
+    "images": IMAGES,
+    "hooks.NAME": HOOK,
+    "mail": MAIL,
+}
+"""All tables of keys by section, for the documentation; `[sites]` is beside them, a name to a text each."""

@@ -1,0 +1,83 @@
+"""Values of the service's configuration, each read and checked: addresses, networks, commands, roles."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
+
+from flashferry.nightly.description.keys import Place, text
+from flashferry.service.actor import Role
+
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+
+
+def address(place: Place) -> str:
+    """Return an address of IPv4 or IPv6."""
+    found = text(place)
+    try:
+        return str(ip_address(found))
+    except ValueError:
+        raise place.wrong("an address such as 127.0.0.1 or ::", "Give an address, no name") from None
+
+
+def url(place: Place) -> str:
+    """Return where something is reached by HTTP or HTTPS, without a slash at the end."""
+    found = urlsplit(text(place))
+    if found.scheme not in {"http", "https"} or not found.hostname or found.query or found.username:
+        raise place.wrong(
+            "an address such as https://staging.example", "Begin it with https://, without a user or a question mark"
+        )
+    return text(place).rstrip("/")
+
+
+def networks(place: Place) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Return a list of networks."""
+    return tuple(_network(one) for one in place.entries())
+
+
+def _network(place: Place) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text(place))
+    except ValueError:
+        raise place.wrong("a network such as 192.0.2.0/24, or an address", "Leave no bits behind the mask") from None
+
+
+def header(place: Place) -> str:
+    """Return the name of a header."""
+    found = text(place)
+    if _HEADER.fullmatch(found) is None:
+        raise place.wrong("the name of a header, such as X-Remote-User", "Write letters, digits and '-' only")
+    return found
+
+
+def words(place: Place) -> tuple[str, ...]:
+    """Return a list of words, as a program is given them: one each, without quoting."""
+    if not isinstance(place.value, list) or not all(isinstance(one, str) for one in place.value):
+        raise place.wrong("a list of texts", place.form.list_hint + ", one for each word")
+    return tuple(place.value)
+
+
+def command(place: Place) -> tuple[str, ...]:
+    """Return a program and its arguments."""
+    found = words(place)
+    if not found or not found[0]:
+        raise place.wrong("a program and its arguments", place.form.list_hint + ", one for each word")
+    return found
+
+
+def roles(place: Place) -> dict[str, tuple[str, ...]]:
+    """Return roles by group, `role` or `role@SITE` each."""
+    return {group: tuple(_role(one) for one in below.entries()) for group, below in place.named()}
+
+
+def _role(place: Place) -> str:
+    found = text(place)
+    role, at, site = found.partition("@")
+    if role not in set(Role) or (at and not site):
+        raise place.wrong(
+            f"{', '.join(Role)}, or one of them with a site, such as operator@AMS",
+            "Write role@SITE, or the role alone for all sites",
+            known=list(Role),
+        )
+    return found

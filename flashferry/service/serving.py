@@ -1,0 +1,217 @@
+"""The service served: a listener, the application, the background threads, and an end within three seconds.
+
+Facts
+-----
+
+- uvicorn waits for connections that stream before it ends, and listens to SIGTERM by a handler that it puts back and
+  has itself killed by. Here the loop takes the signals: `Service.stopping` is set, so that streams end by themselves,
+  and what is still open a second later is cut.
+- A port is bound before anything else is begun: a port in use costs nothing but its sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+
+import uvicorn
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.core.state_folder import lock, make_private_directory, open_private
+from flashferry.service.app import build_app
+from flashferry.service.keepers import Keeper, Keepers
+from flashferry.service.service import Service
+from flashferry.service.settings import ServiceSettings
+from flashferry.store.service.database import ServiceDatabase
+from flashferry.transports.serving import check_files
+
+KEEPERS: tuple[Keeper, ...] = ()
+"""Of all subjects."""
+
+LOCK = "service.lock"
+_GRACE_S = 1
+_KEEPERS_GRACE_S = 1.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_BACKLOG = 1024
+
+
+def serve(
+    state: Path,
+    settings: ServiceSettings,
+    *,
+    tell: Callable[[str], None],
+    keepers: Sequence[Keeper] | None = None,
+) -> None:
+    """Serve until a signal ends it; runs are processes of their own, and go on.
+
+    Args:
+        state: The state folder.
+        settings: What the configuration says.
+        tell: Takes the address once it is listened on, and other lines for people.
+        keepers: The background threads; None: those of all subjects.
+
+    Raises:
+        ConfigInvalid: The settings do not go together, the port is in use, another service has the state folder, or its
+            database cannot be used.
+    """
+    check_listening(settings)
+    with _listener(settings) as listener, _alone(state):
+        settings = replace(settings, port=listener.getsockname()[1])
+        service = Service(state=state, settings=settings, database=ServiceDatabase(state))
+        kept = Keepers(service, KEEPERS if keepers is None else keepers)
+        server = _Server(service, build_app(service, keepers=kept), lambda: _told_ready(settings, tell))
+        kept.start()
+        try:
+            asyncio.run(server.serve(sockets=[listener]))
+        finally:
+            for name in kept.stop(_KEEPERS_GRACE_S):
+                tell(f"keeper {name} was in the midst of a look, which is cut; what it had not written is done anew")
+
+
+def check_listening(settings: ServiceSettings) -> None:
+    """Refuse to be reached by others without TLS, unless a proxy in front is named; look at the certificate.
+
+    Raises:
+        ConfigInvalid: Passwords would cross a network as they are, or the certificate will not do.
+    """
+    if settings.certificate is not None and settings.key is not None:
+        check_files(settings.certificate, settings.key)
+    elif settings.certificate is not None or settings.key is not None:
+        raise ConfigInvalid(
+            "expected certificate and key together, found one of them", hint="Give both files, or neither"
+        )
+    elif not ip_address(settings.address).is_loopback and not settings.proxy.networks:
+        raise ConfigInvalid(
+            f"listening on {settings.address}: expected a certificate, or a proxy in front that has one, found neither",
+            hint="Name 'certificate' and 'key' in [listen], or the proxy's address in [proxy] networks, or listen on "
+            "127.0.0.1",
+        )
+
+
+def url_of(settings: ServiceSettings, *, path: str = "/") -> str:
+    """Return where the service answers on this host."""
+    return replace(settings, url="").base_url + path
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, ended by the service rather than by signals of its own."""
+
+    def __init__(self, service: Service, app: object, ready: Callable[[], None]) -> None:
+        settings = service.settings
+        config = uvicorn.Config(
+            app,  # type: ignore[arg-type]
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_S,
+            ssl_certfile=settings.certificate,
+            ssl_keyfile=settings.key,
+        )
+        super().__init__(config)
+        self._service = service
+        self._ready = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Have the loop take signals for as long as it serves."""
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self.end)
+        try:
+            yield
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and tell so."""
+        await super().startup(sockets)
+        self._ready()
+
+    def end(self) -> None:
+        """End within `_GRACE_S`: streams by themselves, what does not is cut."""
+        self._service.stopping.set()
+        self.should_exit = True
+        # What is cut now would fill the log with traces of its cutting.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+
+
+@contextmanager
+def _listener(settings: ServiceSettings) -> Iterator[socket.socket]:
+    """Yield a socket that is listened on.
+
+    Raises:
+        ConfigInvalid: The port is in use, or may not be had.
+    """
+    where = f"{settings.address} port {settings.port}"
+    family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        # As after every restart: connections of the last one may still be closing.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.address, settings.port))
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            raise ConfigInvalid(f"cannot listen on {where}: {error.strerror}", hint=_hint_of(error)) from None
+        listener.setblocking(False)
+        yield listener
+
+
+def _hint_of(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "Another service may be running; 'ss -ltnp' shows who has the port. Or choose another one (--listen)"
+    if error.errno == errno.EACCES:
+        return "Ports below 1024 are root's, or take CAP_NET_BIND_SERVICE; choose a higher one behind a proxy"
+    return "Give an address of this host, or 127.0.0.1 (--listen)"
+
+
+@contextmanager
+def _alone(state: Path) -> Iterator[None]:
+    """Hold the state folder of a service for as long as the block runs.
+
+    Raises:
+        ConfigInvalid: Another service has it, or it cannot be used.
+    """
+    try:
+        make_private_directory(state)
+        held = open_private(state / LOCK, "a")
+    except OSError as error:
+        raise ConfigInvalid(
+            f"state folder {state}: cannot be used: {error.strerror}",
+            hint="Check its rights and the room on its disk, or give another --state-dir",
+        ) from None
+    with held:
+        if not lock(held):
+            raise ConfigInvalid(
+                f"state folder {state}: another service is running in it",
+                hint="End that one first, or give another --state-dir",
+            )
+        yield
+
+
+def _told_ready(settings: ServiceSettings, tell: Callable[[str], None]) -> None:
+    tell(f"the service answers at {url_of(settings)}")
+    _notify_systemd()
+
+
+def _notify_systemd() -> None:
+    """Tell systemd that the service is up, where it asked for that (sd_notify(3))."""
+    where = os.environ.get("NOTIFY_SOCKET", "")
+    if not where.startswith(("/", "@")):
+        return
+    address = "\0" + where[1:] if where.startswith("@") else where
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notify, contextlib.suppress(OSError):
+        notify.sendto(b"READY=1", address)

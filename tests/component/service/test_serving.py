@@ -1,0 +1,135 @@
+"""The service as a process: begun, ended, and refusing to begin, each in a sentence and with nothing lost."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sqlite3
+import sys
+import time
+import urllib.request
+from contextlib import closing
+
+import pytest
+
+from flashferry.core.errors import ConfigInvalid
+from flashferry.service.serving import serve
+from flashferry.service.settings import ServiceSettings
+from flashferry.store.service.database import ServiceDatabase
+from flashferry.store.service.schema import FILE, SCHEMA_VERSION
+from tests.component.service.processes import PATIENCE_S, refused, running
+
+STREAMING = """
+import asyncio
+from fastapi import APIRouter
+from starlette.responses import StreamingResponse
+from flashferry.service import access, app
+
+async def lines():
+    while True:
+        yield b": here\\n\\n"
+        await asyncio.sleep(0.05)
+
+router = APIRouter()
+router.add_api_route("/stream", lambda: StreamingResponse(lines(), media_type="text/event-stream"))
+app.ROUTERS = (*app.ROUTERS, router)
+access.ROUTES["GET", "/stream"] = access.PUBLIC
+
+from flashferry.cli.main import main
+main()
+"""
+"""A service with a stream that does not end by itself."""
+
+
+def refusal(state, listen="127.0.0.1:0"):
+    """Return in what sentence a service refuses to begin, and that it says what to do."""
+    address, _, port = listen.rpartition(":")
+    with pytest.raises(ConfigInvalid) as caught:
+        serve(state, ServiceSettings(address=address, port=int(port)), tell=str)
+    assert caught.value.hint
+    return str(caught.value)
+
+
+def asked(url):
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_answers_and_ends(tmp_path, number):
+    """Ready with an empty state folder; a signal ends it with 0 and no further word."""
+    with running(tmp_path / "state") as service:
+        assert asked(f"{service.url}/readyz")["status"] == "ready"
+        assert service.end(number) == ""
+        assert service.process.returncode == 0
+
+
+@pytest.mark.clocked
+def test_a_stream_does_not_hold_its_end(tmp_path):
+    """With a client that reads on for ever SIGTERM ends it within three seconds, without a trace in the log."""
+    with running(tmp_path, command=(sys.executable, "-c", STREAMING, "service")) as service:
+        with urllib.request.urlopen(f"{service.url}/stream", timeout=PATIENCE_S) as stream:
+            assert stream.readline() == b": here\n"
+            begun_s = time.monotonic()
+            assert service.end() == ""
+            assert time.monotonic() - begun_s < 3
+        assert service.process.returncode == 0
+
+
+def test_a_port_in_use_is_told(tmp_path):
+    """In one sentence, before the state folder is touched."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        where = f"127.0.0.1:{other.getsockname()[1]}"
+        said = refused("--state-dir", tmp_path / "state", "--listen", where)
+    assert "Address already in use" in said
+    assert not (tmp_path / "state").exists()
+
+
+def test_one_service_has_a_state_folder(tmp_path):
+    """A second one is refused, and the first goes on; killed, it leaves nothing that holds the next."""
+    with running(tmp_path) as service:
+        assert "another service is running in it" in refusal(tmp_path)
+        assert asked(f"{service.url}/healthz") == {"status": "ok"}
+        service.process.kill()
+    with running(tmp_path) as service:
+        assert asked(f"{service.url}/healthz") == {"status": "ok"}
+
+
+def test_a_database_of_a_newer_release_is_left_alone(tmp_path):
+    """Told in one sentence; not a byte of it changes."""
+    ServiceDatabase(tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILE)) as database:
+        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = (tmp_path / FILE).read_bytes()
+    said = refusal(tmp_path)
+    assert (
+        f"was written by a newer flashferry (schema {SCHEMA_VERSION + 1}). Start the flashferry that wrote it" in said
+    )
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_a_damaged_database_is_told(tmp_path):
+    """What is no database is left as it is."""
+    (tmp_path / FILE).write_text("no database, but long enough to be taken for one" * 100)
+    assert "is damaged" in refusal(tmp_path)
+
+
+def test_a_state_folder_that_cannot_be_used_is_told(tmp_path):
+    """A file in its place, a folder that others may write, a link in the database's place."""
+    (tmp_path / "file").write_text("")
+    assert "cannot be used" in refusal(tmp_path / "file")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert "chmod go-w" in refusal(tmp_path / "open")
+    (tmp_path / "linked").mkdir(mode=0o700)
+    (tmp_path / "linked" / FILE).symlink_to(tmp_path / "file")
+    assert "found a link" in refusal(tmp_path / "linked")
+
+
+def test_passwords_do_not_cross_a_network_by_an_oversight(tmp_path):
+    """Beyond loopback it wants a certificate, or a proxy that is named."""
+    assert "expected a certificate, or a proxy" in refusal(tmp_path, "0.0.0.0:0")
