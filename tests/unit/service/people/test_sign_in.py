@@ -1,0 +1,230 @@
+"""Signing in: who guesses is slowed down, locked out and written down, and learns nothing of which names there are."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from flashferry.service.people.accounts import DISABLED, NewPerson, add_person
+from flashferry.service.people.passwords import MOST_AT_ONCE, MOST_WAITING, Passwords
+from flashferry.service.people.refusals import RefusalBook
+from flashferry.service.people.sign_in import Door, SignIn
+from flashferry.service.people.tries import Tries
+from flashferry.service.problems import Problem
+from flashferry.store.service import people as rows
+from tests.served import BEGIN, QUICK
+from tests.unit.service.people.conftest import ADMIN
+
+LONG = "correct horse battery"
+WRONG = "wrong horse battery"
+
+
+@pytest.fixture
+def door(served) -> Door:
+    made = Door(served.service, RefusalBook(served.service))
+    add_person(served.service, ADMIN, NewPerson(name="ann", password=LONG), made.passwords)
+    return made
+
+
+def given(name: str = "ann", password: str = LONG, address: str = "192.0.2.7", before: str | None = None) -> SignIn:
+    return SignIn(name=name, password=password, address=address, before=before)
+
+
+def refusal(door: Door, sign_in: SignIn) -> Problem:
+    with pytest.raises(Problem) as refused:
+        door.sign_in(sign_in)
+    return refused.value
+
+
+def told(problem: Problem) -> tuple[object, ...]:
+    return problem.status, problem.sentence, problem.hint, *problem.more.items()
+
+
+def test_the_right_password_begins_a_session(served, door):
+    """Under a new id, whatever the browser came with; what it came with is over."""
+    first = door.sign_in(given())
+    second = door.sign_in(given(before=first.session_id))
+    assert first.session_id != second.session_id
+    assert served.audit()[-1].action == "login.ok"
+    with served.service.database.reading() as database:
+        assert database.execute("SELECT count(*) FROM sessions").fetchone()[0] == 1
+
+
+def test_a_planted_session_is_never_taken_over(served, door):
+    """An id that somebody else chose is not the one after the sign-in (fixation)."""
+    made = door.sign_in(given(before="planted-by-somebody-else"))
+    assert made.session_id != "planted-by-somebody-else"
+
+
+def test_what_was_wrong_is_not_told(served, door):
+    """Unknown, wrong, disabled, without a password: one answer, in the same words."""
+    served.person("oda", source="oidc")
+    with served.service.database.writing() as database:
+        rows.insert_person(database, rows.Person(name="dis", source="local", created_at="x"), password=None)
+        rows.set_state(database, "dis", DISABLED)
+    answers = {
+        told(refusal(door, given(name, WRONG, address)))
+        for name, address in (("ann", "192.0.2.1"), ("nobody", "192.0.2.2"), ("oda", "192.0.2.3"), ("dis", "192.0.2.4"))
+    }
+    assert len(answers) == 1
+
+
+def test_a_disabled_account_with_the_right_password_is_told_nothing_else(served, door):
+    """The audit knows why."""
+    with served.service.database.writing() as database:
+        rows.set_state(database, "ann", DISABLED)
+    assert told(refusal(door, given())) == told(refusal(door, given("nobody", address="192.0.2.8")))
+    assert "disabled" in next(one for one in served.audit() if one.action == "login.failed").reason
+
+
+def test_unknown_names_cost_the_same_work(served, door, monkeypatch):
+    """As many hashes, as many changes and entries: that is what takes time."""
+    hashed: list[str] = []
+    real = Passwords.verdict
+    monkeypatch.setattr(Passwords, "verdict", lambda *args: hashed.append("x") or real(*args))
+    work = []
+    for name, address in (("ann", "192.0.2.1"), ("nobody", "192.0.2.2")):
+        hashed.clear()
+        with served.service.database.reading() as database:
+            before = database.execute("SELECT sum(failed_logins), (SELECT count(*) FROM audit) FROM people").fetchone()
+        refusal(door, given(name, WRONG, address))
+        with served.service.database.reading() as database:
+            after = database.execute("SELECT sum(failed_logins), (SELECT count(*) FROM audit) FROM people").fetchone()
+        work.append((len(hashed), *(one - other for one, other in zip(after, before, strict=True))))
+    assert work == [(1, 1, 1), (1, 1, 1)]
+
+
+@pytest.mark.parametrize("name", ["ann", "nobody"])
+def test_a_name_is_locked_after_five_wrong_passwords(served, door, name):
+    """Known or not, in the same words; then even the right one is not taken, until the lock is over."""
+    answers = [refusal(door, given(name, WRONG)) for _ in range(5)]
+    assert [one.status for one in answers] == [401, 401, 401, 401, 429]
+    assert told(answers[4])[1:3] == ("the name is locked after wrong passwords", "Try again in 15 min")
+    served.clock.forward(14 * 60)
+    assert told(refusal(door, given(name)))[2] == "Try again in 1 min"
+    served.clock.forward(61)
+    if name == "ann":
+        assert door.sign_in(given()).session_id
+    else:
+        assert refusal(door, given(name)).status == 401
+
+
+def test_the_right_password_forgets_the_wrong_ones(served, door):
+    """Four in the morning and four in the evening are no five in a row."""
+    for _ in range(2):
+        for _ in range(4):
+            refusal(door, given(password=WRONG))
+        door.sign_in(given())
+        served.clock.forward(600)
+
+
+def test_forty_guesses_at_once_are_five(served, door):
+    """Those that were under way when the lock fell do not get in either."""
+    door = Door(
+        replace(served.service, settings=replace(served.service.settings, people=replace(QUICK, most_tries=99))),
+        RefusalBook(served.service),
+    )
+    results: list[int] = []
+    words = [WRONG] * 39 + [LONG]
+
+    def guess(word: str) -> None:
+        try:
+            door.sign_in(given(password=word))
+            results.append(200)
+        except Problem as problem:
+            results.append(problem.status)
+
+    for _ in range(5):
+        guess(WRONG)
+    threads = [threading.Thread(target=guess, args=(word,)) for word in words]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 200 not in results
+    assert results.count(401) == 4
+
+
+def test_an_address_signs_in_so_often(served, door):
+    """Whatever names it takes; another address is not held back."""
+    for number in range(20):
+        refusal(door, given(f"name{number}", WRONG))
+    answer = refusal(door, given())
+    assert (answer.status, answer.more) == (429, {"retry_after_s": 300})
+    assert door.sign_in(given(address="192.0.2.8"))
+    served.clock.forward(301)
+    assert door.sign_in(given())
+
+
+def test_what_was_typed_for_a_name_is_not_written_down(served, door):
+    """It may be the password, in the wrong field."""
+    refusal(door, given(name=LONG, password="x"))
+    refusal(door, given(password=WRONG))
+    kept = repr(served.audit())
+    assert LONG not in kept
+    assert WRONG not in kept
+    assert [one.object for one in served.audit() if one.action == "login.failed"] == ["user:anonymous", "user:ann"]
+    assert LONG.encode() not in b"".join(path.read_bytes() for path in served.service.state.iterdir())
+
+
+def test_a_hash_of_old_parameters_is_made_anew(served, door):
+    """At the next sign-in, which is when the password is there."""
+    with served.service.database.reading() as database:
+        before = rows.password_hash(database, "ann")
+    dearer = replace(served.service.settings, people=replace(QUICK, argon2_rounds=2))
+    later = Door(replace(served.service, settings=dearer), RefusalBook(served.service))
+    later.sign_in(given())
+    with served.service.database.reading() as database:
+        after = rows.password_hash(database, "ann")
+    assert (before, after) != (after, before)
+    assert after is not None
+    assert "t=2" in after
+    assert later.sign_in(given()).session_id
+
+
+def test_a_broken_hash_lets_nobody_in(served, door):
+    """And is no error either."""
+    with served.service.database.writing() as database:
+        rows.set_password_hash(database, "ann", "rubbish")
+    assert refusal(door, given()).status == 401
+
+
+def test_spellings_of_one_password_are_one(passwords):
+    """A letter with its accent, and the letter and its accent."""
+    assert passwords.verdict(
+        passwords.hash("caf\u00e9 caf\u00e9 caf\u00e9"), "cafe\u0301 cafe\u0301 cafe\u0301"
+    ).is_right
+    assert not passwords.verdict(passwords.hash("caf\u00e9"), "cafe").is_right
+    assert not passwords.verdict(passwords.hash("x"), "\ud800").is_right
+
+
+def test_a_flood_takes_neither_memory_nor_threads(passwords):
+    """Two hash, six wait, and whoever comes then is turned away at once."""
+    held = [passwords._places.acquire(blocking=False) for _ in range(MOST_AT_ONCE + MOST_WAITING)]
+    assert all(held)
+    with pytest.raises(Problem, match="at once"):
+        passwords.verdict(None, "x")
+    passwords._places.release()
+    assert not passwords.verdict(None, "x").is_right
+
+
+def test_a_customers_addresses_are_one():
+    """An IPv6 network has more addresses than anybody counts."""
+    tries = Tries(replace(QUICK, most_tries=2))
+    assert [tries.take(f"2001:db8::{n}", BEGIN) > 0 for n in range(3)] == [False, False, True]
+    assert tries.take("2001:db8:0:1::1", BEGIN) == 0
+    assert tries.take("::ffff:192.0.2.1", BEGIN) == 0
+    assert tries.take("", BEGIN) == 0
+
+
+def test_what_is_remembered_of_who_tries_is_bounded(monkeypatch):
+    """A flood from everywhere takes no memory."""
+    monkeypatch.setattr("flashferry.service.people.tries.MOST_KEPT", 10)
+    tries = Tries(QUICK)
+    for number in range(50):
+        tries.take(f"192.0.2.{number}", BEGIN)
+        tries.count_unknown(f"name{number}", BEGIN)
+    assert len(tries._addresses) == len(tries._names) == 10
+    assert "name49" not in repr(tries._names)
